@@ -36,7 +36,8 @@ SCENARIOS: dict[str, Kind | None] = {
     CLEAN: None,
 }
 """What each is delayed by; ``memory_limit`` needs a control group, and is started by hand."""
-DELAYS = 5
+DELAYED = 1
+"""The rank; the other one waits for it."""
 LEAST_US = 60_000
 """Of the delays of 200 ms; shorter ones are the machine's."""
 BIN = Path(sys.executable).parent
@@ -64,7 +65,8 @@ def causes(program: Path, scenario: str, folder: Path) -> Counter[Kind]:
         return Counter(one.kind for one in listed if one.excess_us >= LEAST_US)
     delayed: Counter[Kind] = Counter()
     for one in listed:
-        if one.function.split(" [")[0] == "kernel" and one.excess_us >= LEAST_US:
+        is_delayed = one.rank == DELAYED and one.function.split(" [")[0] == "kernel"
+        if is_delayed and one.excess_us >= LEAST_US:
             # Calls that lost a core to the same process are one incident.
             delayed[one.kind] += 1 + sum(hit.kind is one.kind for hit in one.waited)
     return delayed

@@ -60,6 +60,8 @@ class Recording:
         self._listing = Listing(path.parent)
         self._rings: dict[str, Ring | None] = {}
         """By file name; None for one that is damaged."""
+        self._new_rings: list[Ring] = []
+        """Of threads whose numbers in the kernel are not in the metadata yet."""
         self._keys = np.empty(0, np.uint64)
         self._timers_of_keys = np.empty(0, np.int64)
         self._counters: dict[int, int] = {}
@@ -150,7 +152,8 @@ class Recording:
         for name in self._listing.news():
             if name.startswith(stem) and name.endswith(".ring") and name not in self._rings:
                 try:
-                    self._rings[name] = Ring(self.process.path.with_name(name))
+                    ring = self._rings[name] = Ring(self.process.path.with_name(name))
+                    self._new_rings.append(ring)
                 except TraceFormatError as error:
                     self._give_up(name, error)
 
@@ -241,7 +244,9 @@ class Recording:
         for row in known[self._communicators + 1 : count + 1]:
             found[f"Communicator {row['identity']}"] = f"{row['size']} ranks, here rank {row['rank']}"
         self._communicators = count
-        return {(MAIN_THREAD, key): value for key, value in found.items()}
+        threads = {(ring.thread, "tid"): str(ring.number("tid")) for ring in self._new_rings}
+        self._new_rings.clear()
+        return threads | {(MAIN_THREAD, key): value for key, value in found.items()}
 
     def _description(self) -> dict[str, str]:
         process = self.process

@@ -144,6 +144,7 @@ class Recorder:
             number = next(self._thread_numbers)
         buffer = ThreadBuffer(number, thread)
         self._buffers.append(buffer)
+        self._metadata[number, "tid"] = str(threading.get_native_id())
         return buffer
 
     def timer_code(self, name: str) -> int:

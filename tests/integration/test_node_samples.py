@@ -16,6 +16,8 @@ from tests.integration.conftest import Start
 from tests.thorough import first
 
 PROGRAM = """
+import threading
+
 def work(rounds):
     total = 0
     for n in range(rounds):
@@ -26,7 +28,9 @@ def main():
     for call in range(300):
         work(3_000_000 if call in (150, 250) else 60_000)
 
-main()
+worker = threading.Thread(target=main)
+worker.start()
+worker.join()
 """
 """It only computes, twice for longer: its node has no part in that."""
 OF_OTHERS = {Kind.WAITED_FOR_CORE}
@@ -55,7 +59,9 @@ def test_a_program_that_only_computes_has_no_cause_in_its_node(
     assert not {one.kind for one in found} & (OF_NODE - OF_OTHERS if is_sampled else OF_NODE)
     assert len([one for one in found if one.function.startswith("work")]) >= 2, "its two longer calls"
     if is_sampled:
-        assert any(len(one.look_rows()) for one in around)
+        # Its thread has a number of its own in the trace, and another one in the kernel.
+        (worker,) = {name.tid for one in around for name in one.names if name.thread == 1}
+        assert any(worker in one.look_rows()["tid"] for one in around)
         assert {name.rank for one in sums for name in one.names} == {0}
     else:
         assert not sums and not around

@@ -55,6 +55,9 @@ def test_threads_are_rows_of_their_own(recorded: list[Stream]) -> None:
     # A thread that has ended leaves its number to a later one.
     assert 2 <= len(threads) <= 5 and 0 in threads
     assert sum(stream.calls(thread)["inner"] for thread in threads if thread) == 400
+    # Samples of the node know threads by their numbers in the kernel.
+    numbers = {stream.names.metadata[stream.rank, thread, "tid"] for thread in threads}
+    assert len(numbers) == len(threads) and all(number.isdecimal() for number in numbers)
 
 
 def test_forked_child_is_a_rank_of_its_own(recorded: list[Stream]) -> None:

@@ -84,6 +84,7 @@ def test_messages_counters_and_metadata_are_recorded(tmp_path: Path) -> None:
 
         def work():
             with tracer.region("work"): tracer.metadata("Role", "worker")
+            tracer.metadata("Own", str(threading.get_native_id()))
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
@@ -98,6 +99,8 @@ def test_messages_counters_and_metadata_are_recorded(tmp_path: Path) -> None:
         assert exchange.entry_us <= time_us <= exchange.exit_us
     assert trace.names.metadata[0, 0, "Problem"] == "heat: ü"
     assert trace.names.metadata[0, 1, "Role"] == "worker"
+    # By this number samples of the node know the thread.
+    assert trace.names.metadata[0, 1, "tid"] == trace.names.metadata[0, 1, "Own"]
 
 
 def test_stop_ends_the_stream_and_what_follows_is_not_recorded(tmp_path: Path) -> None:

@@ -1,32 +1,55 @@
-"""A ring of rows: the newest so many, each of which leaves it once at most."""
+"""The newest rows of one kind, each of which leaves once at most."""
 
 from __future__ import annotations
 
+from collections import deque
+from dataclasses import dataclass
+
 import numpy as np
+import numpy.typing as npt
 
 from chimbuko.monitor.samples.intervals import ends_us
 from chimbuko.monitor.samples.nodebatch import Rows
 
 
+@dataclass(slots=True)
+class _Slice:
+    """Rows that came together."""
+
+    rows: Rows
+    ends_us: npt.NDArray[np.int64]
+    last_us: int
+    is_taken: npt.NDArray[np.bool_]
+
+
 class SliceRing:
-    """The newest rows of one kind, up to ``capacity``."""
+    """Rows in slices that end later and later: the newest slices, up to ``capacity`` rows."""
 
     def __init__(self, dtype: np.dtype[np.void], capacity: int) -> None:
-        self._rows = np.zeros(capacity, dtype)
-        self._is_taken = np.ones(capacity, bool)
-        self._written = 0
+        self._none = np.zeros(0, dtype)
+        self._capacity = capacity
+        self._slices: deque[_Slice] = deque()
+        self._count = 0
 
     def put(self, rows: Rows) -> None:
         """Further rows, in place of the oldest."""
-        rows = rows[-len(self._rows) :]
-        places = (self._written + np.arange(len(rows))) % len(self._rows)
-        self._rows[places] = rows
-        self._is_taken[places] = False
-        self._written += len(rows)
+        rows = rows[-self._capacity :]
+        if not len(rows):
+            return
+        ends = ends_us(rows)
+        self._slices.append(_Slice(rows, ends, int(ends.max()), np.zeros(len(rows), bool)))
+        self._count += len(rows)
+        while self._count > self._capacity:
+            self._count -= len(self._slices.popleft().rows)
 
     def take(self, begin_us: int, end_us: int) -> Rows:
         """Rows of an interval that were not taken before."""
-        rows = self._rows
-        wanted = ~self._is_taken & (rows["begin_us"] < end_us) & (ends_us(rows) > begin_us)
-        self._is_taken |= wanted
-        return rows[wanted]
+        found = [self._none]
+        # The newest first: what is asked for was not long ago.
+        for one in reversed(self._slices):
+            if one.last_us <= begin_us:
+                break
+            wanted = ~one.is_taken & (one.rows["begin_us"] < end_us) & (one.ends_us > begin_us)
+            one.is_taken |= wanted
+            found.append(one.rows[wanted])
+        return np.concatenate(found)

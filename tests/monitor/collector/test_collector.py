@@ -147,14 +147,17 @@ def test_a_row_leaves_a_ring_once_at_most_and_the_newest_stay(
     rows: list[tuple[int, int]], capacity: int
 ) -> None:
     ring = SliceRing(THREAD, capacity)
-    for number, (begin_us, length_us) in enumerate(rows):
+    begins_us, end_us = [], 0
+    for number, (later_us, length_us) in enumerate(rows):
+        end_us += later_us
+        begins_us.append(end_us - length_us)
         row = np.zeros(1, THREAD)
-        row["begin_us"], row["length_us"], row["tid"] = begin_us, length_us, number
+        row["begin_us"], row["length_us"], row["tid"] = begins_us[-1], length_us, number
         ring.put(row)
-    first, second = ring.take(0, 15)["tid"].tolist(), ring.take(0, FOREVER)["tid"].tolist()
+    first, second = ring.take(0, 15)["tid"].tolist(), ring.take(-FOREVER, FOREVER)["tid"].tolist()
     newest = range(max(0, len(rows) - capacity), len(rows))
     assert sorted(first + second) == list(newest)
-    assert all(rows[number][0] < 15 for number in first)
+    assert all(begins_us[number] < 15 for number in first)
 
 
 def test_processes_that_ran_last_are_looked_at_again_without_all_the_others(
