@@ -12,7 +12,8 @@ unexport PYTHONDONTWRITEBYTECODE
 TOGETHER := --numprocesses 6 --dist loadfile --no-loadscope-reorder --durations 20
 # What computes, but for traces of real programs, which plain Python reads for minutes.
 CORES := $(addprefix tests/,ad/calls ad/records ad/detectors ad/analysis ad/handoff/test_opencalls.py \
-	ad/handoff/test_flightrecorder.py kernels statistics pserver/state calls provenance/store/test_encode.py) \
+	ad/handoff/test_flightrecorder.py kernels statistics pserver/state calls formats/test_jsontext.py \
+	provenance/store/test_encode.py) \
 	--ignore tests/ad/analysis/test_real_trace.py --ignore tests/ad/analysis/test_wholetrace.py
 
 .PHONY: help demo test test-page collect coverage thorough live soak faults faults-nodes fuzz-api check install web generated screenshots clean benchmark benchmark-dashboard benchmark-transports performance detection chromium
