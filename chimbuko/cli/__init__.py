@@ -14,6 +14,7 @@ import click
 
 from chimbuko import __version__
 from chimbuko.errors import ChimbukoError
+from chimbuko.visible import visible
 
 SECTIONS = {
     "execute": (
@@ -97,7 +98,7 @@ class _Verbs(click.Group):
         try:
             return super().invoke(ctx)
         except ChimbukoError as error:
-            print(f"chimbuko: {error}", file=sys.stderr)
+            print(f"chimbuko: {visible(str(error))}", file=sys.stderr)
             ctx.exit(error.exit_code)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from dataclasses import dataclass, field
 
@@ -185,11 +186,11 @@ class Agents:
         if self._is_rescued:
             return (
                 f"what could not be delivered from {self._options.node} is in the run's folder; store it "
-                f"with: chimbuko deliver {self._run.path}"
+                f"with: " + shlex.join(["chimbuko", "deliver", str(self._run.path)])
             )
         return (
             f"what could not be delivered is kept on {self._options.node}; store it there with: "
-            f"chimbuko deliver {self._run.path} {self._scratch}"
+            + shlex.join(["chimbuko", "deliver", str(self._run.path), str(self._scratch)])
         )
 
     def _start(self, index: int) -> Service:

@@ -16,6 +16,7 @@ import msgspec
 from chimbuko.errors import ServiceError
 from chimbuko.process.oomscore import set_oom_score
 from chimbuko.process.signals import END, ignore_others
+from chimbuko.visible import visible
 
 UNIX_SOCKETS = Path("/proc/net/unix")
 
@@ -48,7 +49,7 @@ def say_ready(**facts: Any) -> None:
 
 def log(text: str) -> None:
     """One line into this process's log, which is its standard error."""
-    write_error(f"chimbuko: {text}\n")
+    write_error(f"chimbuko: {visible(text)}\n")
 
 
 def write_error(text: str) -> None:

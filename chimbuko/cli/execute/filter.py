@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.query.run import open_run
 from chimbuko.trace.tausettings import SELECT_FILE_NAME, TimerFilter
 from chimbuko.units import format_duration_us
+from chimbuko.visible import visible
 
 _COLUMNS = [
     Column("CALLS", is_number=True),
@@ -67,7 +69,7 @@ def command(run: Path | None, output: Path | None, limit: int, as_json: bool) ->
     if advice.functions:
         Output().table(_COLUMNS, [_row(function) for function in advice.functions[:limit]])
     for line in _summary(advice, output):
-        print(line, file=sys.stderr)
+        print(visible(line), file=sys.stderr)
 
 
 def _write(path: Path, advice: FilterAdvice, before: TimerFilter) -> None:
@@ -107,7 +109,7 @@ def _summary(advice: FilterAdvice, output: Path | None) -> list[str]:
     if output is None:
         lines.append("write the select file with -o FILE")
     else:
-        lines.append(f"use it: TAU_ADIOS2_SELECT_FILE={output} chimbuko run -- …")
+        lines.append(f"use it: TAU_ADIOS2_SELECT_FILE={shlex.quote(str(output))} chimbuko run -- …")
     return lines
 
 

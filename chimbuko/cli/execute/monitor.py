@@ -18,6 +18,7 @@ from chimbuko.monitor.topology.reading import read_topology
 from chimbuko.monitor.topology.tree import summary
 from chimbuko.process.lifetime import log
 from chimbuko.units import number_of, parse_duration_us
+from chimbuko.visible import visible
 
 
 @click.command("monitor", short_help="Watch a program's threads and cores, without a trace.")
@@ -92,7 +93,7 @@ def command(
     """
     if topology:
         found = read_topology()
-        print("\n".join([summary(found), *found.lines(os.sched_getaffinity(0))]))
+        print("\n".join(map(visible, [summary(found), *found.lines(os.sched_getaffinity(0))])))
         return
     if messages:
         _count_messages(messages, folder)
@@ -117,12 +118,12 @@ def command(
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
     if pid is not None:
-        print("\n".join(attach(pid, settings)))
+        print("\n".join(map(visible, attach(pid, settings))))
         return
     endings = Endings(LogWatch(watch_log, time_out_s) if watch_log else None, stop_file)
     code, lines = run(command_line, settings, endings)
     if lines:
-        print("\n".join(lines), file=sys.stderr)
+        print("\n".join(map(visible, lines)), file=sys.stderr)
     sys.exit(code)
 
 
@@ -140,7 +141,7 @@ def _count_messages(patterns: tuple[str, ...], folder: Path | None) -> None:
     for program, matrix in sorted(found.items()):
         written = write(matrix, folder, f"{program}." if len(found) > 1 else "")
         print(
-            f"{program}: {number_of(sum(matrix.sent.counts.values()), 'messages')}, "
+            f"{visible(program)}: {number_of(sum(matrix.sent.counts.values()), 'messages')}, "
             f"{sum(matrix.sent.sizes_bytes.values()):,} bytes between {number_of(matrix.ranks, 'ranks')}"
         )
         print("\n".join(f"  {path}" for path in written))

@@ -24,6 +24,7 @@ from chimbuko.trace.engines import ENGINES, SST
 from chimbuko.trace.isolated import apart
 from chimbuko.trace.replay import Pace, Replayed, replay_stream, start_of
 from chimbuko.units import number_of
+from chimbuko.visible import visible
 
 
 class _PaceFactor(click.ParamType[float]):
@@ -95,7 +96,7 @@ def command(patterns: tuple[str, ...], folder: Path, factor: float, engine: str,
         return
     for result in results:
         if result.complaint:
-            print(f"chimbuko: {result.stream}: {result.complaint}", file=sys.stderr)
+            print(visible(f"chimbuko: {result.stream}: {result.complaint}"), file=sys.stderr)
     steps, rows = sum(result.steps for result in results), sum(result.rows for result in results)
     counts = number_of(len(usable), "streams"), number_of(steps, "steps"), number_of(rows, "rows")
     click.echo(f"replayed {', '.join(counts)}")

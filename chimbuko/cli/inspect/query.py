@@ -16,6 +16,7 @@ from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.query.filters import CallFilter, CallPage, CallSummary
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.units import format_duration_us, number_of
+from chimbuko.visible import visible
 
 
 @click.command("query", short_help="List abnormal calls, worst first.")
@@ -56,7 +57,7 @@ def command(
     directory = reachable_run(run)
     with open_run(directory) as provenance:
         if stuck:
-            print("\n".join(stuck_lines(provenance)) or "no rank stands still")
+            print("\n".join(map(visible, stuck_lines(provenance))) or "no rank stands still")
             return
         wanted = choice.filter(provenance)
         page = provenance.calls.page(wanted, sort, not ascending, limit, cursor)

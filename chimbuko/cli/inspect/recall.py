@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 import uuid
@@ -24,6 +25,7 @@ from chimbuko.trace.discovery import STREAM_PREFIX
 from chimbuko.trace.engines import BP_FILE
 from chimbuko.trace.writer import StreamWriter
 from chimbuko.units import format_duration_us, parse_duration_us
+from chimbuko.visible import visible
 
 ANSWER_TIMEOUT_S = 10.0
 """Since the last answer; agents look for requests twice a second."""
@@ -184,4 +186,5 @@ def _report(recalled: list[RecalledStream], request: RecallRequest, output: Path
     ]
     rows = [[stream.stream, f"{stream.rows:,}", stream.file, stream.remark] for stream in recalled]
     Output().table(columns, rows)
-    print(f"analyse it: chimbuko run --trace '{output}/{STREAM_PREFIX}-*.bp'", file=sys.stderr)
+    pattern = shlex.quote(f"{output}/{STREAM_PREFIX}-*.bp")
+    print(visible(f"analyse it: chimbuko run --trace {pattern}"), file=sys.stderr)

@@ -23,6 +23,7 @@ from chimbuko.provenance.manage.lifecycle import RUNNING, state_of
 from chimbuko.runs.directory import RunDirectory, RunInfo, claim_name, find_run
 from chimbuko.runs.scratch import forget, left_behind, rescued_folders
 from chimbuko.units import number_of
+from chimbuko.visible import visible
 
 
 @click.command("deliver", short_help="Store what agents could not deliver.")
@@ -80,7 +81,7 @@ def _name_others(run: RunDirectory) -> None:
     for _, left in left_behind(run):
         if left.host != platform.node():
             words = shlex.join(["chimbuko", "deliver", str(run.path), left.folder])
-            print(f"chimbuko: more is left on {left.host}; there, do: {words}", file=sys.stderr)
+            print(visible(f"chimbuko: more is left on {left.host}; there, do: {words}"), file=sys.stderr)
 
 
 def _bring(run: RunDirectory, folder: Path) -> None:

@@ -16,6 +16,7 @@ from chimbuko.errors import ChimbukoError
 from chimbuko.protocol.broker import BROKER_VARIABLE, LOOPBACK
 from chimbuko.provenance.write.__main__ import STORE_VARIABLE
 from chimbuko.runs.directory import RUNS_FOLDER
+from chimbuko.visible import visible
 
 
 @click.command("doctor", short_help="Check this machine before a run.")
@@ -59,7 +60,7 @@ def command(
         click.echo(msgspec.json.format(msgspec.json.encode(findings)))
     else:
         for finding in findings:
-            click.echo(_line(finding))
+            click.echo(visible(_line(finding)))
     if any(finding.state == "problem" for finding in findings):
         sys.exit(ChimbukoError.exit_code)
 

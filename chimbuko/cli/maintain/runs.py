@@ -35,6 +35,7 @@ from chimbuko.runs.directory import (
     runs_in,
 )
 from chimbuko.units import format_duration_us, number_of, parse_age_us, parse_duration_us
+from chimbuko.visible import visible
 
 if TYPE_CHECKING:
     from chimbuko.provenance.importing.importer import Imported
@@ -92,13 +93,13 @@ def list_runs(store: str | None, as_json: bool) -> None:
         _print_json(listing)
         return
     for problem in listing.problems:
-        print(f"chimbuko: {problem}", file=sys.stderr)
+        print(f"chimbuko: {visible(problem)}", file=sys.stderr)
     if listing.runs:
         runlist.print_listing(listing)
     else:
         print("no runs yet; make one with 'chimbuko run'", file=sys.stderr)
     for line in listing.recoveries:
-        print(f"chimbuko: {line}", file=sys.stderr)
+        print(f"chimbuko: {visible(line)}", file=sys.stderr)
 
 
 def _found_runs() -> list[RunDirectory]:
@@ -157,7 +158,10 @@ def delete(run_dirs: tuple[Path, ...], store: str | None, yes: bool) -> None:
     for run in runs:
         with held(run) as info:
             if not delete_run(run, info):
-                print(f"chimbuko: {run.path}: holds files that are not the run's; they stay", file=sys.stderr)
+                print(
+                    f"chimbuko: {visible(str(run.path))}: holds files that are not the run's; they stay",
+                    file=sys.stderr,
+                )
 
 
 @command.command(short_help="Pack a run into one file.")
@@ -374,7 +378,7 @@ def _report(result: Any, line: str, as_json: bool) -> None:
     if as_json:
         _print_json(result)
     else:
-        print(line, file=sys.stderr)
+        print(visible(line), file=sys.stderr)
 
 
 def _print_json(value: Any) -> None:

@@ -7,6 +7,7 @@ import msgspec
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.outcome.summary import Result, problem_lines, summary_lines
 from chimbuko.process.lifetime import write_error
+from chimbuko.visible import visible
 
 
 def show(result: Result, as_json: bool) -> None:
@@ -16,7 +17,7 @@ def show(result: Result, as_json: bool) -> None:
         _print_json(msgspec.json.encode(without if result.summary is None else result.summary))
     else:
         lines = problem_lines(result.problems) if result.summary is None else summary_lines(result.summary)
-        write_error("".join(f"{line}\n" for line in lines))
+        write_error("".join(f"{visible(line)}\n" for line in lines))
 
 
 def _print_json(encoded: bytes) -> None:

@@ -9,6 +9,8 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
+from chimbuko.visible import visible
+
 MARK = "▲"
 """Stands beside what is abnormal, so that colour says nothing that is not written."""
 
@@ -35,7 +37,7 @@ class Output:
 
     def line(self, text: str = "", style: str = "") -> None:
         """One line, never broken."""
-        self._console.print(Text(text, style=style), soft_wrap=True)
+        self._console.print(Text(visible(text), style=style), soft_wrap=True)
 
     def heading(self, text: str) -> None:
         """The title of what follows, after an empty line."""
@@ -53,7 +55,7 @@ class Output:
 
 def aligned(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
     """Titles and rows as lines, columns two blanks apart, within ``width`` if that is possible."""
-    lines = [[column.title for column in columns], *rows]
+    lines = [[column.title for column in columns], *([visible(cell) for cell in row] for row in rows)]
     widths = [max(cell_len(line[at]) for line in lines) for at in range(len(columns))]
     if width is not None:
         excess = sum(widths) + 2 * (len(widths) - 1) - width

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import platform
+import shlex
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -215,7 +216,7 @@ class Host:
             say(f"metrics: {services.metrics_url}")
         is_local = not self._options.services.broker and _address(self._options.bind)[0].startswith("127.")
         who = "agents of this node" if is_local else "agents"
-        say(f"services are ready; {who} join with: chimbuko agent {self._run.path}")
+        say(f"services are ready; {who} join with: chimbuko agent {shlex.quote(str(self._run.path))}")
 
     def _wait_for_end(self, services: Services, membership: Membership, wakeup: Wakeup) -> None:
         with Progress(services.broker) as progress:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import msgspec
 
 from chimbuko.launcher.outcome.progress import say
@@ -29,9 +31,10 @@ def explain_at_end(run: RunDirectory) -> None:
     if is_explained_at_end(run):
         explain_run(run)
     else:
+        command = shlex.join(["chimbuko", "relabel", str(run.path)])
         say(
             f"incidents are those that were found live, for there are more than {MOST_AT_END:,} anomalies; "
-            f"'chimbuko relabel {run.path}' judges them again, and finds their incidents anew"
+            f"'{command}' judges them again, and finds their incidents anew"
         )
 
 

@@ -16,6 +16,7 @@ from chimbuko.process.lifetime import log, write_error
 from chimbuko.protocol.messages import Frame
 from chimbuko.protocol.runbroker import Entries, RunBroker
 from chimbuko.units import number_of
+from chimbuko.visible import visible
 
 MOST_FRAMES = 100
 MOST_NAMED = 3
@@ -53,7 +54,7 @@ class Progress:
                 self._health[stream.program, stream.rank] = stream
         if entries:
             self._clear()
-            write_error(progress_line(self._health.values()))
+            write_error(visible(progress_line(self._health.values())))
 
     def say(self, text: str) -> None:
         """A line that stays."""

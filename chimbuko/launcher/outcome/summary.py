@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections import Counter
 
 import msgspec
@@ -223,7 +224,8 @@ def summary_lines(summary: Summary) -> list[str]:
         lines.append(_large_step_text(summary.large_step, summary.run))
     lines += problem_lines(summary.problems)
     lines.append(f"Provenance: {summary.run}")
-    lines.append(f"Look again: chimbuko view {summary.run}   or   chimbuko query {summary.run}")
+    run = shlex.quote(summary.run)
+    lines.append(f"Look again: chimbuko view {run}   or   chimbuko query {run}")
     return lines
 
 
@@ -294,7 +296,7 @@ def _large_step(provenance: Provenance, health: list[StreamHealth]) -> LargeStep
 def _large_step_text(step: LargeStep, run: str) -> str:
     remedies = [f"a trace period of {step.period_s:g} s (--period {step.period_s:g})"]
     if step.exclude:
-        remedies.append(f"leaving out {', '.join(step.exclude)} (chimbuko filter {run} -o FILE)")
+        remedies.append(f"leaving out {', '.join(step.exclude)} (chimbuko filter {shlex.quote(run)} -o FILE)")
     return (
         f"Largest step: {step.size_bytes / 1e6:.1f} MB, of rank {step.program}:{step.rank}; above "
         f"{LARGEST_STEP_BYTES / 1e6:.0f} MB one can hold up the application; mended by "

@@ -232,3 +232,14 @@ def test_ranks_that_wait_for_each_other_are_a_deadlock_with_their_stacks(ask: As
     writer.write([make_batch(stream="0:2", health=StreamHealth(0, 2, "n1", "reading", 1, 1, 1, 1, 1, 0, {}))])
     shown = ask("--stuck").stdout
     assert "deadlock" not in shown and "MPI_Recv(): 2 ranks (0-1)" in shown
+
+
+def test_a_name_does_nothing_to_a_terminal(ask: Ask, writer: Writer, run: RunDirectory) -> None:
+    name = "solve\x1b]0;owned\x07\u202e()"
+    store(writer, make_record(1, function=name))
+    shown = ask().stdout
+    assert r"solve\x1b]0;owned\x07\u202e()" in shown
+    assert not any(letter in shown for letter in "\x1b\x07\u202e")
+    assert json.loads(ask("--json").stdout)["calls"][0]["function"] == name
+    error = ask("--function", "\x1b[2J", "no\x1b[2Jrun")
+    assert error.exit_code != 0 and "\x1b" not in error.stderr and r"no\x1b[2Jrun" in error.stderr
