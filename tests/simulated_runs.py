@@ -80,6 +80,11 @@ def two_modes(median_us: float, sigma: float) -> Draw:
     return lambda random, count: draw(random, count) * random.choice((1.0, 2.0), count)
 
 
+def delayed(draw: Draw, share: float, delay_us: float) -> Draw:
+    """A share of the calls takes so much longer."""
+    return lambda random, count: draw(random, count) + delay_us * (random.random(count) < share)
+
+
 def make_run(folder: Path, functions: Sequence[SimulatedFunction], run: SimulatedRun) -> RunDirectory:
     """Let it run, and store it."""
     directory = new_run(folder, ["mpirun", "-n", "2", "./heat2d"], AnalysisConfig(metric=run.metric), None)

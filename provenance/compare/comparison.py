@@ -12,23 +12,23 @@ import numpy as np
 
 from chimbuko.errors import ConfigError
 from chimbuko.kernels.buckets import EDGES_US
-from chimbuko.provenance.compare.effects import Shifts, shifts_between
+from chimbuko.provenance.compare.calltime import CallTime, call_time
+from chimbuko.provenance.compare.changes import Change, changes_between
 from chimbuko.provenance.compare.levels import Level
 from chimbuko.provenance.compare.pairing import FunctionKey, pair_functions
 from chimbuko.provenance.compare.rates import Rate, has_more
-from chimbuko.provenance.compare.runprofile import FunctionProfile, PathProfile, RankProfile, RunProfile
-from chimbuko.units import format_duration_us
+from chimbuko.provenance.compare.runprofile import (
+    Findings,
+    FunctionProfile,
+    PathProfile,
+    RankProfile,
+    RunProfile,
+)
 
 LEAST_EFFECT = 0.05
 """Smaller shifts are not named, however sure: the next compiler, link order or machine brings as much."""
-LEAST_P = 0.01
-"""Chance that a comparison of two runs of the same names any function."""
 
-LEAST_COMMON = 0.01
-"""What all functions have in common is separated from here on."""
-MOST_SENTENCES = 3
-
-Verdict = Literal["slower", "faster", "same", "unclear"]
+NAMED = ("slower", "faster")
 
 _WAITS = re.compile(
     r"^P?MPI[_ ]|wait|recv|receive|barrier|synchroni[sz]e|(\b|_)(join|poll|select|sleep|lock|mutex)(\b|_)",
@@ -61,18 +61,12 @@ class Shift(msgspec.Struct, frozen=True, kw_only=True):
     """The usual runtime: geometric mean of the middle of the calls; on a call path the mean."""
     mean_us: tuple[float, float]
     """Exclusive runtime, anomalies included."""
-    effect: float | None
-    """Share by which the usual runtime has grown, without what is common to all functions; None where
-    there are too few calls to tell."""
-    low: float | None
-    high: float | None
-    """The true effect lies between with a confidence of 95 %."""
-    p_value: float
-    """Chance of an effect so far from 0 where nothing has changed, with so many functions."""
-    lost_us: float
-    """Time lost in all: the effect on the usual runtime, times the calls of the second run."""
-    verdict: Verdict
-    """``same``: certainly less than the least effect; ``unclear``: neither that, nor certainly there."""
+    usual: Change
+    """Of the usual runtime."""
+    mean: Change
+    """Of the mean, to which rare long calls belong; on a call path both are the same."""
+    decided_by: Literal["usual", "mean"]
+    """The mean where it has changed more than chance explains, else the usual runtime."""
     is_waiting: bool
     """By its name it waits for others: it takes longer because others do."""
     rates: tuple[Rate, Rate] | None = None
@@ -81,6 +75,11 @@ class Shift(msgspec.Struct, frozen=True, kw_only=True):
     """Per call, at least twice as many, and not by chance."""
     distribution: BothRuntimes | None = None
     """Of a function."""
+
+    @property
+    def decisive(self) -> Change:
+        """The change that says whether it is slower."""
+        return self.mean if self.decided_by == "mean" else self.usual
 
 
 class OneSided(msgspec.Struct, frozen=True):
@@ -115,6 +114,8 @@ class RunSide(msgspec.Struct, frozen=True):
     exclusive_us: float
     """Of all calls, on all ranks."""
     rate: Rate
+    incidents: Findings
+    recurring: Findings
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -126,6 +127,8 @@ class Comparison(msgspec.Struct, frozen=True):
     least_effect: float
     common: float
     """Share by which all functions take longer: as a rule the machine. It is not part of the effects."""
+    total: CallTime
+    """Time in the calls of all functions that both runs have."""
     functions: list[Shift]
     paths: list[Shift]
     new: list[OneSided]
@@ -160,17 +163,20 @@ def compare(
     same = pair_functions(old, new)
     # In an order of its own, so that equally important ones come in the same order each time.
     both = [(old[key], new[other]) for key, other in sorted(same.items())]
-    shifts = shifts_between([a.level for a, _ in both], [b.level for _, b in both], is_net)
-    functions = [
-        _function_shift(*pair, _Judgement.of(shifts, at, least_effect)) for at, pair in enumerate(both)
-    ]
+    calls = [b.calls for _, b in both]
+    levels = [a.level for a, _ in both], [b.level for _, b in both]
+    common, usual = changes_between(*levels, calls, least_effect, is_net)
+    levels = [a.level_of_all for a, _ in both], [b.level_of_all for _, b in both]
+    common_of_all, mean = changes_between(*levels, calls, least_effect, is_net)
+    functions = [_function_shift(*pair, *changes) for pair, *changes in zip(both, usual, mean, strict=True)]
     found = set(same.values())
     return Comparison(
         before=_side(before),
         after=_side(after),
         metric=before.metric,
         least_effect=least_effect,
-        common=math.expm1(shifts.common),
+        common=math.expm1(common),
+        total=call_time(both, common_of_all),
         functions=sorted(functions, key=_importance),
         paths=_path_shifts(before.paths, after.paths, same, least_effect, is_net),
         new=_one_sided(function for key, function in new.items() if key not in found),
@@ -179,32 +185,9 @@ def compare(
     )
 
 
-class _Judgement(msgspec.Struct, frozen=True):
-    """What is said of one shift."""
-
-    effect: float | None
-    low: float | None
-    high: float | None
-    p_value: float
-    verdict: Verdict
-
-    @classmethod
-    def of(cls, shifts: Shifts, at: int, least_effect: float) -> _Judgement:
-        net, half = float(shifts.net[at]), float(shifts.half_width[at])
-        if math.isnan(net):
-            return cls(None, None, None, 1.0, "unclear")
-        p_value, least = float(shifts.p_value[at]), math.log1p(least_effect)
-        verdict: Verdict = "unclear"
-        if p_value < LEAST_P and abs(net) >= least:
-            verdict = "slower" if net > 0 else "faster"
-        elif abs(net) + half < least:
-            verdict = "same"
-        return cls(math.expm1(net), math.expm1(net - half), math.expm1(net + half), p_value, verdict)
-
-
-def _function_shift(before: FunctionProfile, after: FunctionProfile, judged: _Judgement) -> Shift:
+def _function_shift(before: FunctionProfile, after: FunctionProfile, usual: Change, mean: Change) -> Shift:
     rates = Rate.of(before.anomalies, before.calls), Rate.of(after.anomalies, after.calls)
-    shift = _shift(before, after, after.name, [], judged)
+    shift = _shift(before, after, after.name, [], usual, mean)
     return msgspec.structs.replace(
         shift,
         rates=rates,
@@ -228,10 +211,11 @@ def _path_shifts(
         other = new.get((keys[-1][0], tuple(name for _, name in keys)))
         if other is not None:
             both.append((path, other))
-    shifts = shifts_between([a.level for a, _ in both], [b.level for _, b in both], is_net)
+    levels = [a.level for a, _ in both], [b.level for _, b in both]
+    _, changes = changes_between(*levels, [b.calls for _, b in both], least_effect, is_net)
     found = [
-        _shift(a, b, b.functions[-1], list(b.functions[:-1]), _Judgement.of(shifts, at, least_effect))
-        for at, (a, b) in enumerate(both)
+        _shift(a, b, b.functions[-1], list(b.functions[:-1]), change, change)
+        for (a, b), change in zip(both, changes, strict=True)
     ]
     return sorted(found, key=_importance)
 
@@ -241,30 +225,28 @@ def _shift(
     after: FunctionProfile | PathProfile,
     name: str,
     callers: list[str],
-    judged: _Judgement,
+    usual: Change,
+    mean: Change,
 ) -> Shift:
-    ordinary_us = _ordinary_us(before.level), _ordinary_us(after.level)
     return Shift(
         program=after.program,
         name=name,
         callers=callers,
         calls=(before.calls, after.calls),
-        ordinary_us=ordinary_us,
+        ordinary_us=(_ordinary_us(before.level), _ordinary_us(after.level)),
         mean_us=(before.mean_us, after.mean_us),
-        effect=judged.effect,
-        low=judged.low,
-        high=judged.high,
-        p_value=judged.p_value,
-        lost_us=(ordinary_us[0] or 0.0) * (judged.effect or 0.0) * after.calls,
-        verdict=judged.verdict,
+        usual=usual,
+        mean=mean,
+        decided_by="mean" if mean.verdict in NAMED else "usual",
         is_waiting=_WAITS.search(name) is not None,
     )
 
 
 def _importance(shift: Shift) -> tuple[int, bool, float]:
     """Named ones first; of the slower ones those that wait last, for they wait for the others."""
-    group = {"slower": 0, "faster": 1}.get(shift.verdict, 2)
-    return group, group == 0 and shift.is_waiting, -abs(shift.lost_us)
+    change = shift.decisive
+    group = {"slower": 0, "faster": 1}.get(change.verdict, 2)
+    return group, group == 0 and shift.is_waiting, -abs(change.lost_us)
 
 
 def _ordinary_us(level: Level | None) -> float | None:
@@ -316,34 +298,6 @@ def _side(run: RunProfile) -> RunSide:
         run.duration_us,
         sum(function.calls * function.mean_us for function in run.functions),
         Rate.of(sum(function.anomalies for function in run.functions), calls),
+        run.incidents,
+        run.recurring,
     )
-
-
-def sentences(found: Comparison) -> list[str]:
-    """What changed, in words; the most important first."""
-    named = [shift for shift in found.functions if shift.verdict in ("slower", "faster")]
-    lines = [_sentence(shift) for shift in named[:MOST_SENTENCES]]
-    if len(named) > MOST_SENTENCES:
-        lines.append(f"{len(named) - MOST_SENTENCES} more are slower or faster")
-    if not named:
-        least = f"{100 * found.least_effect:g} %"
-        lines.append(f"No function is slower or faster by {least} or more, beyond what chance brings")
-    if abs(found.common) >= LEAST_COMMON:
-        lines.append(
-            f"All functions take {abs(found.common):.0%} {'longer' if found.common > 0 else 'less'}, "
-            "as a rule because of the machine; that is no part of what is said of each"
-        )
-    return lines
-
-
-def _sentence(shift: Shift) -> str:
-    lost = f"{format_duration_us(abs(shift.lost_us))} {'lost' if shift.lost_us > 0 else 'gained'} in all"
-    others = "; it waits for others" if shift.is_waiting else ""
-    return f"{shift.name} is {shift.verdict}: {interval(shift)}, {lost}{others}"
-
-
-def interval(shift: Shift) -> str:
-    """Between which bounds the effect lies: ``+8.1 to +12.0 %``."""
-    if shift.low is None or shift.high is None:
-        return ""
-    return f"{100 * shift.low:+.1f} to {100 * shift.high:+.1f} %"

@@ -4,6 +4,8 @@ The *level* is the mean of the logarithm over the middle of the calls, between t
 rare long calls, which the detector is there for, have no part in it, and neither has what the operating
 system takes for itself in up to a quarter of the calls.
 
+The level of *all* calls is the logarithm of their mean, for what rare long calls cost is in no middle.
+
 Its *course* is made of the levels of eight parts of the calls. A program does not do the same all the time,
 nor does a machine; how far two runs differ in some parts more than in others says how well their difference
 is known.
@@ -11,6 +13,7 @@ is known.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 
@@ -22,6 +25,8 @@ from chimbuko.kernels.buckets import EDGES_US
 LN_EDGES = np.log(np.maximum(np.ceil(EDGES_US) - 0.5, 0.25))
 """f8[BUCKETS + 1]: traces count whole µs, so the bucket that 2 µs are in stands for 1.5 to 2.5 µs. Otherwise
 calls of 2.2 and of 2.4 µs could not be distinguished, though of the latter twice as many are seen as 3 µs."""
+CENTERS_US = np.exp((LN_EDGES[1:] + LN_EDGES[:-1]) / 2)
+"""f8[BUCKETS]: a runtime for each bucket."""
 MIDDLE = (0.1, 0.75)
 """Shares of the calls between which their mean is taken."""
 PARTS = 8
@@ -57,13 +62,12 @@ def level_of(counted: Float64Array) -> Level | None:
     upper = np.concatenate(([0.0], np.cumsum(total)))
     quarters = np.interp((0.25 * upper[-1], 0.75 * upper[-1]), upper, LN_EDGES)
     spread = max(LEAST_SPREAD, float(quarters[1] - quarters[0]) / SPREAD_OF_QUARTILES)
-    shares = np.diff(calls, prepend=0.0) / calls[-1]
     return Level(
         middle_mean(total),
         float(calls[-1]),
         ERROR_OF_MIDDLE * spread * spread / float(calls[-1]),
         np.array([middle_mean(part) for part in _parts(counted, calls)]),
-        1.0 / float((shares**2).sum()) - 1.0,
+        _degrees(calls),
     )
 
 
@@ -80,6 +84,28 @@ def level_of_mean(calls: float, mean_us: float, stddev_us: float, like: Level | 
     return Level(math.log(mean_us), calls, sampling, like.course, like.degrees)
 
 
+def level_of_all(counted: Float64Array, calls: float, mean_us: float, stddev_us: float) -> Level | None:
+    """Of all calls, rare long ones included: the logarithm of their mean; None without calls that took time.
+
+    Parameters
+    ----------
+    counted
+        Calls by bucket that had been counted at some times, f8[times, BUCKETS]: they say how the mean goes
+        in the course of the run, where it is not counted exactly.
+    calls, mean_us, stddev_us
+        Of the whole run.
+    """
+    if calls < 1 or mean_us <= 0:
+        return None
+    level = Level(math.log(mean_us), calls, (stddev_us / mean_us) ** 2 / calls)
+    if not len(counted) or not counted[-1].any():
+        return level
+    parts = _parts(counted, counted.sum(axis=1))
+    means_us = (parts @ CENTERS_US) / np.maximum(parts.sum(axis=1), 1e-9)
+    course = np.log(np.maximum(means_us, CENTERS_US[0]))
+    return dataclasses.replace(level, course=course, degrees=_degrees(counted.sum(axis=1)))
+
+
 def middle_mean(counts: Float64Array) -> float:
     """Mean of the logarithm over the middle of calls by bucket, f8[BUCKETS]."""
     upper = np.cumsum(counts)
@@ -91,6 +117,12 @@ def middle_mean(counts: Float64Array) -> float:
     places = ((begin + end)[used] / 2 - lower[used]) / counts[used]
     ln_us = LN_EDGES[used] + places * (LN_EDGES[used + 1] - LN_EDGES[used])
     return float(np.average(ln_us, weights=(end - begin)[used]))
+
+
+def _degrees(calls: Float64Array) -> float:
+    """Degrees of freedom in which a course is known, of the calls that had been counted at some times."""
+    shares = np.diff(calls, prepend=0.0) / calls[-1]
+    return 1.0 / float((shares**2).sum()) - 1.0
 
 
 def _parts(counted: Float64Array, calls: Float64Array) -> Float64Array:

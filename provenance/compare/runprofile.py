@@ -6,11 +6,15 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from chimbuko.arrays import Float64Array
+from chimbuko.config import AnalysisConfig
+from chimbuko.kernels.buckets import BUCKETS
 from chimbuko.protocol.messages import FunctionStatistics
-from chimbuko.provenance.compare.levels import Level, level_of, level_of_mean
+from chimbuko.provenance.compare.levels import Level, level_of, level_of_all, level_of_mean
+from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.statistics.schema import stored_schema_of
 
@@ -29,6 +33,8 @@ class FunctionProfile:
     """Of the exclusive runtime, anomalies included."""
     level: Level | None
     """Of the runtime that the run judges by; None where nothing is known of it."""
+    level_of_all: Level | None = None
+    """Of the exclusive runtime, rare long calls included."""
     counts: Float64Array | None = None
     """Calls by bucket of ``chimbuko.kernels.buckets`` over the whole run, f8[BUCKETS]."""
 
@@ -57,6 +63,14 @@ class RankProfile:
     severity_us: float
 
 
+class Findings(msgspec.Struct, frozen=True):
+    """Findings of one kind."""
+
+    number: int
+    cost_us: float
+    """Core time that they lost on all ranks."""
+
+
 @dataclass(frozen=True)
 class RunProfile:
     """A run as a whole."""
@@ -70,6 +84,8 @@ class RunProfile:
     functions: list[FunctionProfile]
     paths: list[PathProfile]
     ranks: list[RankProfile]
+    incidents: Findings
+    recurring: Findings
 
 
 def read_profile(
@@ -90,47 +106,66 @@ def read_profile(
     info = provenance.run()
     programs = provenance.programs()
     progress(0.0, f"Reading functions of {info.name}")
-    functions = _functions(provenance, programs, info.config.detector)
+    functions = _functions(provenance, programs, info.config)
     progress(0.6, f"Reading call paths of {info.name}")
     paths = _paths(provenance, programs, functions)
     progress(0.8, f"Reading ranks of {info.name}")
     ranks = _ranks(provenance, programs)
     span = provenance.steps.time_range()
     duration_us = span[1] - span[0] if span else 0
-    return RunProfile(info.id, info.name, info.config.metric, duration_us, functions, paths, ranks)
+    incidents = Incidents(provenance.reader)
+    again = incidents.recurrences()
+    listed = incidents.page(limit=1, with_short=True)
+    return RunProfile(
+        info.id,
+        info.name,
+        info.config.metric,
+        duration_us,
+        functions,
+        paths,
+        ranks,
+        Findings(listed.total, listed.cost_us),
+        Findings(len(again), sum(one.recurrence.cost_us for one in again)),
+    )
 
 
-def _functions(provenance: Provenance, programs: dict[int, str], detector: str) -> list[FunctionProfile]:
-    known = provenance.function_statistics()
-    counted = _counted(provenance, detector)
+def _functions(
+    provenance: Provenance, programs: dict[int, str], config: AnalysisConfig
+) -> list[FunctionProfile]:
+    counted = _counted(provenance, config.detector)
     return [
-        _function(programs.get(one.program, str(one.program)), one, counted.get((one.program, one.name)))
-        for one in known
+        _function(
+            programs.get(one.program, str(one.program)),
+            one,
+            counted.get((one.program, one.name)),
+            config.metric,
+        )
+        for one in provenance.function_statistics()
     ]
 
 
-def _counted(provenance: Provenance, detector: str) -> dict[tuple[int, str], tuple[Level, Float64Array]]:
-    """Level and calls by bucket of each function, as far as they are stored."""
+def _counted(provenance: Provenance, detector: str) -> dict[tuple[int, str], Float64Array]:
+    """Calls by bucket that had been counted at some times, of each function for which they are stored."""
     schema = stored_schema_of(detector)
     if "counted" not in schema.slices:
         return {}
     found = {}
     for key, kept in itertools.groupby(provenance.models.all(), lambda model: (model.program, model.name)):
         rows = [np.frombuffer(model.row) for model in kept if len(model.row) == 8 * schema.width]
-        counts = np.array([row[schema.slices["counted"]] for row in rows])
-        level = level_of(counts)
-        if level is not None:
-            found[key] = level, counts[-1]
+        counted = np.array([row[schema.slices["counted"]] for row in rows])
+        if len(counted) and counted[-1].any():
+            found[key] = counted
     return found
 
 
 def _function(
-    program: str, found: FunctionStatistics, counted: tuple[Level, Float64Array] | None
+    program: str, found: FunctionStatistics, counted: Float64Array | None, metric: str
 ) -> FunctionProfile:
     # Without the excess of anomalies, of which one can be as long as a million calls.
     ordinary_us = found.exclusive_mean_us - found.severity_us / max(1, found.calls)
     by_mean = level_of_mean(found.calls, ordinary_us, found.exclusive_stddev_us)
-    level, counts = counted or (by_mean, None)
+    # Buckets are of the runtime that is judged.
+    course = counted if counted is not None and metric == "exclusive" else np.empty((0, BUCKETS))
     return FunctionProfile(
         program,
         found.name,
@@ -138,8 +173,9 @@ def _function(
         found.anomalies,
         found.severity_us,
         found.exclusive_mean_us,
-        level,
-        counts,
+        by_mean if counted is None else level_of(counted),
+        level_of_all(course, found.calls, found.exclusive_mean_us, found.exclusive_stddev_us),
+        None if counted is None else counted[-1],
     )
 
 

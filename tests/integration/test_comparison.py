@@ -35,8 +35,8 @@ def test_the_slower_function_of_a_real_program_is_named_and_no_other(tmp_path: P
     before, after = analysed(tmp_path / "heat4", tmp_path / "a"), analysed(longer, tmp_path / "b")
     found = compare(before, after)
     worst = found.functions[0]
-    assert (worst.name.split()[0], worst.verdict) == (SLOWER, "slower")
-    assert not {"slower", "faster"} & {shift.verdict for shift in found.functions[1:]}
-    assert worst.effect is not None and abs(worst.effect - 0.1) < 0.01
-    assert {round(shift.effect or 0.0, 3) for shift in found.functions[1:]} == {0.0}
-    assert {shift.verdict for shift in compare(before, before).functions} <= {"same", "unclear"}
+    assert (worst.name.split()[0], worst.decisive.verdict) == (SLOWER, "slower")
+    assert not {"slower", "faster"} & {shift.decisive.verdict for shift in found.functions[1:]}
+    assert worst.usual.effect is not None and abs(worst.usual.effect - 0.1) < 0.01
+    assert {round(shift.usual.effect or 0.0, 3) for shift in found.functions[1:]} == {0.0}
+    assert {shift.decisive.verdict for shift in compare(before, before).functions} <= {"same", "unclear"}

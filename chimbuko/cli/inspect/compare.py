@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -20,14 +22,13 @@ from chimbuko.provenance.compare.comparison import (
     RunSide,
     Shift,
     compare,
-    interval,
-    sentences,
 )
 from chimbuko.provenance.compare.pairing import without_location
 from chimbuko.provenance.compare.rates import Rate
 from chimbuko.provenance.compare.runprofile import RunProfile, read_profile
+from chimbuko.provenance.compare.wording import interval, sentences
 from chimbuko.provenance.query.run import open_run
-from chimbuko.units import format_duration_us, number_of
+from chimbuko.units import format_duration_us, number_of, parse_duration_us
 
 EXIT_SLOWER = 6
 """Exit code where ``--fail-on`` finds a function that is slower; errors have smaller ones."""
@@ -48,8 +49,10 @@ _PERCENT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*%?")
 )
 @click.option(
     "--fail-on",
-    metavar="PERCENT",
-    help=f"Exit with {EXIT_SLOWER} if a function is slower by this much beyond chance: 5%.",
+    metavar="LIMIT",
+    multiple=True,
+    help=f"Exit with {EXIT_SLOWER} if calls of a function take longer by this much beyond chance, usually or "
+    "in the mean: 5%. Also usual:5%, mean:5%, or total:2s for the time in all calls; may be repeated.",
 )
 @click.option(
     "--absolute",
@@ -65,31 +68,32 @@ def command(
     by: Literal["function", "path"],
     function: str | None,
     limit: int,
-    fail_on: str | None,
+    fail_on: tuple[str, ...],
     absolute: bool,
     as_json: bool,
 ) -> None:
     """Compare RUN_B, the run after, with RUN_A, the run before: folders of two runs.
 
-    Functions are marked as slower (▲) or faster (▼) where their usual runtime has changed by 5 % or more,
-    beyond chance and the noise of the machine. The mark = means a change of certainly less than 5 %, and ·
-    that the two runs do not decide it.
+    Functions are marked as slower (▲) or faster (▼) where their usual runtime, or their mean with its rare
+    long calls, has changed by 5 % or more, beyond chance and the noise of the machine. The mark = means a
+    change of certainly less than 5 %, and · that the two runs do not decide it.
 
     \b
     Examples:
       chimbuko compare chimbuko-runs/before chimbuko-runs/after
       chimbuko compare chimbuko-runs/before chimbuko-runs/after --by path --function 'MPI_*'
       chimbuko compare chimbuko-runs/main chimbuko-runs/branch --fail-on 5%
+      chimbuko compare chimbuko-runs/main chimbuko-runs/branch --fail-on mean:10% --fail-on total:2s
       chimbuko compare chimbuko-runs/before chimbuko-runs/after --json | jq '.functions[0]'
     """
-    limit_of_failure = None if fail_on is None else _percent(fail_on)
-    least_effect = min(LEAST_EFFECT, limit_of_failure or LEAST_EFFECT)
+    limits = _Limits.of(fail_on)
+    least_effect = min(LEAST_EFFECT, limits.usual, limits.mean)
     found = compare(_profile(run_a), _profile(run_b), least_effect, is_net=not absolute)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(_only(found, function))))
     else:
         _print(_only(found, function), by, limit)
-    if limit_of_failure is not None and _is_slower(found, limit_of_failure):
+    if limits.are_passed(found):
         context.exit(EXIT_SLOWER)
 
 
@@ -98,18 +102,47 @@ def _profile(path: Path) -> RunProfile:
         return read_profile(provenance)
 
 
-def _percent(text: str) -> float:
-    match = _PERCENT.fullmatch(text.strip())
+@dataclass(frozen=True)
+class _Limits:
+    """What ``--fail-on`` names."""
+
+    usual: float = math.inf
+    mean: float = math.inf
+    """Least effects."""
+    total_us: float = math.inf
+
+    @classmethod
+    def of(cls, texts: tuple[str, ...]) -> _Limits:
+        limits = cls()
+        for text in texts:
+            what, _, value = text.strip().rpartition(":")
+            match what:
+                case "":
+                    limits = replace(limits, usual=_share(text, value), mean=_share(text, value))
+                case "usual":
+                    limits = replace(limits, usual=_share(text, value))
+                case "mean":
+                    limits = replace(limits, mean=_share(text, value))
+                case "total":
+                    limits = replace(limits, total_us=parse_duration_us(value, "s"))
+                case _:
+                    raise ConfigError(f"--fail-on {text!r}: give 5%, usual:5%, mean:5% or total:2s")
+        return limits
+
+    def are_passed(self, found: Comparison) -> bool:
+        """Whether anything is slower by so much, beyond chance."""
+        return (found.total.low_us > 0 and found.total.by_length_us >= self.total_us) or any(
+            change.verdict == "slower" and change.effect is not None and change.effect >= least
+            for shift in found.functions
+            for change, least in ((shift.usual, self.usual), (shift.mean, self.mean))
+        )
+
+
+def _share(text: str, value: str) -> float:
+    match = _PERCENT.fullmatch(value.strip())
     if match is None or not float(match[1]):
         raise ConfigError(f"--fail-on {text!r}: not a share; give one in per cent, as in 5%")
     return float(match[1]) / 100
-
-
-def _is_slower(found: Comparison, effect: float) -> bool:
-    return any(
-        shift.verdict == "slower" and shift.effect is not None and shift.effect >= effect
-        for shift in found.functions
-    )
 
 
 def _only(found: Comparison, pattern: str | None) -> Comparison:
@@ -138,7 +171,7 @@ def _print(found: Comparison, by: Literal["function", "path"], limit: int) -> No
         output.line(line)
     shifts = found.functions if by == "function" else found.paths
     if shifts:
-        output.heading("Usual runtimes, time lost in all first")
+        output.heading("Runtimes, time lost in all first")
         _print_shifts(output, shifts[:limit], by)
     for title, functions in (("New functions", found.new), ("Vanished functions", found.vanished)):
         if functions:
@@ -154,23 +187,28 @@ def _print(found: Comparison, by: Literal["function", "path"], limit: int) -> No
 def _print_shifts(output: Output, shifts: list[Shift], by: Literal["function", "path"]) -> None:
     rows = [
         [
-            MARKS[shift.verdict],
-            "" if shift.effect is None else f"{100 * shift.effect:+.1f} %",
-            interval(shift),
-            format_duration_us(shift.lost_us) if shift.effect is not None else "",
-            *(
-                ("" if runtime_us is None else format_duration_us(runtime_us))
-                for runtime_us in shift.ordinary_us
-            ),
+            MARKS[change.verdict],
+            "" if change.effect is None else f"{100 * change.effect:+.1f} %",
+            interval(change),
+            format_duration_us(change.lost_us) if change.effect is not None else "",
+            shift.decided_by,
+            *_runtimes(shift),
             *(f"{calls:,}" for calls in shift.calls),
             " → ".join([*shift.callers, shift.name]) if by == "path" else shift.name,
             "waits" if shift.is_waiting else "",
         ]
         for shift in shifts
+        for change in [shift.decisive]
     ]
-    titles = ("EFFECT", "95 %", "LOST", "BEFORE", "AFTER", "CALLS BEFORE", "CALLS AFTER")
-    columns = [Column(""), *(Column(title, is_number=True) for title in titles)]
+    numbers = ("BEFORE", "AFTER", "CALLS BEFORE", "CALLS AFTER")
+    columns = [Column(""), Column("EFFECT", is_number=True), Column("95 %", is_number=True)]
+    columns += [Column("LOST", is_number=True), Column("OF THE"), *(Column(title, True) for title in numbers)]
     output.table([*columns, Column(by.upper(), may_shrink=True), Column("")], rows)
+
+
+def _runtimes(shift: Shift) -> list[str]:
+    both = shift.mean_us if shift.decided_by == "mean" else shift.ordinary_us
+    return ["" if runtime_us is None else format_duration_us(runtime_us) for runtime_us in both]
 
 
 def _print_anomalies(output: Output, found: Comparison, limit: int) -> None:

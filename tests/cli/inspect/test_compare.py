@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from chimbuko.cli import main
-from tests.simulated_runs import SimulatedFunction, SimulatedRun, log_normal, make_run
+from tests.simulated_runs import SimulatedFunction, SimulatedRun, delayed, log_normal, make_run
 
 FUNCTIONS = tuple(
     SimulatedFunction(f"{name} [{{heat.c}} {{{line},0}}]", log_normal(median_us, 0.2))
@@ -23,11 +25,13 @@ SLOWER = FUNCTIONS[0].name
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three runs: before, the same again, and one with a slower function."""
+    """Four runs: before, the same again, one with a slower function, and one with rare long calls of it."""
     folder = tmp_path_factory.mktemp("runs")
     make_run(folder / "before", FUNCTIONS, SimulatedRun(1))
     make_run(folder / "again", FUNCTIONS, SimulatedRun(2))
     make_run(folder / "slower", FUNCTIONS, SimulatedRun(3, slower={SLOWER: 1.1}))
+    rarely = dataclasses.replace(FUNCTIONS[0], draw=delayed(FUNCTIONS[0].draw, 0.007, 80_000.0))
+    make_run(folder / "delayed", (rarely, *FUNCTIONS[1:]), SimulatedRun(4))
     return folder
 
 
@@ -52,10 +56,21 @@ def test_the_slower_function_is_named_first(compare: Callable[..., Result]) -> N
 def test_it_fails_on_what_is_slower_and_on_nothing_else(compare: Callable[..., Result]) -> None:
     assert compare("slower", "--fail-on", "5%").exit_code == 6
     assert compare("slower", "--fail-on", "20").exit_code == 0
-    assert compare("again", "--fail-on", "5%").exit_code == 0
+    assert compare("slower", "--fail-on", "usual:5%").exit_code == 6
+    assert compare("slower", "--fail-on", "total:100s").exit_code == 0
+    assert compare("again", "--fail-on", "5%", "--fail-on", "total:1ms").exit_code == 0
 
 
-@pytest.mark.parametrize("share", ["much", "0", "-5%"])
+def test_it_fails_on_what_rare_long_calls_cost(compare: Callable[..., Result]) -> None:
+    for limit in ("5%", "mean:5%", "total:0.5s"):
+        assert compare("delayed", "--fail-on", limit).exit_code == 6, limit
+    assert compare("delayed", "--fail-on", "usual:5%").exit_code == 0
+    (headline,) = (line for line in compare("delayed").stdout.splitlines() if "in the mean" in line)
+    assert headline.startswith(f"{SLOWER} is slower in the mean, ")
+    assert re.search(r"[0-9.]+ % more of its calls take some \d+", headline)
+
+
+@pytest.mark.parametrize("share", ["much", "0", "-5%", "mean:much", "usual:"])
 def test_a_share_that_is_none_is_refused(compare: Callable[..., Result], share: str) -> None:
     answer = compare("again", "--fail-on", share)
     assert answer.exit_code == 2
@@ -71,6 +86,7 @@ def test_functions_are_chosen_with_or_without_their_place(compare: Callable[...,
 def test_json_has_it_all(compare: Callable[..., Result]) -> None:
     found = json.loads(compare("slower", "--json").stdout)
     worst = found["functions"][0]
-    assert (worst["name"], worst["verdict"]) == (SLOWER, "slower")
-    assert worst["low"] < 0.1 < worst["high"]
+    change = worst[worst["decided_by"]]
+    assert (worst["name"], change["verdict"]) == (SLOWER, "slower")
+    assert change["low"] < 0.1 < change["high"]
     assert sum(worst["distribution"]["after"]) == worst["calls"][1] == found["after"]["calls"] / 4

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,11 +14,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.errors import ConfigError
-from chimbuko.provenance.compare.comparison import Comparison, compare, sentences
+from chimbuko.provenance.compare.comparison import Comparison, compare
 from chimbuko.provenance.compare.levels import level_of_mean
-from chimbuko.provenance.compare.runprofile import PathProfile, RankProfile, RunProfile, read_profile
+from chimbuko.provenance.compare.runprofile import (
+    Findings,
+    PathProfile,
+    RankProfile,
+    RunProfile,
+    read_profile,
+)
+from chimbuko.provenance.compare.wording import sentences
 from chimbuko.provenance.query.run import open_run
-from tests.simulated_runs import Noise, SimulatedFunction, SimulatedRun, log_normal, make_run, two_modes
+from tests.simulated_runs import (
+    Noise,
+    SimulatedFunction,
+    SimulatedRun,
+    delayed,
+    log_normal,
+    make_run,
+    two_modes,
+)
 
 FUNCTIONS = (
     SimulatedFunction("relax [{heat.c} {47,0}]", log_normal(800.0, 0.1)),
@@ -28,6 +45,8 @@ FUNCTIONS = (
     SimulatedFunction("pack", two_modes(47.0, 0.2)),
 )
 QUIET = Noise(run=0.05, walk=0.02, function=0.004, function_walk=0.004, preempted=0.01)
+
+NONE = Findings(0, 0.0)
 
 Profile = Callable[..., RunProfile]
 
@@ -54,8 +73,17 @@ def before(profile: Profile) -> RunProfile:
     return profile(1)
 
 
+def with_delays(name: str, share: float, delay_us: float) -> tuple[SimulatedFunction, ...]:
+    """The functions, of which one takes so much longer in a share of its calls."""
+    return tuple(
+        dataclasses.replace(one, draw=delayed(one.draw, share, delay_us)) if one.name == name else one
+        for one in FUNCTIONS
+    )
+
+
 def named(found: Comparison) -> list[tuple[str, str]]:
-    return [(shift.name, shift.verdict) for shift in found.functions if shift.verdict in ("slower", "faster")]
+    changes = ((shift.name, shift.decisive.verdict) for shift in found.functions)
+    return [(name, verdict) for name, verdict in changes if verdict in ("slower", "faster")]
 
 
 @pytest.mark.parametrize("seed", [2, 3, 4])
@@ -73,16 +101,43 @@ def test_a_function_that_is_slower_by_a_tenth_is_named_first(
     found = compare(before, profile(5, slower={slower: 1.1}))
     assert named(found) == [(slower, "slower")]
     worst = found.functions[0]
-    assert worst.effect == pytest.approx(0.1, abs=0.035)
-    assert worst.low is not None and worst.high is not None
-    assert worst.low < 0.1 < worst.high
-    assert worst.lost_us == pytest.approx(0.1 * (worst.ordinary_us[0] or 0) * worst.calls[1], rel=0.4)
+    usual = worst.usual
+    assert usual.effect == pytest.approx(0.1, abs=0.035)
+    assert usual.low is not None and usual.high is not None
+    assert usual.low < 0.1 < usual.high
+    assert usual.lost_us == pytest.approx(0.1 * (worst.ordinary_us[0] or 0) * worst.calls[1], rel=0.4)
+
+
+@pytest.mark.parametrize(("name", "share"), [("relax [{heat.c} {47,0}]", 0.007), ("step", 0.02)])
+def test_rare_delays_are_named_by_the_mean(
+    before: RunProfile, profile: Profile, name: str, share: float
+) -> None:
+    """The usual call is the same, and a few take 80 ms."""
+    delayed = profile(11, with_delays(name, share, 80_000.0))
+    found = compare(before, delayed)
+    assert named(found) == [(name, "slower")]
+    worst = found.functions[0]
+    assert worst.decided_by == "mean" and worst.usual.verdict not in ("slower", "faster")
+    longer_us = worst.calls[1] * (worst.mean_us[1] - worst.mean_us[0])
+    assert worst.mean.lost_us == pytest.approx(longer_us, rel=0.3)
+    headline = sentences(found)[0]
+    assert headline.startswith(f"{name} is slower in the mean, ")
+    said = re.search(r"(\S+) % more of its calls take some (\S+) ms", headline)
+    assert said is not None, headline
+    assert float(said[1]) == pytest.approx(100 * share, rel=0.3)
+    assert float(said[2]) == pytest.approx(80, rel=0.15)
+    gone = compare(delayed, before).functions[0]
+    assert (gone.name, gone.mean.verdict) == (name, "faster")
 
 
 def test_a_run_is_the_same_as_itself(before: RunProfile) -> None:
     found = compare(before, before)
     assert found.common == 0
-    assert {shift.effect for shift in found.functions} == {0.0}
+    assert {change.effect for shift in found.functions for change in (shift.usual, shift.mean)} == {0.0}
+    total = found.total
+    assert total.before_us == total.after_us
+    assert (total.by_number_us, total.by_length_us) == (0.0, 0.0)
+    assert total.low_us < 0 < total.high_us
 
 
 def test_what_waits_is_reported_after_what_it_waits_for(before: RunProfile, profile: Profile) -> None:
@@ -126,7 +181,7 @@ def path(mean_us: float, *functions: str) -> PathProfile:
 
 
 def run_of(paths: list[PathProfile], ranks: list[RankProfile]) -> RunProfile:
-    return RunProfile("id", "name", "exclusive", 1_000_000, [], paths, ranks)
+    return RunProfile("id", "name", "exclusive", 1_000_000, [], paths, ranks, NONE, NONE)
 
 
 def test_paths_are_compared_by_all_their_functions() -> None:
@@ -144,8 +199,8 @@ def test_paths_are_compared_by_all_their_functions() -> None:
     ]
     found = compare(run_of(old, []), run_of(new, []))
     worst = found.paths[0]
-    assert (worst.callers, worst.name, worst.verdict) == (["main", "init"], "solve", "slower")
-    assert [shift.verdict for shift in found.paths].count("slower") == 1
+    assert (worst.callers, worst.name, worst.decisive.verdict) == (["main", "init"], "solve", "slower")
+    assert [shift.decisive.verdict for shift in found.paths].count("slower") == 1
 
 
 def test_ranks_that_lose_more_stand_first() -> None:
@@ -161,7 +216,7 @@ def test_a_common_factor_changes_no_effect(means_us: list[float], factor: float)
     def run(scale: float) -> RunProfile:
         return run_of([path(scale * mean, "main", f"f{number}") for number, mean in enumerate(means_us)], [])
 
-    effects = [shift.effect for shift in compare(run(1.0), run(factor)).paths]
+    effects = [shift.usual.effect for shift in compare(run(1.0), run(factor)).paths]
     expected = 0.0 if len(means_us) >= 3 else factor - 1.0
     assert effects == pytest.approx([expected] * len(means_us), abs=1e-6)
 
@@ -170,4 +225,4 @@ def test_it_is_json(before: RunProfile) -> None:
     found = compare(before, before)
     again = msgspec.json.decode(msgspec.json.encode(found), type=Comparison)
     assert again == found
-    assert not any(np.isnan(shift.p_value) for shift in again.functions)
+    assert not any(np.isnan(shift.mean.p_value) for shift in again.functions)

@@ -286,7 +286,7 @@ def test_two_runs_are_compared_as_everywhere(tmp_path: Path) -> None:
         functions, paths = before.compare(after), before.compare(after, "path")
     assert functions["function"].tolist() == [shift.name for shift in found.functions]
     assert functions["calls_after"].tolist() == [shift.calls[1] for shift in found.functions]
-    assert functions["verdict"].tolist() == [shift.verdict for shift in found.functions]
+    assert functions["verdict"].tolist() == [shift.decisive.verdict for shift in found.functions]
     assert paths["callers"].tolist() == [("main",), ("main",)]
     assert paths["mean_after_us"].tolist() == [90.0, 90.0]
 

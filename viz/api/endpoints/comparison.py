@@ -10,8 +10,9 @@ import msgspec
 from msgspec import Meta
 
 from chimbuko.errors import ConfigError, StoreError
-from chimbuko.provenance.compare.comparison import Comparison, compare, sentences
+from chimbuko.provenance.compare.comparison import Comparison, compare
 from chimbuko.provenance.compare.runprofile import read_profile
+from chimbuko.provenance.compare.wording import sentences
 from chimbuko.provenance.manage.inventory import RunTotals, totals_of_runs
 from chimbuko.provenance.query.filters import Text
 from chimbuko.provenance.query.run import Provenance, open_run

@@ -1,5 +1,5 @@
 import { scaleLog } from 'd3-scale';
-import { barsOf, change, shiftSummary, type Bar } from './model/comparison';
+import { barsOf, change, decisive, shiftSummary, type Bar } from './model/comparison';
 import { duration } from '../shared/units/units';
 import { Empty, Panel } from '../shared/parts/panel';
 import { useSize } from '../shared/charts/size';
@@ -28,7 +28,9 @@ export function Runtimes({ shift, name }: { shift: Shift | undefined; name: stri
         <Empty>The distribution of its runtimes was not stored.</Empty>
       ) : (
         <>
-          <p class="unit">{shift && `${change(shift.effect)}: ${shiftSummary(shift)}`} Runtimes that fewer than one call in a thousand has are left out.</p>
+          <p class="unit">
+            {shift && `${change(decisive(shift).effect)}: ${shiftSummary(shift)}`} Runtimes that fewer than one call in a thousand has are left out.
+          </p>
           <Histogram bars={bars} />
         </>
       )}

@@ -1,4 +1,4 @@
-import { between, change, lost, placeOf, reachOf, shiftSummary, ticksOf, VERDICT_MARKS, VERDICT_WORDS } from './model/comparison';
+import { between, change, decisive, lost, placeOf, reachOf, runtimesOf, shiftSummary, ticksOf, VERDICT_MARKS, VERDICT_WORDS } from './model/comparison';
 import { wrapped, type ShortName } from '../shared/names/names';
 import { duration, exact } from '../shared/units/units';
 import { go, view } from '../shared/address/address';
@@ -15,7 +15,7 @@ interface Props {
 
 /** How much longer each function takes, with the interval that holds the truth; the most important first. */
 export function Shifts({ shifts, names, all }: Props) {
-  const named = shifts.filter((shift) => shift.verdict === 'slower' || shift.verdict === 'faster').length;
+  const named = shifts.filter((shift) => decisive(shift).verdict === 'slower' || decisive(shift).verdict === 'faster').length;
   const reach = reachOf(shifts);
   const summary = named === 0 ? 'No function is certainly slower or faster.' : `${named} functions are slower or faster.`;
   const actions = <span class="unit">▲ slower ▼ faster = as before · undecided{all > shifts.length && `; ${shifts.length} of ${exact(all)}`}</span>;
@@ -62,9 +62,9 @@ function ShiftRow({ shift, text, reach, isFirst }: { shift: Shift; text: string;
   };
   return (
     <button
-      class={`shift-row ${shift.verdict}${chosen ? ' selected' : ''}`}
+      class={`shift-row ${decisive(shift).verdict}${chosen ? ' selected' : ''}`}
       data-shift={shift.name}
-      data-verdict={shift.verdict}
+      data-verdict={decisive(shift).verdict}
       aria-pressed={chosen}
       onClick={() => go({ function: shift.name })}
       onPointerEnter={(event) => show(event.currentTarget)}
@@ -73,14 +73,14 @@ function ShiftRow({ shift, text, reach, isFirst }: { shift: Shift; text: string;
       onBlur={hideTip}
     >
       <span class="shift-mark">
-        <span aria-hidden="true">{VERDICT_MARKS[shift.verdict]}</span>
-        <span class="hidden">{VERDICT_WORDS[shift.verdict]}: </span>
+        <span aria-hidden="true">{VERDICT_MARKS[decisive(shift).verdict]}</span>
+        <span class="hidden">{VERDICT_WORDS[decisive(shift).verdict]}: </span>
       </span>
       <span class="function-name">
         {text} {shift.is_waiting && <em>waits</em>}
       </span>
       <span class="shift-change">
-        {change(shift.effect)}
+        {change(decisive(shift).effect)}
         <span class="hidden">, {between(shift)}</span>
       </span>
       <Interval shift={shift} reach={reach} />
@@ -90,8 +90,9 @@ function ShiftRow({ shift, text, reach, isFirst }: { shift: Shift; text: string;
 }
 
 function Interval({ shift, reach }: { shift: Shift; reach: number }) {
-  if (shift.effect === null || shift.low === null || shift.high === null) return <span class="shift-plot unit">too few calls</span>;
-  const [low, at, high] = [shift.low, shift.effect, shift.high].map((effect) => 100 * placeOf(effect, reach)) as [number, number, number];
+  const { low: lower, effect, high: upper } = decisive(shift);
+  if (effect === null || lower === null || upper === null) return <span class="shift-plot unit">too few calls</span>;
+  const [low, at, high] = [lower, effect, upper].map((share) => 100 * placeOf(share, reach)) as [number, number, number];
   return (
     <span class="shift-plot">
       <span class="shift-zero" />
@@ -104,7 +105,7 @@ function Interval({ shift, reach }: { shift: Shift; reach: number }) {
 function tipOf(shift: Shift): string[] {
   return [
     wrapped(shift.name),
-    `${VERDICT_WORDS[shift.verdict]}: ${change(shift.effect)}, with 95 % confidence ${between(shift)}`,
+    `${VERDICT_WORDS[decisive(shift).verdict]}: ${change(decisive(shift).effect)}, with 95 % confidence ${between(shift)}`,
     shiftSummary(shift),
     `lost in all: ${lost(shift)}${shift.is_waiting ? '; by its name it waits for others' : ''}`,
     'click: how its runtimes are distributed',
@@ -128,14 +129,14 @@ function ShiftTable({ shifts, names }: { shifts: readonly Shift[]; names: Readon
       <tbody>
         {shifts.map((shift) => (
           <tr key={`${shift.program} ${shift.name}`}>
-            <td title={VERDICT_WORDS[shift.verdict]}>{VERDICT_MARKS[shift.verdict]}</td>
+            <td title={VERDICT_WORDS[decisive(shift).verdict]}>{VERDICT_MARKS[decisive(shift).verdict]}</td>
             <td class="name" title={shift.name}>
               {names.get(shift.name)?.text}
             </td>
-            <td class="number">{change(shift.effect)}</td>
+            <td class="number">{change(decisive(shift).effect)}</td>
             <td class="number">{between(shift)}</td>
             <td class="number">{lost(shift)}</td>
-            {shift.ordinary_us.map((us, at) => (
+            {runtimesOf(shift).map((us, at) => (
               <td key={at} class="number">
                 {us === null ? 'unknown' : duration(us)}
               </td>

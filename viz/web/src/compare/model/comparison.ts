@@ -1,7 +1,7 @@
 /** What changed between two runs: how it is drawn and put in words. */
 
 import { digits, duration, exact } from '../../shared/units/units';
-import type { BothRuntimes, Rate, Shift } from '../../shared/api/types';
+import type { BothRuntimes, Change, Rate, Shift } from '../../shared/api/types';
 
 /** Beside colour, so that nothing is said by colour alone. */
 export const VERDICT_MARKS = { slower: '▲', faster: '▼', same: '=', unclear: '·' } as const;
@@ -17,14 +17,26 @@ export function change(effect: number | null): string {
   return `${effect < 0 ? '−' : '+'}${Math.abs(percents) < 100 ? Math.abs(percents).toFixed(1) : digits(Math.abs(percents))} %`;
 }
 
+/** The change that says whether a function is slower: of its mean, or of its usual runtime. */
+export function decisive(shift: Shift): Change {
+  return shift[shift.decided_by];
+}
+
+/** The runtimes that it is a change of. */
+export function runtimesOf(shift: Shift): readonly (number | null)[] {
+  return shift.decided_by === 'mean' ? shift.mean_us : shift.ordinary_us;
+}
+
 export function between(shift: Shift): string {
-  return shift.low === null || shift.high === null ? 'unknown' : `${change(shift.low)} to ${change(shift.high)}`;
+  const { low, high } = decisive(shift);
+  return low === null || high === null ? 'unknown' : `${change(low)} to ${change(high)}`;
 }
 
 /** Time lost, or gained. */
 export function lost(shift: Shift): string {
-  if (shift.effect === null) return 'unknown';
-  return shift.lost_us < 0 ? `−${duration(-shift.lost_us)}` : duration(shift.lost_us);
+  const { effect, lost_us } = decisive(shift);
+  if (effect === null) return 'unknown';
+  return lost_us < 0 ? `−${duration(-lost_us)}` : duration(lost_us);
 }
 
 export function rate(value: Rate): string {
@@ -33,8 +45,9 @@ export function rate(value: Rate): string {
 
 /** Half of the axis, as a logarithm: wide enough for the named shifts, and for most of the others' intervals. */
 export function reachOf(shifts: readonly Shift[]): number {
-  const named = shifts.filter((shift) => shift.verdict === 'slower' || shift.verdict === 'faster');
-  const bounds = (named.length > 0 ? named : shifts).flatMap(({ low, high }) =>
+  const changes = shifts.map(decisive);
+  const named = changes.filter(({ verdict }) => verdict === 'slower' || verdict === 'faster');
+  const bounds = (named.length > 0 ? named : changes).flatMap(({ low, high }) =>
     low === null || high === null ? [] : [Math.abs(Math.log1p(low)), Math.abs(Math.log1p(high))],
   );
   bounds.sort((a, b) => a - b);
@@ -94,6 +107,6 @@ function sum(values: readonly number[]): number {
 
 /** One sentence for who does not see the picture. */
 export function shiftSummary(shift: Shift): string {
-  const usual = shift.ordinary_us.map((us) => (us === null ? 'unknown' : duration(us)));
-  return `${usual[0]} before, ${usual[1]} after; ${exact(shift.calls[0])} and ${exact(shift.calls[1])} calls.`;
+  const [before, after] = runtimesOf(shift).map((us) => (us === null ? 'unknown' : duration(us)));
+  return `${shift.decided_by === 'mean' ? 'In the mean ' : ''}${before} before, ${after} after; ${exact(shift.calls[0])} and ${exact(shift.calls[1])} calls.`;
 }

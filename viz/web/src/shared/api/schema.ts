@@ -1301,6 +1301,7 @@ export interface components {
             metric: string;
             least_effect: number;
             common: number;
+            total: components["schemas"]["CallTime"];
             functions: components["schemas"]["Shift"][];
             paths: components["schemas"]["Shift"][];
             new: components["schemas"]["OneSided"][];
@@ -1319,6 +1320,8 @@ export interface components {
             duration_us: number;
             exclusive_us: number;
             rate: components["schemas"]["Rate"];
+            incidents: components["schemas"]["Findings"];
+            recurring: components["schemas"]["Findings"];
         };
         /**
          * Rate
@@ -1330,6 +1333,26 @@ export interface components {
             per_million: number;
             low: number;
             high: number;
+        };
+        /**
+         * Findings
+         * @description Findings of one kind.
+         */
+        Findings: {
+            number: number;
+            cost_us: number;
+        };
+        /**
+         * CallTime
+         * @description Exclusive time in the calls of functions that both runs have, on all ranks.
+         */
+        CallTime: {
+            before_us: number;
+            after_us: number;
+            by_number_us: number;
+            by_length_us: number;
+            low_us: number;
+            high_us: number;
         };
         /**
          * Shift
@@ -1353,13 +1376,10 @@ export interface components {
                 number,
                 number
             ];
-            effect: number | null;
-            low: number | null;
-            high: number | null;
-            p_value: number;
-            lost_us: number;
+            usual: components["schemas"]["Change"];
+            mean: components["schemas"]["Change"];
             /** @enum {unknown} */
-            verdict: "faster" | "same" | "slower" | "unclear";
+            decided_by: "mean" | "usual";
             is_waiting: boolean;
             rates: [
                 components["schemas"]["Rate"],
@@ -1367,6 +1387,19 @@ export interface components {
             ] | null;
             has_more_anomalies: boolean;
             distribution: components["schemas"]["BothRuntimes"] | null;
+        };
+        /**
+         * Change
+         * @description Of one function, in one of its runtimes.
+         */
+        Change: {
+            effect: number | null;
+            low: number | null;
+            high: number | null;
+            p_value: number;
+            lost_us: number;
+            /** @enum {unknown} */
+            verdict: "faster" | "same" | "slower" | "unclear";
         };
         /**
          * BothRuntimes
@@ -1521,7 +1554,10 @@ export type ComparisonAnswer = components['schemas']['ComparisonAnswer'];
 export type Comparison = components['schemas']['Comparison'];
 export type RunSide = components['schemas']['RunSide'];
 export type Rate = components['schemas']['Rate'];
+export type Findings = components['schemas']['Findings'];
+export type CallTime = components['schemas']['CallTime'];
 export type Shift = components['schemas']['Shift'];
+export type Change = components['schemas']['Change'];
 export type BothRuntimes = components['schemas']['BothRuntimes'];
 export type OneSided = components['schemas']['OneSided'];
 export type RankChange = components['schemas']['RankChange'];

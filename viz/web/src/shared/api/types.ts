@@ -14,6 +14,7 @@ export type {
   CallAnswer as CallDetail,
   CallRecord,
   CallsAnswer as CallPage,
+  Change,
   Comparison,
   ComparisonAnswer,
   CountersAnswer,

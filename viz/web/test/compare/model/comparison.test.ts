@@ -1,20 +1,26 @@
 import { describe, expect, test } from 'vitest';
 import { barsOf, change, placeOf, reachOf, ticksOf } from '../../../src/compare/model/comparison';
-import type { Shift } from '../../../src/shared/api/types';
+import type { Change, Shift } from '../../../src/shared/api/types';
 
-const shift = (low: number, high: number, verdict: Shift['verdict']): Shift => ({
-  program: 'heat',
-  name: 'relax',
-  callers: [],
-  calls: [100, 100],
-  ordinary_us: [10, 11],
-  mean_us: [10, 11],
+const changeOf = (low: number, high: number, verdict: Change['verdict']): Change => ({
   effect: (low + high) / 2,
   low,
   high,
   p_value: 0.001,
   lost_us: 100,
   verdict,
+});
+
+const shift = (low: number, high: number, verdict: Change['verdict']): Shift => ({
+  program: 'heat',
+  name: 'relax',
+  callers: [],
+  calls: [100, 100],
+  ordinary_us: [10, 11],
+  mean_us: [10, 11],
+  usual: changeOf(low, high, verdict),
+  mean: changeOf(-0.01, 0.01, 'same'),
+  decided_by: 'usual',
   is_waiting: false,
   rates: null,
   has_more_anomalies: false,

@@ -1,0 +1,122 @@
+"""What changed from one run to another, in words. Pure."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from chimbuko.provenance.compare.calltime import CallTime
+from chimbuko.provenance.compare.changes import Change
+from chimbuko.provenance.compare.comparison import NAMED, Comparison, Shift
+from chimbuko.units import format_duration_us
+
+LEAST_COMMON = 0.01
+"""What all functions have in common is separated from here on."""
+LEAST_SHARE = 0.01
+"""Of the time in calls, for a difference in what findings cost to be named."""
+MORE_COST = 2.0
+MOST_SENTENCES = 3
+LONG = 2.0
+"""Times the usual runtime, for a call to be a long one."""
+SPREAD = 4.0
+"""Long calls of one kind are not shorter than their mean by this factor."""
+LONGER_TAIL = 2.0
+"""The mean is spoken of where it has grown so many times as much as the usual runtime."""
+
+
+def sentences(found: Comparison) -> list[str]:
+    """What changed, in words; the most important first."""
+    named = [shift for shift in found.functions if shift.decisive.verdict in NAMED]
+    lines = [_sentence(shift) for shift in named[:MOST_SENTENCES]]
+    if len(named) > MOST_SENTENCES:
+        lines.append(f"{len(named) - MOST_SENTENCES} more are slower or faster")
+    if not named:
+        lines.append(_nothing(found))
+    lines.append(_time_sentence(found.total))
+    lines += _finding_sentences(found)
+    if abs(found.common) >= LEAST_COMMON:
+        lines.append(
+            f"All functions take {abs(found.common):.0%} {'longer' if found.common > 0 else 'less'}, "
+            "as a rule because of the machine; that is no part of what is said of each"
+        )
+    return lines
+
+
+def _nothing(found: Comparison) -> str:
+    least = f"{100 * found.least_effect:g} %"
+    text = f"No function is slower or faster by {least} or more, beyond what chance brings"
+    total = found.total
+    if total.low_us <= 0 <= total.high_us:
+        return text
+    way = "longer" if total.by_length_us > 0 else "shorter"
+    return f"{text}; but all calls together take {way} than chance explains"
+
+
+def _sentence(shift: Shift) -> str:
+    change = shift.decisive
+    lost = f"{format_duration_us(abs(change.lost_us))} {'lost' if change.lost_us > 0 else 'gained'} in all"
+    others = "; it waits for others" if shift.is_waiting else ""
+    return f"{shift.name} is {change.verdict}{_by(shift)}, {lost}{others}"
+
+
+def _by(shift: Shift) -> str:
+    usual, mean = shift.usual, shift.mean
+    is_all_calls = abs(mean.effect or 0.0) < LONGER_TAIL * abs(usual.effect or 0.0)
+    if shift.decided_by == "usual" or (usual.verdict == mean.verdict and is_all_calls):
+        return f": {interval(usual)}"
+    first, second = (format_duration_us(mean_us) for mean_us in shift.mean_us)
+    return f" in the mean, {second} instead of {first} ({interval(mean)}){_tail(shift)}"
+
+
+def _tail(shift: Shift) -> str:
+    """Which long calls have come, or gone."""
+    both = shift.distribution
+    if both is None or shift.ordinary_us[0] is None:
+        return ""
+    edges_us, before, after = (np.array(column) for column in (both.edges_us, both.before, both.after))
+    runtimes_us = np.sqrt(np.maximum(edges_us[:-1], 0.5) * edges_us[1:])
+    more = (after / after.sum() - before / before.sum()) * (1 if shift.mean_us[1] > shift.mean_us[0] else -1)
+    more[(runtimes_us < LONG * shift.ordinary_us[0]) | (more < 0)] = 0.0
+    added_us = more * runtimes_us
+    if not added_us.any():
+        return ""
+    # Of all lengths that have come those which hold the time, and not what the machine brings beside them.
+    is_long = runtimes_us > float((added_us * runtimes_us).sum() / added_us.sum()) / SPREAD
+    share = float(more[is_long].sum())
+    runtime_us = float(added_us[is_long].sum()) / share
+    way = "more" if shift.mean_us[1] > shift.mean_us[0] else "less"
+    return f": {100 * share:.2g} % {way} of its calls take some {format_duration_us(runtime_us)}"
+
+
+def _time_sentence(total: CallTime) -> str:
+    parts = {"more or fewer calls": total.by_number_us, "their length": total.by_length_us}
+    told = " and ".join(f"{_signed(part_us)} by {what}" for what, part_us in parts.items())
+    before, after = (format_duration_us(time_us) for time_us in (total.before_us, total.after_us))
+    bounds = f"{_signed(total.low_us)} to {_signed(total.high_us)}"
+    return f"Time in calls: {before} before, {after} after; {told} (95 %: {bounds})"
+
+
+def _finding_sentences(found: Comparison) -> list[str]:
+    """Of incidents and recurring findings, where they cost clearly more, or less."""
+    lines = []
+    least_us = LEAST_SHARE * max(found.before.exclusive_us, found.after.exclusive_us)
+    for what in ("incidents", "recurring"):
+        before, after = getattr(found.before, what), getattr(found.after, what)
+        less, more = sorted((before.cost_us, after.cost_us))
+        if more - less >= least_us and more >= MORE_COST * less:
+            name = "Incidents" if what == "incidents" else "Recurring findings"
+            lines.append(
+                f"{name} cost {format_duration_us(after.cost_us)} instead of "
+                f"{format_duration_us(before.cost_us)} ({after.number} instead of {before.number})"
+            )
+    return lines
+
+
+def _signed(time_us: float) -> str:
+    return ("+" if time_us >= 0 else "-") + format_duration_us(abs(time_us))
+
+
+def interval(change: Change) -> str:
+    """Between which bounds an effect lies: ``+8.1 to +12.0 %``."""
+    if change.low is None or change.high is None:
+        return ""
+    return f"{100 * change.low:+.1f} to {100 * change.high:+.1f} %"
