@@ -3,8 +3,9 @@
 Run: python -m benchmarks.comparison [--runs N] [--recorded] [--live N]
 
 Simulated runs, by how much a machine disturbs them: each of N runs is compared with each other one, and with
-each of N runs in which one function is slower, or takes 80 ms more in 0.7 % of its calls ("rarely"). --recorded does so with the recorded trace of the demo: as it
-is, and with one function lengthened. --live lets the demo's program run N times in both variants.
+each of N runs in which one function is slower, or takes 80 ms more in 0.7 % of its calls ("rarely").
+--recorded does so with the recorded trace of the demo: as it is, and with one function lengthened. --live
+lets the demo's program run N times in both variants.
 """
 
 from __future__ import annotations
