@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from typing import Any
 
@@ -34,8 +34,10 @@ from chimbuko.viz.jobs.workerpool import WorkerPool
 from chimbuko.viz.live.feed import Feed
 
 LOOPBACK = "127.0.0.1"
-HANDSHAKE_S = 10.0
-"""A client that says nothing for so long is sent away."""
+REQUEST_S = 10.0
+"""A client that says nothing for so long before its request is whole is sent away."""
+MOST_IDLE = 128
+"""Connections that wait for a request, each of which has a thread; beyond that the oldest one is closed."""
 LAST_QUESTIONS_S = 1.0
 """Pages of a run that has just ended ask for their lists once more."""
 
@@ -51,13 +53,30 @@ class _Handler(WSGIRequestHandler):
         """Begin a connection, encrypted where it shall be."""
         context: ssl.SSLContext | None = self.server.ssl_context
         if context is not None:
-            self.request.settimeout(HANDSHAKE_S)
-            self.request = context.wrap_socket(self.request, server_side=True)
-            self.request.settimeout(self.timeout)
+            self.request = context.wrap_socket(self.request, server_side=True, do_handshake_on_connect=False)
+        self.request.settimeout(REQUEST_S)
+        self._idle.add(self.request)
+        if context is not None:
+            self.request.do_handshake()
         super().setup()
+
+    def run_wsgi(self) -> None:
+        """Answer a request, which may take as long as it takes: a link to a page stays for hours."""
+        self._idle.discard(self.request)
+        self.request.settimeout(None)
+        super().run_wsgi()
+        self.request.settimeout(REQUEST_S)
+        self._idle.add(self.request)
+
+    @property
+    def _idle(self) -> _IdleConnections:
+        server = self.server
+        assert isinstance(server, _Server)
+        return server.idle
 
     def finish(self) -> None:
         """End a connection."""
+        self._idle.discard(self.request)
         super().finish()
         if self.server.ssl_context is not None:
             self.request.close()
@@ -78,8 +97,40 @@ class _Handler(WSGIRequestHandler):
         self.wfile.write(body)
 
 
+class _IdleConnections:
+    """Connections that wait for a request, the oldest first: no more than ``MOST_IDLE``.
+
+    Who has no token can hold as many connections as he likes, but not our threads.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[socket.socket, None] = {}
+        self._lock = threading.Lock()
+
+    def add(self, connection: socket.socket) -> None:
+        """One waits; where these are too many, the oldest one is closed."""
+        with self._lock:
+            self._waiting[connection] = None
+            oldest = next(iter(self._waiting)) if len(self._waiting) > MOST_IDLE else None
+            if oldest is not None:
+                del self._waiting[oldest]
+        if oldest is not None:
+            with suppress(OSError):
+                # Its thread, which waits for it, ends.
+                socket.socket.shutdown(oldest, socket.SHUT_RDWR)
+
+    def discard(self, connection: socket.socket) -> None:
+        """One waits no more."""
+        with self._lock:
+            self._waiting.pop(connection, None)
+
+
 class _Server(ThreadedWSGIServer):
     """Reports no connection that could not begin: a scanner's, or a browser's that trusts no certificate."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self.idle = _IdleConnections()
+        super().__init__(*arguments, **options)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exc_info()[1], OSError):

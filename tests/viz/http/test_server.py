@@ -8,13 +8,16 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from click.testing import CliRunner
 
 from chimbuko.cli import main
 from chimbuko.cli.inspect.view import starting_at
+from chimbuko.viz.http import server
 from chimbuko.viz.http.app import STATIC
 from chimbuko.viz.http.server import serving
 from tests.viz.conftest import TOKEN, dashboard
@@ -127,3 +130,29 @@ def test_what_is_no_request_is_refused_as_all_else_is(finished: MadeRun, request
     # To what names no version of HTTP there is an answer without a head.
     body = json.loads(text.rpartition("\r\n\r\n")[2])
     assert body["ok"] is False and body["status"] == 400
+
+
+def test_connections_without_a_request_hold_few_threads(
+    finished: MadeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "MOST_IDLE", 8)
+    with serving(finished.directory, 0, TOKEN, None) as url:
+        port = urlsplit(url).port or 0
+        before = threading.active_count()
+        idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(60)]
+        # The oldest are closed, and who has the token is answered.
+        assert all(one.recv(1) == b"" for one in idle[:50])
+        assert threading.active_count() < before + 30
+        assert ask(port, "/api/v1/run", Authorization=f"Bearer {TOKEN}")[0] == 200
+        for one in idle:
+            one.close()
+
+
+def test_who_says_nothing_is_sent_away(finished: MadeRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "REQUEST_S", 0.2)
+    with serving(finished.directory, 0, TOKEN, None) as url:
+        port = urlsplit(url).port or 0
+        for said in (b"", b"GET /api/v1/run HTTP/1.1\r\nHost: localhost\r\n"):
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as one:
+                one.sendall(said)
+                assert one.recv(1) == b""
