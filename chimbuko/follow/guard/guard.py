@@ -207,7 +207,9 @@ def keep_guard(options: Options) -> None:
     failures = 0
     wait_s, before_s = 0.0, time.monotonic()
     while not guard.is_over:
-        if signal.sigtimedwait([END], wait_s) is not None:
+        came = signal.sigtimedwait([END], wait_s)
+        # Stopped for longer than it was to wait, Python returns what was in memory by chance, and not None.
+        if came is not None and came.si_signo == END:
             guard.is_ending = True
         now_s = time.monotonic()
         try:

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -192,6 +193,26 @@ def test_a_guard_that_was_stopped_is_made_to_go_on(folder: Path, guard: Starter)
     assert guarded(folder) == pid
 
 
+def test_a_guard_that_was_stopped_does_not_take_it_for_the_end(
+    folder: Path, guard: Starter, process: Callable[[], subprocess.Popen[bytes]]
+) -> None:
+    """With all of the agent's, as in a job that is suspended: its readers have not read everything."""
+    reader = process()
+    announce(folder, "reader", Role.JOINING, reader.pid)
+    guard(Options(str(folder), patience_s=0.1))
+    pid = guarded(folder)
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: looked_up(pid)[0] == "T")
+    # Longer than it waits for a signal.
+    time.sleep(1.5)
+    os.kill(pid, signal.SIGCONT)
+    for _ in range(2):
+        # It still looks.
+        stop(reader)
+        wait_until(lambda: not is_stopped(reader))
+    assert guarded(folder) == pid
+
+
 def test_of_many_that_are_started_one_stays(folder: Path, guard: Starter, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "chimbuko.follow.guard.guard", *Options(str(folder)).arguments()]
     started = [subprocess.Popen(command) for _ in range(4)]
@@ -207,6 +228,7 @@ def test_of_many_that_are_started_one_stays(folder: Path, guard: Starter, tmp_pa
 
 LAUNCHER = """
 import sys
+import time
 from chimbuko.follow.guard.guard import Options
 from chimbuko.follow.guard.presence import Role, announce
 from chimbuko.follow.guard.starter import GuardStarter
