@@ -10,13 +10,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def write_atomically(path: Path | str, data: bytes, mode: int = 0o666) -> None:
+def write_atomically(path: Path | str, data: bytes, mode: int = 0o666, *, is_durable: bool = False) -> None:
     """Write a file in place of what was there.
 
     Parameters
     ----------
     mode
         Who may read and write it, less the umask.
+    is_durable
+        Whether it is on the disk, and under its name, when this returns: also a machine that loses its power
+        then has the old text or the new one. Otherwise it could have an empty file.
 
     Raises
     ------
@@ -31,9 +34,26 @@ def write_atomically(path: Path | str, data: bytes, mode: int = 0o666) -> None:
     try:
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             file.write(data)
-        os.replace(temporary, path)
+            if is_durable:
+                file.flush()
+                os.fsync(file.fileno())
+        replace(temporary, path, is_durable=is_durable)
     except OSError:
         # Half of it would take the room from others.
         with suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
+
+
+def replace(new: Path | str, path: Path | str, *, is_durable: bool) -> None:
+    """Give a file the name ``path``; with ``is_durable`` it has it after a loss of power, too."""
+    os.replace(new, path)
+    if not is_durable:
+        return
+    folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        # Some file systems sync files only.
+        with suppress(OSError):
+            os.fsync(folder)
+    finally:
+        os.close(folder)

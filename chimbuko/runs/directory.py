@@ -248,7 +248,8 @@ class RunDirectory:
             raise ConfigError(f"{self.info_path}: not readable ({error})") from error
 
     def write_info(self, info: RunInfo) -> None:
-        """Write atomically: a reader sees the old or the new text, never half of it.
+        """Write atomically: a reader sees the old or the new text, never half of it, also after
+        a loss of power.
 
         Raises
         ------
@@ -256,7 +257,7 @@ class RunDirectory:
             The folder cannot be written.
         """
         try:
-            write_atomically(self.info_path, msgspec.json.format(msgspec.json.encode(info)))
+            write_atomically(self.info_path, msgspec.json.format(msgspec.json.encode(info)), is_durable=True)
         except OSError as error:
             raise ConfigError(f"{self.info_path}: cannot be written ({error.strerror})") from error
 

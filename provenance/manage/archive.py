@@ -24,6 +24,7 @@ from msgspec import Meta
 from sqlalchemy import Engine
 
 from chimbuko import __version__
+from chimbuko.atomicfile import replace
 from chimbuko.errors import ConfigError, StoreError
 from chimbuko.process.lifetime import hold
 from chimbuko.provenance.manage.transfer import AlreadyStored, copy_run
@@ -114,7 +115,7 @@ def write_archive(run: RunDirectory, output: Path) -> Archived:
         with packed.open("rb") as file:
             os.fsync(file.fileno())
         size_bytes = packed.stat().st_size
-        os.replace(packed, output)
+        replace(packed, output.absolute(), is_durable=True)
     return Archived(info.id, info.name, str(output), len(files), size_bytes)
 
 

@@ -32,3 +32,27 @@ def test_what_cannot_be_written_leaves_all_as_it_was(tmp_path: Path, monkeypatch
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("is_durable", [True, False])
+def test_what_is_to_outlast_a_loss_of_power_is_synced_before_and_after_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_durable: bool
+) -> None:
+    done: list[tuple[str, object]] = []
+    sync, rename = os.fsync, os.replace
+
+    def note_sync(number: int) -> None:
+        found = Path(os.readlink(f"/proc/self/fd/{number}"))
+        done.append(("sync", "folder" if found == tmp_path else found.read_bytes()))
+        sync(number)
+
+    def note_rename(new: str, path: Path) -> None:
+        done.append(("rename", path))
+        rename(new, path)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(os, "replace", note_rename)
+    path = tmp_path / "file"
+    write_atomically(path, b"new", is_durable=is_durable)
+    synced = [("sync", b"new"), ("rename", path), ("sync", "folder")]
+    assert done == (synced if is_durable else [("rename", path)])

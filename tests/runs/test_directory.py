@@ -111,3 +111,10 @@ def test_a_report_is_there_and_whole_or_cannot_be_read(tmp_path: Path) -> None:
     run.report_path.write_bytes(gzip.compress(b"[]")[:-9])
     with pytest.raises(OSError, match=r"report.json.gz: damaged"):
         run.read_report()
+
+
+def test_what_a_run_is_outlasts_a_loss_of_power(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, synced = new_run(tmp_path / "heat", COMMAND, AnalysisConfig(), None), []
+    monkeypatch.setattr(os, "fsync", lambda number: synced.append(os.readlink(f"/proc/self/fd/{number}")))
+    run.write_info(run.read_info())
+    assert len(synced) == 2 and synced[1] == str(run.path)
