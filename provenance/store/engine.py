@@ -285,9 +285,9 @@ def _set_up(connection: sqlite3.Connection, _record: Any) -> None:
     # 354, and 346 with 4 kB.
     connection.execute("PRAGMA page_size=2048")
     connection.execute("PRAGMA journal_mode=WAL")
-    # A crash of the machine may lose the last commits but never damages the file; without a sync per
-    # commit small transactions are several times as fast.
-    connection.execute("PRAGMA synchronous=NORMAL")
+    # What is committed is on the disk: the writer acknowledges it then, and agents remove what they kept. It
+    # takes 0.6 ms for 200 rows instead of 0.3, on a local disk, and the writer commits twice a second.
+    connection.execute("PRAGMA synchronous=FULL")
 
 
 def _postgresql_engine(url: URL, is_read_only: bool) -> Engine:

@@ -220,3 +220,16 @@ def test_a_store_in_a_folder_of_someone_else_can_be_read_but_not_written(
 def test_public_url_hides_passwords_and_options() -> None:
     shown = public_url(f"postgresql://me:{SECRET}@db:5432/x?password={SECRET}")
     assert shown == "postgresql+psycopg://me:***@db:5432/x"
+
+
+def test_what_is_committed_is_on_the_disk(tmp_path: Path) -> None:
+    """For then it is acknowledged, and agents keep it no longer."""
+    engine = open_for_writing(f"sqlite:///{tmp_path / 'provenance.sqlite'}")
+    with engine.connect() as connection:
+        found = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+            for name in ("journal_mode", "synchronous")
+        }
+    store.close(engine)
+    # 2 is FULL: the log is synced with each commit, and its folder when it is made.
+    assert found == {"journal_mode": "wal", "synchronous": 2}
