@@ -28,6 +28,8 @@ from chimbuko.provenance.compare.runprofile import (
 LEAST_EFFECT = 0.05
 """Smaller shifts are not named, however sure: the next compiler, link order or machine brings as much."""
 
+LONGER_TAIL = 2.0
+"""The mean is spoken of where it has grown so many times as much as the usual runtime."""
 NAMED = ("slower", "faster")
 
 _WAITS = re.compile(
@@ -66,7 +68,7 @@ class Shift(msgspec.Struct, frozen=True, kw_only=True):
     mean: Change
     """Of the mean, to which rare long calls belong; on a call path both are the same."""
     decided_by: Literal["usual", "mean"]
-    """The mean where it has changed more than chance explains, else the usual runtime."""
+    """The mean where it has changed more than chance explains, and than the usual runtime; else that."""
     is_waiting: bool
     """By its name it waits for others: it takes longer because others do."""
     rates: tuple[Rate, Rate] | None = None
@@ -237,9 +239,16 @@ def _shift(
         mean_us=(before.mean_us, after.mean_us),
         usual=usual,
         mean=mean,
-        decided_by="mean" if mean.verdict in NAMED else "usual",
+        decided_by=_decided_by(usual, mean),
         is_waiting=_WAITS.search(name) is not None,
     )
+
+
+def _decided_by(usual: Change, mean: Change) -> Literal["usual", "mean"]:
+    if mean.verdict not in NAMED:
+        return "usual"
+    is_the_same = usual.verdict == mean.verdict
+    return "usual" if is_the_same and abs(mean.effect or 0) < LONGER_TAIL * abs(usual.effect or 0) else "mean"
 
 
 def _importance(shift: Shift) -> tuple[int, bool, float]:

@@ -19,8 +19,6 @@ LONG = 2.0
 """Times the usual runtime, for a call to be a long one."""
 SPREAD = 4.0
 """Long calls of one kind are not shorter than their mean by this factor."""
-LONGER_TAIL = 2.0
-"""The mean is spoken of where it has grown so many times as much as the usual runtime."""
 
 
 def sentences(found: Comparison) -> list[str]:
@@ -59,12 +57,10 @@ def _sentence(shift: Shift) -> str:
 
 
 def _by(shift: Shift) -> str:
-    usual, mean = shift.usual, shift.mean
-    is_all_calls = abs(mean.effect or 0.0) < LONGER_TAIL * abs(usual.effect or 0.0)
-    if shift.decided_by == "usual" or (usual.verdict == mean.verdict and is_all_calls):
-        return f": {interval(usual)}"
+    if shift.decided_by == "usual":
+        return f": {interval(shift.usual)}"
     first, second = (format_duration_us(mean_us) for mean_us in shift.mean_us)
-    return f" in the mean, {second} instead of {first} ({interval(mean)}){_tail(shift)}"
+    return f" in the mean, {second} instead of {first} ({interval(shift.mean)}){_tail(shift)}"
 
 
 def _tail(shift: Shift) -> str:
@@ -88,11 +84,12 @@ def _tail(shift: Shift) -> str:
 
 
 def _time_sentence(total: CallTime) -> str:
-    parts = {"more or fewer calls": total.by_number_us, "their length": total.by_length_us}
-    told = " and ".join(f"{_signed(part_us)} by {what}" for what, part_us in parts.items())
     before, after = (format_duration_us(time_us) for time_us in (total.before_us, total.after_us))
+    fewer = "more" if total.by_number_us > 0 else "fewer"
+    number = f"{_signed(total.by_number_us)} by {fewer} calls and " if total.by_number_us else ""
     bounds = f"{_signed(total.low_us)} to {_signed(total.high_us)}"
-    return f"Time in calls: {before} before, {after} after; {told} (95 %: {bounds})"
+    length = f"{_signed(total.by_length_us)} by their length (95 %: {bounds})"
+    return f"Time in calls: {before} before, {after} after; {number}{length}"
 
 
 def _finding_sentences(found: Comparison) -> list[str]:

@@ -22,7 +22,7 @@ export function Shifts({ shifts, names, all }: Props) {
   return (
     <Panel
       name="shifts"
-      title="Usual runtime, change and 95 % interval"
+      title="Runtime, change and 95 % interval"
       summary={summary}
       actions={actions}
       table={() => <ShiftTable shifts={shifts} names={names} />}
