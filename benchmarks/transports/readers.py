@@ -43,9 +43,9 @@ class _Supervisor(Supervisor):
 
     abandoned: ClassVar[set[str]] = set()
 
-    def _watch(self, stream: StreamHandle) -> None:
+    def _watch(self, stream: StreamHandle, passed_s: float) -> None:
         if stream.key not in self.abandoned:
-            super()._watch(stream)
+            super()._watch(stream, passed_s)
 
 
 class Readers:

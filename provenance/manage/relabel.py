@@ -59,8 +59,8 @@ class Relabelled(msgspec.Struct, frozen=True):
 def relabel(engine: Engine, run_id: str, judge: Judge, is_deleting: bool) -> Relabelled:
     """Judge all calls of a run again, in one transaction; those that have not ended stay as they are.
 
-    An incident stays whole if its origin is abnormal by the model, or held up others: how often ranks wait
-    for delays says nothing of whether they are ordinary. Counts follow.
+    An incident stays whole if its origin is abnormal by the model, or held up others whose calls were flagged:
+    how often ranks wait for delays says nothing of whether they are ordinary. Counts follow.
     A call that is normal now belongs to no incident, unless it is found to have waited for one (``explain``).
 
     Parameters
@@ -196,14 +196,15 @@ def _calls(connection: Connection, run: int, function: int) -> Iterator[Any]:
 
 def _upheld(connection: Connection, run: int, acquitted: set[str]) -> list[str]:
     """Incidents whose origin is on record, and none of these calls or one that others waited for."""
+    # What flight recorders have added is there in a live run only, and must not decide a label.
     columns = INCIDENTS.c
-    statement = select(columns.number, columns.call, columns.flags, columns.ranks).where(
+    statement = select(columns.number, columns.call, columns.flags).where(
         columns.run == run, columns.merged_into == 0, columns.is_gone.is_(False), columns.call != ""
     )
     return [
         f"I{number}"
-        for number, call, flags, ranks in connection.execute(statement)
-        if flags > 1 or ranks > 1 or call not in acquitted
+        for number, call, flags in connection.execute(statement)
+        if flags > 1 or call not in acquitted
     ]
 
 
