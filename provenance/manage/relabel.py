@@ -59,8 +59,8 @@ class Relabelled(msgspec.Struct, frozen=True):
 def relabel(engine: Engine, run_id: str, judge: Judge, is_deleting: bool) -> Relabelled:
     """Judge all calls of a run again, in one transaction; those that have not ended stay as they are.
 
-    An incident stays whole if its origin is abnormal by the model, or held up others whose calls were flagged:
-    how often ranks wait for delays says nothing of whether they are ordinary. Counts follow.
+    An incident stays whole if its origin is abnormal by the model, or held up others whose calls were
+    flagged: how often ranks wait for delays says nothing of whether they are ordinary. Counts follow.
     A call that is normal now belongs to no incident, unless it is found to have waited for one (``explain``).
 
     Parameters

@@ -78,11 +78,12 @@ class Scene:
             self._seen[flag.id] = self.nodes.seen(flag, self._disturbed(flag))
         return self._seen[flag.id]
 
-    def _disturbed(self, flag: Flag) -> list[tuple[int, int]]:
-        """When other calls of its thread were slow, around the time that it lost."""
+    def _disturbed(self, flag: Flag) -> Iterator[tuple[int, int]]:
+        """When other calls of its thread were slow, around the time that it lost; looked up if asked for."""
         begin_us, end_us = flag.common_from_us - AROUND_US, flag.common_to_us + AROUND_US
-        near = self._of_rank[flag.program, flag.rank].during(begin_us, end_us)
-        return [(one.lost_from_us, one.lost_to_us) for one in near if one.thread == flag.thread]
+        for one in self._of_rank[flag.program, flag.rank].during(begin_us, end_us):
+            if one.thread == flag.thread:
+                yield one.lost_from_us, one.lost_to_us
 
     def is_held_up(self, flag: Flag) -> bool:
         """Whether a call's thread did not run, so that it is no wait for others, whatever it was in."""
