@@ -150,7 +150,9 @@ def test_unclosed_and_cut_off(tmp_path: Path) -> None:
 
 
 def test_packed_file_that_is_cut_off(tmp_path: Path) -> None:
-    calls = [{"ph": "X", "name": f"f{n}", "ts": 1000 + 37 * n * n, "dur": 1} for n in range(20_000)]
+    calls = [
+        {"ph": "X", "name": f"f{n}", "ts": 1000 + 37 * n + 7919 * n % 31, "dur": 1} for n in range(20_000)
+    ]
     packed = gzip.compress(chrome(*calls))
     result = converted(tmp_path, packed[: len(packed) // 2], name="t.json.gz")
     assert result.events > 1000

@@ -85,6 +85,7 @@ def test_stream_whose_reader_hangs_is_lost(
     assert (health.rank, health.state, health.steps, health.rows) == (3, "lost", 0, 0)
 
 
+@pytest.mark.thorough
 def test_a_reader_that_gets_no_core_is_not_mistaken_for_one_that_hangs(
     forks: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
