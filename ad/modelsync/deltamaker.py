@@ -81,6 +81,19 @@ class DeltaMaker:
             outbox.release()
         return [] if outgoing is None else [self.pending.add(outgoing.delta)]
 
+    def leave_all(self) -> None:
+        """Leave all deltas that the server has not saved to a successor, those too that it has merged: a
+        server that has died knows them no more.
+        """
+        logged = {(entry.delta.incarnation, entry.delta.sequence): entry for entry in self._logged}
+        deltas = self.pending.all()
+        if deltas:
+            # What was merged has left its outbox long since.
+            self._logged = [
+                logged.get((delta.incarnation, delta.sequence), Entry(delta, {})) for delta in deltas
+            ]
+            self._delta_log.write(self._logged)
+
     def _look(self, stream: StreamHandle) -> Outbox | None:
         """What a stream has; nothing where its process holds the outbox."""
         outbox = stream.box.look()

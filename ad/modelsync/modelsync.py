@@ -116,11 +116,12 @@ class ModelSync:
         """Leave all that streams have to a successor, though the server has not answered: this agent may be
         killed soon, and its node be gone.
         """
-        if self._is_lockstep or self._unsaved.is_full:
-            # In lockstep a delta is made when all streams have closed an epoch.
+        if self._is_lockstep:
+            # A delta is made when all streams have closed an epoch.
             return
-        if self._maker.make(list(self._streams), is_flushing=True):
+        if not self._unsaved.is_full and self._maker.make(list(self._streams), is_flushing=True):
             self._must_send_all = True
+        self._maker.leave_all()
 
     def exchange(self, is_flushing: bool) -> None:
         """One round: when flushing each time, else a few times per period. In lockstep it waits a moment."""

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -57,6 +58,15 @@ def kill_all(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
+def taken(port: int | None) -> socket.socket:
+    """A port of a killed service, once nobody's connection has it any more."""
+    for _ in range(300):
+        with suppress(OSError):
+            return socket.create_server(("127.0.0.1", port or 0))
+        time.sleep(0.1)
+    raise AssertionError(f"port {port} is not free")
+
+
 def test_services_that_were_killed_go_on(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
     job, streams, report = begin_by_hand(tmp_path, Transport.FILES)
@@ -71,7 +81,7 @@ def test_services_that_were_killed_go_on(tmp_path: Path) -> None:
             kill_all(services)
             # Where that fails all is as it was, for the next try.
             port = urlsplit(address).port
-            with socket.create_server(("127.0.0.1", port)):
+            with taken(port):
                 failed = [*SERVE, str(run.path), "--resume", "--bind", f"127.0.0.1:{port}"]
                 assert subprocess.run(failed, check=False, timeout=60).returncode == ServiceError.exit_code
             assert run.read_broker_url() == address

@@ -175,10 +175,15 @@ class ExactlyOnce(RuleBasedStateMachine):
             one.empty_outbox()
             self.sent[one.name, outgoing.delta.sequence] = marks_of(outgoing.delta)
             one.unsaved.add(outgoing.delta)
+        logged = {delta.sequence: (delta, generation) for delta, generation in one.delta_log}
+        one.delta_log = [
+            logged.get(delta.sequence, (delta, -1)) for delta in one.unsaved.all()
+        ] or one.delta_log
 
     @rule(agent=agents)
     def rescue(self, agent: int) -> None:
         """What an agent has left is merged by others, and the agent goes on."""
+        self.secure(agent)
         for delta in PendingDeltas(self.agents[agent].logged).all():
             self.put(delta)
 
