@@ -33,7 +33,7 @@ worker.start()
 worker.join()
 """
 """It only computes, twice for longer: its node has no part in that."""
-OF_OTHERS = {Kind.WAITED_FOR_CORE}
+OF_OTHERS = {Kind.WAITED_FOR_CORE, Kind.MIGRATION}
 """What other load on this machine may really do to it meanwhile."""
 
 
