@@ -96,11 +96,12 @@ def _finding_sentences(found: Comparison) -> list[str]:
     """Of incidents and recurring findings, where they cost clearly more, or less."""
     lines = []
     least_us = LEAST_SHARE * max(found.before.exclusive_us, found.after.exclusive_us)
-    for what in ("incidents", "recurring"):
-        before, after = getattr(found.before, what), getattr(found.after, what)
+    for name, before, after in (
+        ("Incidents", found.before.incidents, found.after.incidents),
+        ("Recurring findings", found.before.recurring, found.after.recurring),
+    ):
         less, more = sorted((before.cost_us, after.cost_us))
         if more - less >= least_us and more >= MORE_COST * less:
-            name = "Incidents" if what == "incidents" else "Recurring findings"
             lines.append(
                 f"{name} cost {format_duration_us(after.cost_us)} instead of "
                 f"{format_duration_us(before.cost_us)} ({after.number} instead of {before.number})"

@@ -164,9 +164,9 @@ def test_packed_file_that_is_cut_off(tmp_path: Path) -> None:
     [
         (b"", "not a trace in a format that is known here"),
         (b"hello", "not a trace in a format that is known here"),
-        (b"[]", "there are no calls in it (it is empty)"),
+        (b"[]", "there are no calls in it (no events were found)"),
         (b'[{"ph": "X"}]', "there are no calls in it (left out of the traces: events without a time: 1)"),
-        (b"{}", "there are no calls in it (it is empty)"),
+        (b"{}", "there are no calls in it (no events were found)"),
         (b"\x1f\x8b\x08broken", "cannot be read"),
     ],
 )

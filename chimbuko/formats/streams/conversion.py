@@ -61,7 +61,7 @@ def convert(paths: Sequence[Path], folder: Path, program: str, period_us: int) -
     parts = (events for source, path in enumerate(paths) for events in events_of(path, catalogue, source))
     result = write(parts, catalogue, folder, program, period_us)
     if not result.streams:
-        reasons = "; ".join(result.complaints).replace(f"{paths[0]}: ", "") or "it is empty"
+        reasons = "; ".join(result.complaints).replace(f"{paths[0]}: ", "") or "no events were found"
         raise TraceFormatError(f"{paths[0]}: there are no calls in it ({reasons})")
     return result
 

@@ -171,6 +171,14 @@ def test_anomalies_that_are_more_frequent_are_reported(before: RunProfile, profi
     assert rate[1].per_million == pytest.approx(10_000)
 
 
+def test_findings_that_cost_twice_as_much_are_named(before: RunProfile) -> None:
+    dearer = dataclasses.replace(before, incidents=Findings(3, 2e6), recurring=Findings(1, 1e6))
+    cheaper = dataclasses.replace(before, incidents=Findings(2, 0.9e6), recurring=Findings(1, 0.9e6))
+    said = [line for line in sentences(compare(cheaper, dearer)) if " cost " in line]
+    assert said == ["Incidents cost 2.00 s instead of 900 ms (3 instead of 2)"]
+    assert not [line for line in sentences(compare(before, before)) if " cost " in line]
+
+
 def test_runs_that_judge_by_other_runtimes_are_refused(before: RunProfile, profile: Profile) -> None:
     with pytest.raises(ConfigError, match=r"exclusive runtimes and .* by inclusive"):
         compare(before, profile(10, metric="inclusive"))
