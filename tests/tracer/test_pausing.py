@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -89,8 +90,14 @@ def test_an_asynchronous_generator_is_as_it_was(words: list[str]) -> None:
     found = []
     for function in (async_talk, by_turns(async_talk, counted([]))):
         log: list[Any] = []
-        found.append((asyncio.run(hold(function(log))), log))
+        found.append((run(hold(function(log))), log))
     assert found[0] == found[1]
+
+
+def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Run it in a thread of its own, as that of the tests has a loop already once Playwright was there."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
 
 
 def counted(turns: list[str]) -> Callable[[], Any]:
@@ -127,7 +134,7 @@ def test_a_coroutine_can_be_cancelled() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    asyncio.run(cancel())
+    run(cancel())
     assert turns == 2 * ["begun", "ended"]
 
 
