@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
+from itertools import groupby
 from typing import IO, Any
 
 import msgspec
 
+from chimbuko.provenance.export.incidenttracks import calls_of_incidents, tracks_and_arrows
 from chimbuko.provenance.export.source import ExportSource
 from chimbuko.provenance.timeline.messagematching import matched
 from chimbuko.provenance.timeline.ranktimeline import (
     NODE,
+    Interval,
     MessagePoint,
     RankTimeline,
     Slice,
@@ -25,9 +28,10 @@ COLOURS = {"anomaly": "terrible", "normal": "good", "neighbour": "generic_work"}
 def write_chrome(source: ExportSource, file: IO[bytes]) -> None:
     """Write a process of each rank and a thread of each of its threads and GPU streams.
 
-    A rank's abnormal calls also stand on a thread of their own. Flows lead from sends to receives, where both
-    were recorded, and from launches to GPU kernels. Times are those of the trace, in µs since the Unix epoch.
-    Written rank by rank; of all ranks only the messages are kept in memory.
+    A rank's abnormal calls also stand on a thread of their own, and a program's incidents in a process. Flows
+    lead from sends to receives, where both were recorded, from launches to GPU kernels, and from delays to
+    the calls that waited. Times are those of the trace, in µs since the Unix epoch. Written rank by rank; of
+    all ranks only the messages and the times of calls in incidents are kept in memory.
     """
     _Trace(source, file).write()
 
@@ -44,6 +48,9 @@ class _Trace:
         self._messages: list[MessagePoint] = []
         self._threads: dict[tuple[int, int, int], tuple[int, int]] = {}
         """(Program, rank, thread) to numbers of process and thread."""
+        self._intervals: dict[str, Interval] = {}
+        self._places: dict[str, tuple[int, int]] = {}
+        """Begin and end, and numbers of process and thread, of calls in incidents."""
         self._separator = b""
 
     def write(self) -> None:
@@ -54,6 +61,7 @@ class _Trace:
         for timeline in self._source.timelines():
             self._write_rank(timeline)
         self._write_messages()
+        self._write_incidents()
         self._file.write(b"\n]}\n")
 
     def _write_rank(self, timeline: RankTimeline) -> None:
@@ -76,6 +84,9 @@ class _Trace:
             for time_us, value in counter.values:
                 self._event("C", name, process, 0, ts=time_us, args={"value": value})
         self._messages += timeline.messages
+        for call_id, of_lane, interval in calls_of_incidents(timeline):
+            self._intervals[call_id] = interval
+            self._places[call_id] = self._threads[timeline.program, timeline.rank, of_lane]
 
     def _begin_thread(self, process: int, name: str) -> int:
         thread = next(self._numbers)
@@ -122,6 +133,23 @@ class _Trace:
         for pair in matched(self._messages, self._source.run.config.period_us):
             ends = ((end.message.time_us, *self._threads[end.program, end.rank, end.thread]) for end in pair)
             self._write_flow("message", *ends)
+
+    def _write_incidents(self) -> None:
+        tracks, arrows = tracks_and_arrows(self._source, self._intervals)
+        for program, of_program in groupby(tracks, key=lambda track: track.program):
+            process = next(self._numbers)
+            self._metadata("process_name", process, 0, f"{self._source.program_name(program)} incidents")
+            # Before the ranks: what is looked at first.
+            self._metadata("process_sort_index", process, 0, -1)
+            for track in of_program:
+                thread = self._begin_thread(process, track.name)
+                for span in track.spans:
+                    duration_us = span.end_us - span.begin_us
+                    where: dict[str, Any] = {"ts": span.begin_us, "dur": duration_us, "cat": span.category}
+                    self._event("X", span.name, process, thread, **where, args=span.arguments)
+        for arrow in arrows:
+            ends = ((arrow.from_us, arrow.from_call), (arrow.to_us, arrow.to_call))
+            self._write_flow("incident", *((time_us, *self._places[call]) for time_us, call in ends))
 
     def _write_flow(self, name: str, *ends: tuple[int, int, int]) -> None:
         """From the first to the second time, process and thread; each belongs to the call around it."""

@@ -15,20 +15,28 @@ import pyarrow.parquet as pq
 
 from chimbuko.calls.record import CallRecord, CounterValue, Message, StackFrame, StepCount, WindowCall
 from chimbuko.calls.schema import Label
+from chimbuko.causes.evidence.part import Kind
+from chimbuko.causes.incident import Waited
+from chimbuko.causes.recurrence import Habit, Recurrence
 from chimbuko.protocol.messages import FunctionStatistics, PathStatistics
 from chimbuko.provenance.export.source import ExportSource
+from chimbuko.provenance.incidents.incidentlist import IncidentSummary
 from chimbuko.provenance.query.filters import CallSummary
 
 ROW_GROUP = 1 << 16
 """Rows that a table keeps in memory, and writes at once."""
 
-_TYPES = {
+_TYPES: dict[Any, pa.DataType] = {
     int: pa.int64(),
     float: pa.float64(),
     bool: pa.bool_(),
     str: pa.string(),
     Label: pa.string(),
+    Kind: pa.string(),
+    Habit: pa.string(),
+    int | None: pa.int64(),
     list[str]: pa.list_(pa.string()),
+    list[int]: pa.list_(pa.int64()),
 }
 _CALL = {"recorded_id": str}
 """Of the recorded call that a row is about, or whose window it is in."""
@@ -51,14 +59,17 @@ TABLES = {
     "step_counts": _fields(StepCount),
     "function_statistics": _fields(FunctionStatistics),
     "path_statistics": _fields(PathStatistics),
+    "incidents": _fields(IncidentSummary),
+    "incident_waits": {"incident_id": str} | _fields(Waited),
+    "recurring": {"id": str, "sentence": str} | _fields(Recurrence),
 }
 """Columns and their types by table."""
 
 
 def write_parquet(source: ExportSource, folder: Path) -> None:
     """Write ``calls``, and ``call_stacks``, ``window_calls``, ``messages`` and ``counters`` of these, with a
-    row for each that a record reports. ``step_counts``, ``function_statistics`` and ``path_statistics`` are
-    of the whole run.
+    row for each that a record reports; and ``incidents`` that they belong to, with their ``incident_waits``.
+    ``step_counts``, ``function_statistics``, ``path_statistics`` and ``recurring`` are of the whole run.
 
     Columns have the names, types and units of the records' fields. Written in groups of rows.
     """
@@ -73,6 +84,13 @@ def write_parquet(source: ExportSource, folder: Path) -> None:
             tables["function_statistics"].append(msgspec.structs.astuple(function))
         for path in source.provenance.path_statistics():
             tables["path_statistics"].append(msgspec.structs.astuple(path))
+        for one in source.incidents():
+            tables["incidents"].append(msgspec.structs.astuple(one.summary))
+            for waited in one.incident.waited:
+                tables["incident_waits"].append((one.summary.id, *msgspec.structs.astuple(waited)))
+        for habit in source.recurrences():
+            row = (habit.id, habit.sentence, *msgspec.structs.astuple(habit.recurrence))
+            tables["recurring"].append(row)
 
 
 class _Table:

@@ -14,11 +14,13 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
 )
 from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
 
+from chimbuko.provenance.export.incidenttracks import Arrow, Span, calls_of_incidents, tracks_and_arrows
 from chimbuko.provenance.export.source import ExportSource
 from chimbuko.provenance.timeline.messagematching import matched
 from chimbuko.provenance.timeline.ranktimeline import (
     NODE,
     Argument,
+    Interval,
     Lane,
     MessagePoint,
     RankTimeline,
@@ -39,9 +41,11 @@ ThreadKey = tuple[int, int, int]
 def write_perfetto(source: ExportSource, file: IO[bytes]) -> None:
     """Write a process of each rank, and a track of each of its threads, GPU streams and counters.
 
-    A rank's abnormal calls also stand on a track of their own. Messages are instants, and flows where both
-    ends were recorded; so is the launch of a GPU kernel. Times are those of the trace, in ns since the Unix
-    epoch. Written rank by rank; of all ranks only the messages are kept in memory.
+    A rank's abnormal calls also stand on a track of their own, and a program's incidents on tracks beside the
+    ranks. Messages are instants, and flows where both ends were recorded; so are delays and the calls that
+    waited for them, and the launch of a GPU kernel is a flow. Times are those of the trace, in ns since the
+    Unix epoch. Written rank by rank; of all ranks only the messages and the times of calls in incidents are
+    kept in memory.
     """
     _Trace(source, file).write()
 
@@ -59,12 +63,16 @@ class _Trace:
         self._argument_names: dict[str, int] = {}
         self._messages: list[MessagePoint] = []
         self._tracks: dict[ThreadKey, int] = {}
+        self._intervals: dict[str, Interval] = {}
+        self._places: dict[str, int] = {}
+        """Begin and end, and track, of calls in incidents."""
 
     def write(self) -> None:
         self._write_clocks()
         for timeline in self._source.timelines():
             self._write_rank(timeline)
         self._write_messages()
+        self._write_incidents()
 
     def _write_clocks(self) -> None:
         packet = self._packet()
@@ -74,7 +82,7 @@ class _Trace:
         self._builder.write_packet(packet)
 
     def _write_rank(self, timeline: RankTimeline) -> None:
-        process = self._write_process(timeline)
+        process = self._write_process(self._source.rank_name(timeline))
         flows = self._launch_flows(timeline)
         for lane in timeline.lanes:
             track = self._write_thread(timeline, lane, process)
@@ -93,11 +101,14 @@ class _Trace:
                 packet.track_event.double_counter_value = value
                 self._builder.write_packet(packet)
         self._messages += timeline.messages
+        for call_id, of_lane, interval in calls_of_incidents(timeline):
+            self._intervals[call_id] = interval
+            self._places[call_id] = self._tracks[timeline.program, timeline.rank, of_lane]
 
-    def _write_process(self, timeline: RankTimeline) -> int:
+    def _write_process(self, name: str) -> int:
         descriptor = self._descriptor("", None)
         descriptor.process.pid = descriptor.uuid
-        descriptor.process.process_name = self._source.rank_name(timeline)
+        descriptor.process.process_name = name
         self._write_descriptor(descriptor)
         return int(descriptor.uuid)
 
@@ -161,6 +172,37 @@ class _Trace:
                 packet.track_event.flow_ids.append(flows[id(point)])
             self._annotate(packet, message_arguments(message))
             self._builder.write_packet(packet)
+
+    def _write_incidents(self) -> None:
+        tracks, arrows = tracks_and_arrows(self._source, self._intervals)
+        for program, of_program in itertools.groupby(tracks, key=lambda track: track.program):
+            process = self._write_process(f"{self._source.program_name(program)} incidents")
+            for track in of_program:
+                descriptor = self._descriptor(track.name, process)
+                self._write_descriptor(descriptor)
+                for span in track.spans:
+                    self._write_span(span, descriptor.uuid)
+        for arrow in arrows:
+            number = next(self._flows)
+            # Flows lead from what is earlier, and calls that wait often begin before what they wait for.
+            self._write_end("held up others", arrow.from_us, arrow.from_call, number, arrow)
+            self._write_end("waited", arrow.to_us, arrow.to_call, number, arrow)
+
+    def _write_span(self, span: Span, track: int) -> None:
+        packet = self._event(TrackEvent.TYPE_SLICE_BEGIN, track, span.begin_us)
+        self._name(packet, span.name)
+        packet.track_event.categories.append(span.category)
+        self._annotate(packet, span.arguments)
+        self._builder.write_packet(packet)
+        self._builder.write_packet(self._event(TrackEvent.TYPE_SLICE_END, track, span.end_us))
+
+    def _write_end(self, name: str, time_us: int, call: str, flow: int, arrow: Arrow) -> None:
+        packet = self._event(TrackEvent.TYPE_INSTANT, self._places[call], time_us)
+        self._name(packet, name)
+        packet.track_event.categories.append("incident")
+        packet.track_event.flow_ids.append(flow)
+        self._annotate(packet, {"incident_id": arrow.incident, "call_id": call, "lost_us": arrow.lost_us})
+        self._builder.write_packet(packet)
 
     def _packet(self) -> TracePacket:
         packet = self._builder.create_packet()

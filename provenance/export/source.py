@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from chimbuko.calls.record import CallRecord
 from chimbuko.calls.schema import Label
 from chimbuko.provenance.export.version2 import gpu_streams
+from chimbuko.provenance.incidents.incidentlist import IncidentDetails, Incidents, RecurrenceSummary
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.timeline.ranktimeline import Lane, RankTimeline, rank_timelines
@@ -38,6 +39,7 @@ class ExportSource:
         self.normal_calls = 0
         self._wanted = wanted
         self._on_call = on_call
+        self._incident_ids: set[str] = set()
         self._programs = provenance.programs()
         self._gpu_streams = gpu_streams(provenance.metadata())
 
@@ -48,8 +50,19 @@ class ExportSource:
                 self.anomalies += 1
             else:
                 self.normal_calls += 1
+            if call.incident_id:
+                self._incident_ids.add(call.incident_id)
             self._on_call(call)
             yield call
+
+    def incidents(self) -> Iterator[IncidentDetails]:
+        """Those that the calls which were read so far belong to, by number."""
+        found = Incidents(self.provenance.reader).each()
+        return (one for one in found if one.summary.id in self._incident_ids)
+
+    def recurrences(self) -> list[RecurrenceSummary]:
+        """What recurs in the run, whatever calls are wanted; the most costly first."""
+        return Incidents(self.provenance.reader).recurrences()
 
     def timelines(self) -> Iterator[RankTimeline]:
         """The calls as they happened, by program and rank."""

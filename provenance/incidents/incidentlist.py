@@ -18,6 +18,8 @@ from chimbuko.provenance.query.rows import AnyRow
 from chimbuko.provenance.store.tables import CALLS, INCIDENTS, RECURRENCES
 
 IncidentSort = Literal["cost_us", "begin_us"]
+READ_AT_ONCE = 500
+"""Incidents with all that they held up: 10 MB where each held up a hundred calls."""
 _ID = re.compile(r"I(\d{1,9})", re.ASCII)
 _RECURRENCE_ID = re.compile(r"R\d{1,9}", re.ASCII)
 
@@ -129,10 +131,21 @@ class Incidents:
             row = rows[0]
             seen.add(number)
             if not row.merged_into or row.merged_into in seen:
-                details = msgspec.json.decode(zlib.decompress(row.details), type=Incident)
-                return IncidentDetails(self._summary(row), row.is_gone, details)
+                return IncidentDetails(self._summary(row), row.is_gone, _unpacked(row.details))
             number = row.merged_into
         raise ConfigError(f"incident {wanted!r}: not in this run; 'chimbuko incidents' lists those that are")
+
+    def each(self) -> Iterator[IncidentDetails]:
+        """All of the run with their causes, by number; short delays, too. Few are in memory at a time."""
+        columns = INCIDENTS.c
+        statement = select(*_SHOWN, columns.details).where(is_current(self._reader.run))
+        after = 0
+        while rows := self._reader.rows(
+            statement.where(columns.number > after).order_by(columns.number).limit(READ_AT_ONCE)
+        ):
+            for row in rows:
+                yield IncidentDetails(self._summary(row), False, _unpacked(row.details))
+            after = rows[-1].number
 
     def recurrences(self) -> list[RecurrenceSummary]:
         """What recurs, the most costly first."""
@@ -201,6 +214,10 @@ class Incidents:
             call_id=row.call,
             **names,
         )
+
+
+def _unpacked(details: bytes) -> Incident:
+    return msgspec.json.decode(zlib.decompress(details), type=Incident)
 
 
 _SHOWN = tuple(

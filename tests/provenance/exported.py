@@ -10,6 +10,10 @@ import msgspec
 
 from chimbuko.calls.record import CallRecord, Message, Metadata, StackFrame, WindowCall, call_id
 from chimbuko.calls.schema import Label
+from chimbuko.causes.evidence.part import Kind, Part
+from chimbuko.causes.incident import Incident, Waited
+from chimbuko.causes.incidentbook import Changes
+from chimbuko.causes.recurrence import Habit, Recurrence
 from chimbuko.protocol.messages import FunctionStatistics, PathStatistics, RunStatistics
 from chimbuko.provenance.export.registry import Exported, export
 from chimbuko.provenance.query.filters import CallFilter
@@ -20,6 +24,8 @@ from tests.sample_records import make_batch, make_batches, make_record
 GPU_THREAD = 8
 LAUNCH_ID = "0:1:2:4"
 LONG_NAME = "void Kokkos::parallel<" + "Grid<double> const&, " * 50 + "int>()"
+ORIGIN_ID, WAITED_ID, LATER_ID, OTHER_ID = "0:2:3:0", "0:1:3:0", "0:1:3:94", "1:0:9:5"
+INCIDENT_OF = {ORIGIN_ID: "I1", WAITED_ID: "I1", LATER_ID: "I1", OTHER_ID: "I2"}
 
 
 def some_records() -> list[CallRecord]:
@@ -34,7 +40,7 @@ def some_records() -> list[CallRecord]:
     hanging = make_record(
         94, rank=2, exit_us=0, entry_us=1_100_000, severity_us=79_000.0, inclusive_us=80_000
     )
-    return [
+    records = [
         first,
         # What is inside the first call is a neighbour of both.
         msgspec.structs.replace(second, window=[first.window[2], second.window[1]], messages=[], counters=[]),
@@ -46,6 +52,7 @@ def some_records() -> list[CallRecord]:
         msgspec.structs.replace(hanging, window=[hanging.window[1]], messages=[], counters=[]),
         make_record(5, program=1, rank=0, step=9, node_state=[], function="main"),
     ]
+    return [msgspec.structs.replace(one, incident_id=INCIDENT_OF.get(one.id, "")) for one in records]
 
 
 def make_kernel(row: int, entry_us: int, function: str = "kernel", **changes: Any) -> CallRecord:
@@ -100,9 +107,47 @@ class ExportedRun:
         return export(self.provenance, form, self.folder / name, wanted or CallFilter(label=None))
 
 
+def some_incidents() -> list[Incident]:
+    """One that held up two calls, one by the other; and one of another program."""
+    origin, first, later, other = (
+        next(one for one in some_records() if one.id == call_id)
+        for call_id in (ORIGIN_ID, WAITED_ID, LATER_ID, OTHER_ID)
+    )
+    waited = [
+        Waited(
+            first.id, 1, "MPI_Recv()", 7_000.0, first.entry_us, first.exit_us, origin.id, Kind.LATE_SENDER
+        ),
+        Waited(
+            *(later.id, 1, "MPI_Recv()", 500.0, later.entry_us, later.exit_us, first.id, Kind.LATE_SENDER),
+            is_flagged=False,
+        ),
+    ]
+    return [
+        Incident(
+            *(number, one.program, Kind.OWN_CODE, one.rank, one.function, one.id, one.node),
+            *(one.entry_us, one.exit_us, 9_000.0, 1_000.0, 8_000.0, True, one.entry_us, end_us, 15_500.0),
+            parts=[Part(Kind.OWN_CODE, 8_000.0)],
+            waited=held_up,
+        )
+        for number, one, end_us, held_up in (
+            (1, origin, later.exit_us, waited),
+            (2, other, other.exit_us, []),
+        )
+    ]
+
+
+HABIT = Recurrence(
+    *(0, Habit.SLOW_MODE, "main", 70, 5e6, 0.0, 8e4, ["main"], [1, 2], 900_000, 2_000_000, [WAITED_ID]),
+    share=0.1,
+)
+
+
 def store(writer: Writer) -> None:
     """Store the run."""
     writer.write_statistics(RunStatistics({0: "heat", 1: "coupler"}))
     writer.write(make_batches(some_records()))
     writer.write([make_batch(9, **others())])
     writer.write_statistics(RunStatistics(functions=statistics(), paths=path_statistics()))
+    incident_of = {call_id: int(incident[1:]) for call_id, incident in INCIDENT_OF.items()}
+    writer.write_incidents(Changes(some_incidents(), {}, [], incident_of))
+    writer.write_recurrences([HABIT])

@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 from trace_lanefix import fix_overlaps
 
-from tests.provenance.exported import LAUNCH_ID, LONG_NAME, ExportedRun
+from chimbuko.causes.sentence import sentence
+from tests.provenance.exported import (
+    LATER_ID,
+    LAUNCH_ID,
+    LONG_NAME,
+    ORIGIN_ID,
+    WAITED_ID,
+    ExportedRun,
+    some_incidents,
+)
 
 Event = dict[str, Any]
 
@@ -26,6 +35,13 @@ def events(path: Path) -> list[Event]:
     found = json.loads(path.read_text())["traceEvents"]
     assert isinstance(found, list)
     return found
+
+
+INCIDENTS = {"incident", "recurring"}
+
+
+def calls_of(events: list[Event]) -> list[Event]:
+    return [event for event in of_kind(events, "X") if event["cat"] not in INCIDENTS]
 
 
 def of_kind(events: list[Event], kind: str) -> list[Event]:
@@ -49,14 +65,14 @@ def test_another_reader_finds_nothing_to_mend(
     said = capsys.readouterr().out
     assert "snapped 0" in said
     assert "0 new lanes" in said
-    calls = of_kind(json.loads((tmp_path / "mended").read_text())["traceEvents"], "X")
+    calls = calls_of(json.loads((tmp_path / "mended").read_text())["traceEvents"])
     assert len(calls) == len({event["args"]["id"] for event in calls})
     assert {event["args"]["id"] for event in calls} >= {record.id for record in exported_run.records}
 
 
 def test_calls_stand_on_their_threads(events: list[Event], exported_run: ExportedRun) -> None:
     names = threads(events)
-    calls = {event["args"]["id"]: event for event in of_kind(events, "X")}
+    calls = {event["args"]["id"]: event for event in calls_of(events)}
     for record in exported_run.records:
         own = calls[record.id]
         program = ("heat", "coupler")[record.program]
@@ -87,7 +103,7 @@ def test_anomalies_have_a_colour_and_a_thread_of_their_own(
         for record in exported_run.records
         if record.label == "anomaly"
     )
-    colours = {event["cat"]: event["cname"] for event in of_kind(events, "X")}
+    colours = {event["cat"]: event["cname"] for event in calls_of(events)}
     assert len(set(colours.values())) == 3
 
 
@@ -95,8 +111,9 @@ def test_flows_lead_from_calls_to_calls(events: list[Event]) -> None:
     begins = {event["id"]: event for event in of_kind(events, "s")}
     ends = {event["id"]: event for event in of_kind(events, "f")}
     assert begins.keys() == ends.keys()
-    assert sorted(event["name"] for event in begins.values()) == ["launch", "message"]
-    calls = of_kind(events, "X")
+    assert sorted(event["name"] for event in begins.values()) == ["incident"] * 2 + ["launch", "message"]
+    calls = calls_of(events)
+    held_up = set()
     for begin in begins.values():
         end = ends[begin["id"]]
         assert begin["ts"] <= end["ts"]
@@ -105,8 +122,28 @@ def test_flows_lead_from_calls_to_calls(events: list[Event]) -> None:
         if begin["name"] == "launch":
             assert [each["args"]["id"] for each in inner_of] == [LAUNCH_ID, "0:1:3:96"]
             assert inner_of[1]["name"] == LONG_NAME
-        else:
+        elif begin["name"] == "message":
             assert [each["args"]["id"] for each in inner_of] == ["0:2:3:92", "0:1:3:92"]
+        else:
+            held_up.add(tuple(each["args"]["id"] for each in inner_of))
+    assert held_up == {(ORIGIN_ID, WAITED_ID), (WAITED_ID, LATER_ID)}
+
+
+def test_incidents_and_what_recurs_stand_in_a_process_of_their_own(events: list[Event]) -> None:
+    names = threads(events)
+    found = {
+        (names[event["pid"], event["tid"]], event["name"], event["ts"], event["dur"])
+        for event in of_kind(events, "X")
+        if event["cat"] in INCIDENTS
+    }
+    assert found == {
+        (("heat incidents", "incidents"), f"I1 {some_incidents()[0].function}", 1_000_000, 9_000),
+        (("heat incidents", "recurring"), "R1 slow mode main", 900_000, 1_100_000),
+        (("coupler incidents", "incidents"), "I2 main", 1_000_005, 9_000),
+    }
+    (first,) = [event for event in of_kind(events, "X") if event["name"].startswith("I1 ")]
+    assert first["args"]["sentence"] == sentence(some_incidents()[0])
+    assert first["args"]["cost_us"] == 15_500.0
 
 
 def innermost(calls: list[Event], point: Event) -> Event:

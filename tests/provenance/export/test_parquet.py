@@ -11,8 +11,9 @@ from fastparquet import ParquetFile
 
 from chimbuko.calls.record import CallRecord
 from chimbuko.provenance.export.parquet import TABLES
+from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.filters import CallFilter
-from tests.provenance.exported import LAUNCH_ID, ExportedRun, path_statistics, statistics
+from tests.provenance.exported import LAUNCH_ID, ExportedRun, path_statistics, some_incidents, statistics
 
 
 @pytest.fixture
@@ -91,3 +92,15 @@ def test_statistics_are_of_the_whole_run(exported_run: ExportedRun) -> None:
     assert sorted((program, list(functions), *numbers) for program, functions, *numbers in paths) == [
         msgspec.structs.astuple(path) for path in path_statistics()
     ]
+
+
+def test_incidents_are_those_of_the_calls(exported_run: ExportedRun) -> None:
+    exported_run.export("parquet", wanted=CallFilter(program=0, label=None))
+    folder = exported_run.folder / "out"
+    (incident,) = read(folder, "incidents").itertuples(index=False)
+    found = Incidents(exported_run.provenance.reader)
+    assert tuple(incident) == msgspec.structs.astuple(found.one("I1").summary)
+    waits = [tuple(row) for row in read(folder, "incident_waits").itertuples(index=False)]
+    assert waits == [("I1", *msgspec.structs.astuple(one)) for one in some_incidents()[0].waited]
+    (habit,) = read(folder, "recurring").itertuples(index=False)
+    assert (habit.id, habit.kind, list(habit.ranks), habit.cost_us) == ("R1", "slow mode", [1, 2], 5e6)

@@ -16,7 +16,17 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
     TrackEvent,
 )
 
-from tests.provenance.exported import GPU_THREAD, LAUNCH_ID, LONG_NAME, ExportedRun
+from chimbuko.causes.sentence import sentence
+from tests.provenance.exported import (
+    GPU_THREAD,
+    LATER_ID,
+    LAUNCH_ID,
+    LONG_NAME,
+    ORIGIN_ID,
+    WAITED_ID,
+    ExportedRun,
+    some_incidents,
+)
 
 HOST = "heat rank 1 (node7)", "thread 0"
 GPU = "heat rank 1 (node7)", "GPU device 1, context 2, stream 3 (thread 8)"
@@ -120,6 +130,9 @@ def test_there_is_a_track_of_each_rank_thread_and_counter(trace: Read) -> None:
             *((rank, "thread 0", "MPI Recv bytes") for rank in (rank1, rank2, coupler)),
             *((rank, "monitoring: load") for rank in (rank1, rank2)),
             GPU,
+            *((f"{program} incidents",) for program in ("heat", "coupler")),
+            *((f"{program} incidents", "incidents") for program in ("heat", "coupler")),
+            ("heat incidents", "recurring"),
         ]
     )
 
@@ -206,6 +219,26 @@ def test_a_send_and_its_receive_are_tied(trace: Read) -> None:
     assert (from_track[0], to_track[0]) == ("heat rank 2 (node7)", "heat rank 1 (node7)")
     assert (send.time_us, receive.time_us) == (1_000_040, 1_000_050)
     assert send.arguments["size_bytes"] == 8192
+
+
+def test_incidents_are_tied_to_the_calls_that_waited(trace: Read) -> None:
+    incident = slices(trace.events["heat incidents", "incidents"])
+    (begin, end_us, _) = incident[0]
+    assert (begin.time_us, end_us, begin.categories) == (1_000_000, 1_009_000, ["incident"])
+    assert begin.arguments["sentence"] == sentence(some_incidents()[0])
+    (habit, end_us, _) = slices(trace.events["heat incidents", "recurring"])[0]
+    assert (habit.name, habit.time_us, end_us) == ("R1 slow mode main", 900_000, 2_000_000)
+    ends: dict[int, list[tuple[float, str]]] = defaultdict(list)
+    for events in trace.events.values():
+        for event in events:
+            if event.kind == "INSTANT" and event.categories == ["incident"]:
+                (flow,) = event.flows
+                ends[flow].append((event.time_us, event.arguments["call_id"]))
+    # Both ends of the first are at the last moment of both calls.
+    assert {frozenset(both) for both in ends.values()} == {
+        frozenset({(1_008_999, ORIGIN_ID), (1_008_999, WAITED_ID)}),
+        frozenset({(1_008_999, WAITED_ID), (1_010_999, LATER_ID)}),
+    }
 
 
 def test_counters_have_their_values(trace: Read) -> None:

@@ -13,6 +13,8 @@ import pytest
 
 from chimbuko.calls.record import CallRecord, CounterStatistics, CounterValue, Metadata, StackFrame, StepCount
 from chimbuko.calls.schema import Label
+from chimbuko.causes.incident import Incident
+from chimbuko.causes.recurrence import Recurrence
 from chimbuko.config import AnalysisConfig
 from chimbuko.protocol.messages import FunctionModel, RecordBatch, RunStatistics
 from chimbuko.provenance.export.registry import Exported, export
@@ -22,6 +24,7 @@ from chimbuko.provenance.write.writer import Writer
 from chimbuko.runs.directory import RunInfo
 from chimbuko.statistics.moments import Moments
 from chimbuko.statistics.schema import schema_of
+from tests.provenance.exported import HABIT, ExportedRun, some_incidents
 from tests.sample_records import make_batch, make_batches, make_record
 
 RECORD = {
@@ -139,6 +142,7 @@ def test_files_lie_where_version_2_puts_them(folder: Path) -> None:
         "1/0/9.anomalies.json",
         "global_func_stats.json",
         "global_counter_stats.json",
+        "incidents.json",
         "ad_model.json",
     }
 
@@ -283,3 +287,12 @@ def test_a_filter_says_which_calls(folder: Path, provenance: Provenance, tmp_pat
     assert [
         str(path.relative_to(tmp_path / "some")) for path in tmp_path.glob("some/*/*/*.anomalies.json")
     ] == ["1/0/9.anomalies.json"]
+
+
+def test_incidents_stand_beside_the_records(exported_run: ExportedRun) -> None:
+    exported_run.export("v2", wanted=CallFilter(rank=2))
+    found = read(exported_run.folder / "out" / "incidents.json")
+    (incident,) = found["incidents"]
+    assert incident["summary"]["id"] == "I1"
+    assert msgspec.convert(incident["incident"], Incident) == some_incidents()[0]
+    assert [msgspec.convert(one["recurrence"], Recurrence) for one in found["recurrences"]] == [HABIT]

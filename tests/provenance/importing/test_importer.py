@@ -269,6 +269,9 @@ def exported(run: Path, folder: Path) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {"metadata": []}
     for path in sorted(folder.rglob("*.json")):
         name = str(path.relative_to(folder))
+        if name == "incidents.json":
+            # Imports look for them anew.
+            continue
         found.setdefault("metadata" if ".metadata." in name else name, []).extend(
             json.loads(path.read_text())
         )

@@ -1,0 +1,158 @@
+"""Incidents and what recurs on the tracks of a timeline, and arrows from a delay to the calls that waited."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from chimbuko.causes.evidence.part import Kind
+from chimbuko.causes.incident import Incident
+from chimbuko.provenance.export.source import ExportSource
+from chimbuko.provenance.incidents.incidentlist import IncidentDetails, RecurrenceSummary
+from chimbuko.provenance.timeline.ranktimeline import Argument, Interval, RankTimeline
+
+
+@dataclass(frozen=True)
+class Span:
+    """One incident, or finding of what recurs."""
+
+    program: int
+    category: str
+    """``incident`` or ``recurring``."""
+    name: str
+    begin_us: int
+    end_us: int
+    arguments: Mapping[str, Argument]
+
+
+@dataclass(frozen=True)
+class Track:
+    """Spans that do not overlap, by time."""
+
+    program: int
+    name: str
+    """``incidents`` or ``recurring``; with a number where one track does not hold them all."""
+    spans: list[Span]
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """From a call to one that waited for it, at a moment that lies in both; not backwards in time."""
+
+    incident: str
+    from_call: str
+    from_us: int
+    to_call: str
+    to_us: int
+    lost_us: float
+
+
+def calls_of_incidents(timeline: RankTimeline) -> Iterator[tuple[str, int, Interval]]:
+    """Id, thread, and begin and end, of the calls of a rank that are part of an incident."""
+    for lane in timeline.lanes:
+        for call in lane.slices:
+            if call.arguments is not None and "incident_id" in call.arguments:
+                yield call.id, lane.thread, (call.begin_us, call.end_us)
+
+
+def tracks_and_arrows(
+    source: ExportSource, intervals: Mapping[str, Interval]
+) -> tuple[list[Track], list[Arrow]]:
+    """What is shown of the incidents that calls of a source belong to, when all of these were read.
+
+    Parameters
+    ----------
+    intervals
+        Begin and end of the calls that are shown, by id.
+    """
+    spans: list[Span] = []
+    found: list[Arrow] = []
+    for one in source.incidents():
+        spans.append(_incident(one))
+        found += arrows(one.incident, intervals)
+    spans += map(_recurring, source.recurrences())
+    return tracks(spans), found
+
+
+def tracks(spans: Sequence[Span]) -> list[Track]:
+    """Spans of each program and category, on as few tracks as they need not to overlap."""
+    groups: dict[tuple[int, str], list[Span]] = defaultdict(list)
+    for span in sorted(spans, key=lambda span: (span.begin_us, -span.end_us)):
+        groups[span.program, span.category].append(span)
+    found = []
+    for (program, category), of_group in sorted(groups.items()):
+        lanes: list[list[Span]] = []
+        for span in of_group:
+            free = (lane for lane in lanes if lane[-1].end_us <= span.begin_us)
+            lane = next(free, None)
+            if lane is None:
+                lanes.append(lane := [])
+            lane.append(span)
+        name = "incidents" if category == "incident" else category
+        found += [Track(program, f"{name} {n}" if n > 1 else name, lane) for n, lane in enumerate(lanes, 1)]
+    return found
+
+
+def arrows(incident: Incident, intervals: Mapping[str, Interval]) -> Iterator[Arrow]:
+    """From the call that each one waited for, if it is shown, and else from the incident's origin."""
+    for one in incident.waited:
+        if not one.for_call_id or one.kind is Kind.IN_CHILD:
+            continue
+        cause = one.for_call_id if one.for_call_id in intervals else incident.call_id
+        if cause == one.call_id or not {cause, one.call_id} <= intervals.keys():
+            continue
+        # A wait is over when what it waited for is done: the arrow stands at the end of both.
+        to_us = _last_moment_us(intervals[one.call_id])
+        from_us = min(_last_moment_us(intervals[cause]), to_us)
+        if from_us >= intervals[cause][0]:
+            yield Arrow(incident.id, cause, from_us, one.call_id, to_us, one.lost_us)
+
+
+def _last_moment_us(interval: Interval) -> int:
+    """Within the call also where another one begins as soon as it ends."""
+    begin_us, end_us = interval
+    return max(begin_us, end_us - 1)
+
+
+def _incident(one: IncidentDetails) -> Span:
+    known, incident = one.summary, one.incident
+    # The delay; of a rank that is not on record, all that waited for it.
+    begin_us, end_us = (
+        (incident.entry_us, incident.exit_us) if incident.call_id else (known.begin_us, known.end_us)
+    )
+    rank: dict[str, Argument] = {} if known.rank is None else {"rank": known.rank}
+    return Span(
+        program=known.program,
+        category="incident",
+        name=f"{known.id} {known.function or known.kind}",
+        begin_us=begin_us,
+        end_us=max(begin_us, end_us),
+        arguments={
+            "id": known.id,
+            "sentence": known.sentence,
+            "cause": known.kind,
+            **rank,
+            "call_id": known.call_id,
+            "cost_us": known.cost_us,
+            "flags": known.flags,
+            "ranks": known.ranks,
+        },
+    )
+
+
+def _recurring(one: RecurrenceSummary) -> Span:
+    found = one.recurrence
+    return Span(
+        program=found.program,
+        category="recurring",
+        name=f"{one.id} {found.kind.value}" + "".join(f" {of}" for of in (found.function, found.node) if of),
+        begin_us=found.begin_us,
+        end_us=max(found.begin_us, found.end_us),
+        arguments={
+            "id": one.id,
+            "sentence": one.sentence,
+            "cost_us": found.cost_us,
+            "calls": found.calls,
+        },
+    )
