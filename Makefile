@@ -16,7 +16,7 @@ CORES := $(addprefix tests/,ad/calls ad/records ad/detectors ad/analysis ad/hand
 	provenance/store/test_encode.py) \
 	--ignore tests/ad/analysis/test_real_trace.py --ignore tests/ad/analysis/test_wholetrace.py
 
-.PHONY: help demo test test-page collect coverage thorough live soak faults faults-nodes fuzz-api check install web generated screenshots clean benchmark benchmark-dashboard benchmark-transports performance detection chromium
+.PHONY: help demo test test-page test-all test-cores collect coverage thorough live soak faults faults-nodes fuzz-api check install web generated screenshots clean benchmark benchmark-dashboard benchmark-transports performance detection chromium
 
 help: ## This list.
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -26,10 +26,17 @@ demo: install ## Watch a recorded MPI program over SST, then a live one through 
 
 test: install chromium ## All tests, those of the cores once more with their kernels as plain Python.
 	$(MAKE) --no-print-directory --jobs 2 test-page collect
-	$(BIN)/python -m pytest $(TOGETHER)
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile --cov --cov-report= \
-		-m 'not soak and not thorough and not compiled' $(CORES)
+	$(MAKE) --no-print-directory --jobs 2 test-all test-cores
 	$(BIN)/python -m tests.rooms
+
+test-all:
+	$(BIN)/python -m pytest $(TOGETHER)
+
+# Beside all tests, which leave a quarter of two cores; what it prints comes at its end, in one piece.
+test-cores:
+	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q --cov --cov-report= \
+		-m 'not soak and not thorough and not compiled' $(CORES) >$(VENV)/cores.log 2>&1 \
+		&& echo "cores as plain Python: $$(tail -1 $(VENV)/cores.log)" || { cat $(VENV)/cores.log; false; }
 
 test-page: ## Tests of the page's own modules.
 	cd viz/web && npm test --silent

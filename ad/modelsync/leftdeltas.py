@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from glob import iglob
 from pathlib import Path
 
 from chimbuko.ad.modelsync.deltamaker import DeltaMaker
@@ -18,8 +19,9 @@ from chimbuko.statistics.schema import schema_of
 
 def agents_in(folder: Path) -> list[Path]:
     """The folders of agents, in that of a node, that may have left deltas."""
-    logs, boxes = folder.glob(f"*/{LOG_FILES}"), folder.glob(f"*/*/{BOX}")
-    return sorted({path.parent for path in logs} | {path.parents[1] for path in boxes})
+    # Path.glob ends with an error where a folder goes meanwhile (Python 3.11).
+    logs, boxes = iglob(f"*/{LOG_FILES}", root_dir=folder), iglob(f"*/*/{BOX}", root_dir=folder)
+    return sorted({folder / Path(path).parts[0] for path in (*logs, *boxes)})
 
 
 def left_deltas(folder: Path, config: AnalysisConfig) -> list[Delta]:
