@@ -17,6 +17,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scenario", first(1, SCENARIOS))
 def test_the_cause_is_the_known_one(program: Path, tmp_path: Path, scenario: str) -> None:
     found = causes(program, scenario, tmp_path)

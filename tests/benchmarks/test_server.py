@@ -68,6 +68,7 @@ def test_nothing_is_lost_and_every_call_counted() -> None:
         assert all(before.server_s <= after.server_s for before, after in pairwise(samples))
 
 
+@pytest.mark.thorough
 def test_what_the_server_holds_does_not_grow_with_the_length_of_a_run() -> None:
     drawn = Seconds(SMALL, SCHEMA, 4)
     agents = [RealAgent(SMALL, number, drawn, SCHEMA) for number in range(SMALL.agents)]

@@ -106,6 +106,7 @@ class Accustomed(SpoiledDetector):
         return np.where(upper_us < longest_us, np.maximum(upper_us, 0.9 * longest_us), upper_us)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("spoiled", "shows_in"),
     first(

@@ -230,6 +230,7 @@ def test_the_kept_trace_is_the_original_however_often_it_was_given_back(path: Pa
     assert_equal(original, steps)
 
 
+@pytest.mark.thorough
 def test_what_is_held_in_memory_does_not_grow_with_the_steps(path: Path) -> None:
     """5,000 steps, given back behind the reader; who comes late lets go of all of them."""
     path.mkdir()

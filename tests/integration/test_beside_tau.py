@@ -85,6 +85,7 @@ def test_readers_die_while_they_join(transport: str, start: Start, tmp_path: Pat
     check(application)
 
 
+@pytest.mark.thorough
 @riskier_first
 def test_whole_agent_is_stopped_for_good(transport: str, start: Start, tmp_path: Path) -> None:
     """The application is held up for no longer than is said, over files not at all; then all that can be

@@ -70,6 +70,7 @@ def test_it_begins_with_the_first_visitor(start: Start, held: Held) -> None:
     assert run.end() == CODE, run.output
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("processes", first(1, [1, 2]))
 def test_it_comes_back_on_its_port_with_its_token(start: Start, held: Held, processes: int) -> None:
     run = start("--dashboard-processes", str(processes), "--", *held.command)

@@ -194,6 +194,7 @@ def test_a_store_that_was_on_local_storage_is_brought_home(
     assert " do: " not in chimbuko("runs", "list", cwd=tmp_path).stderr
 
 
+@pytest.mark.thorough
 def test_nothing_is_said_of_a_run_that_ended(heat4_run: Run) -> None:
     assert "died" not in chimbuko("query", heat4_run.folder).stderr
     assert left_behind(RunDirectory(heat4_run.folder)) == []

@@ -191,6 +191,7 @@ def test_files_lose_nothing_by_dying_readers_and_agents(
     assert_nothing_lost(run, marked)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("faults", AGENT_FAULTS if ROUNDS > 1 else ["readers and agents killed"])
 def test_lockstep_over_files_flags_the_same_whoever_dies(
     start: Start, marked: Path, moments: random.Random, undisturbed: Run, faults: str

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from chimbuko.provenance.query.run import Dropped, open_run
 from chimbuko.runs.directory import RunDirectory
 from tests.integration.conftest import Run, Start
@@ -15,6 +17,7 @@ def dropped(run: Run) -> list[Dropped]:
         return provenance.dropped()
 
 
+@pytest.mark.thorough
 def test_what_is_recorded_of_a_flood(start: Start, heat4: Path) -> None:
     flooded = (
         "--trace",

@@ -89,6 +89,7 @@ def all_calls(trace: str) -> dict[str, list[tuple[str, float]]]:
     return found
 
 
+@pytest.mark.thorough
 def test_a_run_leaves_the_model_that_it_was_asked_for(first: Run) -> None:
     saved = first.folder.parent / "saved.model"
     assert saved.read_bytes() == RunDirectory(first.folder).model_path.read_bytes()

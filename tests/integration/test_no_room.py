@@ -129,6 +129,7 @@ def steps_so_far(run: Run) -> int:
     return sum(stream.steps for stream in run.health_so_far)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("transport", first(1, ["files", "sst"]))
 def test_a_room_that_is_full_when_the_program_begins(
     start: Start, room: SmallRoom, program: Program, transport: str
@@ -153,6 +154,7 @@ def test_a_room_that_is_full_when_the_program_begins(
     assert any(line.startswith("Problem: ") and NO_ROOM in line for line in run.lines)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("transport", first(1, ["sst", "files"]))
 def test_a_room_that_is_full_for_a_while(
     start: Start, room: SmallRoom, program: Program, transport: str

@@ -37,6 +37,7 @@ OF_OTHERS = {Kind.WAITED_FOR_CORE, Kind.MIGRATION}
 """What other load on this machine may really do to it meanwhile."""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("is_sampled", first(1, [True, False], ["sampled", "not sampled"]))
 def test_a_program_that_only_computes_has_no_cause_in_its_node(
     start: Start, tmp_path: Path, is_sampled: bool

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import READER, STAND_IN, Start, command_line, descendants
+from tests.thorough import first
 
 LISTENING = "0A"
 """State of a socket in /proc/net/tcp."""
@@ -32,7 +33,7 @@ def ports_of(pid: int) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("transport", ["files", "sst"])
+@pytest.mark.parametrize("transport", first(1, ["sst", "files"]))
 def test_only_sst_listens_beyond_the_loopback(start: Start, transport: str) -> None:
     command = [*STAND_IN, "-T", "serial", "-adios2_trace", "sleep", "4"]
     run = start("--transport", transport, "--period", "0.2", "--", *command)

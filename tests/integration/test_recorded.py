@@ -92,6 +92,7 @@ def test_runtimes_by_call_path_are_those_of_the_trace(heat4: Path, heat4_run: Ru
         assert tuple(runtimes) == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.thorough
 def test_four_agents_give_the_same_flags(heat4: Path, heat4_run: Run, start: Start) -> None:
     run = start("--trace", heat4 / "*.bp", "--agents", "4")
     assert run.end() == 0, run.output

@@ -110,6 +110,7 @@ def drains_of(run: Run) -> list[int]:
     return drains(Path(os.fsdecode(prefix.partition(b"=")[2])).parent)
 
 
+@pytest.mark.thorough
 def test_killed_agent_costs_nothing_that_was_recorded(start: Start, tmp_path: Path) -> None:
     run = started_heat(start, tmp_path, 6)
     os.kill(run.service(AGENT), signal.SIGKILL)

@@ -192,6 +192,7 @@ def test_the_dashboard_is_where_its_file_says(tmp_path: Path) -> None:
     assert not run.dashboard_path.exists()
 
 
+@pytest.mark.thorough
 def test_an_agent_that_was_killed_at_the_end_comes_again_and_delivers(tmp_path: Path) -> None:
     """The run is to end by then, and waits for it."""
     run = RunDirectory(tmp_path / "run")

@@ -141,6 +141,7 @@ def test_kept_trace_is_whole_whoever_is_killed(
         assert f"rank 0:{stream.rank}: {stream.calls:,} calls" in indexed.output
 
 
+@pytest.mark.thorough
 def test_trace_that_outgrows_its_limit_is_dropped_and_counted(start: Start, tmp_path: Path) -> None:
     """Nobody reads it for some seconds, in which it grows by 70 MB per stream."""
     application = begin(

@@ -67,6 +67,7 @@ def report_of(run: Run) -> dict[str, Any]:
     return report
 
 
+@pytest.mark.thorough
 def test_a_rank_that_is_slow_all_the_time_is_reported(traces: Path, start: Start) -> None:
     run = start("--trace", traces / "*.bp")
     report = report_of(run)

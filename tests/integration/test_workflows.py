@@ -149,6 +149,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.thorough
 def test_children_and_grandchildren_are_ranks_of_their_program(programs: Path, start: Start) -> None:
     (programs / "parent.py").write_text(CHILDREN)
     script = f"{TRACE} parent.py; exit 3"

@@ -89,6 +89,7 @@ def test_what_cannot_begin_is_raised(tmp_path: Path) -> None:
         AnalysisOptions(config=AnalysisConfig(period_us=0))
 
 
+@pytest.mark.thorough
 def test_an_interrupt_reaches_the_program_and_is_raised_after_the_end(tmp_path: Path) -> None:
     process = started(
         tmp_path, f"trap 'touch {tmp_path}/interrupted; exit 5' INT; while :; do sleep 0.1; done"

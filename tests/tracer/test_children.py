@@ -181,6 +181,7 @@ def test_child_that_is_killed_ends_and_leaves_its_open_calls_open(tmp_path: Path
     assert metadata(child, "Ending").startswith("killed")
 
 
+@pytest.mark.thorough
 def test_many_short_children_leave_no_stream_and_are_counted(tmp_path: Path) -> None:
     text = """
         import os
@@ -196,6 +197,7 @@ def test_many_short_children_leave_no_stream_and_are_counted(tmp_path: Path) -> 
     assert metadata(program, UNTRACED_CHILDREN) == "200 (200 forked without work for long enough)"
 
 
+@pytest.mark.thorough
 def test_forks_of_threads_and_beside_threads_are_traced(tmp_path: Path) -> None:
     text = f"""{WORK}
     import threading

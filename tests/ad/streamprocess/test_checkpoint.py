@@ -60,6 +60,7 @@ def test_a_real_stream_is_analysed_as_by_one_process(
     assert seen.records > 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("detector", first(1, DETECTORS))
 def test_many_threads_deep_calls_and_many_records(tmp_path: Path, detector: str) -> None:
     shape = Shape(functions=60, depth=12, threads=6, recursion=0.2)
@@ -115,6 +116,7 @@ def test_a_checkpoint_of_a_real_stream_is_small(tmp_path: Path, real_traces: Pat
     assert max(seen.sizes_bytes) < MOST_CHECKPOINT_BYTES, seen.sizes_bytes
 
 
+@pytest.mark.thorough
 def test_a_checkpoint_does_not_grow_with_the_steps(tmp_path: Path) -> None:
     trace = SyntheticTrace(400, outlier_share=0.02)
     steps = plain_steps((trace.next_step() for _ in range(400)), trace.names)

@@ -428,6 +428,7 @@ def killed(words: list[str], until: Any) -> None:
     process.wait()
 
 
+@pytest.mark.thorough
 def test_a_killed_prune_is_finished_when_it_is_repeated(made: MadeRun, template: MadeRun) -> None:
     run, twin = made.directory, RunDirectory(RUNS_FOLDER / "twin")
     shutil.copytree(template.directory.path, twin.path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -91,6 +92,7 @@ def test_a_thread_is_still_only_as_long_as_it_has_been_to_the_end() -> None:
     assert total.threads[1].still_periods == 2
 
 
+@pytest.mark.thorough
 def test_threads_that_come_and_go_do_not_pile_up() -> None:
     total = span(thread(1), seconds=1.0)
     for tid in range(2, 3 * MOST_ENDED):

@@ -126,6 +126,7 @@ def is_readable(provenance: Provenance, row: int) -> bool:
         return False
 
 
+@pytest.mark.thorough
 def test_damage_inside_is_found_when_it_is_read(
     writer: Writer,
     engine: Engine,

@@ -74,6 +74,7 @@ def test_new_calls_arrive_by_themselves(page: Page, live: LiveRun) -> None:
     assert [values[event] for event in shown] == [record.severity_us for record in now[:50]]
 
 
+@pytest.mark.thorough
 def test_the_chart_holds_still_under_the_pointer(page: Page, live: LiveRun) -> None:
     before = len(calls_until(live, 20))
     wait_for_marks(page, before)
@@ -86,6 +87,7 @@ def test_the_chart_holds_still_under_the_pointer(page: Page, live: LiveRun) -> N
     wait_for_marks(page, len(calls_until(live, 30)))
 
 
+@pytest.mark.thorough
 def test_pause_freezes_chart_and_list_and_loses_nothing(page: Page, live: LiveRun) -> None:
     before = len(calls_until(live, 20))
     wait_for_marks(page, before)
@@ -99,6 +101,7 @@ def test_pause_freezes_chart_and_list_and_loses_nothing(page: Page, live: LiveRu
     wait_for_marks(page, len(calls_until(live, 30)))
 
 
+@pytest.mark.thorough
 def test_a_young_run_says_that_nothing_is_recorded_yet(
     browser: Browser, tmp_path: Path, broker: PrivateBroker, page_files: Path
 ) -> None:

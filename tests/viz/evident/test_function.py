@@ -297,6 +297,7 @@ def test_it_fits_the_width(browser: Browser, process: DashboardProcess, scheme: 
     watched.close()
 
 
+@pytest.mark.thorough
 def test_a_run_that_goes_on_is_followed(
     browser: Browser, tmp_path: Path, broker: PrivateBroker, page_files: Path
 ) -> None:

@@ -101,12 +101,15 @@ def test_a_token_that_can_be_guessed_is_refused(front: Front, monkeypatch: pytes
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [
-        (["--certificate", "no.crt"], "no.crt: no certificate with its key, both in PEM"),
-        (["--key", "no.key"], "a key without a certificate"),
-        (["--public-url", "site.example"], "site.example: not the address of a page"),
-        (["--bind", "no.such.interface.invalid"], "neither an address, nor a network interface"),
-    ],
+    first(
+        1,
+        [
+            (["--certificate", "no.crt"], "no.crt: no certificate with its key, both in PEM"),
+            (["--key", "no.key"], "a key without a certificate"),
+            (["--public-url", "site.example"], "site.example: not the address of a page"),
+            (["--bind", "no.such.interface.invalid"], "neither an address, nor a network interface"),
+        ],
+    ),
 )
 def test_what_cannot_be_used_is_one_line(finished: MadeRun, words: list[str], said: str) -> None:
     command = [sys.executable, "-m", "chimbuko", "view", str(finished.directory.path), *words]

@@ -89,6 +89,7 @@ def test_pages_of_both_are_answered(both: DashboardProcess) -> None:
     close(pages)
 
 
+@pytest.mark.thorough
 def test_pages_of_both_hear_of_a_run_that_goes_on(tmp_path: Path, broker: PrivateBroker) -> None:
     made = make_run(tmp_path / "heat", "running", 20)
     with dashboard(made, broker.url, words=["--processes", "2"]) as process, connect(broker.url) as client:
@@ -146,6 +147,7 @@ def test_polling_is_refused_for_it_does_not_stay_with_one(both: DashboardProcess
         assert requests.get(alone.base + polling, headers=BEARER, timeout=60).status_code == 200
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", first(1, [signal.SIGKILL, signal.SIGTERM]))
 def test_none_outlives_the_one_that_looks_after_them(alone: DashboardProcess, number: int) -> None:
     with EventSocket(alone.base) as page:

@@ -289,6 +289,7 @@ def test_an_answering_process_that_is_killed_is_said_and_replaced(
         assert waits in workers(alone)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", first(1, [signal.SIGKILL, signal.SIGTERM]))
 def test_nothing_outlives_the_server(alone: DashboardProcess, gate: Gate, number: int) -> None:
     with EventSocket(alone.base) as page:
@@ -312,6 +313,7 @@ def test_a_broker_that_is_lost_is_said_and_replaced(alone: DashboardProcess, gat
         assert page.end(page.ask("comparison", {"with": "before"}))["ok"]
 
 
+@pytest.mark.thorough
 def test_the_broker_of_a_live_run_is_left_alone(tmp_path: Path, broker: PrivateBroker) -> None:
     """It may be a cluster, with which Celery cannot speak, and large answers would hold the run up."""
     made = make_run(tmp_path / "heat", "running", 20)

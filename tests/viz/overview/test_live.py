@@ -95,6 +95,7 @@ def test_new_steps_arrive_by_themselves(opened: Watched, live: LiveRun) -> None:
     assert opened.errors == []
 
 
+@pytest.mark.thorough
 def test_a_page_opened_late_has_the_whole_history(
     browser: Browser, process: DashboardProcess, live: LiveRun
 ) -> None:
@@ -164,6 +165,7 @@ def test_a_dead_server_is_a_lost_link_and_the_picture_stays(
     assert counts(page) == shown
 
 
+@pytest.mark.thorough
 def test_a_server_that_comes_back_is_found_again(
     opened: Watched, process: DashboardProcess, live: LiveRun
 ) -> None:
@@ -265,6 +267,7 @@ def test_the_newest_steps_are_followed_until_one_pans_away(mapped: Watched, live
     wait_for_cells(page, counted(live.made, 22, 30))
 
 
+@pytest.mark.thorough
 def test_the_map_stands_still_while_paused_and_misses_nothing(mapped: Watched, live: LiveRun) -> None:
     page = mapped.page
     wait_for_cells(page, counted(live.made, 0, 20))

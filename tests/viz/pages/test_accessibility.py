@@ -183,6 +183,7 @@ def test_system_colours_and_no_motion(
     watched.close()
 
 
+@pytest.mark.thorough
 def test_a_comparison_is_as_good(
     browser: Browser, page_files: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -129,6 +129,7 @@ def test_an_export_can_be_cancelled(page: Page, served: DashboardProcess, gate: 
         assert download.value.suggested_filename == "heat.pftrace"
 
 
+@pytest.mark.thorough
 def test_a_question_survives_a_server_that_is_started_again(
     browser: Browser, runs: MadeRun, gate: Gate, page_files: Path
 ) -> None:

@@ -357,6 +357,7 @@ def test_the_whole_of_a_recorded_trace_is_shown(
         watched.close()
 
 
+@pytest.mark.thorough
 def test_a_run_that_goes_on_shows_what_comes(
     browser: Browser, page_files: Path, tmp_path: Path, broker: PrivateBroker
 ) -> None:
