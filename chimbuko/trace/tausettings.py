@@ -16,16 +16,25 @@ if TYPE_CHECKING:
     # A traced program loads this module, and must not pay for numpy.
     from chimbuko.trace.writer import StreamWriter
 
+KEPT_SST_STEPS = 4
+"""The newest steps that a writer over SST keeps in memory, read or not, for a reader that comes late."""
+UNREAD_SST_STEPS = 4
+"""Steps beyond these that it keeps for a reader that is slow: the first one of all, and what is not read."""
+
 SAFE_SST_PARAMETERS = {
     "RendezvousReaderCount": "0",
     "QueueFullPolicy": "Discard",
-    "QueueLimit": "4",
+    "QueueLimit": str(KEPT_SST_STEPS + UNREAD_SST_STEPS),
+    # The first step is one of them.
+    "ReserveQueueLimit": str(1 + KEPT_SST_STEPS),
     "FirstTimestepPrecious": "true",
 }
 """SST settings under which a reader that is absent, slow, stopped or killed never delays the writer.
 
 Every reader begins with step 0, whenever it comes: TAU names nearly all timers there, once. Without it
 a reader never gets step 0, not even one that has waited for it (measured: 63 to 96 % of rows unnamed).
+After it come the steps that are kept: a reader is let in while a step is written, and without them lost
+that step and all before it.
 """
 
 FILE_PARAMETERS = {

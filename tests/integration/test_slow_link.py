@@ -16,9 +16,8 @@ from tests.thorough import first
 DELAY_S, LOSS = 0.1, 0.02
 RANKS = 4
 SECONDS = 10
-PERIOD_S = 2.5
-"""Over SST a reader has to come before the second step is written, also where the machine is busy. With a
-round trip for each question to the broker it came after the third."""
+PERIOD_S = 1.0
+"""Readers over SST come when a step or two are written; the newest four are kept for them."""
 NODE = "node1"
 
 

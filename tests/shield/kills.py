@@ -27,14 +27,9 @@ import numpy as np
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import StreamNames
 from chimbuko.trace.source import Waiting
+from chimbuko.trace.tausettings import SAFE_SST_PARAMETERS
 from chimbuko.trace.writer import StreamWriter
 
-PARAMETERS = {
-    "RendezvousReaderCount": "0",
-    "QueueFullPolicy": "Discard",
-    "QueueLimit": "4",
-    "FirstTimestepPrecious": "true",
-}
 HUNG_S = 15.0
 """A writer that makes no step in this time beyond its period never makes one again."""
 JOINING_S = 0.6
@@ -66,7 +61,7 @@ def write(path: Path, period_s: float, steps: Path, end: Path) -> None:
         timers={number: f"timer {number}" for number in range(50)}, event_types={0: "ENTRY", 1: "EXIT"}
     )
     events = np.zeros((1000, 6), np.uint64)
-    with StreamWriter(path, "SST", PARAMETERS) as writer, steps.open("wb", buffering=0) as counter:
+    with StreamWriter(path, "SST", SAFE_SST_PARAMETERS) as writer, steps.open("wb", buffering=0) as counter:
         step = 0
         while not end.exists():
             events[:, 5] = np.arange(step * 1000, (step + 1) * 1000)

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.errors import TraceFormatError
-from chimbuko.trace.tausettings import SAFE_SST_PARAMETERS
+from chimbuko.trace.discovery import read_mark_of
+from chimbuko.trace.tausettings import KEPT_SST_STEPS, SAFE_SST_PARAMETERS
 from chimbuko.trace.writer import StreamWriter
 from tests.trace.whole_streams import (
     assert_equal,
@@ -97,17 +98,21 @@ def test_folder_that_is_not_there_is_a_one_line_error(tmp_path: Path) -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_late_reader_over_sst_begins_with_the_first_step(tmp_path: Path) -> None:
+def test_late_reader_over_sst_begins_with_the_first_step_and_then_has_the_newest(tmp_path: Path) -> None:
     """Names come once, in the step that first uses them: of those that it missed it never learns."""
     path = tmp_path / "tau-metrics-app-0.bp"
     first, second, later = random_stream(4, [(3, 0, 0), (2, 0, 0), (1, 0, 0)])
     with StreamWriter(path, "SST", SAFE_SST_PARAMETERS) as writer:
-        for step in (first, second):
-            writer.write_step(step.events, step.comms, step.counters, step.names)
+        for step, names in ((first, first.names), *[(second, second.names)] * KEPT_SST_STEPS):
+            writer.write_step(step.events, step.comms, step.counters, names)
+        written = 1 + KEPT_SST_STEPS
         with reading([path], at_most=2) as (late,):
-            while not late.poll():
+            while not read_mark_of(path).exists():
                 writer.write_step(later.events, later.comms, later.counters, second.names)
+                written += 1
+                late.poll(0.2)
             one, other = late.recv()
     assert_equal([one], [first])
-    assert other.number > 1
+    # It was let in with one of the steps that were written meanwhile.
+    assert 1 < other.number <= written - KEPT_SST_STEPS
     assert other.names == first.names
