@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,6 +51,17 @@ def test_abnormal_calls_stand_with_their_paths(api: Api, finished: MadeRun) -> N
         assert nodes[caller["parent"]]["function"].startswith("main")
         assert nodes[caller["parent"]]["parent"] is None
         assert api.ask(f"calls?path={node['path']}").json["total"] == node["anomalies"]
+
+
+def test_of_one_rank_is_known_what_its_abnormal_calls_lost(api: Api, finished: MadeRun) -> None:
+    for rank in ("0:1", "0:2"):
+        of_rank = [call for call in finished.anomalies if rank == f"{call.program}:{call.rank}"]
+        nodes = api.ask(f"paths?rank={rank}").json["paths"]
+        assert sum(node["anomalies"] for node in nodes) == len(of_rank) > 0
+        assert sum(node["severity_us"] for node in nodes) == pytest.approx(
+            sum(call.severity_us for call in of_rank)
+        )
+        assert all(node["calls"] == 0 and node["exclusive"] is None for node in nodes)
 
 
 def test_paths_of_one_function_come_with_their_callers_only(api: Api) -> None:

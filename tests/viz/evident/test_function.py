@@ -320,3 +320,28 @@ def test_a_run_that_goes_on_is_followed(
         assert watched.errors == []
         watched.close()
     live.close()
+
+
+def test_its_call_paths_lead_to_a_flame_graph(page: Page, provenance: Provenance) -> None:
+    name = FUNCTIONS[1]
+    panel(page, "function-paths").get_by_role("link", name="Flame graph").click()
+    chart = page.get_by_role("application", name="Flame graph of time in calls")
+    chart.focus()
+    page.keyboard.press("ArrowDown")
+    page.wait_for_function("name => document.activeElement.dataset.pointed === name", arg=name)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("[data-zoomed] .function-link")
+    assert page.locator("[data-zoomed] .function-link").get_attribute("data-function-link") == name
+    page.get_by_placeholder("a part of a name").fill(name[:6].upper())
+    assert page.locator("[data-found]").inner_text().endswith("100 %")
+    # The address is the picture, its table included.
+    page.goto(f"{page.url}&table=flame")
+    page.wait_for_selector("tr[data-frame]")
+    (first_row, *_) = rows(page, "flame")
+    paths = [path for path in provenance.path_statistics() if path.functions[-1] == name]
+    assert number(first_row[4]) == sum(path.calls for path in paths)
+    own_us = sum(path.calls * path.exclusive_mean_us for path in paths)
+    assert in_column(headings(page, "flame")[3], first_row[3]) == pytest.approx(own_us, rel=5e-3)
+    page.keyboard.press("Escape")
+    page.get_by_label("Width of frames").select_option("lost")
+    page.wait_for_selector("[data-panel=flame] h2 >> text=time lost")

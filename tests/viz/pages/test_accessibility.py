@@ -31,7 +31,7 @@ RULES = """async () => {
   return violations.flatMap(told);
 }"""
 MOST_NODES = 2_500
-PAGES = ("overview", "selection", "calls", "timeline", "call", "function", "health", "runs")
+PAGES = ("overview", "selection", "calls", "timeline", "flame", "call", "function", "health", "runs")
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +45,7 @@ def addresses(finished: MadeRun) -> dict[str, tuple[str, str]]:
         "selection": ("?sel=0:1,0:2&zoom=10..40", ".panel"),
         "calls": (f"/calls?{place}", ".panel"),
         "timeline": (f"/timeline?call={record.id}", ".panel"),
+        "flame": ("/flame", ".panel"),
         "call": (f"/call/{program}/{rest}", ".panel"),
         "function": (f"/fn?function={FUNCTIONS[2]}", ".panel"),
         "health": ("/health", ".streams td"),

@@ -9,9 +9,9 @@ from msgspec import Meta
 
 from chimbuko.protocol.messages import PathStatistics
 from chimbuko.provenance.query.aggregates import Total
-from chimbuko.provenance.query.filters import Text
+from chimbuko.provenance.query.filters import CallFilter, Text
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
-from chimbuko.viz.api.parameters import ProgramWanted
+from chimbuko.viz.api.parameters import ProgramWanted, RankText, parse_rank
 from chimbuko.viz.api.statements import literal, of_program, paths_statement
 
 
@@ -23,6 +23,13 @@ class PathsParameters(msgspec.Struct, frozen=True, kw_only=True):
         Meta(description="Only paths that end in this function, by its whole name, and their callers."),
     ] = None
     program: ProgramWanted = None
+    rank: Annotated[
+        RankText | None,
+        Meta(
+            description="Only abnormal calls of this rank, as `program:rank`; runtimes, which are known over "
+            "all ranks together, are left out."
+        ),
+    ] = None
 
 
 class PathRuntimes(msgspec.Struct, frozen=True):
@@ -93,7 +100,9 @@ class PathTree:
         node.path, node.anomalies, node.severity_us = total.path, total.anomalies, total.severity_us
 
 
-def _paths_statement(_: ServedRun, wanted: PathsParameters) -> str:
+def _paths_statement(_: ServedRun, wanted: PathsParameters) -> str | None:
+    if wanted.rank is not None:
+        return None  # Of one rank it would be another table.
     name = "" if wanted.function is None else f" AND f.name = {literal(wanted.function)}"
     return paths_statement(of_program("f", wanted.program) + name)
 
@@ -102,13 +111,20 @@ def _paths_statement(_: ServedRun, wanted: PathsParameters) -> str:
 def paths(run: ServedRun, wanted: PathsParameters) -> PathsAnswer:
     """The tree of call paths over all ranks, with the runtimes and the abnormal calls of each."""
     tree = PathTree()
-    for statistics in run.provenance.path_statistics():
+    for statistics in run.provenance.path_statistics() if wanted.rank is None else []:
         if _is_wanted(wanted, statistics.program, statistics.functions):
             tree.add_statistics(statistics)
-    for total in run.provenance.calls.totals("path"):
+    for total in run.provenance.calls.totals("path", _of_rank(wanted.rank)):
         if _is_wanted(wanted, total.program, total.functions):
             tree.add_total(total)
     return PathsAnswer(paths=tree.nodes)
+
+
+def _of_rank(text: str | None) -> CallFilter:
+    if text is None:
+        return CallFilter()
+    program, rank = parse_rank(text)
+    return CallFilter(program=program, rank=rank)
 
 
 def _is_wanted(wanted: PathsParameters, program: int | None, functions: list[str] | None) -> bool:

@@ -7,6 +7,7 @@ import './style/menu.css';
 import './style/call.css';
 import './style/incident.css';
 import './style/function.css';
+import './style/flame.css';
 import './style/overview.css';
 import './style/compare.css';
 import './style/jobs.css';

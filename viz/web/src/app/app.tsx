@@ -12,7 +12,7 @@ import { TipLayer } from './tip';
 import { Exports } from '../exports/dialog';
 
 /** Pages that fill the window and scroll inside. */
-const FITTED: readonly PageName[] = ['overview', 'calls', 'timeline'];
+const FITTED: readonly PageName[] = ['overview', 'calls', 'timeline', 'flame'];
 
 export function App() {
   const { page, call, incident, compare } = view.value;

@@ -12,6 +12,7 @@ type Others = Exclude<PageName, 'overview'>;
 const OTHERS: Record<Others, () => Promise<ComponentType>> = {
   calls: async () => (await import('../calls/page')).CallsPage,
   timeline: async () => (await import('../timeline/page')).TimelinePage,
+  flame: async () => (await import('../flame/page')).FlamePage,
   call: async () => (await import('../call/page')).Detail,
   incident: async () => (await import('../incident/page')).IncidentPage,
   function: async () => (await import('../function/page')).FunctionPage,

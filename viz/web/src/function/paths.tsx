@@ -4,11 +4,15 @@ import { shortenAll } from '../shared/names/names';
 import { columnUnit, exact, inUnit } from '../shared/units/units';
 import * as api from '../shared/api/functionrequests';
 import { paths, subject } from './function';
+import { addressOf, follow } from '../shared/address/address';
 import { FunctionLink } from '../shared/parts/functionlink';
 import { Empty, Panel, Reading } from '../shared/parts/panel';
 
 /** Paths that are listed; a function of a library can have thousands. */
 const MOST_ROWS = 300;
+
+/** What the function itself calls. */
+const BELOW = { page: 'flame', frame: '' } as const;
 
 /** Who calls the function: its call paths as a tree, with what each cost. */
 export function PathsPanel() {
@@ -23,7 +27,14 @@ export function PathsPanel() {
       name="function-paths"
       title="Call paths"
       summary={summary}
-      actions={<span class="unit">{own > 0 && `${exact(own)}${rest > 0 ? `, ${exact(rest)} lines not shown` : ''}`}</span>}
+      actions={
+        <>
+          <span class="unit">{own > 0 && `${exact(own)}${rest > 0 ? `, ${exact(rest)} lines not shown` : ''}`}</span>
+          <a href={addressOf(BELOW)} onClick={(event) => follow(event, BELOW)} title="Where time goes in it and in what it calls">
+            Flame graph
+          </a>
+        </>
+      }
       asks={of === null ? {} : { json: api.pathsRequest(of), hasSql: true }}
     >
       {paths.error.value !== null ? (

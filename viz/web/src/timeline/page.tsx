@@ -2,7 +2,6 @@ import { useEffect } from 'preact/hooks';
 import { callAnswer } from '../shared/names/answer';
 import { queryCommand, quoted } from '../shared/asking/commands';
 import { rangeText, sceneAnswer, sourceText } from './model/timelinewords';
-import { GROUP_FILLS, type Group } from '../shared/charts/model/tokens';
 import { percent } from '../shared/units/units';
 import { FIRST_VIEW } from '../shared/address/model/view';
 import { timelineRequest } from './requests';
@@ -11,13 +10,12 @@ import { wording } from '../calls/calls';
 import { copy } from '../shared/session/page';
 import { run, zero_us } from '../shared/session/session';
 import * as timeline from './timeline';
+import { GroupLegend } from '../shared/parts/grouplegend';
 import { Empty, Panel, Reading } from '../shared/parts/panel';
 import { Chart } from './chart';
 import { Chosen } from './chosen';
 import { listenOnTimeline } from './keys';
 import { SpanTable } from './table';
-
-const GROUP_NAMES: Readonly<Record<Group, string>> = { app: 'application', mpi: 'MPI', io: 'I/O', gpu: 'GPU', runtime: 'runtime', other: 'other' };
 
 /** What happened: the calls of a rank's threads in time, with partner ranks, messages and launches. */
 export function TimelinePage() {
@@ -119,13 +117,7 @@ function Actions() {
           →now
         </button>
       )}
-      <ul class="groups" aria-label="Colours">
-        {(Object.keys(GROUP_FILLS) as Group[]).map((group) => (
-          <li key={group} class={`group ${group}`}>
-            {GROUP_NAMES[group]}
-          </li>
-        ))}
-      </ul>
+      <GroupLegend />
       <span class="unit" title={all === null ? undefined : sourceText(all)}>
         {all !== null && sourceText(all)}
       </span>

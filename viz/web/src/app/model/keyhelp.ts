@@ -53,6 +53,15 @@ export const KEYS: readonly (readonly [where: string, keys: readonly (readonly [
       ['drag', 'zoom to a range'],
     ],
   ],
+  [
+    'in a flame graph',
+    [
+      ['arrows', 'caller, widest that is called, frame beside'],
+      ['Enter, click', 'zoom to the frame'],
+      ['Backspace', 'zoom out to its caller'],
+      ['0', 'all call paths'],
+    ],
+  ],
 ];
 
 /** Marks that mean the same everywhere. */

@@ -1,7 +1,7 @@
 /** What the server can be asked about one function, and about the rank that a call ran on. */
 
 import { get, type Query, type Request } from './http';
-import type { BesideAnswer, CallPage, CountersAnswer, FunctionDetail, MetadataAnswer, PathsAnswer, Totals } from './types';
+import type { BesideAnswer, CallPage, CountersAnswer, FunctionDetail, MetadataAnswer, PathsAnswer, RankKey, Totals } from './types';
 
 /** A function: its whole name and its program. */
 export interface Subject {
@@ -39,6 +39,10 @@ export const getTrend = (subject: Subject, by: 'step' | 'time', signal: AbortSig
 
 export const ranksRequest = (subject: Subject): Request => ['totals', [['by', 'rank'], ...ofFunction(subject), ['limit', String(MOST_RANKS)]]];
 export const getRanks = (subject: Subject, signal: AbortSignal): Promise<Totals> => get(...ranksRequest(subject), signal);
+
+/** All call paths; of one rank what its abnormal calls lost. */
+export const allPathsRequest = (rank: RankKey | null): Request => ['paths', rank === null ? [] : [['rank', rank]]];
+export const getAllPaths = (rank: RankKey | null, signal: AbortSignal): Promise<PathsAnswer> => get(...allPathsRequest(rank), signal);
 
 export const pathsRequest = (subject: Subject): Request => ['paths', ofFunction(subject)];
 export const getPaths = (subject: Subject, signal: AbortSignal): Promise<PathsAnswer> => get(...pathsRequest(subject), signal);

@@ -19,6 +19,7 @@ export const PAGES: readonly (readonly [page: PageName, name: string, question: 
   ['overview', 'Overview', 'where and when?'],
   ['calls', 'Calls', 'which call?'],
   ['timeline', 'Timeline', 'what happened?'],
+  ['flame', 'Flame graph', 'where does time go?'],
   ['health', 'Health', 'trustworthy?'],
   ['compare', 'Compare', 'what changed since another run?'],
 ];
@@ -49,6 +50,7 @@ export function trail(view: View, programs: Readonly<Record<string, string>>, kn
   const page = (text: string): Crumb => ({ kind: 'page', text, change: {} });
   if (view.page === 'compare') return [top, page(view.compare === '' ? 'compare' : `compared with ${view.compare}`)];
   if (view.page === 'health') return [top, page('health')];
+  if (view.page === 'flame') return [top, page(`flame graph${view.function === '' ? '' : ` of ${shorten(view.function, 40).text}`}`)];
   if (view.page === 'function') return [top, page(`function ${shorten(view.function, 40).text}`)];
   if (view.page === 'incident') return [top, page(`${isRecurring(view.incident) ? 'finding' : 'incident'} ${view.incident}`)];
   if (view.page === 'overview') return [top, page('all ranks')];

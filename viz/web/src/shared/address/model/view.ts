@@ -21,12 +21,15 @@ export const FUNCTION_STATISTICS = ['origin', 'severity_us', ...STATISTICS] as c
 export type FunctionStatistic = (typeof FUNCTION_STATISTICS)[number];
 export const LISTS = ['incidents', 'worst', 'newest'] as const;
 export type List = (typeof LISTS)[number];
+/** How wide a call path is in the flame graph: by all its time, or by what its abnormal calls lost. */
+export const WEIGHTS = ['time', 'lost'] as const;
+export type Weight = (typeof WEIGHTS)[number];
 /** From a value to a larger one, neither of them whole. */
 export type Span = readonly [least: number, most: number];
 export type Range = readonly [first: number, last: number];
 
 /** What a page is about; each has its own part of the address's path. */
-export type PageName = 'overview' | 'calls' | 'timeline' | 'call' | 'function' | 'incident' | 'health' | 'compare';
+export type PageName = 'overview' | 'calls' | 'timeline' | 'flame' | 'call' | 'function' | 'incident' | 'health' | 'compare';
 
 export interface View {
   run: string;
@@ -90,6 +93,10 @@ export interface View {
   partners: readonly RankKey[];
   /** Whether the timeline is without the times of which nothing was kept. */
   folded: boolean;
+  /** What the flame graph shows: its widths, the frame that it is zoomed to, and the part of a name that is looked for. */
+  weight: Weight;
+  frame: string;
+  find: string;
   /** Panels that show their table instead of their picture. */
   tables: readonly string[];
 }
@@ -136,16 +143,21 @@ export const FIRST_VIEW: View = {
   recent_s: null,
   partners: [],
   folded: false,
+  weight: 'time',
+  frame: '',
+  find: '',
   tables: [],
 };
 
 const RANK = /^\d{1,9}:\d{1,9}$/;
 /** Of an incident, or of what recurs. */
 const INCIDENT = /^[IR][1-9]\d{0,8}$/;
+/** Id of a frame of the flame graph. */
+const FRAME = /^[0-9a-f]{8}$/;
 const CALL = /^\d{1,9}(?::\d{1,12}){3}$/;
 const PATH = /^r\/([^/]+)(?:\/([^/]+)(?:\/(.+?))?)?\/?$/;
 /** Pages whose address ends in their name. */
-const PLAIN: Readonly<Record<string, PageName>> = { calls: 'calls', timeline: 'timeline', fn: 'function', health: 'health' };
+const PLAIN: Readonly<Record<string, PageName>> = { calls: 'calls', timeline: 'timeline', flame: 'flame', fn: 'function', health: 'health' };
 export const MOST_RANKS = 100;
 /** Partner ranks on one timeline. */
 export const MOST_PARTNERS = 12;
@@ -195,6 +207,9 @@ export function parseView(path: string, query: string): View {
     recent_s: whole(/^-(\d{1,9})s\.\.now$/.exec(given.get('t') ?? '')?.[1]),
     partners: parsePartners(given.get('with') ?? ''),
     folded: given.get('fold') === 'true',
+    weight: oneOf(WEIGHTS, given.get('weight'), FIRST_VIEW.weight),
+    frame: FRAME.test(given.get('frame') ?? '') ? (given.get('frame') as string) : '',
+    find: given.get('find') ?? '',
     tables: (given.get('table') ?? '').split(',').filter((name) => name !== ''),
   };
 }
@@ -248,6 +263,11 @@ export function formatView(view: View): string {
     add('t', view.recent_s === null ? formatRange(view.window) : `-${view.recent_s}s..now`);
     add('with', view.partners.join(','));
     add('fold', String(view.folded), 'false');
+  }
+  if (view.page === 'flame') {
+    add('weight', view.weight, FIRST_VIEW.weight);
+    add('frame', view.frame);
+    add('find', view.find);
   }
   add('table', view.tables.join(','));
   const text = query.map(([name, value]) => `${name}=${readable(value)}`).join('&');

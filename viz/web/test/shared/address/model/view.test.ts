@@ -49,6 +49,9 @@ describe('address', () => {
     recent_s: null,
     partners: [],
     folded: false,
+    weight: 'time',
+    frame: '',
+    find: '',
     tables: ['ranks', 'steps'],
   };
 
@@ -68,6 +71,13 @@ describe('address', () => {
     expect(formatView(newest)).toBe('r/heat/timeline?t=-600s..now');
     expect(split('r/heat/timeline?t=-600s..now')).toEqual(newest);
     expect(split('r/heat/timeline?with=0:1,x,0:1,0:2').partners).toEqual(['0:1', '0:2']);
+  });
+
+  test('what a flame graph shows is in its own address only', () => {
+    const shown: View = { ...full, page: 'flame', weight: 'lost', frame: '0a1b2c3d', find: 'MPI_ & co' };
+    expect(split(formatView(shown))).toEqual(shown);
+    expect(formatView({ ...shown, page: 'calls' })).not.toMatch(/[?&](weight|frame|find)=/);
+    expect(split('r/heat/flame?weight=x&frame=zz')).toEqual({ ...FIRST_VIEW, run: 'heat', page: 'flame' });
   });
 
   test('the address is short and readable', () => {

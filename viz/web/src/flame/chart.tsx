@@ -1,0 +1,121 @@
+import { useEffect, useMemo, useRef } from 'preact/hooks';
+import { signal } from '@preact/signals';
+import { paintFlame } from './flamepainter';
+import { boxAt, boxOf, layOut, neighbour, ROW, type Box } from './model/flamelayout';
+import { boxLines } from './model/flamewords';
+import { placeOf } from './model/frames';
+import { frames, matches, zoomed, zoomTo } from './flame';
+import { view } from '../shared/address/address';
+import { prepare } from '../shared/charts/canvas';
+import { onPage, placeIn } from '../shared/charts/pointer';
+import { useSize } from '../shared/charts/size';
+import { hideTip, showTip, spoken } from '../shared/session/page';
+import { theme } from '../shared/session/theme';
+
+const ARROWS = ['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown'];
+
+/** The flame graph: one canvas however many frames; a click zooms to one. */
+export function Chart({ label }: { label: string }) {
+  const { element, width, height } = useSize<HTMLDivElement>();
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const [pointed, scroll] = useMemo(() => [signal<Box | null>(null), signal(0)] as const, []);
+  const all = frames.value;
+  const at = zoomed.value;
+  const layout = useMemo(() => layOut(all, at, width), [all, at, width]);
+  const pointedId = useRef('');
+  // Places change with each answer, and what was pointed at stands elsewhere, or is gone.
+  useEffect(() => {
+    const place = placeOf(all, pointedId.current);
+    if (pointed.value !== null) pointed.value = pointed.value.merged > 0 ? null : boxOf(layout, place, all[place]?.depth ?? 0);
+  }, [layout]);
+  const pointAt = (box: Box | null): void => {
+    pointed.value = box;
+    pointedId.current = all[box?.place ?? 0]?.id ?? '';
+  };
+  const searched = view.value.find === '' ? null : matches.value;
+  useEffect(() => {
+    const frame = requestAnimationFrame(() => {
+      if (canvas.current === null || width === 0) return;
+      const context = prepare(canvas.current, width, height);
+      paintFlame(context, {
+        frames: all,
+        layout,
+        zoomed: at,
+        width,
+        height,
+        scroll: scroll.value,
+        matches: searched,
+        pointed: pointed.value,
+        theme: theme.value,
+      });
+      performance.mark('first-useful-paint');
+    });
+    return () => cancelAnimationFrame(frame);
+  }, [all, layout, width, height, scroll.value, searched, pointed.value, theme.value]);
+
+  const under = (event: MouseEvent): Box | null => {
+    const { x, y } = placeIn(event);
+    return boxAt(layout, x, y + scroll.value);
+  };
+  const hover = (event: PointerEvent): void => {
+    const box = under(event);
+    pointAt(box);
+    (event.currentTarget as HTMLElement).style.cursor = box === null ? 'default' : 'pointer';
+    if (box === null) hideTip();
+    else showTip({ x: event.clientX, y: event.clientY, lines: boxLines(all, box, at, view.value.weight) });
+  };
+  const zoomInto = (box: Box | null): void => {
+    if (box === null) return;
+    hideTip();
+    zoomTo(box.place);
+  };
+  const keys = (event: KeyboardEvent): void => {
+    const from = pointed.value ?? boxOf(layout, at, all[at]?.depth ?? 0);
+    const act = actionOf(event.key, from);
+    if (act === null) return;
+    event.preventDefault();
+    event.stopPropagation();
+    act(event.currentTarget as HTMLElement);
+  };
+  const actionOf = (key: string, from: Box | null): ((host: HTMLElement) => void) | null => {
+    if (ARROWS.includes(key)) return (host) => point(from && (neighbour(layout, all, from, key) ?? from), host);
+    if (key === 'Enter' || key === '+') return () => zoomInto(from);
+    if (key === 'Backspace' || key === '-') return () => zoomTo(Math.max(0, all[at]?.parent ?? 0));
+    if (key === '0' || key === 'Home') return () => zoomTo(0);
+    return null;
+  };
+  const point = (box: Box | null, host: HTMLElement): void => {
+    if (box === null) return;
+    pointAt(box);
+    const lines = boxLines(all, box, at, view.value.weight);
+    spoken.value = lines.join(', ');
+    const top = box.depth * ROW;
+    if (top < host.scrollTop) host.scrollTop = top;
+    else if (top + ROW > host.scrollTop + host.clientHeight) host.scrollTop = top + ROW - host.clientHeight;
+    showTip({ ...onPage(host, box.x + Math.min(box.width / 2, 200), top - host.scrollTop + ROW), lines }, 0);
+  };
+
+  return (
+    <div
+      ref={element}
+      class="chart flame-chart"
+      tabIndex={0}
+      role="application"
+      aria-roledescription="flame graph"
+      aria-label={label}
+      data-pointed={pointed.value === null ? '' : (all[pointed.value.place]?.name ?? '')}
+      onPointerMove={hover}
+      onPointerLeave={() => {
+        hideTip();
+        pointAt(null);
+      }}
+      onClick={(event) => zoomInto(under(event))}
+      onKeyDown={keys}
+      onScroll={(event) => (scroll.value = event.currentTarget.scrollTop)}
+      onBlur={hideTip}
+    >
+      <canvas ref={canvas} aria-hidden="true" />
+      <div style={{ height: `${Math.max(1, layout.height - height)}px` }} />
+    </div>
+  );
+}

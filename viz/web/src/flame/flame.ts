@@ -1,0 +1,36 @@
+/** The call paths that the flame graph shows, and the frame that it is zoomed to. */
+
+import { computed } from '@preact/signals';
+import { framesOf, placeOf, search } from './model/frames';
+import * as api from '../shared/api/functionrequests';
+import { go, view } from '../shared/address/address';
+import { question } from '../shared/session/question';
+import { run } from '../shared/session/session';
+import type { RankKey } from '../shared/api/types';
+
+/** Time in calls is known over all ranks together only. */
+export const rank = computed<RankKey | null>(() => (view.value.weight === 'lost' ? view.value.rank : null));
+
+export const found = question(
+  () => (view.value.page === 'flame' ? `paths ${rank.value ?? ''}` : null),
+  (signal) => api.getAllPaths(rank.value, signal),
+  { live: true },
+);
+
+export const frames = computed(() =>
+  framesOf(found.value.value?.paths ?? [], {
+    weight: view.value.weight,
+    name: view.value.function,
+    program: view.value.program,
+    metric: run.value.value?.config.metric ?? 'exclusive',
+  }),
+);
+
+/** Place of the frame that fills the width. */
+export const zoomed = computed(() => placeOf(frames.value, view.value.frame));
+
+export const matches = computed(() => search(frames.value, view.value.find, zoomed.value));
+
+export function zoomTo(place: number): void {
+  go({ frame: place === 0 ? '' : (frames.value[place]?.id ?? '') });
+}

@@ -1,0 +1,116 @@
+/** Where the frames of a flame graph stand: callers above what they call, the widest first. */
+
+import type { Frame } from './frames';
+
+/** Height of a frame. */
+export const ROW = 20;
+/** Narrower ones are put together. */
+const LEAST_PX = 1;
+
+export interface Box {
+  /** Place of the frame; of what was put together, that of the caller. */
+  place: number;
+  depth: number;
+  x: number;
+  width: number;
+  /** Frames that are too narrow to be seen, and stand here as one; 0 of a frame. */
+  merged: number;
+  /** Their time. */
+  merged_us: number;
+}
+
+export interface Layout {
+  /** By depth, each from left to right. */
+  rows: Box[][];
+  height: number;
+}
+
+/**
+ * Frames as seen when a frame fills the width: its callers as wide as itself, and what it calls below.
+ *
+ * There are at most as many boxes in a row as pixels.
+ */
+export function layOut(frames: readonly Frame[], zoomed: number, width: number): Layout {
+  const rows: Box[][] = [];
+  const add = (box: Box): void => void (rows[box.depth] ??= []).push(box);
+  const focus = frames[zoomed];
+  if (focus === undefined || focus.total_us <= 0 || width <= 0) return { rows: [], height: 0 };
+  const scale = width / focus.total_us;
+  const chain: number[] = [];
+  for (let at = focus.parent; at >= 0; at = (frames[at] as Frame).parent) chain.push(at);
+  for (const place of chain.reverse()) add({ place, depth: (frames[place] as Frame).depth, x: 0, width, merged: 0, merged_us: 0 });
+  const open: Box[] = [{ place: zoomed, depth: focus.depth, x: 0, width, merged: 0, merged_us: 0 }];
+  // In the order of depth and x, so that rows come out from left to right.
+  for (let next = 0; next < open.length; next++) {
+    const box = open[next] as Box;
+    add(box);
+    const { children } = frames[box.place] as Frame;
+    let x = box.x;
+    for (let at = 0; at < children.length; at++) {
+      const place = children[at] as number;
+      const wide = (frames[place] as Frame).total_us * scale;
+      if (wide <= 0) break;
+      if (wide < LEAST_PX) {
+        // The widest come first: all that follow are as narrow.
+        const rest = children.slice(at).filter((one) => (frames[one] as Frame).total_us > 0);
+        const merged_us = rest.reduce((sum, one) => sum + (frames[one] as Frame).total_us, 0);
+        if (merged_us * scale >= LEAST_PX) add({ place: box.place, depth: box.depth + 1, x, width: merged_us * scale, merged: rest.length, merged_us });
+        break;
+      }
+      open.push({ place, depth: box.depth + 1, x, width: wide, merged: 0, merged_us: 0 });
+      x += wide;
+    }
+  }
+  for (const row of rows) row.sort((a, b) => a.x - b.x);
+  return { rows, height: rows.length * ROW };
+}
+
+/** What is at a place of the picture. */
+export function boxAt({ rows }: Layout, x: number, y: number): Box | null {
+  const row = rows[Math.floor(y / ROW)] ?? [];
+  let [low, high] = [0, row.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((row[middle] as Box).x <= x) low = middle + 1;
+    else high = middle;
+  }
+  const box = row[low - 1];
+  return box !== undefined && x < box.x + box.width ? box : null;
+}
+
+export const boxOf = ({ rows }: Layout, place: number, depth: number): Box | null =>
+  rows[depth]?.find((box) => box.place === place && box.merged === 0) ?? null;
+
+/** Where an arrow key leads: to the caller, to the widest that is called, or to what stands beside. */
+export function neighbour(layout: Layout, frames: readonly Frame[], from: Box, key: string): Box | null {
+  const row = layout.rows[from.depth] ?? [];
+  const at = row.indexOf(from);
+  if (key === 'ArrowLeft') return row[at - 1] ?? null;
+  if (key === 'ArrowRight') return row[at + 1] ?? null;
+  if (key === 'ArrowUp') return boxOf(layout, from.merged > 0 ? from.place : (frames[from.place] as Frame).parent, from.depth - 1);
+  if (key !== 'ArrowDown' || from.merged > 0) return null;
+  return (layout.rows[from.depth + 1] ?? []).find((box) => box.x >= from.x && box.x < from.x + from.width) ?? null;
+}
+
+export interface TreeLine {
+  place: number;
+  /** Below the frame that is zoomed to. */
+  depth: number;
+}
+
+/** The widest frames below one, in the order of a tree; a caller is as wide as what it calls, so none stands without its own. */
+export function treeLines(frames: readonly Frame[], zoomed: number, most: number): { lines: TreeLine[]; left: number } {
+  const all: TreeLine[] = [];
+  const open: TreeLine[] = [{ place: zoomed, depth: 0 }];
+  while (open.length > 0) {
+    const line = open.pop() as TreeLine;
+    const frame = frames[line.place] as Frame;
+    if (frame.total_us <= 0) continue;
+    all.push(line);
+    for (let at = frame.children.length - 1; at >= 0; at--) open.push({ place: frame.children[at] as number, depth: line.depth + 1 });
+  }
+  if (all.length <= most) return { lines: all, left: 0 };
+  const widest = all.map((line, at) => ({ at, us: (frames[line.place] as Frame).total_us })).sort((a, b) => b.us - a.us || a.at - b.at);
+  const kept = new Set(widest.slice(0, most).map(({ at }) => at));
+  return { lines: all.filter((_, at) => kept.has(at)), left: all.length - most };
+}

@@ -1,0 +1,172 @@
+/** Call paths as frames of a flame graph: each as wide as the time in it and in what it calls. */
+
+import type { Weight } from '../../shared/address/model/view';
+import type { PathNode } from '../../shared/api/types';
+
+export interface Frame {
+  /** Made of the names on its path: the same in every picture that has the path. */
+  id: string;
+  /** Place of the caller; -1 of the first frame, which stands for all. */
+  parent: number;
+  depth: number;
+  program: number;
+  /** '' of the frame that stands for all. */
+  name: string;
+  /** That are counted by the detector. */
+  calls: number;
+  anomalies: number;
+  /** Of the abnormal calls of this path itself. */
+  lost_us: number;
+  /** Its width: time in it and in all that it calls. */
+  total_us: number;
+  /** What of it is in none of those that it calls. */
+  own_us: number;
+  /** Places of what it calls, the widest first. */
+  children: number[];
+}
+
+/** What the frames are of. */
+export interface Wanted {
+  weight: Weight;
+  /** Only what is below the outermost calls of this function, of all its callers together; '' for the whole. */
+  name: string;
+  program: number | null;
+  /** The runtime that calls are judged by, so that lost time of a caller holds that of what it calls. */
+  metric: 'exclusive' | 'inclusive';
+}
+
+/** Frames of call paths, which stand in the list behind their callers; callers stand before what they call here, too. */
+export function framesOf(nodes: readonly PathNode[], wanted: Wanted): Frame[] {
+  const frames = [newFrame('', -1, 0, -1, hashed(OFFSET, ''))];
+  const hashes = [hashed(OFFSET, '')];
+  const known = new Map<string, number>();
+  const places: number[] = [];
+  const inclusive = isInclusive(nodes, wanted);
+  const values = [0];
+  for (const node of nodes) {
+    const caller = node.parent === null ? -1 : (places[node.parent] as number);
+    const isRoot = wanted.name === '' ? node.parent === null : node.function === wanted.name && (wanted.program ?? node.program) === node.program;
+    const parent = caller > 0 ? caller : isRoot ? 0 : -1;
+    if (parent < 0) {
+      places.push(-1);
+      continue;
+    }
+    const key = `${parent} ${node.program} ${node.function}`;
+    let place = known.get(key);
+    if (place === undefined) {
+      place = frames.length;
+      known.set(key, place);
+      const hash = hashed(hashes[parent] as number, `${node.program} ${node.function}`);
+      hashes.push(hash);
+      const above = frames[parent] as Frame;
+      frames.push(newFrame(node.function, node.program, above.depth + 1, parent, hash));
+      above.children.push(place);
+      values.push(0);
+    }
+    places.push(place);
+    const frame = frames[place] as Frame;
+    frame.calls += node.calls;
+    frame.anomalies += node.anomalies;
+    frame.lost_us += node.severity_us;
+    values[place] = (values[place] as number) + valueOf(node, wanted.weight, inclusive);
+  }
+  return summed(frames, values, inclusive);
+}
+
+const newFrame = (name: string, program: number, depth: number, parent: number, hash: number): Frame => ({
+  id: (hash >>> 0).toString(16).padStart(8, '0'),
+  parent,
+  depth,
+  program,
+  name,
+  calls: 0,
+  anomalies: 0,
+  lost_us: 0,
+  total_us: 0,
+  own_us: 0,
+  children: [],
+});
+
+/** Whether what is known of a path holds what is known of those below it. */
+function isInclusive(nodes: readonly PathNode[], { weight, metric }: Wanted): boolean {
+  if (weight === 'lost') return metric === 'inclusive';
+  // Imported runs may know one of the runtimes only.
+  return !nodes.some((node) => (node.exclusive?.maximum_us ?? 0) > 0);
+}
+
+function valueOf(node: PathNode, weight: Weight, inclusive: boolean): number {
+  if (weight === 'lost') return node.severity_us;
+  return node.calls * ((inclusive ? node.inclusive : node.exclusive)?.mean_us ?? 0);
+}
+
+/** Callers stand before those they call: from the end, each has all of its own. */
+function summed(frames: Frame[], values: readonly number[], inclusive: boolean): Frame[] {
+  const below = values.map(() => 0);
+  for (let at = frames.length - 1; at >= 0; at--) {
+    const frame = frames[at] as Frame;
+    const [value, called] = [values[at] as number, below[at] as number];
+    // Calls that were under way when their callers were counted may be more than these.
+    frame.total_us = inclusive ? Math.max(value, called) : value + called;
+    frame.own_us = frame.total_us - called;
+    frame.children.sort((a, b) => (frames[b] as Frame).total_us - (frames[a] as Frame).total_us || a - b);
+    if (frame.parent >= 0) below[frame.parent] = (below[frame.parent] as number) + frame.total_us;
+  }
+  return frames;
+}
+
+const OFFSET = 0x811c9dc5;
+const PRIME = 0x01000193;
+
+/** FNV-1a over the characters of a text, from the hash of what stands before it. */
+function hashed(from: number, text: string): number {
+  let hash = from;
+  for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), PRIME);
+  return Math.imul(hash ^ 0xff, PRIME);
+}
+
+/** Place of the frame with an id; 0, which stands for all, where there is none. */
+export function placeOf(frames: readonly Frame[], id: string): number {
+  return Math.max(
+    0,
+    frames.findIndex((frame) => frame.id === id),
+  );
+}
+
+/** Names on the path of a frame, outermost first. */
+export function pathOf(frames: readonly Frame[], place: number): string[] {
+  const names: string[] = [];
+  for (let at = place; at > 0; at = (frames[at] as Frame).parent) names.push((frames[at] as Frame).name);
+  return names.reverse();
+}
+
+/** Frames whose name holds a text, in any case of letters. */
+export interface Matches {
+  /** By place: 1 where a frame matches. */
+  flags: Uint8Array;
+  count: number;
+  /** Time in those below a frame, each piece of it once however many callers match. */
+  total_us: number;
+}
+
+/** Look for a part of a name, below a frame and in it. */
+export function search(frames: readonly Frame[], text: string, below: number): Matches {
+  const wanted = text.trim().toLowerCase();
+  const found: Matches = { flags: new Uint8Array(frames.length), count: 0, total_us: 0 };
+  if (wanted === '') return found;
+  const names = new Map<string, boolean>();
+  const inside = new Uint8Array(frames.length);
+  const covered = new Uint8Array(frames.length);
+  frames.forEach((frame, at) => {
+    let matches = names.get(frame.name);
+    if (matches === undefined) names.set(frame.name, (matches = frame.name.toLowerCase().includes(wanted)));
+    const isCovered = frame.parent >= 0 && covered[frame.parent] === 1;
+    inside[at] = at === below || (frame.parent >= 0 && inside[frame.parent] === 1) ? 1 : 0;
+    covered[at] = inside[at] === 1 && (matches || isCovered) ? 1 : 0;
+    if (!matches) return;
+    found.flags[at] = 1;
+    if (inside[at] === 0 || frame.total_us === 0) return;
+    found.count++;
+    if (!isCovered) found.total_us += frame.total_us;
+  });
+  return found;
+}

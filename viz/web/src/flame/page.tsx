@@ -1,0 +1,121 @@
+import { boxLines, flameAnswer, matchesText, WEIGHT_NAMES } from './model/flamewords';
+import { found, frames, matches, rank, zoomed, zoomTo } from './flame';
+import { Chart } from './chart';
+import { FlameTable } from './table';
+import { allPathsRequest } from '../shared/api/functionrequests';
+import { WEIGHTS, type Weight } from '../shared/address/model/view';
+import { addressOf, follow, go, view } from '../shared/address/address';
+import { FunctionLink } from '../shared/parts/functionlink';
+import { GroupLegend } from '../shared/parts/grouplegend';
+import { Empty, Panel, Reading } from '../shared/parts/panel';
+import { ranked } from '../shared/names/answer';
+import { shorten } from '../shared/names/names';
+import { programs } from '../shared/session/session';
+
+/** Where does time go? The call paths of all ranks, as a flame graph. */
+export function FlamePage() {
+  const failure = found.error.value;
+  return (
+    <main class="flame-page">
+      <h1 class="answer" data-answer>
+        {found.value.value !== null ? flameAnswer(frames.value, view.value.weight) : (failure ?? ' ')}
+      </h1>
+      <Picture />
+      <Chosen />
+    </main>
+  );
+}
+
+function Picture() {
+  const known = found.value.value;
+  const { weight, function: name } = view.value;
+  const below = name === '' ? '' : ` below ${shorten(name, 40).text}`;
+  const of = `${WEIGHT_NAMES[weight]}${below}, ${rank.value === null ? 'all ranks' : ranked(rank.value, programs.value)}`;
+  const isEmpty = (frames.value[0]?.total_us ?? 0) <= 0;
+  return (
+    <Panel
+      name="flame"
+      title={`Flame graph: ${of}`}
+      summary="Arrow keys move from frame to frame, Enter zooms to one, Backspace to its caller, 0 shows all."
+      actions={<Actions />}
+      table={isEmpty ? undefined : () => <FlameTable />}
+      asks={{ json: allPathsRequest(rank.value), hasSql: rank.value === null }}
+    >
+      {found.error.value !== null && known === null ? (
+        <Empty>{found.error.value}</Empty>
+      ) : known === null ? (
+        <Reading what="call paths" />
+      ) : isEmpty ? (
+        <Empty>{NOTHING[weight]}</Empty>
+      ) : (
+        <Chart label={`Flame graph of ${of}`} />
+      )}
+    </Panel>
+  );
+}
+
+const NOTHING: Readonly<Record<Weight, string>> = {
+  time: 'No runtimes by call path are known yet: they arrive a few times in a run, and imported runs may have none.',
+  lost: 'No abnormal call is on these call paths: nothing was lost above the usual.',
+};
+
+function Actions() {
+  const { weight, find } = view.value;
+  return (
+    <>
+      <label class="inline">
+        Width
+        <select value={weight} aria-label="Width of frames" onChange={(event) => go({ weight: event.currentTarget.value as Weight })}>
+          {WEIGHTS.map((one) => (
+            <option key={one} value={one}>
+              {WEIGHT_NAMES[one]}
+            </option>
+          ))}
+        </select>
+      </label>
+      <label class="inline">
+        Find
+        <input class="wide" type="search" placeholder="a part of a name" value={find} onInput={(event) => go({ find: event.currentTarget.value }, 'replace')} />
+      </label>
+      <span class="unit" role="status" data-found>
+        {find !== '' && matchesText(matches.value, frames.value, zoomed.value)}
+      </span>
+      <span class="space" />
+      <GroupLegend />
+    </>
+  );
+}
+
+/** The frame that fills the width, and how to leave it; what the picture cannot show. */
+function Chosen() {
+  const { weight, rank: wanted } = view.value;
+  const frame = frames.value[zoomed.value];
+  if (frame === undefined || found.value.value === null) return null;
+  return (
+    <p class="flame-chosen" data-zoomed={frame.id}>
+      {zoomed.value > 0 && (
+        <>
+          <FunctionLink name={frame.name} program={frame.program} />
+          <span class="unit">{boxLines(frames.value, { place: zoomed.value, merged: 0, merged_us: 0 }, zoomed.value, weight).slice(1).join(' · ')}</span>
+          <button class="quiet" onClick={() => zoomTo(frame.parent)} title="Zoom out to its caller (Backspace)">
+            Caller
+          </button>
+          <button class="quiet" onClick={() => zoomTo(0)} title="All call paths (0)">
+            All
+          </button>
+        </>
+      )}
+      {zoomed.value === 0 && <span class="unit">A click zooms to a frame. Callers stand above what they call, the widest first.</span>}
+      {weight === 'time' && wanted !== null && (
+        <span class="unit" data-note>
+          Runtimes by call path are kept over all ranks together, not of {ranked(wanted, programs.value)} alone.{' '}
+          <a href={addressOf(LOST)} onClick={(event) => follow(event, LOST)}>
+            What it lost
+          </a>
+        </span>
+      )}
+    </p>
+  );
+}
+
+const LOST = { weight: 'lost', frame: '' } as const;
