@@ -7,14 +7,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from chimbuko.protocol.messages import PathStatistics, RunStatistics
+from chimbuko.provenance.store.engine import open_for_writing
+from chimbuko.provenance.write.writer import Writer
 from tests.simulated_runs import Noise, SimulatedFunction, SimulatedRun, log_normal, make_run, two_modes
 from tests.viz.conftest import DashboardProcess, Watched, dashboard
 from tests.viz.made_run import MadeRun
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from playwright.sync_api import Browser, Page
+
+    from chimbuko.runs.directory import RunDirectory
 
 NOISE = Noise(run=0.02, walk=0.01, function=0.004, function_walk=0.004)
 BEFORE = (
@@ -32,6 +38,7 @@ AFTER = (
     *BEFORE[1:-1],
     SimulatedFunction("read_mesh [{heat2d.c} {22,0}]", log_normal(700.0, 0.1), 2),
 )
+MAIN = "main [{heat2d.c} {90,0}]"
 SLOWER, FASTER = "relax_block [{heat2d.c} {49,0}]", "apply_bc [{heat2d.c} {52,0}]"
 
 
@@ -39,13 +46,28 @@ SLOWER, FASTER = "relax_block [{heat2d.c} {49,0}]", "apply_bc [{heat2d.c} {52,0}
 def compared(tmp_path_factory: pytest.TempPathFactory, page_files: Path) -> Iterator[DashboardProcess]:
     """A dashboard over the run after; the run before lies beside it."""
     folder = tmp_path_factory.mktemp("runs")
-    make_run(folder / "before", BEFORE, SimulatedRun(1, NOISE))
+    before = make_run(folder / "before", BEFORE, SimulatedRun(1, NOISE))
     changed = SimulatedRun(
         2, NOISE, slower={SLOWER: 1.1, FASTER: 0.8}, anomalies={"pack_row [{heat2d.c} {38,0}]": 200}
     )
     after = make_run(folder / "after", AFTER, changed)
+    add_paths(before, BEFORE, {})
+    add_paths(after, AFTER, {SLOWER: 2.0})
     with dashboard(MadeRun(after)) as process:
         yield process
+
+
+def add_paths(run: RunDirectory, functions: Sequence[SimulatedFunction], slower: dict[str, float]) -> None:
+    """All functions are called by one, and take 100 µs, some longer."""
+    paths = []
+    for function in functions:
+        mean_us = 100.0 * slower.get(function.name, 1.0)
+        one = (mean_us, 1.0, mean_us / 2, 2 * mean_us)
+        paths.append(PathStatistics(0, [MAIN, function.name], 1000, *one, *one))
+    info = run.read_info()
+    engine = open_for_writing(info.store_url)
+    Writer(engine, info.id).write_statistics(RunStatistics(paths=paths))
+    engine.dispose()
 
 
 @pytest.fixture
@@ -97,6 +119,9 @@ def test_each_chart_has_its_table(page: Page) -> None:
     row = page.locator(".shifts tbody tr").first.locator("td").all_inner_texts()
     assert row[:2] == ["▲", "relax_block"]
     assert float(row[2].strip("+ %")) == pytest.approx(10, abs=3)
+    paths = page.locator(".differential tbody tr").all_inner_texts()
+    (slower,) = [path.split("\t") for path in paths if "slower" in path]
+    assert [cell.strip() for cell in slower[:5]] == ["relax_block", "200 ms", "1,000", "100 µs", "200 µs"]
     shares = page.locator(".runtimes tbody tr td:nth-child(3)").all_inner_texts()
     assert sum(float(share.strip(" %")) for share in shares) == pytest.approx(100, abs=2)
 

@@ -1,6 +1,7 @@
 /** Other runs, and what changed since one of them. */
 
 import { computed, effect } from '@preact/signals';
+import { getAllPaths } from '../shared/api/functionrequests';
 import * as api from '../shared/api/requests';
 import { view } from '../shared/address/address';
 import { job } from '../shared/session/longquestion';
@@ -15,6 +16,12 @@ export const runs = question(() => (before.value === '' ? '' : null), api.getRun
 effect(() => {
   if (before.value === '') void prepare();
 });
+
+/** Call paths of this run. */
+export const paths = question(
+  () => (before.value ? 'paths' : null),
+  (signal) => getAllPaths(null, signal),
+);
 
 export const comparison = job<ComparisonAnswer>(
   () => before.value || null,

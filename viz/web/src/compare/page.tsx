@@ -4,6 +4,7 @@ import { shortenAll } from '../shared/names/names';
 import { count, duration, exact } from '../shared/units/units';
 import { addressOf, follow, view } from '../shared/address/address';
 import { comparison } from './comparison';
+import { Differential } from './differential';
 import { Listed } from '../shared/parts/listed';
 import { Progress } from '../shared/parts/progress';
 import { RunsList } from './runslist';
@@ -59,6 +60,7 @@ function Page({ found }: { found: ComparisonAnswer }) {
         <Shifts shifts={changes.functions} names={names} all={found.functions} />
         <Runtimes shift={shown} name={shown ? (names.get(shown.name)?.text ?? shown.name) : ''} />
       </div>
+      <Differential shifts={changes.paths} />
       <div class="evidence">
         <Functions name="new" title="New functions" rows={changes.new} nothing="No function is new." />
         <Functions name="vanished" title="Vanished functions" rows={changes.vanished} nothing="Every function that ran before ran again." />

@@ -1,11 +1,8 @@
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { signal } from '@preact/signals';
-import { paintFlame } from './flamepainter';
+import { paintFlame, type Look } from './flamepainter';
 import { boxAt, boxOf, layOut, neighbour, ROW, type Box } from './model/flamelayout';
-import { boxLines } from './model/flamewords';
-import { placeOf } from './model/frames';
-import { frames, matches, zoomed, zoomTo } from './flame';
-import { view } from '../shared/address/address';
+import { placeOf, type Frame, type Matches } from './model/frames';
 import { prepare } from '../shared/charts/canvas';
 import { onPage, placeIn } from '../shared/charts/pointer';
 import { useSize } from '../shared/charts/size';
@@ -14,13 +11,24 @@ import { theme } from '../shared/session/theme';
 
 const ARROWS = ['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown'];
 
+interface Props {
+  label: string;
+  frames: readonly Frame[];
+  /** Place of the frame that fills the width. */
+  zoomed: number;
+  /** Null while nothing is looked for. */
+  matches: Matches | null;
+  zoomTo: (place: number) => void;
+  /** What a box is, in words. */
+  lines: (box: Box) => string[];
+  look: (place: number) => Look;
+}
+
 /** The flame graph: one canvas however many frames; a click zooms to one. */
-export function Chart({ label }: { label: string }) {
+export function Chart({ label, frames: all, zoomed: at, matches, zoomTo, lines: linesOf, look }: Props) {
   const { element, width, height } = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const [pointed, scroll] = useMemo(() => [signal<Box | null>(null), signal(0)] as const, []);
-  const all = frames.value;
-  const at = zoomed.value;
   const layout = useMemo(() => layOut(all, at, width), [all, at, width]);
   const pointedId = useRef('');
   // Places change with each answer, and what was pointed at stands elsewhere, or is gone.
@@ -32,7 +40,6 @@ export function Chart({ label }: { label: string }) {
     pointed.value = box;
     pointedId.current = all[box?.place ?? 0]?.id ?? '';
   };
-  const searched = view.value.find === '' ? null : matches.value;
   useEffect(() => {
     const frame = requestAnimationFrame(() => {
       if (canvas.current === null || width === 0) return;
@@ -44,14 +51,15 @@ export function Chart({ label }: { label: string }) {
         width,
         height,
         scroll: scroll.value,
-        matches: searched,
+        matches,
+        look,
         pointed: pointed.value,
         theme: theme.value,
       });
       performance.mark('first-useful-paint');
     });
     return () => cancelAnimationFrame(frame);
-  }, [all, layout, width, height, scroll.value, searched, pointed.value, theme.value]);
+  }, [all, layout, width, height, scroll.value, matches, look, pointed.value, theme.value]);
 
   const under = (event: MouseEvent): Box | null => {
     const { x, y } = placeIn(event);
@@ -62,7 +70,7 @@ export function Chart({ label }: { label: string }) {
     pointAt(box);
     (event.currentTarget as HTMLElement).style.cursor = box === null ? 'default' : 'pointer';
     if (box === null) hideTip();
-    else showTip({ x: event.clientX, y: event.clientY, lines: boxLines(all, box, at, view.value.weight) });
+    else showTip({ x: event.clientX, y: event.clientY, lines: linesOf(box) });
   };
   const zoomInto = (box: Box | null): void => {
     if (box === null) return;
@@ -87,7 +95,7 @@ export function Chart({ label }: { label: string }) {
   const point = (box: Box | null, host: HTMLElement): void => {
     if (box === null) return;
     pointAt(box);
-    const lines = boxLines(all, box, at, view.value.weight);
+    const lines = linesOf(box);
     spoken.value = lines.join(', ');
     const top = box.depth * ROW;
     if (top < host.scrollTop) host.scrollTop = top;

@@ -1,7 +1,8 @@
 /** The call paths that the flame graph shows, and the frame that it is zoomed to. */
 
 import { computed } from '@preact/signals';
-import { framesOf, placeOf, search } from './model/frames';
+import { searched } from './find';
+import { framesOf, placeOf } from './model/frames';
 import * as api from '../shared/api/functionrequests';
 import { go, view } from '../shared/address/address';
 import { question } from '../shared/session/question';
@@ -29,7 +30,7 @@ export const frames = computed(() =>
 /** Place of the frame that fills the width. */
 export const zoomed = computed(() => placeOf(frames.value, view.value.frame));
 
-export const matches = computed(() => search(frames.value, view.value.find, zoomed.value));
+export const matches = computed(() => searched(frames.value, zoomed.value));
 
 export function zoomTo(place: number): void {
   go({ frame: place === 0 ? '' : (frames.value[place]?.id ?? '') });

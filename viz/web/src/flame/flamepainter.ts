@@ -4,7 +4,7 @@ import { nameOf } from './model/flamewords';
 import { ROW, type Box, type Layout } from './model/flamelayout';
 import type { Frame, Matches } from './model/frames';
 import { colour, FONT } from '../shared/charts/canvas';
-import { GROUP_FILLS, pick, type Theme } from '../shared/charts/model/tokens';
+import { COLOURS, GROUP_FILLS, pick, type ColourName, type Group, type Theme } from '../shared/charts/model/tokens';
 import { groupOf } from '../shared/names/groups';
 import { count } from '../shared/units/units';
 
@@ -12,6 +12,18 @@ import { count } from '../shared/units/units';
 const LEAST_CHARACTERS = 3;
 const CHARACTER_PX = 6.6;
 const PADDING = 4;
+
+/** How a frame is painted. */
+export interface Look {
+  colour: ColourName | Group;
+  /** How deep the colour is on its ground, from 0 to 1. */
+  strength: number;
+  /** Before the name, so that nothing is said by colour alone. */
+  mark: string;
+}
+
+/** The colour of what a function does. */
+export const groupLook = (frame: Frame): Look => ({ colour: frame.name === '' ? 'border' : groupOf(frame.name), strength: 1, mark: '' });
 
 export interface Picture {
   frames: readonly Frame[];
@@ -23,6 +35,7 @@ export interface Picture {
   /** Null while nothing is looked for. */
   matches: Matches | null;
   pointed: Box | null;
+  look: (place: number) => Look;
   theme: Theme;
 }
 
@@ -40,7 +53,6 @@ export function paintFlame(context: CanvasRenderingContext2D, picture: Picture):
 
 function paintBox(context: CanvasRenderingContext2D, picture: Picture, box: Box): void {
   const { frames, matches, theme } = picture;
-  const frame = frames[box.place] as Frame;
   const isMatch = matches !== null && box.merged === 0 && matches.flags[box.place] === 1;
   const isAbove = box.depth < (frames[picture.zoomed] as Frame).depth;
   const width = Math.max(0.5, box.width - (box.width > 3 ? 1 : 0));
@@ -49,8 +61,9 @@ function paintBox(context: CanvasRenderingContext2D, picture: Picture, box: Box)
     context.fillStyle = colour('unknown', theme);
     context.fillRect(box.x, y, width, ROW - 1);
   } else {
-    context.globalAlpha = isAbove || (matches !== null && !isMatch) ? 0.45 : 1;
-    context.fillStyle = frame.name === '' ? colour('border', theme) : pick(GROUP_FILLS[groupOf(frame.name)], theme);
+    const look = picture.look(box.place);
+    context.globalAlpha = look.strength * (isAbove || (matches !== null && !isMatch) ? 0.45 : 1);
+    context.fillStyle = pick(look.colour in GROUP_FILLS ? GROUP_FILLS[look.colour as Group] : COLOURS[look.colour as ColourName], theme);
     context.fillRect(box.x, y, width, ROW - 1);
     context.globalAlpha = 1;
     if (isMatch && width >= 4) outline(context, box, colour('accent', theme), 2);
@@ -62,10 +75,11 @@ function paintBox(context: CanvasRenderingContext2D, picture: Picture, box: Box)
   paintName(context, picture, box, isMatch);
 }
 
-function paintName(context: CanvasRenderingContext2D, { frames, theme }: Picture, box: Box, isMatch: boolean): void {
+function paintName(context: CanvasRenderingContext2D, { frames, look, theme }: Picture, box: Box, isMatch: boolean): void {
   const room = Math.floor((box.width - 2 * PADDING) / (isMatch ? CHARACTER_PX * 1.1 : CHARACTER_PX));
   if (room < LEAST_CHARACTERS) return;
-  const text = box.merged > 0 ? `${count(box.merged)} more` : nameWithin(frames[box.place] as Frame, Math.min(room, 120));
+  const { mark } = look(box.place);
+  const text = box.merged > 0 ? `${count(box.merged)} more` : mark + nameWithin(frames[box.place] as Frame, Math.min(room - mark.length, 120));
   if (text.length > room) return;
   context.font = `${isMatch ? '600 ' : ''}11px ${FONT}`;
   context.textBaseline = 'middle';

@@ -1,6 +1,9 @@
-import { boxLines, flameAnswer, matchesText, WEIGHT_NAMES } from './model/flamewords';
+import { boxLines, flameAnswer, WEIGHT_NAMES } from './model/flamewords';
+import type { Frame } from './model/frames';
 import { found, frames, matches, rank, zoomed, zoomTo } from './flame';
 import { Chart } from './chart';
+import { Find } from './find';
+import { groupLook, type Look } from './flamepainter';
 import { FlameTable } from './table';
 import { allPathsRequest } from '../shared/api/functionrequests';
 import { WEIGHTS, type Weight } from '../shared/address/model/view';
@@ -48,11 +51,21 @@ function Picture() {
       ) : isEmpty ? (
         <Empty>{NOTHING[weight]}</Empty>
       ) : (
-        <Chart label={`Flame graph of ${of}`} />
+        <Chart
+          label={`Flame graph of ${of}`}
+          frames={frames.value}
+          zoomed={zoomed.value}
+          matches={matches.value}
+          zoomTo={zoomTo}
+          lines={(box) => boxLines(frames.value, box, zoomed.value, weight)}
+          look={groupOfPlace}
+        />
       )}
     </Panel>
   );
 }
+
+const groupOfPlace = (place: number): Look => groupLook(frames.value[place] as Frame);
 
 const NOTHING: Readonly<Record<Weight, string>> = {
   time: 'No runtimes by call path are known yet: they arrive a few times in a run, and imported runs may have none.',
@@ -60,7 +73,7 @@ const NOTHING: Readonly<Record<Weight, string>> = {
 };
 
 function Actions() {
-  const { weight, find } = view.value;
+  const { weight } = view.value;
   return (
     <>
       <label class="inline">
@@ -73,13 +86,7 @@ function Actions() {
           ))}
         </select>
       </label>
-      <label class="inline">
-        Find
-        <input class="wide" type="search" placeholder="a part of a name" value={find} onInput={(event) => go({ find: event.currentTarget.value }, 'replace')} />
-      </label>
-      <span class="unit" role="status" data-found>
-        {find !== '' && matchesText(matches.value, frames.value, zoomed.value)}
-      </span>
+      <Find frames={frames.value} zoomed={zoomed.value} matches={matches.value} />
       <span class="space" />
       <GroupLegend />
     </>

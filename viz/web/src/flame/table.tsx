@@ -36,7 +36,7 @@ export function FlameTable() {
           {lines.map(({ place, depth }) => {
             const frame = all[place] as Frame;
             return (
-              <tr key={frame.id} class={matches.value.flags[place] === 1 ? 'selected' : undefined} data-frame={frame.id}>
+              <tr key={frame.id} class={matches.value?.flags[place] === 1 ? 'selected' : undefined} data-frame={frame.id}>
                 <td class="name" style={{ paddingLeft: `${8 + 12 * Math.min(depth, 20)}px` }}>
                   {frame.name === '' ? nameOf(frame, 40) : <FunctionLink name={frame.name} program={frame.program} />}
                 </td>

@@ -264,8 +264,8 @@ export function formatView(view: View): string {
     add('with', view.partners.join(','));
     add('fold', String(view.folded), 'false');
   }
-  if (view.page === 'flame') {
-    add('weight', view.weight, FIRST_VIEW.weight);
+  if (view.page === 'flame') add('weight', view.weight, FIRST_VIEW.weight);
+  if (view.page === 'flame' || view.page === 'compare') {
     add('frame', view.frame);
     add('find', view.find);
   }

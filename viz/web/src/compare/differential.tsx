@@ -1,0 +1,95 @@
+import { useMemo } from 'preact/hooks';
+import { change, decisive, VERDICT_WORDS } from './model/comparison';
+import { depthOf, shiftLines, shiftsOf } from './model/differential';
+import { paths } from './comparison';
+import { Chart } from '../flame/chart';
+import { Find, searched } from '../flame/find';
+import { framesOf, placeOf, type Frame } from '../flame/model/frames';
+import { treeLines } from '../flame/model/flamelayout';
+import { boxLines, nameOf } from '../flame/model/flamewords';
+import { go, view } from '../shared/address/address';
+import { Empty, Panel, Reading } from '../shared/parts/panel';
+import { Table } from '../shared/parts/table';
+import { run } from '../shared/session/session';
+import { duration, exact } from '../shared/units/units';
+import type { Shift } from '../shared/api/types';
+
+/** More lines a browser takes badly. */
+const MOST_LINES = 300;
+
+/** This run's call paths as a flame graph: wide is what takes time now, coloured is what changed. */
+export function Differential({ shifts }: { shifts: readonly Shift[] }) {
+  const known = paths.value.value;
+  const programs = run.value.value?.programs ?? {};
+  const frames = useMemo(() => framesOf(known?.paths ?? [], { weight: 'time', name: '', program: null, metric: 'exclusive' }), [known]);
+  const changes = useMemo(() => shiftsOf(frames, shifts, programs), [frames, shifts, programs]);
+  const zoomed = placeOf(frames, view.value.frame);
+  const matches = useMemo(() => searched(frames, zoomed), [frames, zoomed, view.value.find]);
+  const isEmpty = (frames[0]?.total_us ?? 0) <= 0;
+  const shiftAt = (place: number): Shift | null => changes[place] ?? null;
+  return (
+    <Panel
+      name="differential"
+      title="Call paths"
+      summary="Width is time in calls of this run. Arrow keys move from frame to frame, Enter zooms to one, Backspace to its caller, 0 shows all."
+      actions={
+        <>
+          <Find frames={frames} zoomed={zoomed} matches={matches} />
+          <span class="unit">Width: time now. Colour: ▲ slower ▼ faster per call, deepest at twice and half. Paths that are gone are not shown.</span>
+        </>
+      }
+      table={isEmpty ? undefined : () => <Lines frames={frames} zoomed={zoomed} shiftAt={shiftAt} />}
+    >
+      {known === null ? (
+        paths.error.value === null ? (
+          <Reading what="call paths" />
+        ) : (
+          <Empty>{paths.error.value}</Empty>
+        )
+      ) : isEmpty ? (
+        <Empty>No runtimes by call path are known of this run.</Empty>
+      ) : (
+        <Chart
+          label="Flame graph of time in calls of this run, coloured by change per call"
+          frames={frames}
+          zoomed={zoomed}
+          matches={matches}
+          zoomTo={(place) => go({ frame: place === 0 ? '' : (frames[place] as Frame).id })}
+          lines={(box) => [...boxLines(frames, box, zoomed, 'time'), ...(box.merged > 0 ? [] : shiftLines(shiftAt(box.place), frames[box.place] as Frame))]}
+          look={(place) => depthOf(shiftAt(place))}
+        />
+      )}
+    </Panel>
+  );
+}
+
+const COLUMNS = [
+  { heading: 'caller › function' },
+  { heading: 'time now', isNumber: true },
+  { heading: 'calls', isNumber: true },
+  { heading: 'a call before', isNumber: true },
+  { heading: 'now', isNumber: true },
+  { heading: 'change', isNumber: true },
+  { heading: 'verdict' },
+];
+
+function Lines({ frames, zoomed, shiftAt }: { frames: readonly Frame[]; zoomed: number; shiftAt: (place: number) => Shift | null }) {
+  const { lines, left } = treeLines(frames, zoomed, MOST_LINES);
+  const rows = lines.map(({ place, depth }) => {
+    const frame = frames[place] as Frame;
+    const shift = shiftAt(place);
+    const name = (
+      <span title={frame.name} style={{ paddingLeft: `${12 * Math.min(depth, 20)}px` }}>
+        {nameOf(frame, 40)}
+      </span>
+    );
+    const known = shift === null ? ['', '', '', ''] : [...shift.mean_us.map(duration), change(decisive(shift).effect), VERDICT_WORDS[decisive(shift).verdict]];
+    return [name, duration(frame.total_us), frame.calls > 0 ? exact(frame.calls) : '', ...known];
+  });
+  return (
+    <>
+      <Table columns={COLUMNS} rows={rows} />
+      {left > 0 && <p class="unit">{exact(left)} narrower call paths are not listed: zoom in to see them.</p>}
+    </>
+  );
+}
