@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, and_, func, not_, or_, select
 from chimbuko.causes.incident import Incident, incident_id
 from chimbuko.causes.recurrence import Habit, Recurrence, recurrence_id
 from chimbuko.errors import ConfigError
+from chimbuko.provenance.query.findings import is_current
 from chimbuko.provenance.query.reader import RunReader
 from chimbuko.provenance.query.rows import AnyRow
 from chimbuko.provenance.store.tables import CALLS, INCIDENTS, RECURRENCES
@@ -72,12 +73,6 @@ class IncidentPage(msgspec.Struct, frozen=True):
     """In the whole list."""
     cost_us: float
     """Core time that all of the list cost."""
-
-
-def is_current(run: int) -> ColumnElement[bool]:
-    """Of a run's incidents those that are no part of others, and have flagged calls."""
-    columns = INCIDENTS.c
-    return and_(columns.run == run, columns.merged_into == 0, columns.is_gone.is_(False))
 
 
 def is_incident_id(text: str) -> bool:

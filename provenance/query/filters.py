@@ -93,6 +93,10 @@ class AnomalyFilter(msgspec.Struct, frozen=True, kw_only=True):
     incident: Annotated[
         Text | None, Match("incident_id"), Meta(description="Id of the incident that calls belong to.")
     ] = None
+    finding: Annotated[
+        Text | None,
+        Meta(description="Id of the finding of what recurs that calls belong to, such as `R1`."),
+    ] = None
     is_gpu: Annotated[bool | None, Match("is_gpu"), Meta(description="Whether the call ran on a GPU.")] = None
     detector: Annotated[Text | None, Meta(description="Name of the detector that judged the call.")] = None
 

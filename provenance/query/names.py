@@ -9,6 +9,7 @@ from sqlalchemy import Table, select
 
 from chimbuko.arrays import RankKey
 from chimbuko.provenance.query.filters import CallFilter, matching_names
+from chimbuko.provenance.query.findings import FindingCalls, finding_calls
 from chimbuko.provenance.query.planner import Resolved
 from chimbuko.provenance.query.rows import AnyRow, AnySelect
 from chimbuko.provenance.store.numbering import NO_PATH, NumberedNames
@@ -103,9 +104,15 @@ class RunNames:
         ranks = None
         if wanted.node is not None:
             ranks = self._ranks_on(matching_names(wanted.node, set(self.nodes())))
-        is_nothing = [] in (functions, paths, ranks)
-        resolved = Resolved(self._run(), functions, paths, ranks, is_nothing=is_nothing)
+        finding = self.finding(wanted)
+        is_nothing = [] in (functions, paths, ranks) or (wanted.finding is not None and finding is None)
+        place = None if finding is None else finding.place(self._run())
+        resolved = Resolved(self._run(), functions, paths, ranks, finding=place, is_nothing=is_nothing)
         return resolved if wanted.text is None else self._with_text(resolved, wanted.text.casefold())
+
+    def finding(self, wanted: CallFilter) -> FindingCalls | None:
+        """Which calls belong to the finding that a filter names; None where it names none that is known."""
+        return None if wanted.finding is None else finding_calls(wanted.finding, self._run(), self._rows)
 
     def _functions(self, pattern: str) -> list[int]:
         self.functions.refresh()

@@ -110,6 +110,8 @@ class Resolved:
     text_functions: Sequence[int] | None = None
     text_paths: Sequence[int] = ()
     text_ranks: Sequence[RankKey] = ()
+    finding: Place | None = None
+    """Where its calls are."""
     is_nothing: bool = False
     """No call can match."""
 
@@ -170,6 +172,8 @@ def _places_by_name(resolved: Resolved) -> list[Place]:
         ranks = {rank for _, rank in resolved.ranks}
         conditions = (one_of(call.rank, ranks), of_ranks(resolved.ranks))
         places.append(Place("ix_calls_rank", conditions, len(ranks) == 1))
+    if resolved.finding is not None:
+        places.append(resolved.finding)
     return places
 
 

@@ -10,6 +10,7 @@ import re
 
 from chimbuko.provenance.query.aggregates import By
 from chimbuko.provenance.query.filters import MATCHES, CallFilter, Match
+from chimbuko.provenance.query.findings import FindingCalls
 
 _SUMS = (
     "count(*) AS anomalies, sum(severity_us) AS severity_us, max(severity_us) AS highest_severity_us, "
@@ -26,14 +27,14 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def calls_statement(wanted: CallFilter, detector: str, order: str = "") -> str:
-    """The calls that a filter matches, in a run that has this detector."""
-    where = conditions(wanted, detector)
+def calls_statement(wanted: CallFilter, detector: str, finding: FindingCalls | None, order: str = "") -> str:
+    """The calls that a filter matches, in a run that has this detector; ``finding`` is what it names."""
+    where = conditions(wanted, detector, finding)
     calls = " UNION ALL ".join(f"SELECT * FROM {table} WHERE {where}" for table in _TABLES[wanted.label])
     return f"{calls}{order}"
 
 
-def conditions(wanted: CallFilter, detector: str) -> str:
+def conditions(wanted: CallFilter, detector: str, finding: FindingCalls | None) -> str:
     """All that a filter asks for but its label, of rows of the views ``anomalies`` and ``normal_calls``."""
     found = ["run_id = :run_id"]
     for name, match in MATCHES.items():
@@ -52,6 +53,8 @@ def conditions(wanted: CallFilter, detector: str) -> str:
         found.append(f"entry_us <= {wanted.time_max_us}")
     if wanted.time_min_us is not None:
         found.append(f"coalesce(exit_us, entry_us + inclusive_us) >= {wanted.time_min_us}")
+    if wanted.finding is not None:
+        found.append("1 = 0" if finding is None else finding.sql())
     if wanted.detector not in (None, detector):
         found.append("1 = 0")
     return " AND ".join(found)

@@ -70,14 +70,14 @@ def call_options(label: str) -> Decorator:
     Parameters
     ----------
     label
-        Default of ``--label``. Of an incident all calls are wanted, unless it is said otherwise.
+        Default of ``--label``. Of an incident or finding all calls are wanted, unless it is said otherwise.
     """
 
     def give(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
         def with_choice(typed: str | None, step: str | None, time: str | None, **values: Any) -> None:
             others = {name: values.pop(name) for name in _NAMES}
-            of_default = label if others["incident"] is None else "any"
+            of_default = label if others["incident"] is others["finding"] is None else "any"
             command(choice=CallChoice(typed or of_default, step, time, others), **values)
 
         wrapped: Callable[..., None] = with_choice
@@ -126,7 +126,11 @@ def _options() -> Iterator[Decorator]:
 
 def _label_option(default: str) -> Decorator:
     labels = click.Choice(["anomaly", "normal", "any"])
-    text = f"[default: {default}]" if default == "any" else f"[default: {default}; any, with --incident]"
+    text = (
+        f"[default: {default}]"
+        if default == "any"
+        else f"[default: {default}; any, with --incident or --finding]"
+    )
     return click.option("--label", "typed", type=labels, help=text)
 
 

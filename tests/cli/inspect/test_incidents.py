@@ -60,6 +60,7 @@ def test_show_tells_of_an_incident_and_a_call_leads_to_it(run: RunDirectory) -> 
     assert json.loads(chimbuko("show", "I1", run.path, "--json").stdout)["summary"]["id"] == "I1"
     assert "Part of incident I1" in chimbuko("show", ORIGIN, run.path).stdout
     assert "4 of 4 calls" in chimbuko("query", run.path, "--incident", "I1").stderr
+    assert "40 of 40 calls" in chimbuko("query", run.path, "--finding", "R1", "--limit", "40").stderr
     recurs = chimbuko("show", "R1", run.path).stdout
     assert "40 short delays of up to 8.19 ms" in recurs and "Examples" in recurs
     assert json.loads(chimbuko("show", "R1", run.path, "--json").stdout)["id"] == "R1"

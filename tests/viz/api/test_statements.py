@@ -97,6 +97,7 @@ FILTERS: dict[str, list[Any]] = {
     "max_score": [20.0],
     "is_open": ["true", "false"],
     "incident": ["I1", "I999", "'"],
+    "finding": ["R1", "R999", "'"],
     "is_gpu": ["true", "false"],
     "detector": ["robust", "hbos"],
 }

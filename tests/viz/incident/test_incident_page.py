@@ -217,6 +217,14 @@ def test_what_recurs_has_a_page(watched: Watched, provenance: Provenance) -> Non
     shown = page.locator("[data-example]").evaluate_all("all => all.map(one => one.dataset.example)")
     assert shown == found.recurrence.examples[:3]
     assert wrong_with(page) == []
+    page.click("text=Its calls")
+    page.wait_for_selector(f"text=finding {found.id}")
+    page.wait_for_selector("[data-call]")
+    listed = provenance.calls.page(CallFilter(finding=found.id, label=None), limit=100).calls
+    shown_calls = page.locator("[data-call]").evaluate_all("all => all.map(one => one.dataset.call)")
+    assert set(shown_calls) <= {call.id for call in listed}
+    page.go_back()
+    page.wait_for_selector("[data-example] [data-panel=twin]")
     page.locator("[data-example] .place a").first.click()
     page.wait_for_function("() => document.querySelector('[data-page=call]') !== null")
     assert shown[0].replace(":", "/", 1) in page.url or shown[0] in page.url

@@ -15,6 +15,7 @@ from chimbuko.errors import ConfigError
 from chimbuko.provenance.nodes.besidecall import NodeBeside, node_beside
 from chimbuko.provenance.query.aggregates import By, Total, time_width_us
 from chimbuko.provenance.query.filters import MOST, AnomalyFilter, CallFilter, CallSummary, Sort
+from chimbuko.provenance.query.findings import FindingCalls
 from chimbuko.provenance.query.points import MOST_POINTS, PointColumns
 from chimbuko.provenance.query.points import points as read_points
 from chimbuko.viz.api.distribution import Distribution, distribution
@@ -116,7 +117,12 @@ def _calls_statement(run: ServedRun, wanted: CallsParameters) -> str | None:
     if wanted.cursor is not None:
         return None
     order = f" ORDER BY {wanted.sort} {'DESC' if wanted.descending else 'ASC'} LIMIT {wanted.limit}"
-    return calls_statement(wanted.call_filter(), run.feed.info().config.detector, order)
+    chosen = wanted.call_filter()
+    return calls_statement(chosen, run.feed.info().config.detector, _finding(run, chosen), order)
+
+
+def _finding(run: ServedRun, chosen: CallFilter) -> FindingCalls | None:
+    return run.provenance.reader.names.finding(chosen)
 
 
 @get("/calls", _calls_statement)
@@ -234,7 +240,8 @@ def _width_us(run: ServedRun, wanted: TotalsParameters) -> int:
 def _totals_statement(run: ServedRun, wanted: TotalsParameters) -> str | None:
     if wanted.cursor is not None:
         return None
-    where = conditions(wanted.call_filter(), run.feed.info().config.detector)
+    chosen = wanted.call_filter()
+    where = conditions(chosen, run.feed.info().config.detector, _finding(run, chosen))
     return totals_statement(where, wanted.by, _width_us(run, wanted), wanted.limit)
 
 

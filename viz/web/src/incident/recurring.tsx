@@ -35,6 +35,7 @@ function Page({ found }: { found: RecurrenceSummary }) {
         <h1 class="answer" data-answer>
           <span class="abnormal">↻</span> {sentence}
         </h1>
+        <Go to={{ page: 'calls', incident: id, label: 'any', call: null, cursor: null }} text="Its calls" isButton />
         <Menu label="Copy this finding" text="Copy ▾" items={() => copies(found)} quiet={false} />
       </div>
       <Figures found={found} />

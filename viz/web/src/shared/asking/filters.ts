@@ -2,7 +2,7 @@
 
 import { ranked } from '../names/answer';
 import { digits, duration, parseDuration, sinceStart } from '../units/units';
-import { formatRange, type Range, type View } from '../address/model/view';
+import { formatRange, isRecurring, type Range, type View } from '../address/model/view';
 
 type Pairs = readonly (readonly [name: string, value: string])[];
 
@@ -15,6 +15,9 @@ interface Filter {
   words: (view: View) => readonly string[];
   dropped: Partial<View>;
 }
+
+/** What an incident or a finding of what recurs is asked for by, and called. */
+const incidentFilter = (view: View): string => (isRecurring(view.incident) ? 'finding' : 'incident');
 
 const FILTERS: readonly Filter[] = [
   {
@@ -104,9 +107,9 @@ const FILTERS: readonly Filter[] = [
   },
   {
     isSet: (view) => view.incident !== null,
-    text: (view) => `incident ${view.incident}`,
-    query: (view) => [['incident', view.incident ?? '']],
-    words: (view) => ['--incident', view.incident ?? ''],
+    text: (view) => `${incidentFilter(view)} ${view.incident}`,
+    query: (view) => [[incidentFilter(view), view.incident ?? '']],
+    words: (view) => [`--${incidentFilter(view)}`, view.incident ?? ''],
     dropped: { incident: null },
   },
   {
