@@ -3,7 +3,8 @@
 Run: python -m benchmarks.comparison [--runs N] [--recorded] [--live N]
 
 Simulated runs, by how much a machine disturbs them: each of N runs is compared with each other one, and with
-each of N runs in which one function is slower, or takes 80 ms more in 0.7 % of its calls ("rarely").
+each of N runs in which one function is slower, or takes 80 ms more in 0.7 % of its calls ("rarely"). So are
+three of them, drawn by chance, with three others ("3 a side"), as often as there are pairs.
 --recorded does so with the recorded trace of the demo: as it is, and with one function lengthened. --live
 lets the demo's program run N times in both variants.
 """
@@ -19,9 +20,11 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from random import Random
 
 from benchmarks.measuring import table
 from chimbuko.provenance.compare.comparison import Comparison, compare
+from chimbuko.provenance.compare.merging import merged
 from chimbuko.provenance.compare.runprofile import RunProfile, read_profile
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory
@@ -81,14 +84,15 @@ class Tally:
     hits: int = 0
     """The slower function is named first."""
     false_names: int = 0
-    """Another one is named."""
+    """Another one is named, or all calls are said to take longer though nothing has changed."""
 
     def add(self, found: Comparison, slowed: str | None) -> None:
         """Count one."""
         named = [shift.name for shift in found.functions if shift.decisive.verdict in ("slower", "faster")]
         self.comparisons += 1
         self.hits += slowed is not None and bool(named) and slowed in named[0]
-        self.false_names += any(slowed is None or slowed not in name for name in named)
+        says_more = slowed is None and found.total.differs
+        self.false_names += says_more or any(slowed is None or slowed not in name for name in named)
 
     def row(self, name: str, slowed: str) -> tuple[str, ...]:
         """For the table."""
@@ -131,12 +135,16 @@ def simulated(folder: Path, name: str, noise: Noise, runs: int) -> list[tuple[st
         ]
 
     before = made(FUNCTIONS)
-    rows = [compared(before, before, None).row(name, "none")]
-    rows += [compared(before, made(FUNCTIONS, slowed), slowed).row(name, slowed) for slowed in SLOWED]
+    pairs: list[tuple[str | None, str, list[RunProfile]]] = [(None, "none", before)]
+    pairs += [(slowed, slowed, made(FUNCTIONS, slowed)) for slowed in SLOWED]
     for late in DELAYED:
-        after = made([_delayed(one) if one.name == late else one for one in FUNCTIONS])
-        rows.append(compared(before, after, late).row(name, f"{late}, rarely"))
-    return rows
+        delayed_runs = made([_delayed(one) if one.name == late else one for one in FUNCTIONS])
+        pairs.append((late, f"{late}, rarely", delayed_runs))
+    rows = [compared(before, after, slowed).row(name, title) for slowed, title, after in pairs]
+    return rows + [
+        compared_in_threes(before, after, slowed).row(f"{name}, 3 a side", title)
+        for slowed, title, after in pairs
+    ]
 
 
 def _delayed(function: SimulatedFunction) -> SimulatedFunction:
@@ -179,6 +187,18 @@ def compared(before: Sequence[RunProfile], after: Sequence[RunProfile], slowed: 
     for a, b in itertools.product(before, after):
         if a is not b:
             tally.add(compare(a, b), slowed)
+    return tally
+
+
+def compared_in_threes(
+    before: Sequence[RunProfile], after: Sequence[RunProfile], slowed: str | None
+) -> Tally:
+    """Three with three others, drawn by chance."""
+    tally, random = Tally(), Random(1)
+    for _ in range(len(before) * len(after)):
+        first = random.sample(before, 3)
+        second = random.sample([run for run in after if not any(run is one for one in first)], 3)
+        tally.add(compare(merged(first), merged(second)), slowed)
     return tally
 
 

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from chimbuko.arrays import BoolArray, Float64Array
 from chimbuko.provenance.compare.effects import ALONE_SPREAD, USUAL_SPREAD, half_width_95
 from chimbuko.provenance.compare.levels import Level
+from chimbuko.provenance.compare.replicates import LEAST_P, differences
 from chimbuko.provenance.compare.runprofile import FunctionProfile
 
 FEW_DEGREES = 4.0
@@ -28,6 +30,8 @@ class CallTime(msgspec.Struct, frozen=True):
     low_us: float
     high_us: float
     """The true part by length lies between with a confidence of 95 %."""
+    differs: bool
+    """By length, by more than chance explains."""
 
 
 def call_time(both: Sequence[tuple[FunctionProfile, FunctionProfile]], common: float) -> CallTime:
@@ -53,6 +57,44 @@ def call_time(both: Sequence[tuple[FunctionProfile, FunctionProfile]], common: f
         by_length_us,
         by_length_us - half_us,
         by_length_us + half_us,
+        abs(by_length_us) > half_us,
+    )
+
+
+def call_time_of_runs(
+    both: Sequence[tuple[FunctionProfile, FunctionProfile]], is_after: BoolArray, machine: Float64Array
+) -> CallTime:
+    """Of functions that all of several runs have; times are means per run.
+
+    Parameters
+    ----------
+    is_after
+        b1[runs]: the run is of the second side.
+    machine
+        f8[runs]: by how much all means are longer in each run, as logarithms.
+    """
+    before_us = sum(a.calls * a.mean_us for a, _ in both)
+    after_us = sum(b.calls * b.mean_us for _, b in both)
+    expected_us = sum(b.calls * a.mean_us for a, b in both)
+    if not before_us or not after_us:
+        return CallTime(before_us, after_us, expected_us - before_us, 0.0, 0.0, 0.0, False)
+    # What each run would take for the same number of calls.
+    of_runs = sum(b.calls * np.array([run.mean_us for run in (*a.each(), *b.each())]) for a, b in both)
+    values = (np.log(of_runs) - machine)[:, None]
+    found = differences(values, is_after, np.zeros_like(values))
+    middle, half = float(found.difference[0]), float(found.half_width[0])
+    usual_us = expected_us * math.exp(float(machine[is_after].mean() - machine[~is_after].mean()))
+    low_us, by_length_us, high_us = (
+        usual_us * math.expm1(change) for change in (middle - half, middle, middle + half)
+    )
+    return CallTime(
+        before_us,
+        after_us,
+        expected_us - before_us,
+        by_length_us,
+        low_us,
+        high_us,
+        bool(found.p_value[0] < LEAST_P),
     )
 
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 import numpy as np
 
-from chimbuko.errors import ConfigError
 from chimbuko.kernels.buckets import EDGES_US
-from chimbuko.provenance.compare.calltime import CallTime, call_time
-from chimbuko.provenance.compare.changes import Change, changes_between
+from chimbuko.provenance.compare.calltime import CallTime, call_time, call_time_of_runs
+from chimbuko.provenance.compare.changes import Change, Judge
 from chimbuko.provenance.compare.levels import Level
+from chimbuko.provenance.compare.merging import check_metrics
 from chimbuko.provenance.compare.pairing import FunctionKey, pair_functions
 from chimbuko.provenance.compare.rates import Rate, has_more
+from chimbuko.provenance.compare.replicates import costs_differ, shares_differ
 from chimbuko.provenance.compare.runprofile import (
     Findings,
     FunctionProfile,
@@ -106,7 +107,7 @@ class RankChange(msgspec.Struct, frozen=True):
 
 
 class RunSide(msgspec.Struct, frozen=True):
-    """One of the two runs."""
+    """One of the two runs, or the runs of one of two sides."""
 
     id: str
     name: str
@@ -118,6 +119,15 @@ class RunSide(msgspec.Struct, frozen=True):
     rate: Rate
     incidents: Findings
     recurring: Findings
+    runs: int = 1
+    """How many runs it stands for; its numbers, but for the rate, are means per run."""
+
+
+class CostsDiffer(msgspec.Struct, frozen=True):
+    """Whether findings cost more, or less, by more than from run to run; true where that is not known."""
+
+    incidents: bool
+    recurring: bool
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -136,12 +146,20 @@ class Comparison(msgspec.Struct, frozen=True):
     new: list[OneSided]
     vanished: list[OneSided]
     ranks: list[RankChange]
+    costs_differ: CostsDiffer
+
+    @property
+    def has_several(self) -> bool:
+        """Whether a side has several runs, so that their spread was measured."""
+        return self.before.runs + self.after.runs > 2
 
 
 def compare(
     before: RunProfile, after: RunProfile, least_effect: float = LEAST_EFFECT, is_net: bool = True
 ) -> Comparison:
-    """Compare two runs of a program, or of two versions of it.
+    """Compare two runs of a program, or of two versions of it; or several runs of each (``merging.merged``).
+
+    Of several runs on a side nothing is assumed of how far runs of the same lie apart: it is measured.
 
     Parameters
     ----------
@@ -155,55 +173,87 @@ def compare(
     ConfigError
         The runs judge by different runtimes.
     """
-    if before.metric != after.metric:
-        raise ConfigError(
-            f"{before.name} judges by {before.metric} runtimes and {after.name} by {after.metric} ones: "
-            "run one again with the other's --metric"
-        )
+    check_metrics(before, after)
+    is_after = np.array([False] * len(before.each()) + [True] * len(after.each()))
+    judge = Judge(is_after, least_effect, is_net)
     old = {(function.program, function.name): function for function in before.functions}
     new = {(function.program, function.name): function for function in after.functions}
     same = pair_functions(old, new)
     # In an order of its own, so that equally important ones come in the same order each time.
     both = [(old[key], new[other]) for key, other in sorted(same.items())]
     calls = [b.calls for _, b in both]
-    levels = [a.level for a, _ in both], [b.level for _, b in both]
-    common, usual = changes_between(*levels, calls, least_effect, is_net)
-    levels = [a.level_of_all for a, _ in both], [b.level_of_all for _, b in both]
-    common_of_all, mean = changes_between(*levels, calls, least_effect, is_net)
-    functions = [_function_shift(*pair, *changes) for pair, *changes in zip(both, usual, mean, strict=True)]
-    found = set(same.values())
+    usual = judge.judge([[one.level for one in (*a.each(), *b.each())] for a, b in both], calls)
+    mean = judge.judge([[one.level_of_all for one in (*a.each(), *b.each())] for a, b in both], calls)
+    more = _more_anomalies(judge, both)
+    functions = [
+        _function_shift(*pair, *changes, is_more)
+        for pair, changes, is_more in zip(
+            both, zip(usual.changes, mean.changes, strict=True), more, strict=True
+        )
+    ]
+    if judge.has_several:
+        total = call_time_of_runs(both, is_after, mean.machine)
+    else:
+        total = call_time(both, mean.common)
     return Comparison(
         before=_side(before),
         after=_side(after),
         metric=before.metric,
         least_effect=least_effect,
-        common=math.expm1(common),
-        total=call_time(both, common_of_all),
+        common=math.expm1(usual.common),
+        total=total,
         functions=sorted(functions, key=_importance),
-        paths=_path_shifts(before.paths, after.paths, same, least_effect, is_net),
-        new=_one_sided(function for key, function in new.items() if key not in found),
-        vanished=_one_sided(function for key, function in old.items() if key not in same),
-        ranks=_rank_changes(before.ranks, after.ranks, {a[0]: b[0] for a, b in same.items()}),
+        paths=_path_shifts(judge, before.paths, after.paths, same),
+        new=_one_sided(after, before),
+        vanished=_one_sided(before, after),
+        ranks=_rank_changes(judge, before.ranks, after.ranks, {a[0]: b[0] for a, b in same.items()}),
+        costs_differ=_costs_differ(judge, before, after),
     )
 
 
-def _function_shift(before: FunctionProfile, after: FunctionProfile, usual: Change, mean: Change) -> Shift:
-    rates = Rate.of(before.anomalies, before.calls), Rate.of(after.anomalies, after.calls)
-    shift = _shift(before, after, after.name, [], usual, mean)
+def _function_shift(
+    before: FunctionProfile, after: FunctionProfile, usual: Change, mean: Change, has_more_anomalies: bool
+) -> Shift:
     return msgspec.structs.replace(
-        shift,
-        rates=rates,
-        has_more_anomalies=has_more(*rates),
+        _shift(before, after, after.name, [], usual, mean),
+        rates=(_rate(before), _rate(after)),
+        has_more_anomalies=has_more_anomalies,
         distribution=_distribution(before, after),
     )
 
 
+def _more_anomalies(
+    judge: Judge,
+    both: Sequence[tuple[FunctionProfile, FunctionProfile]] | Sequence[tuple[RankProfile, RankProfile]],
+) -> list[bool]:
+    """Whether they are more frequent in the second side."""
+    more = [has_more(_rate(a), _rate(b)) for a, b in both]
+    if not judge.has_several:
+        return more
+    counts = [[(one.anomalies, one.calls) for one in (*a.each(), *b.each())] for a, b in both]
+    return [a and b for a, b in zip(more, shares_differ(counts, judge.is_after), strict=True)]
+
+
+def _rate(profile: FunctionProfile | RankProfile) -> Rate:
+    """Of all runs together."""
+    each = profile.each()
+    return Rate.of(sum(one.anomalies for one in each), sum(one.calls for one in each))
+
+
+def _costs_differ(judge: Judge, before: RunProfile, after: RunProfile) -> CostsDiffer:
+    """Of one run each nothing is known of how far costs of the same lie apart."""
+    if not judge.has_several:
+        return CostsDiffer(True, True)
+    each = (*before.each(), *after.each())
+    costs_us = [[run.incidents.cost_us for run in each], [run.recurring.cost_us for run in each]]
+    return CostsDiffer(*costs_differ(costs_us, judge.is_after))
+
+
 def _path_shifts(
+    judge: Judge,
     before: list[PathProfile],
     after: list[PathProfile],
     same: dict[FunctionKey, FunctionKey],
-    least_effect: float,
-    is_net: bool,
 ) -> list[Shift]:
     """Of the paths that both runs have, their functions taken for those that they are in the second one."""
     new = {(path.program, path.functions): path for path in after}
@@ -213,11 +263,11 @@ def _path_shifts(
         other = new.get((keys[-1][0], tuple(name for _, name in keys)))
         if other is not None:
             both.append((path, other))
-    levels = [a.level for a, _ in both], [b.level for _, b in both]
-    _, changes = changes_between(*levels, [b.calls for _, b in both], least_effect, is_net)
+    levels = [[one.level for one in (*a.each(), *b.each())] for a, b in both]
+    judged = judge.judge(levels, [b.calls for _, b in both])
     found = [
         _shift(a, b, b.functions[-1], list(b.functions[:-1]), change, change)
-        for (a, b), change in zip(both, changes, strict=True)
+        for (a, b), change in zip(both, judged.changes, strict=True)
     ]
     return sorted(found, key=_importance)
 
@@ -274,31 +324,40 @@ def _distribution(before: FunctionProfile, after: FunctionProfile) -> BothRuntim
     )
 
 
-def _one_sided(functions: Iterable[FunctionProfile]) -> list[OneSided]:
+def _one_sided(run: RunProfile, other: RunProfile) -> list[OneSided]:
+    """Functions that each run of one side has, and none of the other's."""
+    own = {(function.program, function.name): function for function in run.functions}
+    names = list(own)
+    for one in other.each():
+        for key in pair_functions(names, [(function.program, function.name) for function in one.functions]):
+            own.pop(key, None)
     found = [
         OneSided(function.program, function.name, function.calls, function.calls * function.mean_us)
-        for function in functions
+        for function in own.values()
     ]
     return sorted(found, key=lambda function: function.total_us, reverse=True)
 
 
 def _rank_changes(
-    before: list[RankProfile], after: list[RankProfile], programs: dict[str, str]
+    judge: Judge, before: list[RankProfile], after: list[RankProfile], programs: dict[str, str]
 ) -> list[RankChange]:
     """Of ranks that both runs have: those that lose more time than before first."""
     new = {(rank.program, rank.rank): rank for rank in after}
-    changes = []
-    for rank in before:
-        other = new.get((programs.get(rank.program, rank.program), rank.rank))
-        if other is not None:
-            rates = Rate.of(rank.anomalies, rank.calls), Rate.of(other.anomalies, other.calls)
-            severity_us = rank.severity_us, other.severity_us
-            changes.append(RankChange(other.program, rank.rank, rates, severity_us, has_more(*rates)))
+    both = [
+        (rank, other)
+        for rank in before
+        if (other := new.get((programs.get(rank.program, rank.program), rank.rank))) is not None
+    ]
+    changes = [
+        RankChange(b.program, b.rank, (_rate(a), _rate(b)), (a.severity_us, b.severity_us), more)
+        for (a, b), more in zip(both, _more_anomalies(judge, both), strict=True)
+    ]
     return sorted(changes, key=lambda change: change.severity_us[0] - change.severity_us[1])
 
 
 def _side(run: RunProfile) -> RunSide:
     calls = sum(function.calls for function in run.functions)
+    each = [function for one in run.each() for function in one.functions]
     return RunSide(
         run.id,
         run.name,
@@ -306,7 +365,8 @@ def _side(run: RunProfile) -> RunSide:
         calls,
         run.duration_us,
         sum(function.calls * function.mean_us for function in run.functions),
-        Rate.of(sum(function.anomalies for function in run.functions), calls),
+        Rate.of(sum(function.anomalies for function in each), sum(function.calls for function in each)),
         run.incidents,
         run.recurring,
+        len(run.each()),
     )

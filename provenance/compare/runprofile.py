@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Self
 
 import msgspec
 import numpy as np
@@ -20,7 +21,19 @@ from chimbuko.statistics.schema import stored_schema_of
 
 
 @dataclass(frozen=True)
-class FunctionProfile:
+class OfRuns:
+    """What may stand for one run, or in the middle of several (``merging.py``)."""
+
+    of_runs: tuple[Self, ...] = field(default=(), kw_only=True)
+    """Of several runs, of each of them."""
+
+    def each(self) -> tuple[Self, ...]:
+        """Of each run."""
+        return self.of_runs or (self,)
+
+
+@dataclass(frozen=True)
+class FunctionProfile(OfRuns):
     """One function over all ranks."""
 
     program: str
@@ -40,7 +53,7 @@ class FunctionProfile:
 
 
 @dataclass(frozen=True)
-class PathProfile:
+class PathProfile(OfRuns):
     """One call path over all ranks."""
 
     program: str
@@ -53,7 +66,7 @@ class PathProfile:
 
 
 @dataclass(frozen=True)
-class RankProfile:
+class RankProfile(OfRuns):
     """One rank."""
 
     program: str
@@ -72,7 +85,7 @@ class Findings(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class RunProfile:
+class RunProfile(OfRuns):
     """A run as a whole."""
 
     id: str

@@ -7,7 +7,8 @@ import numpy as np
 from chimbuko.provenance.compare.calltime import CallTime
 from chimbuko.provenance.compare.changes import Change
 from chimbuko.provenance.compare.comparison import NAMED, Comparison, Shift
-from chimbuko.units import format_duration_us
+from chimbuko.provenance.compare.effects import USUAL_SPREAD
+from chimbuko.units import format_duration_us, number_of
 
 LEAST_COMMON = 0.01
 """What all functions have in common is separated from here on."""
@@ -36,14 +37,27 @@ def sentences(found: Comparison) -> list[str]:
             f"All functions take {abs(found.common):.0%} {'longer' if found.common > 0 else 'less'}, "
             "as a rule because of the machine; that is no part of what is said of each"
         )
+    lines.append(_reach(found))
     return lines
+
+
+def _reach(found: Comparison) -> str:
+    """What these runs can tell, and what not."""
+    if not found.has_several:
+        return (
+            "One run on each side cannot tell how far runs of the same lie apart: it is assumed, for one "
+            f"function {100 * USUAL_SPREAD:g} % beside the others. Several are compared by "
+            "'chimbuko compare --before A --before B --after C --after D'"
+        )
+    runs = f"{number_of(found.before.runs, 'runs')} before and {found.after.runs} after"
+    return f"How far runs of the same lie apart is measured, from {runs}; times and calls are means per run"
 
 
 def _nothing(found: Comparison) -> str:
     least = f"{100 * found.least_effect:g} %"
     text = f"No function is slower or faster by {least} or more, beyond what chance brings"
     total = found.total
-    if total.low_us <= 0 <= total.high_us:
+    if not total.differs:
         return text
     way = "longer" if total.by_length_us > 0 else "shorter"
     return f"{text}; but all calls together take {way} than chance explains"
@@ -96,12 +110,12 @@ def _finding_sentences(found: Comparison) -> list[str]:
     """Of incidents and recurring findings, where they cost clearly more, or less."""
     lines = []
     least_us = LEAST_SHARE * max(found.before.exclusive_us, found.after.exclusive_us)
-    for name, before, after in (
-        ("Incidents", found.before.incidents, found.after.incidents),
-        ("Recurring findings", found.before.recurring, found.after.recurring),
+    for name, may_differ, before, after in (
+        ("Incidents", found.costs_differ.incidents, found.before.incidents, found.after.incidents),
+        ("Recurring findings", found.costs_differ.recurring, found.before.recurring, found.after.recurring),
     ):
         less, more = sorted((before.cost_us, after.cost_us))
-        if more - less >= least_us and more >= MORE_COST * less:
+        if may_differ and more - less >= least_us and more >= MORE_COST * less:
             lines.append(
                 f"{name} cost {format_duration_us(after.cost_us)} instead of "
                 f"{format_duration_us(before.cost_us)} ({after.number} instead of {before.number})"

@@ -90,3 +90,25 @@ def test_json_has_it_all(compare: Callable[..., Result]) -> None:
     assert (worst["name"], change["verdict"]) == (SLOWER, "slower")
     assert change["low"] < 0.1 < change["high"]
     assert sum(worst["distribution"]["after"]) == worst["calls"][1] == found["after"]["calls"] / 4
+
+
+def test_several_runs_on_each_side(runs: Path) -> None:
+    """Two equal runs do not differ from a third, which the usual call of the slower one does beyond them."""
+
+    def compare(*options: str) -> Result:
+        named = ["--before", str(runs / "before"), "--before", str(runs / "again"), *options]
+        return CliRunner().invoke(main, ["compare", *named])
+
+    answer = compare("--after", str(runs / "slower"))
+    assert answer.exit_code == 0
+    assert "before, again: mean of 2 runs: 2 ranks" in answer.stdout
+    assert "is measured, from 2 runs before and 1 after" in answer.stdout
+    assert json.loads(compare("--after", str(runs / "slower"), "--json").stdout)["before"]["runs"] == 2
+    for wrong in (
+        ("--after", str(runs / "before")),
+        (),
+        (str(runs / "slower"),),
+        ("--after", str(runs / "slower"), str(runs / "delayed")),
+    ):
+        refused = compare(*wrong)
+        assert refused.exit_code == 2, wrong

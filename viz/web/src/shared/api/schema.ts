@@ -1307,10 +1307,11 @@ export interface components {
             new: components["schemas"]["OneSided"][];
             vanished: components["schemas"]["OneSided"][];
             ranks: components["schemas"]["RankChange"][];
+            costs_differ: components["schemas"]["CostsDiffer"];
         };
         /**
          * RunSide
-         * @description One of the two runs.
+         * @description One of the two runs, or the runs of one of two sides.
          */
         RunSide: {
             id: string;
@@ -1322,6 +1323,7 @@ export interface components {
             rate: components["schemas"]["Rate"];
             incidents: components["schemas"]["Findings"];
             recurring: components["schemas"]["Findings"];
+            runs: number;
         };
         /**
          * Rate
@@ -1353,6 +1355,7 @@ export interface components {
             by_length_us: number;
             low_us: number;
             high_us: number;
+            differs: boolean;
         };
         /**
          * Shift
@@ -1436,6 +1439,14 @@ export interface components {
                 number
             ];
             has_more_anomalies: boolean;
+        };
+        /**
+         * CostsDiffer
+         * @description Whether findings cost more, or less, by more than from run to run; true where that is not known.
+         */
+        CostsDiffer: {
+            incidents: boolean;
+            recurring: boolean;
         };
         /**
          * StatementAnswer
@@ -1561,6 +1572,7 @@ export type Change = components['schemas']['Change'];
 export type BothRuntimes = components['schemas']['BothRuntimes'];
 export type OneSided = components['schemas']['OneSided'];
 export type RankChange = components['schemas']['RankChange'];
+export type CostsDiffer = components['schemas']['CostsDiffer'];
 export type StatementAnswer = components['schemas']['StatementAnswer'];
 export type ErrorBody = components['schemas']['ErrorBody'];
 export type $defs = Record<string, never>;
