@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
+
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from tests.viz.conftest import Watched
@@ -19,6 +21,7 @@ from tests.viz.overviewpage import (
     step_table,
     tip_at,
 )
+from tests.viz.panels import microseconds
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -69,12 +72,16 @@ def test_a_cell_reports_ranks_steps_count_time_and_function(
     page.wait_for_selector(f".tip >> text=most: rank {rank}, step {step}, in ")
     lines = page.locator(".tip").inner_text().splitlines()
     assert call.function.split(" ")[0].rstrip("()") in lines[3] or "push_particles" in lines[3]
+    lost = re.search(r": ([\d.,]+ \S+) lost by one call$", lines[3])
+    assert lost and microseconds(lost[1]) == pytest.approx(call.severity_us, rel=5e-3)
     assert f"from +00:00:{step:02d}.000" in lines
     assert lines[-1].startswith("click: select the worst rank")
     assert tip_at(page, *place(page, 2.5, 22.5))[2] == "not analysed: unknown"
 
 
-def test_a_click_selects_the_worst_rank_of_the_cell(page: Page, cells: Cells) -> None:
+def test_a_click_selects_the_worst_rank_of_the_cell_and_lists_its_calls(
+    page: Page, cells: Cells, provenance: Provenance
+) -> None:
     rank, step = next(where for where, count in cells.items() if count == 2)
     page.mouse.click(*place(page, rank + 0.5, step + 0.5))
     page.wait_for_url(f"**sel=*0:{rank}*")
@@ -82,6 +89,16 @@ def test_a_click_selects_the_worst_rank_of_the_cell(page: Page, cells: Cells) ->
     assert [item.get_attribute("data-legend") for item in page.locator("[data-legend]").all()] == [
         f"0:{rank}"
     ]
+    # Its calls are listed, and a double click shows all again.
+    page.wait_for_url(f"**step={step}&rank=0:{rank}*")
+    wanted = CallFilter(program=0, rank=rank, step_min=step, step_max=step)
+    of_cell = provenance.calls.page(wanted, "severity_us").calls
+    assert len(of_cell) == 2
+    page.wait_for_function(
+        "n => document.querySelectorAll('[data-panel=worst] li').length === n", arg=len(of_cell)
+    )
+    page.mouse.dblclick(*place(page, rank + 0.5, step + 0.5))
+    page.wait_for_url(lambda url: "step=" not in url and "rank=" not in url)
 
 
 def test_a_drag_zooms_to_ranks_and_steps_and_a_double_click_shows_all(page: Page, cells: Cells) -> None:

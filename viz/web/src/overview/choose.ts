@@ -1,22 +1,24 @@
 /** What a click on a rank does, wherever it stands. */
 
-import { toggleRank } from '../shared/address/model/view';
+import { toggleRank, type View } from '../shared/address/model/view';
 import { go, view } from '../shared/address/address';
 import { hasSelection, slots } from './steps/histories';
 import { say } from '../shared/session/page';
 import type { RankKey } from '../shared/api/types';
 
-/** Select a rank, or let it go; it keeps the colour in which it is shown. */
-export function toggle(key: RankKey): void {
+/** Select a rank, or let it go; it keeps the colour in which it is shown. What else changes is one entry of the history with it. */
+export function toggle(key: RankKey, also: Partial<View> = {}): void {
   const before = view.value.selected;
   const slot = slots.value.indexOf(key);
   const after = toggleRank(hasSelection.value ? before : [], key, hasSelection.value ? null : Math.max(0, slot));
   if (after.length === before.length && after.every((rank, index) => rank === before[index])) {
     say('All 12 colours are taken: click a selected rank to let it go.');
-  } else go({ selected: after });
+    go(also);
+  } else go({ ...also, selected: after });
 }
 
 /** Select a rank; one that is selected stays. */
-export function choose(key: RankKey): void {
-  if (!view.value.selected.includes(key)) toggle(key);
+export function choose(key: RankKey, also: Partial<View> = {}): void {
+  if (view.value.selected.includes(key)) go(also);
+  else toggle(key, also);
 }

@@ -24,7 +24,7 @@ import {
 } from './model/heatlayout';
 import { shorten } from '../../shared/names/names';
 import { zoomed } from '../steps/model/steplayout';
-import { exact, plural } from '../../shared/units/units';
+import { duration, exact, plural } from '../../shared/units/units';
 import { formatRange, type Range } from '../../shared/address/model/view';
 import { shareOf } from './model/window';
 import { go, view } from '../../shared/address/address';
@@ -69,6 +69,8 @@ interface Held {
 
 interface Found extends Worst {
   function: string | null;
+  /** By the call that lost most. */
+  lost_us: number;
 }
 
 /** The picture: hover explains, click selects the worst rank, drag zooms, with Shift pans, Ctrl-wheel zooms, keys do the same. */
@@ -83,6 +85,7 @@ export function HeatChart({ grid }: { grid: Grid }) {
   const [drag, setDrag] = useState<Drag | null>(null);
   const held = useRef<Held | null>(null);
   const isHovered = useRef(false);
+  const turn = useRef(0);
   const cell = focus && cellOf(layout, focus.place, focus.step);
   const corner = anchor && cellOf(layout, anchor.place, anchor.step);
   const found = useDetail(cell && isCounted(layout, cell) ? keyOf(layout, cell) : null, (signal) => ask(layout, cell as Cell, signal));
@@ -114,6 +117,10 @@ export function HeatChart({ grid }: { grid: Grid }) {
     if (one) explain(one, cell && keyOf(layout, cell) === keyOf(layout, one) ? found : null, delay);
     else hideTip();
   };
+  const selectCell = (one: Cell): void => {
+    const own = ++turn.current;
+    void select(layout, one, () => turn.current === own);
+  };
   const hover = (event: PointerEvent): void => {
     const { x, y } = placeIn(event);
     if (held.current) panFrom(held.current, layout, x, y);
@@ -128,7 +135,7 @@ export function HeatChart({ grid }: { grid: Grid }) {
     const { x, y } = placeIn(event);
     const clicked = cellAt(layout, x, y);
     if (area !== null) zoomTo(area);
-    else if (clicked) void select(layout, clicked);
+    else if (clicked) selectCell(clicked);
   };
   const move = (event: KeyboardEvent): void => {
     const next = neighbour(layout, cell, event.key);
@@ -138,7 +145,7 @@ export function HeatChart({ grid }: { grid: Grid }) {
       spoken.value = tipOf(layout, next, null).slice(0, 3).join(', ');
     } else if (event.key === 'Enter' && cell) {
       if (corner) zoomTo(areaOf(layout, corner, cell));
-      else void select(layout, cell);
+      else selectCell(cell);
       setAnchor(null);
     } else if (event.key === 'Escape' && (drag || focus || anchor)) {
       setDrag(null);
@@ -179,7 +186,10 @@ export function HeatChart({ grid }: { grid: Grid }) {
         onPointerUp={release}
         onPointerCancel={() => (held.current = null)}
         onPointerLeave={() => !drag && show(null)}
-        onDblClick={() => go({ ranks: null, zoom: null, newest: 0 })}
+        onDblClick={() => {
+          turn.current++;
+          go({ ranks: null, zoom: null, newest: 0, rank: null, steps: null });
+        }}
         onWheel={wheel}
         onKeyDown={move}
         onBlur={() => {
@@ -216,15 +226,17 @@ async function ask(layout: HeatLayout, { row, column }: Cell, signal: AbortSigna
   const worst = await worstOf(placesOf(layout, row, row), stepsOf(layout, column), signal);
   if (worst === null) return null;
   const call = await worstCall(worst.rank, worst.step, signal);
-  return { ...worst, function: call && shorten(call.function, 40).text };
+  return { ...worst, function: call && shorten(call.function, 40).text, lost_us: call?.severity_us ?? 0 };
 }
 
-/** Select the worst rank of a cell, and say which that is. */
-async function select(layout: HeatLayout, { row, column }: Cell): Promise<void> {
+/** Select the worst rank of a cell, say which that is, and list its calls in these steps, unless something else is wanted meanwhile. */
+async function select(layout: HeatLayout, { row, column }: Cell, isWanted: () => boolean): Promise<void> {
+  const steps = stepsOf(layout, column);
   try {
-    const worst = await worstOf(placesOf(layout, row, row), stepsOf(layout, column), AbortSignal.timeout(10_000));
+    const worst = await worstOf(placesOf(layout, row, row), steps, AbortSignal.timeout(10_000));
+    if (!isWanted()) return;
     if (worst === null) return say('No rank of this cell was analysed in these steps.');
-    choose(worst.rank);
+    choose(worst.rank, { rank: worst.rank, steps, cursor: null });
     const name = ranked(worst.rank, programs.value);
     say(
       worst.count === 0
@@ -246,7 +258,9 @@ function tipOf(layout: HeatLayout, cell: Cell, found: Found | null): string[] {
   const silent = layout.grid.silent.filter(({ place }) => place >= places[0] && place <= places[1]);
   const what = value === UNKNOWN ? 'not analysed: unknown' : value === 0 ? 'no anomalies' : `at most ${anomalies(value)} of one rank in one step`;
   const worst = found
-    ? [`most: ${ranked(found.rank, programs.value)}, step ${exact(found.step)}${found.function === null ? '' : `, in ${found.function}`}`]
+    ? [
+        `most: ${ranked(found.rank, programs.value)}, step ${exact(found.step)}${found.function === null ? '' : `, in ${found.function}: ${duration(found.lost_us)} lost by one call`}`,
+      ]
     : [];
   return [
     `${places[0] === places[1] ? 'rank' : 'ranks'} ${spansText(ranksAt(layout.grid, places))}`,
@@ -255,7 +269,7 @@ function tipOf(layout: HeatLayout, cell: Cell, found: Found | null): string[] {
     ...worst,
     ...(start > 0 ? [`from ${timeText(start)}`] : []),
     ...(silent.length > 0 ? [`${plural(silent.length, 'silent rank')}`] : []),
-    value === UNKNOWN ? 'drag: zoom' : 'click: select the worst rank · drag: zoom',
+    value === UNKNOWN ? 'drag: zoom' : 'click: select the worst rank, list its calls · drag: zoom',
   ];
 }
 
