@@ -1,4 +1,4 @@
-"""Alerts of one run: calls that are severe and new to the store, once they are stored, and silent agents."""
+"""Alerts of one run: severe calls and what recurs, once they are stored and new there, and silent agents."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from chimbuko.protocol.membership import silent_agents
 from chimbuko.protocol.messages import RecordBatch
 from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.provenance.alerts.gate import Alert, AlertGate, CallKey, SevereCall, severe_calls
+from chimbuko.provenance.alerts.recurring import FindingAlert, FindingGate
 from chimbuko.provenance.alerts.silence import AgentAlert, SilenceGate
 from chimbuko.provenance.alerts.sinks import AlertSender, Deliver
+from chimbuko.provenance.incidents.incidentlist import RecurrenceSummary
 from chimbuko.provenance.store.encode import CALL_KEY
 from chimbuko.provenance.store.engine import store_errors
 from chimbuko.provenance.store.lookup import rows_of
@@ -30,7 +32,7 @@ class Alerting:
     Parameters
     ----------
     least_us
-        Severity from which on a call is worth an alert, in µs.
+        Severity from which on a call is worth an alert, and cost from which on what recurs is, in µs.
     hooks
         What takes alerts, by what it is called.
     report
@@ -49,6 +51,7 @@ class Alerting:
         self._broker = broker
         self._least_us = least_us
         self._gate = AlertGate()
+        self._findings = FindingGate(least_us)
         self._silence = SilenceGate()
         self._looked_s = -SILENCE_LOOK_S
         self._dashboard = ""
@@ -79,6 +82,34 @@ class Alerting:
             body = msgspec.json.encode(self._alert(call, suppressed, *explained(call.id)))
             for courier in self._couriers:
                 courier.send(body)
+
+    def know_recurring(self, stored: Sequence[RecurrenceSummary]) -> None:
+        """Findings of what recurs that the store has already: they were reported when they came there."""
+        self._findings.know(one.recurrence for one in stored)
+
+    def send_recurring(self, stored: Sequence[RecurrenceSummary]) -> None:
+        """Send an alert of each finding that is new, or much more costly than its last alert said.
+
+        Raises ``redis.RedisError`` where the broker is away; none is lost by that.
+        """
+        self._find_dashboard()
+        page = f"{self._dashboard}r/{self._run_id}/incident/" if self._dashboard else ""
+        for one, is_growth in self._findings.passing(stored):
+            found = one.recurrence
+            alert = FindingAlert(
+                run=self._run_id,
+                finding=one.id,
+                habit=found.kind.value,
+                program=found.program,
+                function=found.function,
+                calls=found.calls,
+                cost_us=found.cost_us,
+                is_growth=is_growth,
+                sentence=one.sentence,
+                dashboard=page and page + one.id,
+            )
+            for courier in self._couriers:
+                courier.send(msgspec.json.encode(alert))
 
     def look_for_silence(self) -> None:
         """Send an alert of each agent that fell silent, or is heard again, as services of many nodes say.

@@ -30,6 +30,7 @@ from chimbuko.protocol.messages import PAYLOAD, RecordBatch, RunStatistics, Wait
 from chimbuko.protocol.runbroker import Entries, PatientReader, RunBroker, wake_ourselves
 from chimbuko.provenance.alerts.alerting import Alerting
 from chimbuko.provenance.alerts.sinks import Deliver, hooks_of
+from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.incidents.recurring import recurring
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.encode import warm_kernels
@@ -281,14 +282,21 @@ class WriterService:
         try:
             if self._incidents is None:
                 provenance = Provenance(self.open(), self._destination.run_id)
-                again = partial(recurring, provenance)
-                self._incidents = LiveIncidents(self._writer, time.monotonic, again, self._ask)
+                again, stored = partial(recurring, provenance), Incidents(provenance.reader)
+                if self._alerting is not None:
+                    self._alerting.know_recurring(stored.recurrences())
+                alert = partial(self._alert_recurring, stored)
+                self._incidents = LiveIncidents(self._writer, time.monotonic, again, self._ask, alert)
             work(self._incidents)
         except (StoreError, redis.RedisError):
             raise
         except Exception as error:
             self._is_explaining, self._incidents = False, None
             log(f"incidents are found at the end of the run only: {type(error).__name__}: {error}")
+
+    def _alert_recurring(self, stored: Incidents) -> None:
+        if self._alerting is not None:
+            self._alerting.send_recurring(stored.recurrences())
 
     def _ask(self, requests: Sequence[WaitsRequest]) -> None:
         with self._client.pipeline(transaction=False) as pipeline:

@@ -43,6 +43,8 @@ class LiveIncidents:
         Gives what recurs beside short delays.
     ask
         Takes what agents are asked: who waited for a delay, in calls that were not flagged.
+    on_recurring
+        Called when what recurs has become different in the store.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class LiveIncidents:
         clock: Callable[[], float],
         recurring: Callable[[], Sequence[Recurrence]] = tuple,
         ask: Callable[[Sequence[WaitsRequest]], None] = lambda requests: None,
+        on_recurring: Callable[[], None] = lambda: None,
     ) -> None:
         self._writer = writer
         self._clock = clock
@@ -59,6 +62,7 @@ class LiveIncidents:
         self._book = IncidentBook(writer.last_incident() + 1)
         self._interruptions = Interruptions()
         self._ask = ask
+        self._on_recurring = on_recurring
         self._inquiries = Inquiries(self._book.scene)
         self._newest_us = 0
         self._has_news = False
@@ -111,6 +115,7 @@ class LiveIncidents:
         found = [*self._interruptions.found(), *self._recurring()]
         if found != self._reported:
             self._writer.write_recurrences(found)
+            self._on_recurring()
             self._reported = found
         took_s = self._clock() - begin_s
         self._recurrences_due_s = begin_s + max(RECURRENCES_S, took_s / MOST_SHARE_OF_RECURRENCES)

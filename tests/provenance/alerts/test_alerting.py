@@ -15,14 +15,18 @@ from chimbuko.protocol.messages import PAYLOAD, RecordBatch
 from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.provenance.alerts import alerting, gate, sinks
 from chimbuko.provenance.alerts.gate import Alert
+from chimbuko.provenance.alerts.recurring import FindingAlert
 from chimbuko.provenance.alerts.silence import AgentAlert
 from chimbuko.provenance.alerts.sinks import Deliver
+from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
+from chimbuko.provenance.write import liveincidents
 from chimbuko.provenance.write.__main__ import Destination, WriterService, run_writer
 from chimbuko.provenance.write.writer import Writer
-from tests.sample_records import RUN_ID, make_batch, make_record, make_run
+from tests.causes.stories import interruptions
+from tests.sample_records import RUN_ID, make_batch, make_batches, make_record, make_run
 
 LEAST_US = 1000.0
 
@@ -105,6 +109,26 @@ def test_an_agent_that_falls_silent_is_reported_and_so_is_its_return(
     assert 8.0 <= fell.silent_s < 60.0
     assert fell.dashboard == f"http://127.0.0.1:1234/r/{RUN_ID}/health"
     assert (came.agent, came.is_silent, came.silent_s) == ("agent-a", False, 0.0)
+
+
+def test_what_recurs_is_reported_once_also_by_a_writer_that_is_started_again(
+    broker: RunBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(liveincidents, "RECURRENCES_S", 0.0)
+    monkeypatch.setattr(liveincidents, "MOST_SHARE_OF_RECURRENCES", 1e9)
+    url = f"sqlite:///{tmp_path / 'provenance.sqlite'}"
+    make_store(url)
+    broker.client.set(broker.keys.dashboard, "http://127.0.0.1:1234/")
+    got: list[bytes] = []
+    for batches in (make_batches(interruptions()), [severe(900, 900)]):
+        write(broker, url, got.append, *batches)
+    findings = [body for body in got if msgspec.json.decode(body)["kind"] == "finding"]
+    (alert,) = (msgspec.json.decode(body, type=FindingAlert) for body in findings)
+    with Provenance(open_for_reading(url), RUN_ID) as provenance:
+        (stored,) = Incidents(provenance.reader).recurrences()
+    assert (alert.run, alert.finding, alert.habit, alert.is_growth) == (RUN_ID, "R1", "interruptions", False)
+    assert (alert.cost_us, alert.sentence) == (stored.recurrence.cost_us, stored.sentence)
+    assert alert.dashboard == f"http://127.0.0.1:1234/r/{RUN_ID}/incident/R1"
 
 
 def test_storing_does_not_wait_for_a_hook(
