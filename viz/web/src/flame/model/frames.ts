@@ -124,11 +124,11 @@ function hashed(from: number, text: string): number {
   return Math.imul(hash ^ 0xff, PRIME);
 }
 
-/** Place of the frame with an id; 0, which stands for all, where there is none. */
+/** Place of the frame with an id; 0, which stands for all, where there is none that has any time. */
 export function placeOf(frames: readonly Frame[], id: string): number {
   return Math.max(
     0,
-    frames.findIndex((frame) => frame.id === id),
+    frames.findIndex((frame) => frame.id === id && frame.total_us > 0),
   );
 }
 

@@ -75,6 +75,9 @@ describe('frames', () => {
     const fewer = framesOf([NODES[0], node(0, 'loop'), node(1, 'work', 1, 1)] as PathNode[], TIME);
     expect(placeOf(frames, fewer[3]?.id ?? '')).toBe(4);
     expect(placeOf(frames, '00000000')).toBe(0);
+    // Nothing was lost in it: zoomed to, it would be an empty picture.
+    const lost = framesOf(NODES, { ...TIME, weight: 'lost' });
+    expect([placeOf(lost, frames[4]?.id ?? ''), placeOf(lost, frames[2]?.id ?? '')]).toEqual([4, 0]);
   });
 });
 
