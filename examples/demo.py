@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import shlex
 import subprocess
 import sys
 import tarfile
@@ -39,13 +40,17 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     started = time.strftime("%Y%m%d-%H%M%S")
-    parser.add_argument("--folder", type=Path, default=RUNS_FOLDER / f"{started}-demo")
+    parser.add_argument(
+        "--folder", type=Path, default=RUNS_FOLDER, help="of the runs; they are found in its default alone"
+    )
     parser.add_argument("--pace", default="2", help="of the replay: times as fast as it was recorded")
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000), help="of the live delays")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="chimbuko-demo-") as scratch:
-        first = recorded_part(options.folder / "recorded", options.pace, Path(scratch))
-        second = live_part(options.folder / "live", options.seed, Path(scratch))
+        first = recorded_part(options.folder / f"{started}-demo-recorded", options.pace, Path(scratch))
+        live = options.folder / f"{started}-demo-live"
+        second = live_part(live, options.seed, Path(scratch))
+    say(f"Look at both: {shlex.join([str(MPI / 'chimbuko'), 'view', str(live)])}")
     return first or second
 
 
@@ -71,7 +76,9 @@ def live_part(folder: Path, seed: int, scratch: Path) -> int:
     traced = [sys.executable, "-m", "chimbuko", "trace", str(program), "--seed", str(seed)]
     traced += ["--delays", str(LIVE_DELAYS), "--seconds", str(LIVE_SECONDS), "--truth", str(scratch)]
     launch = [str(MPI / "mpirun"), "-n", str(LIVE_RANKS)]
-    code = chimbuko("run", "--transport", "files", "--output", str(folder), "--", *launch, *traced)
+    code = chimbuko(
+        "run", "--transport", "files", "--keep-trace", "--output", str(folder), "--", *launch, *traced
+    )
     report(folder, sorted(scratch.glob("truth-*.txt")))
     return code
 

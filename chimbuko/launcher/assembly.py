@@ -29,6 +29,7 @@ from chimbuko.runs import userindex
 from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory, new_run, write_secret
 from chimbuko.runs.environment import surroundings
 from chimbuko.runs.manifest import note_recorded
+from chimbuko.runs.programname import program_of
 from chimbuko.trace.discovery import StreamName, Transport, find_recorded
 from chimbuko.trace.isolated import readable
 from chimbuko.trace.tausettings import application_settings, transport_settings
@@ -119,7 +120,7 @@ def _discard(run: RunDirectory) -> None:
 def _folder(options: RunOptions, config: AnalysisConfig) -> RunDirectory:
     source = "trace" if options.trace else "replay"
     words = list(options.command) or [f"--{source}", *options.trace, *options.replay]
-    name = Path(options.command[0]).name if options.command else source
+    name = program_of(options.command) if options.command else source
     folder = options.folder or RUNS_FOLDER / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
     return run_with_store(folder, words, config, options.services.store)
 

@@ -27,6 +27,9 @@ RUNS_FOLDER = Path("chimbuko-runs")
 RESCUED = "rescued"
 """Folder of a run with one for each node whose agent could not deliver all that it had found."""
 
+NEVER_STARTED = (126, 127)
+"""Exit codes of a command that cannot be run, or is not there."""
+
 LONGEST_NAME_BYTES = 200
 """File systems take 255, and a folder that is being made has a longer name."""
 
@@ -55,6 +58,11 @@ class RunInfo(msgspec.Struct, frozen=True):
     """How the streams came: ``files``, ``sst`` or ``recorded``; empty where nobody knows any more."""
     environment: dict[str, str] = {}
     """Variables and versions that say how it was run; no secrets."""
+
+    @property
+    def has_started(self) -> bool:
+        """Whether there was a program: one that ends with such a code itself has left a trace."""
+        return self.exit_code not in NEVER_STARTED or self.trace_bytes > 0
 
 
 @dataclass(frozen=True)
@@ -356,7 +364,7 @@ def check_name(name: str) -> str:
 
 def find_run(path: Path | None) -> RunDirectory:
     """The run in the folder ``path``, or that of this name or id under ``chimbuko-runs`` or among those that
-    were noted; the newest under ``chimbuko-runs`` where no path is given.
+    were noted; where no path is given the newest under ``chimbuko-runs`` whose program could be started.
 
     Raises
     ------
@@ -369,7 +377,8 @@ def find_run(path: Path | None) -> RunDirectory:
             raise ConfigError(
                 f"no run under ./{RUNS_FOLDER}; name the folder of one, or make one with 'chimbuko run'"
             )
-        return max(found, key=lambda run: run.read_info().started_us)
+        infos = {run: run.read_info() for run in found}
+        return max(found, key=lambda run: (infos[run].has_started, infos[run].started_us))
     run = RunDirectory(path.absolute())
     if not run.info_path.exists() and path.name == str(path):
         run = _run_called(str(path)) or run

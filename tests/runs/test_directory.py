@@ -57,6 +57,18 @@ def test_the_newest_run_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert find_run(RUNS_FOLDER / "c").read_info().started_us == 20
 
 
+def test_a_start_that_failed_is_not_the_newest_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for started_us, (name, exit_code, trace_bytes) in enumerate([("ran", 127, 9), ("absent", 127, 0)]):
+        run = new_run(RUNS_FOLDER / name, COMMAND, AnalysisConfig(), None)
+        ended = msgspec.structs.replace(
+            run.read_info(), started_us=started_us, exit_code=exit_code, trace_bytes=trace_bytes
+        )
+        run.write_info(ended)
+    assert find_run(None).path.name == "ran"
+    assert find_run(Path("absent")).path.name == "absent"
+
+
 def test_a_run_is_found_by_folder_name_or_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     runs = {name: new_run(RUNS_FOLDER / name, COMMAND, AnalysisConfig(), None) for name in ("a", "b", "c")}

@@ -22,6 +22,7 @@ _COLUMNS = (
     Column("NAME", may_shrink=True),
     Column("ID"),
     Column("STATE"),
+    Column("EXIT", is_number=True),
     Column("STARTED"),
     Column("DURATION", is_number=True),
     Column("RANKS", is_number=True),
@@ -38,6 +39,8 @@ class ListedRun(msgspec.Struct, frozen=True):
     id: str
     state: str
     """As in ``RunInfo``; or ``died``."""
+    exit_code: int | None
+    """The program's; None while it runs and for recorded traces."""
     started_us: int
     duration_us: int | None
     """Up to now where it goes on; None where it died."""
@@ -105,6 +108,7 @@ def print_listing(listing: Listing) -> None:
             _shown_name(run),
             run.id,
             run.state,
+            "" if run.exit_code is None else str(run.exit_code),
             time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started_us / 1e6)),
             "?" if run.duration_us is None else format_duration_us(run.duration_us),
             "?" if run.ranks is None else f"{run.ranks:,}",
@@ -143,6 +147,7 @@ def _listed(info: RunInfo, run: RunDirectory | None, totals: RunTotals | None, s
         name=info.name,
         id=info.id,
         state=state,
+        exit_code=info.exit_code,
         started_us=info.started_us,
         duration_us=None if ended_us is None else ended_us - info.started_us,
         ranks=None if totals is None else totals.ranks,

@@ -105,6 +105,7 @@ def test_runs_are_listed_by_their_folders(run: RunDirectory, made: MadeRun) -> N
         "name": "heat",
         "id": info.id,
         "state": "finished",
+        "exit_code": 0,
         "started_us": 1_000_000,
         "duration_us": 2_500_000,
         "ranks": 5,
@@ -116,7 +117,7 @@ def test_runs_are_listed_by_their_folders(run: RunDirectory, made: MadeRun) -> N
     lines = runs().stdout.splitlines()
     assert lines[0].split()[:3] == ["NAME", "ID", "STATE"]
     assert lines[2].startswith(f"heat   {info.id}  finished")
-    assert "2.50 s" in lines[2]
+    assert lines[2].split()[3] == "0" and "2.50 s" in lines[2]
 
 
 def test_no_runs_are_reported(tmp_path: Path) -> None:
