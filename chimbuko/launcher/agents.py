@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -149,14 +151,29 @@ class Agents:
         """How many streams over SST have appeared."""
         return self._collisions.streams_seen if self._collisions else 0
 
-    def ask_to_stop(self) -> None:
-        """Ask them to come to an end, when all that was recorded of programs is in their streams."""
+    def delivering(self, rescue_at_s: Callable[[], float]) -> Iterator[None]:
+        """Ask them to come to an end, and go on while they deliver what they have found.
+
+        Parameters
+        ----------
+        rescue_at_s
+            When what is not delivered is also copied into the run's folder, on the monotonic clock.
+        """
+        self._ask_to_stop()
+        latest_s = time.monotonic() + LONGEST_DELIVERY_S
+        while self.is_analysing and time.monotonic() < latest_s:
+            if time.monotonic() >= rescue_at_s():
+                self._rescue()
+            yield
+
+    def _ask_to_stop(self) -> None:
+        """When all that was recorded of programs is in their streams."""
         if self._options.place is not None:
             await_drained(self._options.place.folder, LONGEST_DRAIN_S)
             self._recorder_news(is_last=True)
         self._group.ask_to_stop()
 
-    def rescue(self) -> None:
+    def _rescue(self) -> None:
         """Copy what is not delivered into the run's folder: this node may not be ours much longer."""
         with self._mishaps.survived(f"what is not delivered cannot be copied from {self._options.node}"):
             self._copies.keep_up()
@@ -169,7 +186,7 @@ class Agents:
         if not self._group.stop(LONGEST_DELIVERY_S):
             self._is_delivered = False
             if self._is_rescued:
-                self.rescue()
+                self._rescue()
             self._problems.append(self._undelivered())
         if self._is_delivered:
             shutil.rmtree(self._scratch, ignore_errors=True)

@@ -12,7 +12,7 @@ import redis
 
 from chimbuko.errors import ServiceError
 from chimbuko.follow.guard.presence import Role, announce
-from chimbuko.launcher.agents import LONGEST_DELIVERY_S, RESCUE_AFTER_S, AgentOptions, Agents
+from chimbuko.launcher.agents import RESCUE_AFTER_S, AgentOptions, Agents
 from chimbuko.launcher.application import news_of_application, start_application
 from chimbuko.launcher.closing import Show, close_run
 from chimbuko.launcher.outcome.addressfile import AddressFile
@@ -165,13 +165,9 @@ class Controller:
             if self._agents.place is not None:
                 with self._mishaps.survived("what the shield reports cannot be read"):
                     self._problems += shield_news(self._agents.place, self._environment, agents.streams_seen)
-            agents.ask_to_stop()
-            latest_s = time.monotonic() + LONGEST_DELIVERY_S
             # What they still have to deliver, they cannot without the services.
-            while agents.is_analysing and time.monotonic() < latest_s:
+            for _ in agents.delivering(lambda: self._rescue_at_s):
                 self._look(progress, services, None)
-                if time.monotonic() >= self._rescue_at_s:
-                    agents.rescue()
                 wakeup.wait(LOOK_S, services.visitors)
         if self._application is None and agents.has_failed:
             return ServiceError.exit_code

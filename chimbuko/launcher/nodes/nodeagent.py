@@ -13,7 +13,7 @@ from pathlib import Path
 import redis
 
 from chimbuko.errors import ConfigError, ServiceError
-from chimbuko.launcher.agents import LONGEST_DELIVERY_S, RESCUE_AFTER_S, AgentOptions, Agents, pin
+from chimbuko.launcher.agents import RESCUE_AFTER_S, AgentOptions, Agents, pin
 from chimbuko.launcher.kernels import await_kernels
 from chimbuko.launcher.nodes.nodescript import leave_mark
 from chimbuko.launcher.outcome.progress import say
@@ -204,11 +204,7 @@ class NodeAgent:
                     "longer waits: chimbuko agent --patience"
                 )
                 break
-        agents.ask_to_stop()
-        latest_s = time.monotonic() + LONGEST_DELIVERY_S
-        while agents.is_analysing and time.monotonic() < latest_s:
-            if time.monotonic() >= self._rescue_at_s:
-                agents.rescue()
+        for _ in agents.delivering(lambda: self._rescue_at_s):
             time.sleep(TICK_S)
 
     def _on_signal(self, signum: int, frame: object) -> None:
