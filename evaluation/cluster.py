@@ -18,7 +18,8 @@ from chimbuko.calls.recordarrays import PackedRecords, unpack
 from chimbuko.calls.schema import Label
 from chimbuko.config import AnalysisConfig
 from chimbuko.protocol.messages import ALL_EPOCHS, Delta
-from chimbuko.pserver.state.serverstate import Published, ServerState
+from chimbuko.pserver.state.modelversions import Published
+from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.statistics.packed import PackedTable
 from chimbuko.statistics.schema import FLAGS
 from chimbuko.trace.schema import StreamNames, TraceStep

@@ -17,7 +17,8 @@ from chimbuko.ad.modelsync.pendingdeltas import PendingDeltas
 from chimbuko.config import AnalysisConfig
 from chimbuko.protocol.messages import ALL_EPOCHS, Acknowledgement, Delta, FunctionName, ModelUpdate
 from chimbuko.pserver.state.checkpoint import SavedState
-from chimbuko.pserver.state.serverstate import Published, ServerState
+from chimbuko.pserver.state.modelversions import Published
+from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.statistics.packed import PackedTable
 from evaluation.cluster import Cluster, ClusterAgent, Source
 

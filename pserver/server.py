@@ -20,7 +20,8 @@ from chimbuko.protocol.messages import PAYLOAD, Acknowledgement, Delta, ForeignM
 from chimbuko.protocol.runbroker import PatientReader, RunBroker
 from chimbuko.pserver.metricsport import MetricsPort
 from chimbuko.pserver.state.checkpoint import SavedState, write_state
-from chimbuko.pserver.state.serverstate import Published, ServerState
+from chimbuko.pserver.state.modelversions import Published
+from chimbuko.pserver.state.serverstate import ServerState
 
 PUBLISH_S = 0.05
 """The model goes out so often at most,"""

@@ -18,7 +18,7 @@ from chimbuko.protocol.telemetry import FLAGGED
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.pserver.state.functions import Functions
-from chimbuko.pserver.state.serverstate import MODEL_GROWTH
+from chimbuko.pserver.state.modelversions import MODEL_GROWTH
 from chimbuko.runs.directory import RunDirectory, new_run
 from chimbuko.statistics.moments import Moments
 from chimbuko.statistics.schema import BUCKETED_PROFILE

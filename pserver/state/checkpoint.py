@@ -11,7 +11,7 @@ from chimbuko.calls.record import StreamHealth
 from chimbuko.errors import ServiceError
 from chimbuko.pserver.state.functions import SavedFunctions
 from chimbuko.pserver.state.ranks import SavedRanks
-from chimbuko.pserver.state.telemetry import SavedTelemetry
+from chimbuko.pserver.telemetry.telemetry import SavedTelemetry
 from chimbuko.statistics.packed import PackedTable
 
 VERSIONS_PER_SAVE = 1_000_000

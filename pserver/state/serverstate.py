@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
-from chimbuko.arrays import Float64Array, Int64Array, RankKey
+from chimbuko.arrays import Float64Array, RankKey
 from chimbuko.calls.callpaths import PATH
 from chimbuko.calls.record import StepCount, StreamHealth
 from chimbuko.protocol.messages import (
@@ -21,49 +21,22 @@ from chimbuko.protocol.messages import (
     Acknowledgement,
     Delta,
     Frame,
-    FunctionModel,
-    FunctionName,
-    ModelUpdate,
     RunStatistics,
 )
 from chimbuko.protocol.telemetry import FLAGGED, PACE, SilentAgents, TelemetryDelta
-from chimbuko.pserver.state.checkpoint import VERSIONS_PER_SAVE, SavedAgent, SavedState
+from chimbuko.pserver.state.checkpoint import VERSIONS_PER_SAVE, SavedState
 from chimbuko.pserver.state.functions import Functions
+from chimbuko.pserver.state.knownagents import KnownAgent, KnownAgents
+from chimbuko.pserver.state.modelversions import ModelVersions, Published
 from chimbuko.pserver.state.ranks import Ranks
 from chimbuko.pserver.state.runreport import Report, make_report
-from chimbuko.pserver.state.telemetry import Telemetry
-from chimbuko.statistics.convergence import HELD_PERIODS
+from chimbuko.pserver.telemetry.telemetry import Telemetry
 from chimbuko.statistics.flaggedsteps import FLAGGED_STEPS
 from chimbuko.statistics.model import Model
-from chimbuko.statistics.packed import PackedTable
 from chimbuko.statistics.schema import PROFILE, TableSchema
 
-MODEL_GROWTH = 1.5
-"""Where a function's calls have grown by so much its model goes to the store. All versions of a function
-called a million times are 34 then; at 1.1 they were 145, a third of all that a short run stores."""
-HELD_S = float(HELD_PERIODS)
-"""Live, agents hear so seldom of functions of which enough is known."""
-ROWS_PER_S = 100_000
-"""Rows of other functions, 1 kB each, that agents may fetch: a tenth of what a broker can give. So much is
-told to few agents 20 times a second, and 500 functions to 250 agents each 1.2 s."""
-LONGEST_PAUSE_S = 5.0
-"""But no more seldom."""
-EPOCH_S = 1.0
-"""Live, old calls are forgotten so often; in lockstep with each epoch."""
 FRAMES_PER_FUNCTION = 4
 """A function that has no new anomalies is reported in each fourth frame only, the first included."""
-
-
-@dataclass
-class _Agent:
-    """What the server knows of one agent."""
-
-    incarnation: int = -1
-    sequence: int = 0
-    numbers: list[int] = field(default_factory=list)
-    """The agent's function numbers to global ones."""
-    global_numbers: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
-    """The same."""
 
 
 @dataclass
@@ -84,19 +57,6 @@ class _Unstored:
 
     functions: set[int] = field(default_factory=set)
     health: set[RankKey] = field(default_factory=set)
-    models: list[FunctionModel] = field(default_factory=list)
-    """Of epochs that have been closed; of a run without epochs none."""
-
-
-@dataclass(frozen=True)
-class Published:
-    """A version of the model as it goes out."""
-
-    update: ModelUpdate
-    rows: list[tuple[int, PackedTable]]
-    """Functions that have a new row, and the rows."""
-    names: list[FunctionName]
-    """Functions that have a number since the last version."""
 
 
 class ServerState:
@@ -123,42 +83,31 @@ class ServerState:
         is_frozen: bool = False,
         server: int = 0,
     ) -> None:
-        self._server = server
         self._schema = schema
         self._lockstep_streams = lockstep_streams
-        self._is_frozen = is_frozen
         self.programs: dict[int, str] = {}
         """Names, by number."""
         self._base = {} if base is None else dict(zip(base.functions, base.table, strict=True))
-        self._agents: dict[str, _Agent] = {}
+        self._agents = KnownAgents()
         self._functions = Functions(schema)
-        self._calls_at = schema.slices["exclusive_us"].start
+        self._model = ModelVersions(self._functions, schema, lockstep_streams > 0, is_frozen, server)
         self._closed: dict[str, int] = {}
-        self._version = 0
-        self._published_epoch = NO_EPOCH
-        self._published: dict[int, PackedTable] = {}
-        """In lockstep: rows of the model as last published. Those of now may contain more already."""
-        self._named = 0
-        """How many functions were named in updates."""
-        self._epoch_at_s = self._publish_at_s = 0.0
-        self._merged_now: set[str] = set()
-        self._saved: dict[str, tuple[int, int]] = {}
-        """Agent to incarnation and sequence of what is saved of it."""
-        self._untold: dict[str, tuple[int, int]] = {}
-        """Agent to incarnation and sequence of what is saved of it, where the agent has not heard of that."""
         self._ranks = Ranks()
         self._health: dict[RankKey, StreamHealth] = {}
         self._telemetry = Telemetry(self._name_of, self._node_of)
         self._changes = _Changes()
         self._unstored = _Unstored()
         self._tick = 0
-        self.lost_deltas = 0
-        """Deltas that no agent can send again."""
 
     @property
     def is_lockstep(self) -> bool:
         """Whether streams wait for each other, and so for this server."""
         return self._lockstep_streams > 0
+
+    @property
+    def lost_deltas(self) -> int:
+        """Deltas that no agent can send again."""
+        return self._agents.lost_deltas
 
     def note_silent(self, agents: SilentAgents) -> None:
         """Agents of which nothing is heard, as the services say."""
@@ -187,21 +136,10 @@ class ServerState:
         ValueError
             It is damaged. It counts as merged: its agent shall go on.
         """
-        agent = self._agents.setdefault(delta.agent, _Agent())
-        if delta.incarnation < agent.incarnation:
+        agent = self._agents.take(delta, self._is_early(delta))
+        if agent is None:
             return False
-        self._merged_now.add(delta.agent)
-        is_successor = delta.incarnation > agent.incarnation
-        missing = delta.sequence - agent.sequence - 1
-        # A successor counts on, unless it knows nothing of its predecessor.
-        is_first = delta.sequence == delta.since and (missing > 0 or is_successor)
-        if (missing != 0 and not is_first) or self._is_early(delta):
-            return False
-        if is_successor:
-            agent = self._agents[delta.agent] = _Agent(delta.incarnation)
-        self.lost_deltas += max(missing, 0)
-        agent.sequence = delta.sequence
-        self._name_functions(agent, delta.names)
+        agent.name_functions(delta.names, self._functions.number)
         self._merge(agent, delta)
         self._closed.update(delta.closed_epochs)
         for row, step in self._ranks.count(delta.steps):
@@ -216,83 +154,29 @@ class ServerState:
 
     def acknowledgements(self) -> dict[str, Acknowledgement]:
         """Of agents that have sent something since the last time."""
-        found = {name: self._acknowledgement(name) for name in self._merged_now}
-        for name in found:
-            self._untold.pop(name, None)
-        self._merged_now.clear()
-        return found
+        return self._agents.acknowledgements()
 
     def all_acknowledgements(self) -> dict[str, Acknowledgement]:
         """Of all agents, whether they have heard of it or not."""
-        return {name: self._acknowledgement(name) for name in self._agents}
+        return self._agents.all_acknowledgements()
 
     def publish(self, now_s: float) -> Published | None:
-        """What changed in the model, or None if there is nothing to tell yet.
-
-        In lockstep that is what an epoch closed by all streams has changed. Otherwise rows of functions that
-        have many calls stay behind; see ``chimbuko.statistics.convergence``.
-        """
-        closed = self._closed_epoch()
-        if self._lockstep_streams:
-            if closed <= self._published_epoch:
-                return None
-            self._functions.end_epoch()
-            numbers = self._functions.changed()
-        else:
-            if now_s - self._epoch_at_s >= EPOCH_S:
-                self._epoch_at_s = now_s
-                self._functions.end_epoch()
-            if now_s < self._publish_at_s:
-                return None
-            numbers = self._functions.due(now_s, HELD_S)
-            if not len(numbers):
-                return None
-            pause_s = len(numbers) * len(self._agents) / ROWS_PER_S
-            self._publish_at_s = now_s + min(pause_s, LONGEST_PAUSE_S)
-        self._published_epoch = closed
-        self._functions.published(numbers, now_s)
-        self._version += 1
-        names = self._functions.names[self._named :]
-        self._named = len(self._functions.names)
-        table = self._schema.pack(self._judged_by(numbers))
-        rows = self._rows(numbers, table)
-        update = self._update(numbers)
-        if self._lockstep_streams:
-            self._published.update(rows)
-            update = msgspec.structs.replace(update, table=table)
-            # Kept by epoch and not by frame, whose time is the clock's: runs of one trace shall be alike.
-            self._unstored.models += self._models(self._functions.grown(numbers, MODEL_GROWTH, False))
-        return Published(update, rows, names)
+        """What changed in the model, or None if there is nothing to tell yet."""
+        return self._model.publish(now_s, self._closed_epoch(), len(self._agents))
 
     def whole(self) -> Published:
         """The whole model for a broker that knows nothing of it, and all acknowledgements.
 
         In lockstep it is that of the last closed epoch, else as it is now.
         """
-        self._version += 1
-        self._named = len(self._functions.names)
-        numbers = np.arange(self._named)
-        self._merged_now.update(self._agents)
-        if self._lockstep_streams:
-            rows = list(self._published.items())
-        else:
-            rows = self._rows(numbers, self._schema.pack(self._judged_by(numbers)))
-        return Published(self._update(numbers), rows, list(self._functions.names))
+        self._agents.acknowledge_all()
+        return self._model.whole(len(self._agents))
 
     def learned(self) -> tuple[list[tuple[str, str]], Float64Array]:
         """Names of program and function of which calls are known, and the rows of the model; with what only
         the base knows.
         """
-        named = [name for name in self._functions.names if name.program in self.programs]
-        rows = self._judged_by(np.array([name.number for name in named], np.int64))
-        known = {
-            (self.programs[name.program], name.name): row
-            for name, row in zip(named, rows, strict=True)
-            if row[self._calls_at]
-        }
-        known = self._base | known
-        table = np.array(list(known.values())).reshape(len(known), self._schema.width)
-        return list(known), table
+        return self._model.learned(self.programs, self._base)
 
     def frame(self, is_last: bool = False) -> Frame | None:
         """What changed since the last frame, or None if nothing did; at the end all there is."""
@@ -326,12 +210,12 @@ class ServerState:
         functions = np.array(sorted(unstored.functions), np.int64)
         health = sorted(unstored.health)
         paths = self._telemetry.paths.changes()
-        models = unstored.models
+        models = self._model.take_epoch_models()
         if is_last:
             functions, health = self._functions.called(), list(self._health)
             paths = self._telemetry.paths.everything()
         if is_last or not self._lockstep_streams:
-            grown = self._models(self._functions.grown(functions, MODEL_GROWTH, is_last))
+            grown = self._model.grown(functions, is_last)
             last = {(model.version, model.program, model.name) for model in grown}
             models = grown + [one for one in models if (one.version, one.program, one.name) not in last]
         if not (is_last or len(functions) or health or paths or models):
@@ -366,15 +250,12 @@ class ServerState:
         return SavedState(
             lockstep_streams=self._lockstep_streams,
             programs=self.programs,
-            agents={
-                name: SavedAgent(agent.incarnation, agent.sequence, agent.global_numbers.tobytes())
-                for name, agent in self._agents.items()
-            },
+            agents=self._agents.save(),
             functions=self._functions.save(),
             closed=self._closed,
-            published_epoch=self._published_epoch,
-            published=self._published,
-            version=self._version,
+            published_epoch=self._model.closed_epoch,
+            published=self._model.closed_rows,
+            version=self._model.version,
             ranks=self._ranks.save(),
             health=list(self._health.values()),
             telemetry=self._telemetry.dump(),
@@ -384,27 +265,17 @@ class ServerState:
 
     def is_saved(self) -> bool:
         """What is merged outlives this process: agents may forget it."""
-        now = {name: (agent.incarnation, agent.sequence) for name, agent in self._agents.items()}
-        # An agent that goes on sending learns of it with what is merged next: 10,000 would get it twice.
-        self._merged_now.update(
-            name for name, place in self._saved.items() if self._untold.get(name) == place
-        )
-        self._untold = {name: place for name, place in now.items() if self._saved.get(name) != place}
-        self._saved = now
-        return not self._untold
+        return self._agents.is_saved()
 
     def restore(self, saved: SavedState) -> None:
         """Go on from what was saved; before anything else."""
         self.programs = dict(saved.programs)
-        for name, agent in saved.agents.items():
-            numbers = np.frombuffer(agent.numbers, np.int64)
-            self._agents[name] = _Agent(agent.incarnation, agent.sequence, numbers.tolist(), numbers)
+        self._agents.restore(saved.agents, saved.lost_deltas)
         self._functions = Functions.restored(self._schema, saved.functions)
         self._closed = dict(saved.closed)
-        self._published_epoch = saved.published_epoch
-        self._published = dict(saved.published)
         # Versions that were published after it was saved are not used again for others.
-        self._version = saved.version + VERSIONS_PER_SAVE
+        version = saved.version + VERSIONS_PER_SAVE
+        self._model.restore(self._functions, version, saved.published_epoch, saved.published)
         self._ranks = Ranks.restored(saved.ranks)
         self._health = {(health.program, health.rank): health for health in saved.health}
         # What was reported to the store since it was saved is not known here.
@@ -412,39 +283,7 @@ class ServerState:
         self._unstored.functions.update(self._functions.called().tolist())
         self._telemetry.restore(saved.telemetry)
         self._tick = saved.tick + VERSIONS_PER_SAVE
-        self.lost_deltas = saved.lost_deltas
         self.is_saved()
-
-    def _acknowledgement(self, name: str) -> Acknowledgement:
-        agent = self._agents[name]
-        incarnation, sequence = self._saved.get(name, (agent.incarnation, 0))
-        saved = sequence if incarnation == agent.incarnation else 0
-        return Acknowledgement(agent.incarnation, agent.sequence, saved)
-
-    def _update(self, numbers: Int64Array) -> ModelUpdate:
-        return ModelUpdate(
-            server=self._server,
-            version=self._version,
-            closed_epoch=self._published_epoch,
-            functions=len(self._functions.names),
-            numbers=numbers.astype(np.int32).tobytes(),
-            agents=len(self._agents),
-        )
-
-    def _rows(self, numbers: Int64Array, table: PackedTable) -> list[tuple[int, PackedTable]]:
-        return list(zip(numbers.tolist(), self._schema.split(table), strict=True))
-
-    def _judged_by(self, numbers: Int64Array) -> Float64Array:
-        """The rows by which agents judge: without what is forgotten."""
-        return self._functions.base(numbers) if self._is_frozen else self._functions.judged_by(numbers)
-
-    def _models(self, numbers: Int64Array) -> list[FunctionModel]:
-        names = [self._functions.names[number] for number in numbers.tolist()]
-        rows = np.hstack([self._judged_by(numbers), self._functions.counted(numbers)])
-        return [
-            FunctionModel(self._version, name.program, name.name, row.tobytes())
-            for name, row in zip(names, rows, strict=True)
-        ]
 
     def _name_of(self, number: int) -> str:
         return self._functions.names[number].name
@@ -465,14 +304,9 @@ class ServerState:
         if not self._lockstep_streams:
             return False
         before = min((self._closed.get(stream, NO_EPOCH) for stream in delta.closed_epochs), default=NO_EPOCH)
-        return self._published_epoch < before < ALL_EPOCHS
+        return self._model.closed_epoch < before < ALL_EPOCHS
 
-    def _name_functions(self, agent: _Agent, names: list[FunctionName]) -> None:
-        if names:
-            agent.numbers += [self._functions.number(name.program, name.name) for name in names]
-            agent.global_numbers = np.array(agent.numbers, np.int64)
-
-    def _merge(self, agent: _Agent, delta: Delta) -> None:
+    def _merge(self, agent: KnownAgent, delta: Delta) -> None:
         own = np.frombuffer(delta.rows, np.int32)
         if max(own.max(initial=-1), _highest_number(delta.telemetry)) >= len(agent.numbers):
             raise ValueError("functions that the agent has not named")

@@ -9,7 +9,8 @@ from chimbuko.ad.modelsync.merging import AgentStatistics, Part
 from chimbuko.arrays import Float64Array
 from chimbuko.calls.record import StepCount, StreamHealth
 from chimbuko.protocol.messages import Delta, FunctionName
-from chimbuko.pserver.state.serverstate import Published, ServerState
+from chimbuko.pserver.state.modelversions import Published
+from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.statistics.packed import PackedTable
 from chimbuko.statistics.schema import PROFILE, TableSchema
 

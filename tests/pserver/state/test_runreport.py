@@ -18,7 +18,7 @@ from chimbuko.pserver.state.runreport import write_report
 from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.statistics.moments import Moments
 from tests.pserver.state.test_serverstate import NAMES, health_of, learned_of, make_agent, timers_of
-from tests.pserver.state.test_stragglers import windows
+from tests.pserver.telemetry.test_stragglers import windows
 
 RUNTIMES = [(1, 100), (1, 300), (3, 50)]
 TRAFFIC_ROWS = [(0, 1, 2, 3, 24), (0, 1, OTHERS, 9, 72)]

@@ -9,8 +9,8 @@ import pytest
 
 from chimbuko.arrays import Rows
 from chimbuko.protocol.telemetry import PACE, SlowRank
-from chimbuko.pserver.state import stragglers
-from chimbuko.pserver.state.stragglers import LEAST_WINDOWS, WINDOWS, SlowRanks
+from chimbuko.pserver.telemetry import stragglers
+from chimbuko.pserver.telemetry.stragglers import LEAST_WINDOWS, WINDOWS, SlowRanks
 
 CALL_SPREAD = 0.3
 """Of single calls, in the logarithm: a mean over 35 calls is known to 5 %."""

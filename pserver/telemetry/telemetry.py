@@ -18,11 +18,11 @@ from chimbuko.protocol.telemetry import (
     TelemetryChanges,
     TelemetryDelta,
 )
-from chimbuko.pserver.state.callpaths import Paths
-from chimbuko.pserver.state.counters import Counters, SavedCounter
-from chimbuko.pserver.state.rowindex import RowIndex
-from chimbuko.pserver.state.stragglers import SavedProgram, SlowRanks
-from chimbuko.pserver.state.traffic import Traffic
+from chimbuko.pserver.telemetry.callpaths import Paths
+from chimbuko.pserver.telemetry.counters import Counters, SavedCounter
+from chimbuko.pserver.telemetry.rowindex import RowIndex
+from chimbuko.pserver.telemetry.stragglers import SavedProgram, SlowRanks
+from chimbuko.pserver.telemetry.traffic import Traffic
 
 
 class SavedTelemetry(msgspec.Struct, frozen=True, array_like=True):

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from chimbuko.arrays import Float64Array, Int64Array, Rows, grown
 from chimbuko.protocol.telemetry import PACE, SlowRank
-from chimbuko.pserver.state.rowindex import RowIndex
+from chimbuko.pserver.telemetry.rowindex import RowIndex
 
 LEAST_RANKS = 3
 WINDOWS = 12

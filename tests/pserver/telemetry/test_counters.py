@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from chimbuko.calls.record import CounterStatistics
 from chimbuko.protocol.telemetry import StreamCounters
-from chimbuko.pserver.state.counters import Counters
+from chimbuko.pserver.telemetry.counters import Counters
 from chimbuko.statistics.moments import Moments
 
 values = st.lists(st.integers(0, 1 << 40), min_size=1, max_size=5)

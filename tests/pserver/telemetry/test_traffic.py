@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from chimbuko.arrays import Rows
 from chimbuko.protocol.telemetry import OTHERS, TRAFFIC
-from chimbuko.pserver.state.traffic import Traffic
+from chimbuko.pserver.telemetry.traffic import Traffic
 from tests.reference.telemetry import SlowTraffic
 
 messages = st.dictionaries(st.integers(0, 6), st.integers(1, 9), max_size=4)

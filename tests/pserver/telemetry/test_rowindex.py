@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.protocol.telemetry import MOST_RANK
-from chimbuko.pserver.state.rowindex import RowIndex
+from chimbuko.pserver.telemetry.rowindex import RowIndex
 from tests.reference.telemetry import SlowIndex
 
 number = st.one_of(st.integers(0, 5), st.integers(0, MOST_RANK))

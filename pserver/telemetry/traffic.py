@@ -7,7 +7,7 @@ import numpy as np
 from chimbuko.arrays import Rows, grown
 from chimbuko.protocol.telemetry import OTHERS, TRAFFIC
 from chimbuko.pserver.kernels.rowindex import NONE
-from chimbuko.pserver.state.rowindex import RowIndex
+from chimbuko.pserver.telemetry.rowindex import RowIndex
 
 MOST_PAIRS = 1 << 20
 """Of ranks with a row of their own, in all: 100 partners for each of 10,000 ranks, in 60 MB."""

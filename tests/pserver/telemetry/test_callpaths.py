@@ -11,7 +11,7 @@ from chimbuko.arrays import Rows
 from chimbuko.calls.callpaths import OTHER_PATHS, PATH
 from chimbuko.protocol.messages import PathStatistics
 from chimbuko.protocol.telemetry import ProgramPaths
-from chimbuko.pserver.state.callpaths import Paths
+from chimbuko.pserver.telemetry.callpaths import Paths
 from tests.calls.test_callpaths import path_rows
 from tests.reference.paths import moments_of
 

@@ -14,8 +14,8 @@ from chimbuko.protocol.telemetry import (
     TelemetryChanges,
     TelemetryDelta,
 )
-from chimbuko.pserver.state.telemetry import Telemetry
-from tests.pserver.state.test_stragglers import windows
+from chimbuko.pserver.telemetry.telemetry import Telemetry
+from tests.pserver.telemetry.test_stragglers import windows
 
 AGENT = "agent-0"
 NUMBERS = np.array([7, 3, 5])

@@ -1,0 +1,118 @@
+"""What the server knows of agents: what of each is merged, and what of it is saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from chimbuko.arrays import Int64Array
+from chimbuko.protocol.messages import Acknowledgement, Delta, FunctionName
+from chimbuko.pserver.state.checkpoint import SavedAgent
+
+
+@dataclass
+class KnownAgent:
+    """What the server knows of one agent."""
+
+    incarnation: int = -1
+    sequence: int = 0
+    numbers: list[int] = field(default_factory=list)
+    """The agent's function numbers to global ones."""
+    global_numbers: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
+    """The same."""
+
+    def name_functions(self, names: list[FunctionName], number_of: Callable[[int, str], int]) -> None:
+        """Functions that it has numbered; ``number_of`` gives the global number of a program's function."""
+        if names:
+            self.numbers += [number_of(name.program, name.name) for name in names]
+            self.global_numbers = np.array(self.numbers, np.int64)
+
+
+class KnownAgents:
+    """All agents; their deltas are taken in order, each once."""
+
+    def __init__(self) -> None:
+        self._agents: dict[str, KnownAgent] = {}
+        self._merged_now: set[str] = set()
+        self._saved: dict[str, tuple[int, int]] = {}
+        """Agent to incarnation and sequence of what is saved of it."""
+        self._untold: dict[str, tuple[int, int]] = {}
+        """Agent to incarnation and sequence of what is saved of it, where the agent has not heard of that."""
+        self.lost_deltas = 0
+        """Deltas that no agent can send again."""
+
+    def __len__(self) -> int:
+        return len(self._agents)
+
+    def take(self, delta: Delta, is_early: bool) -> KnownAgent | None:
+        """The agent whose delta is to be merged; None if it was merged before, or one before it is missing.
+
+        Parameters
+        ----------
+        is_early
+            Whether it is not to be merged yet.
+        """
+        agent = self._agents.setdefault(delta.agent, KnownAgent())
+        if delta.incarnation < agent.incarnation:
+            return None
+        self._merged_now.add(delta.agent)
+        is_successor = delta.incarnation > agent.incarnation
+        missing = delta.sequence - agent.sequence - 1
+        # A successor counts on, unless it knows nothing of its predecessor.
+        is_first = delta.sequence == delta.since and (missing > 0 or is_successor)
+        if (missing != 0 and not is_first) or is_early:
+            return None
+        if is_successor:
+            agent = self._agents[delta.agent] = KnownAgent(delta.incarnation)
+        self.lost_deltas += max(missing, 0)
+        agent.sequence = delta.sequence
+        return agent
+
+    def acknowledgements(self) -> dict[str, Acknowledgement]:
+        """Of agents that have sent something since the last time."""
+        found = {name: self._acknowledgement(name) for name in self._merged_now}
+        for name in found:
+            self._untold.pop(name, None)
+        self._merged_now.clear()
+        return found
+
+    def all_acknowledgements(self) -> dict[str, Acknowledgement]:
+        """Of all agents, whether they have heard of it or not."""
+        return {name: self._acknowledgement(name) for name in self._agents}
+
+    def acknowledge_all(self) -> None:
+        """The next acknowledgements are of all agents."""
+        self._merged_now.update(self._agents)
+
+    def is_saved(self) -> bool:
+        """What is merged outlives this process; whether all agents have heard of it."""
+        now = {name: (agent.incarnation, agent.sequence) for name, agent in self._agents.items()}
+        # An agent that goes on sending learns of it with what is merged next: 10,000 would get it twice.
+        self._merged_now.update(
+            name for name, place in self._saved.items() if self._untold.get(name) == place
+        )
+        self._untold = {name: place for name, place in now.items() if self._saved.get(name) != place}
+        self._saved = now
+        return not self._untold
+
+    def save(self) -> dict[str, SavedAgent]:
+        """By name."""
+        return {
+            name: SavedAgent(agent.incarnation, agent.sequence, agent.global_numbers.tobytes())
+            for name, agent in self._agents.items()
+        }
+
+    def restore(self, saved: Mapping[str, SavedAgent], lost_deltas: int) -> None:
+        """Go on from what was saved."""
+        for name, agent in saved.items():
+            numbers = np.frombuffer(agent.numbers, np.int64)
+            self._agents[name] = KnownAgent(agent.incarnation, agent.sequence, numbers.tolist(), numbers)
+        self.lost_deltas = lost_deltas
+
+    def _acknowledgement(self, name: str) -> Acknowledgement:
+        agent = self._agents[name]
+        incarnation, sequence = self._saved.get(name, (agent.incarnation, 0))
+        saved = sequence if incarnation == agent.incarnation else 0
+        return Acknowledgement(agent.incarnation, agent.sequence, saved)
