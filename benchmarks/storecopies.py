@@ -18,7 +18,7 @@ from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.storecopies import PERIOD_S, SHARE, StoreCopies
 from chimbuko.provenance.write.writer import Writer
 
-BYTES_PER_ANOMALY = 580
+BYTES_PER_ANOMALY = 460
 RANKS, STEPS = 100, 600
 
 
