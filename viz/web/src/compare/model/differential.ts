@@ -8,6 +8,8 @@ import type { Shift } from '../../shared/api/types';
 /** Where calls take twice as long, or half, a colour is as deep as it gets. */
 const DEEPEST = Math.log(2);
 const FAINTEST = 0.2;
+/** Deeper, and names on the dark theme's blue have a contrast below 4.5. */
+export const STRONGEST = 0.5;
 
 /**
  * The shift of each frame's path, by its place; null where there is none.
@@ -36,7 +38,7 @@ export function depthOf(shift: Shift | null): Depth {
   const { verdict, effect } = shift === null ? { verdict: 'unclear' as const, effect: null } : decisive(shift);
   if (effect === null || (verdict !== 'slower' && verdict !== 'faster')) return { colour: 'unknown', strength: 0.35, mark: '' };
   const share = Math.min(1, Math.abs(Math.log1p(effect)) / DEEPEST);
-  return { colour: verdict === 'slower' ? 'anomaly' : 'faster', strength: FAINTEST + (0.6 - FAINTEST) * share, mark: `${VERDICT_MARKS[verdict]} ` };
+  return { colour: verdict === 'slower' ? 'anomaly' : 'faster', strength: FAINTEST + (STRONGEST - FAINTEST) * share, mark: `${VERDICT_MARKS[verdict]} ` };
 }
 
 /** A shift in the lines of a tooltip. */

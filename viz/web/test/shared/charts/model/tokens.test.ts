@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { STRONGEST } from '../../../../src/compare/model/differential';
 import { COLOURS, GROUP_FILLS, HEAT_RAMP, pixelOf, rgbOf, SLOT_COLOURS, shapeOf, type Pair } from '../../../../src/shared/charts/model/tokens';
 
 /** WCAG 2 contrast of two colours. */
@@ -24,6 +25,21 @@ describe('contrast in both themes', () => {
   });
   test.each(['control', 'hatch', 'edge'] as const)('%s is visible on the surface', (name) => {
     for (const value of against(COLOURS[name], COLOURS.surface)) expect(value).toBeGreaterThanOrEqual(3);
+  });
+  test('text reads on the deepest colours of a differential flame graph', () => {
+    const mixed = (colour: string, ground: string): string => {
+      const [parts, below] = [rgbOf(colour), rgbOf(ground)];
+      const part = (at: 0 | 1 | 2): string =>
+        Math.round(parts[at] * STRONGEST + below[at] * (1 - STRONGEST))
+          .toString(16)
+          .padStart(2, '0');
+      return `#${part(0)}${part(1)}${part(2)}`;
+    };
+    const { anomaly, faster, surface, text } = COLOURS;
+    for (const pair of [anomaly, faster]) {
+      const ground: Pair = [mixed(pair[0], surface[0]), mixed(pair[1], surface[1])];
+      for (const value of against(text, ground)) expect(value).toBeGreaterThanOrEqual(4.5);
+    }
   });
   test('text reads on selection, banner and timeline bars', () => {
     for (const ground of [COLOURS.selected, COLOURS['amber-banner'], ...Object.values(GROUP_FILLS)]) {
