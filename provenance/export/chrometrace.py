@@ -6,8 +6,7 @@ import itertools
 from itertools import groupby
 from typing import IO, Any
 
-import msgspec
-
+from chimbuko.formats.writers.chromefile import ChromeFile
 from chimbuko.provenance.export.incidenttracks import calls_of_incidents, tracks_and_arrows
 from chimbuko.provenance.export.source import ExportSource
 from chimbuko.provenance.timeline.messagematching import matched
@@ -41,7 +40,9 @@ class _Trace:
 
     def __init__(self, source: ExportSource, file: IO[bytes]) -> None:
         self._source = source
-        self._file = file
+        run = source.run
+        about = {"run": run.name, "id": run.id, "host": run.host, "chimbuko": run.version}
+        self._file = ChromeFile(file, {"displayTimeUnit": "ms", "otherData": about})
         self._numbers = itertools.count(1)
         """Of processes and threads alike: so no two are the same."""
         self._flows = itertools.count(1)
@@ -51,18 +52,13 @@ class _Trace:
         self._intervals: dict[str, Interval] = {}
         self._places: dict[str, tuple[int, int]] = {}
         """Begin and end, and numbers of process and thread, of calls in incidents."""
-        self._separator = b""
 
     def write(self) -> None:
-        run = self._source.run
-        about = {"run": run.name, "id": run.id, "host": run.host, "chimbuko": run.version}
-        head = msgspec.json.encode({"displayTimeUnit": "ms", "otherData": about})
-        self._file.write(head[:-1] + b',"traceEvents":[\n')
         for timeline in self._source.timelines():
             self._write_rank(timeline)
         self._write_messages()
         self._write_incidents()
-        self._file.write(b"\n]}\n")
+        self._file.close()
 
     def _write_rank(self, timeline: RankTimeline) -> None:
         process = next(self._numbers)
@@ -82,7 +78,7 @@ class _Trace:
         for counter in timeline.counters:
             name = counter.name if counter.thread == NODE else f"{counter.name}, thread {counter.thread}"
             for time_us, value in counter.values:
-                self._event("C", name, process, 0, ts=time_us, args={"value": value})
+                self._file.event("C", name, process, 0, ts=time_us, args={"value": value})
         self._messages += timeline.messages
         for call_id, of_lane, interval in calls_of_incidents(timeline):
             self._intervals[call_id] = interval
@@ -95,7 +91,7 @@ class _Trace:
         return thread
 
     def _write_call(self, call: Slice, process: int, thread: int) -> None:
-        self._event(
+        self._file.event(
             "X",
             call.function,
             process,
@@ -114,14 +110,14 @@ class _Trace:
         thread = self._begin_thread(process, "anomalies")
         for call in anomalies:
             arguments = slice_arguments(call)
-            self._event(
+            self._file.event(
                 "i", call.function, process, thread, ts=call.begin_us, s="t", cat="anomaly", args=arguments
             )
 
     def _write_messages(self) -> None:
         for point in self._messages:
             message = point.message
-            self._event(
+            self._file.event(
                 "i",
                 message.kind,
                 *self._threads[point.program, point.rank, point.thread],
@@ -146,7 +142,7 @@ class _Trace:
                 for span in track.spans:
                     duration_us = span.end_us - span.begin_us
                     where: dict[str, Any] = {"ts": span.begin_us, "dur": duration_us, "cat": span.category}
-                    self._event("X", span.name, process, thread, **where, args=span.arguments)
+                    self._file.event("X", span.name, process, thread, **where, args=span.arguments)
         for arrow in arrows:
             ends = ((arrow.from_us, arrow.from_call), (arrow.to_us, arrow.to_call))
             self._write_flow("incident", *((time_us, *self._places[call]) for time_us, call in ends))
@@ -155,13 +151,8 @@ class _Trace:
         """From the first to the second time, process and thread; each belongs to the call around it."""
         number = next(self._flows)
         for kind, (time_us, process, thread) in zip("sf", ends, strict=True):
-            self._event(kind, name, process, thread, ts=time_us, id=number, cat=name, bp="e")
+            self._file.event(kind, name, process, thread, ts=time_us, id=number, cat=name, bp="e")
 
     def _metadata(self, kind: str, process: int, thread: int, value: str | int) -> None:
         argument = "sort_index" if isinstance(value, int) else "name"
-        self._event("M", kind, process, thread, args={argument: value})
-
-    def _event(self, kind: str, name: str, process: int, thread: int, **more: Any) -> None:
-        event = {"ph": kind, "name": name, "pid": process, "tid": thread, **more}
-        self._file.write(self._separator + msgspec.json.encode(event))
-        self._separator = b",\n"
+        self._file.event("M", kind, process, thread, args={argument: value})

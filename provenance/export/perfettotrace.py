@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
 from typing import IO
 
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
     BuiltinClock,
     TracePacket,
-    TrackDescriptor,
     TrackEvent,
 )
-from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
 
+from chimbuko.formats.writers.perfettofile import NS_PER_US, PerfettoFile
 from chimbuko.provenance.export.incidenttracks import Arrow, Span, calls_of_incidents, tracks_and_arrows
 from chimbuko.provenance.export.source import ExportSource
 from chimbuko.provenance.timeline.messagematching import matched
 from chimbuko.provenance.timeline.ranktimeline import (
     NODE,
-    Argument,
     Interval,
     Lane,
     MessagePoint,
@@ -29,10 +26,6 @@ from chimbuko.provenance.timeline.ranktimeline import (
     message_arguments,
     slice_arguments,
 )
-
-SEQUENCE = 1
-"""All packets are of one sequence, in which times need not rise: its reader sorts them."""
-NS_PER_US = 1000
 
 ThreadKey = tuple[int, int, int]
 """Program, rank and thread."""
@@ -55,12 +48,8 @@ class _Trace:
 
     def __init__(self, source: ExportSource, file: IO[bytes]) -> None:
         self._source = source
-        self._builder = StreamingTraceProtoBuilder(file)
-        self._numbers = itertools.count(1)
-        """Of tracks, processes and threads alike: so no two are the same."""
+        self._file = PerfettoFile(file)
         self._flows = itertools.count(1)
-        self._names: dict[str, int] = {}
-        self._argument_names: dict[str, int] = {}
         self._messages: list[MessagePoint] = []
         self._tracks: dict[ThreadKey, int] = {}
         self._intervals: dict[str, Interval] = {}
@@ -75,11 +64,10 @@ class _Trace:
         self._write_incidents()
 
     def _write_clocks(self) -> None:
-        packet = self._packet()
-        packet.sequence_flags = TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
+        packet = self._file.packet()
         for clock in (BuiltinClock.BUILTIN_CLOCK_BOOTTIME, BuiltinClock.BUILTIN_CLOCK_REALTIME):
             packet.clock_snapshot.clocks.add(clock_id=clock, timestamp=self._source.start_us() * NS_PER_US)
-        self._builder.write_packet(packet)
+        self._file.write(packet)
 
     def _write_rank(self, timeline: RankTimeline) -> None:
         process = self._write_process(self._source.rank_name(timeline))
@@ -93,34 +81,32 @@ class _Trace:
         for counter in timeline.counters:
             thread = (timeline.program, timeline.rank, counter.thread)
             parent = process if counter.thread == NODE else self._tracks[thread]
-            descriptor = self._descriptor(counter.name, parent)
+            descriptor = self._file.descriptor(counter.name, parent)
             descriptor.counter.SetInParent()
-            self._write_descriptor(descriptor)
+            self._file.write_descriptor(descriptor)
             for time_us, value in counter.values:
                 packet = self._event(TrackEvent.TYPE_COUNTER, descriptor.uuid, time_us)
                 packet.track_event.double_counter_value = value
-                self._builder.write_packet(packet)
+                self._file.write(packet)
         self._messages += timeline.messages
         for call_id, of_lane, interval in calls_of_incidents(timeline):
             self._intervals[call_id] = interval
             self._places[call_id] = self._tracks[timeline.program, timeline.rank, of_lane]
 
     def _write_process(self, name: str) -> int:
-        descriptor = self._descriptor("", None)
+        descriptor = self._file.descriptor("", None)
         descriptor.process.pid = descriptor.uuid
         descriptor.process.process_name = name
-        self._write_descriptor(descriptor)
-        return int(descriptor.uuid)
+        return self._file.write_descriptor(descriptor)
 
     def _write_thread(self, timeline: RankTimeline, lane: Lane, process: int) -> int:
         name = self._source.lane_name(timeline, lane)
-        descriptor = self._descriptor(name if lane.is_gpu else "", process)
+        descriptor = self._file.descriptor(name if lane.is_gpu else "", process)
         if not lane.is_gpu:
             descriptor.thread.pid = process
             descriptor.thread.tid = descriptor.uuid
             descriptor.thread.thread_name = name
-        self._write_descriptor(descriptor)
-        return int(descriptor.uuid)
+        return self._file.write_descriptor(descriptor)
 
     def _launch_flows(self, timeline: RankTimeline) -> dict[str, list[int]]:
         """Id of a call to the flows that begin or end there."""
@@ -133,29 +119,29 @@ class _Trace:
 
     def _write_edge(self, call: Slice, is_begin: bool, track: int, is_gpu: bool, flows: list[int]) -> None:
         if not is_begin:
-            self._builder.write_packet(self._event(TrackEvent.TYPE_SLICE_END, track, call.end_us))
+            self._file.write(self._event(TrackEvent.TYPE_SLICE_END, track, call.end_us))
             return
         packet = self._event(TrackEvent.TYPE_SLICE_BEGIN, track, call.begin_us)
-        self._name(packet, call.function)
+        self._file.name(packet, call.function)
         packet.track_event.categories.append(call.category)
         if is_gpu:
             packet.track_event.categories.append("gpu")
         packet.track_event.flow_ids.extend(flows)
-        self._annotate(packet, slice_arguments(call))
-        self._builder.write_packet(packet)
+        self._file.annotate(packet, slice_arguments(call))
+        self._file.write(packet)
 
     def _write_anomalies(self, timeline: RankTimeline, process: int) -> None:
         anomalies = timeline.anomalies()
         if not anomalies:
             return
-        descriptor = self._descriptor("anomalies", process)
-        self._write_descriptor(descriptor)
+        descriptor = self._file.descriptor("anomalies", process)
+        self._file.write_descriptor(descriptor)
         for call in anomalies:
             packet = self._event(TrackEvent.TYPE_INSTANT, descriptor.uuid, call.begin_us)
-            self._name(packet, call.function)
+            self._file.name(packet, call.function)
             packet.track_event.categories.append("anomaly")
-            self._annotate(packet, slice_arguments(call))
-            self._builder.write_packet(packet)
+            self._file.annotate(packet, slice_arguments(call))
+            self._file.write(packet)
 
     def _write_messages(self) -> None:
         flows: dict[int, int] = {}
@@ -166,20 +152,20 @@ class _Trace:
             message = point.message
             track = self._tracks[point.program, point.rank, point.thread]
             packet = self._event(TrackEvent.TYPE_INSTANT, track, message.time_us)
-            self._name(packet, message.kind)
+            self._file.name(packet, message.kind)
             packet.track_event.categories.append("message")
             if id(point) in flows:
                 packet.track_event.flow_ids.append(flows[id(point)])
-            self._annotate(packet, message_arguments(message))
-            self._builder.write_packet(packet)
+            self._file.annotate(packet, message_arguments(message))
+            self._file.write(packet)
 
     def _write_incidents(self) -> None:
         tracks, arrows = tracks_and_arrows(self._source, self._intervals)
         for program, of_program in itertools.groupby(tracks, key=lambda track: track.program):
             process = self._write_process(f"{self._source.program_name(program)} incidents")
             for track in of_program:
-                descriptor = self._descriptor(track.name, process)
-                self._write_descriptor(descriptor)
+                descriptor = self._file.descriptor(track.name, process)
+                self._file.write_descriptor(descriptor)
                 for span in track.spans:
                     self._write_span(span, descriptor.uuid)
         for arrow in arrows:
@@ -190,67 +176,23 @@ class _Trace:
 
     def _write_span(self, span: Span, track: int) -> None:
         packet = self._event(TrackEvent.TYPE_SLICE_BEGIN, track, span.begin_us)
-        self._name(packet, span.name)
+        self._file.name(packet, span.name)
         packet.track_event.categories.append(span.category)
-        self._annotate(packet, span.arguments)
-        self._builder.write_packet(packet)
-        self._builder.write_packet(self._event(TrackEvent.TYPE_SLICE_END, track, span.end_us))
+        self._file.annotate(packet, span.arguments)
+        self._file.write(packet)
+        self._file.write(self._event(TrackEvent.TYPE_SLICE_END, track, span.end_us))
 
     def _write_end(self, name: str, time_us: int, call: str, flow: int, arrow: Arrow) -> None:
         packet = self._event(TrackEvent.TYPE_INSTANT, self._places[call], time_us)
-        self._name(packet, name)
+        self._file.name(packet, name)
         packet.track_event.categories.append("incident")
         packet.track_event.flow_ids.append(flow)
-        self._annotate(packet, {"incident_id": arrow.incident, "call_id": call, "lost_us": arrow.lost_us})
-        self._builder.write_packet(packet)
-
-    def _packet(self) -> TracePacket:
-        packet = self._builder.create_packet()
-        packet.trusted_packet_sequence_id = SEQUENCE
-        return packet
+        self._file.annotate(
+            packet, {"incident_id": arrow.incident, "call_id": call, "lost_us": arrow.lost_us}
+        )
+        self._file.write(packet)
 
     def _event(self, kind: TrackEvent.Type, track: int, time_us: int) -> TracePacket:
-        packet = self._packet()
-        packet.timestamp = time_us * NS_PER_US
+        packet = self._file.event(kind, track, time_us)
         packet.sequence_flags = TracePacket.SEQ_NEEDS_INCREMENTAL_STATE
-        packet.track_event.type = kind
-        packet.track_event.track_uuid = track
         return packet
-
-    def _descriptor(self, name: str, parent: int | None) -> TrackDescriptor:
-        descriptor = TrackDescriptor(uuid=next(self._numbers))
-        if name:
-            descriptor.name = name
-        if parent is not None:
-            descriptor.parent_uuid = parent
-        return descriptor
-
-    def _write_descriptor(self, descriptor: TrackDescriptor) -> None:
-        packet = self._packet()
-        packet.track_descriptor.CopyFrom(descriptor)
-        self._builder.write_packet(packet)
-
-    def _name(self, packet: TracePacket, name: str) -> None:
-        """Give an event a name, which is written out once: those of C++ are long."""
-        number = self._names.get(name)
-        if number is None:
-            number = self._names[name] = len(self._names) + 1
-            packet.interned_data.event_names.add(iid=number, name=name)
-        packet.track_event.name_iid = number
-
-    def _annotate(self, packet: TracePacket, arguments: Mapping[str, Argument]) -> None:
-        for name, value in arguments.items():
-            number = self._argument_names.get(name)
-            if number is None:
-                number = self._argument_names[name] = len(self._argument_names) + 1
-                packet.interned_data.debug_annotation_names.add(iid=number, name=name)
-            annotation = packet.track_event.debug_annotations.add(name_iid=number)
-            match value:
-                case bool():
-                    annotation.bool_value = value
-                case int():
-                    annotation.int_value = value
-                case float():
-                    annotation.double_value = value
-                case str():
-                    annotation.string_value = value

@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import IO, Any, Final
 
-import msgspec
-
+from chimbuko.formats.writers.chromefile import ChromeFile
 from chimbuko.formats.writers.moments import MAIN_THREAD, Edge, Moment, Value
 from chimbuko.trace.schema import StreamNames
 
 FIRST_THREAD: Final = 1_000_000
 """Of further threads; that of the main thread is the number of its process."""
 _WITH_MODULE: Final = re.compile(r"(.+) \[(.+)\]", re.DOTALL)
-_BEGIN, _END = b'{"displayTimeUnit":"ms","traceEvents":[\n', b"\n]}\n"
 
 
 class Writer:
     """Writes one file."""
 
-    begin = _BEGIN
-    end = _END
+    around: Mapping[str, Any] | None = {"displayTimeUnit": "ms"}
 
     def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._separator = self.begin
+        self._file = ChromeFile(file, self.around)
 
     def begin_rank(self, rank: int, name: str) -> None:
         """What follows is of this rank."""
         self._process = rank + 1
-        self._event("M", "process_name", args={"name": name})
+        self._event("M", "process_name", MAIN_THREAD, args={"name": name})
 
     def write(self, moments: Iterable[Moment], names: StreamNames) -> None:
         """The next events of the rank."""
@@ -38,15 +34,15 @@ class Writer:
             if isinstance(moment, Edge):
                 function = self.function(moment.function)
                 phase = "B" if moment.is_begin else "E"
-                self._event(phase, thread=moment.thread, ts=moment.time_us, **function)
+                self._event(phase, thread=moment.thread, **function, ts=moment.time_us)
             elif isinstance(moment, Value):
                 value = {"value": moment.value}
-                self._event("C", moment.counter, moment.thread, moment.time_us, args=value)
+                self._event("C", moment.counter, moment.thread, args=value, ts=moment.time_us)
             else:
                 phase = "s" if moment.is_send else "f"
                 flow = {"cat": "message", "id": moment.flow, "bp": "e"}
                 size = {"bytes": moment.size_bytes}
-                self._event(phase, f"tag {moment.tag}", moment.thread, moment.time_us, **flow, args=size)
+                self._event(phase, f"tag {moment.tag}", moment.thread, **flow, args=size, ts=moment.time_us)
 
     def function(self, name: str) -> dict[str, str]:
         """How the name of a function is written."""
@@ -54,22 +50,17 @@ class Writer:
 
     def close(self) -> None:
         """Write its end."""
-        self._file.write((b"" if self._separator != self.begin else self.begin) + self.end)
+        self._file.close()
 
-    def _event(self, ph: str, name: str = "", thread: int = 0, ts: int | None = None, **more: Any) -> None:
+    def _event(self, phase: str, name: str, thread: int, **more: Any) -> None:
         tid = self._process if thread == MAIN_THREAD else FIRST_THREAD + thread
-        event = {"ph": ph, "name": name, "pid": self._process, "tid": tid} | more
-        if ts is not None:
-            event["ts"] = ts
-        self._file.write(self._separator + msgspec.json.encode(event))
-        self._separator = b",\n"
+        self._file.event(phase, name, self._process, tid, **more)
 
 
 class PerfFlowAspectWriter(Writer):
     """Writes one file as PerfFlowAspect: the module of a function is its category."""
 
-    begin = b"[\n"
-    end = b"\n]\n"
+    around = None
 
     def function(self, name: str) -> dict[str, str]:
         """The module that ends it goes into its category."""
