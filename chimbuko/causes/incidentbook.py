@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from chimbuko.calls.record import CallRecord
 from chimbuko.causes.evidence.flag import Flag
-from chimbuko.causes.evidence.part import OF_NODE, Part
+from chimbuko.causes.evidence.part import OF_NODE, Kind, Part
 from chimbuko.causes.evidence.scene import Scene
 from chimbuko.causes.evidence.waiting import Waits
 from chimbuko.causes.grouping import Culprit, culprit_of, groups, leads_to, main_part
@@ -202,7 +202,7 @@ class IncidentBook:
         flags = [self.scene.flags[call_id] for call_id in members]
         origin = self.scene.flags[root]
         parts = self.parts[root]
-        is_known = not origin.is_wait or main_part(parts).kind in OF_NODE
+        is_known = not origin.is_wait or main_part(parts).kind in (*OF_NODE, Kind.MORE_BYTES)
         waited = [self._waited(flag) for flag in flags if not (is_known and flag.id == root)]
         main = main_part(parts)
         return Incident(

@@ -1,4 +1,5 @@
-/* MPI programs in which time is lost by one known cause each: five delays of 80 ms in the second half of a run.
+/* MPI programs in which time is lost by one known cause each: five delays of 80 ms, or of what the cause takes, in the
+   second half of a run.
 
    mpicc -g -O1 -finstrument-functions scenarios.c -o scenarios
    chimbuko run -- mpirun -n 4 chimbuko trace ./scenarios late_sender
@@ -8,13 +9,15 @@
 
 #include <mpi.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { ITERATIONS = 600, EACH = 60, DOUBLES = 100, TAG = 7 };
+enum { ITERATIONS = 600, EACH = 60, DOUBLES = 100, MANY_DOUBLES = 32 << 20, TAG = 7 };
 
 static const double DELAY_MS = 80.0;
 static double data[DOUBLES];
+static double *much;
 static int rank, ranks, is_delayed;
 
 __attribute__((no_instrument_function)) static void pass(double ms) {
@@ -89,6 +92,16 @@ static void late_at_collective(void) {
   MPI_Allreduce(data, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
 
+/* 256 MB instead of 800 bytes: how long that takes is the machine's affair. */
+static void more_bytes(void) {
+  int count = is_delayed ? MANY_DOUBLES : DOUBLES;
+  if (rank > 1) return;
+  if (much == NULL) much = calloc(MANY_DOUBLES, sizeof *much);
+  pass(1.0);
+  if (rank == 0) MPI_Send(much, count, MPI_DOUBLE, 1, TAG, MPI_COMM_WORLD);
+  if (rank == 1) MPI_Recv(much, count, MPI_DOUBLE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
 static const struct {
   const char *name;
   void (*step)(void);
@@ -96,6 +109,7 @@ static const struct {
     {"own_code", own_code},       {"late_child", late_child},       {"more_calls", more_calls},
     {"late_sender", late_sender}, {"late_receiver", late_receiver}, {"chain", chain},
     {"late_root", late_root},     {"late_at_collective", late_at_collective},
+    {"more_bytes", more_bytes},
 };
 
 int main(int argc, char **argv) {

@@ -21,12 +21,13 @@ from chimbuko.causes.kinds import (
 from chimbuko.causes.nodekinds import heldup, spent
 
 CAUSES: tuple[Callable[[Flag, Scene], Iterator[Part]], ...] = (
+    # Both ends of a large message take longer, and each would be taken for what the other waited for.
+    morebytes.parts,
     latesender.parts,
     latereceiver.parts,
     lateatcollective.parts,
     # Behind what a wait was for: who polls on a core that is shared has waited for it, too.
     heldup.parts,
-    morebytes.parts,
     slowoperation.parts,
     inchild.parts,
     morecalls.parts,

@@ -172,6 +172,19 @@ def test_more_bytes_than_an_ordinary_call_moves_are_a_cause() -> None:
     assert with_ordinary(morebytes.parts, one, flag("MPI_Send()", 0, 90, 91)) == []
 
 
+def test_who_sent_more_bytes_is_named_by_the_receive() -> None:
+    receive = flag("MPI_Recv()", 1, 0, 50, received_from=[0, 0, 0])
+    scene = Scene()
+    scene.put(receive)
+    scene.put_ordinary(flag("MPI_Recv()", 1, 90, 91, received_from=[0]))
+    scene.put(flag("MPI_Send()", 2, 5, 52, sent_to=[1, 1, 1]))
+    scene.put(flag("MPI_Send()", 0, 1, 3, sent_to=[1]))
+    assert list(morebytes.parts(receive, scene)) == [Part(Kind.MORE_BYTES, 2_000)]
+    send = flag("MPI_Send()", 0, 5, 51, sent_to=[1, 1, 1])
+    scene.put(send)
+    assert list(morebytes.parts(receive, scene)) == [Part(Kind.MORE_BYTES, 2_000, "MPI_Send()", 0, send.id)]
+
+
 def test_a_gap_before_a_function_of_the_program_is_a_late_launch_of_it() -> None:
     newton = flag("MD_NEWTON", 0, 0, 300, children=[("MD_STEP", 1, 50), ("MD_FORCES", 250, 299)])
     assert found(latechild.parts, newton) == [Part(Kind.LATE_CHILD, 200_000, "MD_FORCES")]
