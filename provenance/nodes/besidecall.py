@@ -12,7 +12,7 @@ from chimbuko.causes.evidence.nodescene import AROUND_US, NodeScene, called
 from chimbuko.causes.evidence.systemcalls import FILES, LOCKS, SOCKETS
 from chimbuko.causes.evidence.threadtime import STOPPED, Seen
 from chimbuko.monitor.samples.nodebatch import Rows, ThreadName
-from chimbuko.provenance.nodes.nodesamples import NodeSamples
+from chimbuko.provenance.nodes.nodesamples import FOREVER_US, NodeSamples
 from chimbuko.provenance.query.reader import RunReader
 
 MOST_THREADS = 16
@@ -20,7 +20,6 @@ MOST_LOOKS = 400
 """Of each thread: neighbours are put together in calls that are longer than 8 s."""
 MARGIN_SHARE, LEAST_MARGIN_US = 0.2, 40_000
 """Before and after the call, of its time."""
-FOREVER_US = 1 << 62
 
 What = Literal[
     "in the program",

@@ -10,6 +10,8 @@ from chimbuko.monitor.samples.nodebatch import NodeBatch, unpacked
 from chimbuko.provenance.query.reader import RunReader
 from chimbuko.provenance.store.tables import NODE_SAMPLES
 
+FOREVER_US = 1 << 62
+
 
 class NodeSamples:
     """The samples of a run's nodes."""

@@ -7,19 +7,23 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
+from chimbuko.monitor.collector.description import found_between, parts_of
 from chimbuko.monitor.collector.fastring import FastRing
 from chimbuko.monitor.collector.others import Others
 from chimbuko.monitor.collector.slicering import SliceRing
 from chimbuko.monitor.collector.spanrows import core_rows, node_rows, thread_rows
 from chimbuko.monitor.samples.intervals import summed
 from chimbuko.monitor.samples.nodebatch import NodeBatch, Rows, ThreadName
+from chimbuko.monitor.samples.nodeparts import NodeFinding
 from chimbuko.monitor.samples.rows import CORE, NODE, OTHER, THREAD
 from chimbuko.monitor.sampling.difference import difference
 from chimbuko.monitor.sampling.procreader import ProcReader
 from chimbuko.monitor.sampling.sample import Sample
 from chimbuko.monitor.sampling.sampler import Sampler
+from chimbuko.monitor.topology.sysfs import read_sysfs
 
 PERIOD_S = 1.0
 FAST_S = 0.02
@@ -94,7 +98,12 @@ class Collector:
         self._left_out = 0
         self._sequence = time.time_ns() // 1000
         self._last: Sample | None = None
-        self._names: dict[int, tuple[Watched, str]] = {}
+        self._first_of_sum: Sample | None = None
+        self._last_of_sum: Sample | None = None
+        """The first and the last sample since the last sum that have threads in them."""
+        self._periods_of_sum = 0
+        """Between them."""
+        self._names: dict[int, tuple[Watched, str, str]] = {}
         """By thread, of all that there are in sums to come: what has ended has a name, too."""
         self._is_running = False
         self._others_due_us = self._others_soonest_us = 0
@@ -151,6 +160,9 @@ class Collector:
             if not os.path.isdir(f"/proc/{pid}"):
                 del self._watched[pid]
         self._choose_fast(last, sample)
+        if sample.threads:
+            self._periods_of_sum += self._first_of_sum is not None
+            self._first_of_sum, self._last_of_sum = self._first_of_sum or sample, sample
         if last is None:
             return
         began_ns = time.thread_time_ns()
@@ -203,9 +215,23 @@ class Collector:
             return None
         self._sums += 1
         batch = self._batch(rows, True, begin_us, now_us)
+        if self._has_node:
+            batch = msgspec.structs.replace(batch, findings=self._found(rows))
+            if self._sums == 1:
+                # Not by lstopo, which would be a process for an agent to start.
+                batch = msgspec.structs.replace(batch, parts=parts_of(read_sysfs()))
+        self._first_of_sum, self._periods_of_sum = self._last_of_sum, 0
         now = self._last.threads if self._last is not None else {}
         self._names = {tid: name for tid, name in self._names.items() if tid in now}
         return batch
+
+    def _found(self, rows: dict[str, Rows]) -> list[NodeFinding]:
+        """What was wrong since the last sum."""
+        first, last = self._first_of_sum, self._last_of_sum
+        if first is None or last is None or self._periods_of_sum == 0:
+            return []
+        nobody = np.zeros(0, OTHER)
+        return found_between(first, last, self._periods_of_sum, rows["threads"], rows.get("others", nobody))
 
     def close(self) -> None:
         """Close all files."""
@@ -226,7 +252,7 @@ class Collector:
         self._is_running = False
         for tid, one in sample.threads.items():
             if one.pid in self._watched:
-                self._names[tid] = self._watched[one.pid], one.name
+                self._names[tid] = self._watched[one.pid], one.name, one.cpus
         if last is not None:
             least_ns = RUNNING_SHARE * 1000 * (sample.time_us - last.time_us)
             for tid, one in sample.threads.items():
@@ -275,9 +301,9 @@ class Collector:
         found = self._names.get(tid)
         if found is None:
             return None
-        watched, name = found
+        watched, name, cpus = found
         thread = self._threads.get((watched.pid, tid), -1)
-        return ThreadName(watched.pid, tid, name, watched.program, watched.rank, thread)
+        return ThreadName(watched.pid, tid, name, watched.program, watched.rank, thread, cpus)
 
 
 def _is_main(threads: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

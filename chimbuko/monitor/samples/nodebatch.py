@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from chimbuko.monitor.samples.nodeparts import NodeFinding, NodePart
 from chimbuko.monitor.samples.rows import CORE, NODE, OTHER, THREAD, VERSION
 
 Rows = npt.NDArray[np.void]
@@ -23,6 +24,8 @@ class ThreadName(msgspec.Struct, frozen=True, array_like=True):
     rank: int
     thread: int
     """As the trace numbers it; -1 where the trace does not say."""
+    cpus: str = ""
+    """Where it may run, as ``0-3,8``; empty where that is not known."""
 
 
 class NodeBatch(msgspec.Struct, frozen=True, array_like=True):
@@ -52,6 +55,10 @@ class NodeBatch(msgspec.Struct, frozen=True, array_like=True):
     """Rows since the batch before for which there was no room."""
     looks: bytes = b""
     """``THREAD`` rows of single threads between two fast looks at them; of the same time as ``threads``."""
+    findings: list[NodeFinding] = []
+    """Of a sum: what was wrong in its time."""
+    parts: list[NodePart] = []
+    """How the node is built: in the first sum of its agent."""
 
     @property
     def is_known(self) -> bool:

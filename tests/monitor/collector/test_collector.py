@@ -18,9 +18,12 @@ from chimbuko.monitor.collector import collector as sampling
 from chimbuko.monitor.collector.collector import Collector, Watched
 from chimbuko.monitor.collector.others import Others
 from chimbuko.monitor.collector.slicering import SliceRing
+from chimbuko.monitor.procfs.cpulist import format_cpulist
 from chimbuko.monitor.samples.nodebatch import NodeBatch
 from chimbuko.monitor.samples.rows import THREAD
 from chimbuko.monitor.sampling.procreader import ProcReader
+from chimbuko.monitor.topology.sysfs import read_sysfs
+from chimbuko.monitor.topology.tree import PU
 
 FOREVER = 1 << 62
 
@@ -79,7 +82,30 @@ def test_a_sum_has_what_all_threads_cores_and_the_node_did(busy: subprocess.Pope
     assert batch is not None and batch.is_sum
     assert len(batch.thread_rows()) == len(batch.state_rows()) == 1
     assert len(batch.core_rows()) == len(set(batch.core_rows()["cpu"].tolist())) > 0
+    # It says where threads may run, how the node is built, as the kernel has it.
+    assert {one.cpus for one in batch.names} == {format_cpulist(os.sched_getaffinity(busy.pid))}
+    assert {one.cpus for one in batch.parts if one.kind == PU} == {str(cpu) for cpu in read_sysfs().cpus()}
     collector.close()
+
+
+def test_what_was_wrong_in_the_time_of_a_sum_comes_with_it() -> None:
+    crowd = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    collector = Collector("here")
+    core = min(os.sched_getaffinity(0))
+    for rank, process in enumerate(crowd):
+        os.sched_setaffinity(process.pid, {core})
+        collector.watch(Watched(process.pid, 0, rank))
+    try:
+        sampled(collector, looks=20)
+        batch = collector.due_sum(now_us(), is_last=True)
+    finally:
+        collector.close()
+        for process in crowd:
+            process.kill()
+            process.wait()
+    assert batch is not None
+    found = {one.kind: one for one in batch.findings}
+    assert f"share 1 core ({core})" in found["oversubscribed"].text
 
 
 def test_sums_become_longer_so_that_their_number_grows_slowly(

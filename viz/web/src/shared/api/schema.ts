@@ -1118,6 +1118,141 @@ export interface components {
             waited_us: number;
         };
         /**
+         * NodesAnswer
+         * @description A piece of the list of nodes.
+         */
+        NodesAnswer: {
+            ok: boolean;
+            nodes: components["schemas"]["SampledNode"][];
+            next: string | null;
+            total: number;
+        };
+        /**
+         * SampledNode
+         * @description A node that there are samples of.
+         */
+        SampledNode: {
+            name: string;
+            begin_us: number;
+            end_us: number;
+        };
+        /**
+         * NodeAnswer
+         * @description One node: how it is built, its ranks, and what was wrong.
+         */
+        NodeAnswer: {
+            ok: boolean;
+            node: components["schemas"]["NodeFacts"];
+        };
+        /**
+         * NodeFacts
+         * @description What all samples of a node say.
+         */
+        NodeFacts: {
+            begin_us: number;
+            end_us: number;
+            ranks: components["schemas"]["NodeRank"][];
+            findings: components["schemas"]["DatedFinding"][];
+            parts: components["schemas"]["NodePart"][];
+            cores: number;
+            cores_us: number;
+            busy_us: number;
+            own_us: number;
+            memory_bytes: number;
+            least_available_bytes: number;
+            sample_us: number;
+            left_out: number;
+        };
+        /**
+         * NodeRank
+         * @description What a rank did on its node, all its threads together, as far as there are sums.
+         */
+        NodeRank: {
+            program: number;
+            rank: number;
+            pid: number;
+            cpus: string;
+            threads: number;
+            length_us: number;
+            ran_us: number;
+            system_us: number;
+            waited_us: number;
+        };
+        /**
+         * DatedFinding
+         * @description Something that was found again and again, as it was found last.
+         */
+        DatedFinding: {
+            kind: string;
+            text: string;
+            advice: string;
+            times: [
+                number,
+                number
+            ][];
+        };
+        /**
+         * NodePart
+         * @description A part of a node. Of a list of them each is in the last one before it that is less deep.
+         */
+        NodePart: {
+            depth: number;
+            kind: string;
+            logical: number;
+            physical: number | null;
+            cpus: string;
+            size_bytes: number | null;
+        };
+        /**
+         * ThreadsAnswer
+         * @description Threads over time.
+         */
+        ThreadsAnswer: {
+            ok: boolean;
+            next: string | null;
+            total: number;
+            threads: components["schemas"]["ThreadLane"][];
+        };
+        /**
+         * ThreadLane
+         * @description One thread over time: shares of each interval, null where nothing is known. The rest of it slept.
+         */
+        ThreadLane: {
+            program: number;
+            rank: number;
+            thread: number;
+            tid: number;
+            name: string;
+            cpus: string;
+            ran_us: number;
+            waited_us: number;
+            user: (number | null)[];
+            system: (number | null)[];
+            waited: (number | null)[];
+        };
+        /**
+         * CoresAnswer
+         * @description Cores over time.
+         */
+        CoresAnswer: {
+            ok: boolean;
+            next: string | null;
+            total: number;
+            cores: components["schemas"]["CoreLane"][];
+        };
+        /**
+         * CoreLane
+         * @description One hardware thread over time: shares of each interval, null where nothing is known. The rest: idle.
+         */
+        CoreLane: {
+            cpu: number;
+            own_us: number;
+            busy_us: number;
+            own: (number | null)[];
+            others: (number | null)[];
+            stolen: (number | null)[];
+        };
+        /**
          * TimelineAnswer
          * @description One rank in a range of time.
          */
@@ -1550,6 +1685,17 @@ export type Waited = components['schemas']['Waited'];
 export type RecurrenceAnswer = components['schemas']['RecurrenceAnswer'];
 export type OriginsAnswer = components['schemas']['OriginsAnswer'];
 export type Origin = components['schemas']['Origin'];
+export type NodesAnswer = components['schemas']['NodesAnswer'];
+export type SampledNode = components['schemas']['SampledNode'];
+export type NodeAnswer = components['schemas']['NodeAnswer'];
+export type NodeFacts = components['schemas']['NodeFacts'];
+export type NodeRank = components['schemas']['NodeRank'];
+export type DatedFinding = components['schemas']['DatedFinding'];
+export type NodePart = components['schemas']['NodePart'];
+export type ThreadsAnswer = components['schemas']['ThreadsAnswer'];
+export type ThreadLane = components['schemas']['ThreadLane'];
+export type CoresAnswer = components['schemas']['CoresAnswer'];
+export type CoreLane = components['schemas']['CoreLane'];
 export type TimelineAnswer = components['schemas']['TimelineAnswer'];
 export type ThreadTimes = components['schemas']['ThreadTimes'];
 export type TimelineRow = components['schemas']['TimelineRow'];

@@ -1,0 +1,70 @@
+"""What a node is made of, and what was wrong there between two samples, as batches carry it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+
+from chimbuko.monitor.findings.registry import findings
+from chimbuko.monitor.procfs.cpulist import format_cpulist
+from chimbuko.monitor.samples.nodebatch import Rows
+from chimbuko.monitor.samples.nodeparts import NodeFinding, NodePart
+from chimbuko.monitor.sampling.difference import difference
+from chimbuko.monitor.sampling.sample import Sample
+from chimbuko.monitor.sampling.span import ThreadSpan
+from chimbuko.monitor.topology.tree import Part, Topology
+
+
+def parts_of(topology: Topology) -> list[NodePart]:
+    """All parts, outer ones first."""
+    return list(_parts(topology.root, 0))
+
+
+def _parts(part: Part, depth: int) -> Iterator[NodePart]:
+    cpus = format_cpulist(part.cpus)
+    yield NodePart(depth, part.kind, part.logical, part.physical, cpus, part.size_bytes)
+    for child in part.children:
+        yield from _parts(child, depth + 1)
+
+
+def found_between(
+    first: Sample, last: Sample, periods: int, threads: Rows, others: Rows
+) -> list[NodeFinding]:
+    """What was wrong from one sample to another.
+
+    Parameters
+    ----------
+    periods
+        How many lie between them.
+    threads, others
+        THREAD and OTHER rows of that time, summed.
+    """
+    whole = difference(first, last)
+    moves = dict(zip(threads["tid"].tolist(), threads["migrations"].tolist(), strict=True))
+    span = replace(
+        whole,
+        # Of a thread that was not there at first nobody knows what it did before.
+        threads={
+            tid: _over(one, periods, moves.get(tid, 0))
+            for tid, one in whole.threads.items()
+            if tid in first.threads
+        },
+        others_s=_seconds_of(others),
+        periods=periods,
+    )
+    return [NodeFinding(one.kind, one.text, one.advice) for one in findings(span)]
+
+
+def _over(one: ThreadSpan, periods: int, moves: int) -> ThreadSpan:
+    """A thread with what only its periods tell: who did nothing in all of them stood still in each."""
+    return replace(one, periods=periods, migrations=moves, still_periods=periods * one.still_periods)
+
+
+def _seconds_of(others: Rows) -> dict[str, float]:
+    """By names of processes with their users."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for row in others:
+        name, user = (row[what].decode(errors="replace") for what in ("name", "user"))
+        seconds[f"{name} ({user})"] += row["ran_us"] / 1e6
+    return dict(seconds)

@@ -1,0 +1,199 @@
+"""What the threads and cores of a node did over time, in equal intervals, by the finest samples of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.monitor.samples.intervals import overlapping, overlaps_us
+from chimbuko.monitor.samples.nodebatch import NodeBatch, Rows, ThreadName
+from chimbuko.monitor.samples.rows import CORE, THREAD
+from chimbuko.provenance.nodes.nodesamples import NodeSamples
+from chimbuko.provenance.query.reader import RunReader
+
+PERIODS_BELOW_US = 5_000_000
+"""Intervals that are longer are read from sums, of which there are few however long a run is."""
+LOOKS_BELOW_US = 500_000
+COVERED = 0.5
+"""Of an interval, that samples must be of."""
+
+Shares = list[float | None]
+Amounts = npt.NDArray[np.float64]
+
+
+class ThreadLane(msgspec.Struct, frozen=True):
+    """One thread over time: shares of each interval, null where nothing is known. The rest of it slept."""
+
+    program: int
+    rank: int
+    thread: int
+    """As the trace numbers it; -1 where the trace does not say."""
+    tid: int
+    name: str
+    cpus: str
+    """Where it may run, as ``0-3,8``; empty where that is not known."""
+    ran_us: float
+    """In all intervals."""
+    waited_us: float
+    user: Shares
+    system: Shares
+    waited: Shares
+    """For a core."""
+
+
+class CoreLane(msgspec.Struct, frozen=True):
+    """One hardware thread over time: shares of each interval, null where nothing is known. The rest: idle."""
+
+    cpu: int
+    own_us: float
+    """By threads of ranks, in all intervals."""
+    busy_us: float
+    own: Shares
+    """By threads of ranks."""
+    others: Shares
+    """By others, the kernel among them."""
+    stolen: Shares
+    """By the host of a virtual machine."""
+
+
+class Lanes:
+    """The lanes of a node from one time to another.
+
+    Parameters
+    ----------
+    columns
+        How many intervals.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be read.
+    """
+
+    def __init__(self, reader: RunReader, node: str, begin_us: int, end_us: int, columns: int) -> None:
+        self._edges_us = np.linspace(begin_us, end_us, columns + 1)
+        self.width_us = (end_us - begin_us) / columns
+        samples = NodeSamples(reader)
+        self._sums = _known(samples.batches(begin_us, end_us, is_sum=True, node=node))
+        is_fine = self.width_us < PERIODS_BELOW_US or not self._sums
+        self._details = _known(samples.batches(begin_us, end_us, node=node)) if is_fine else []
+
+    def threads(self, limit: int, first: int) -> tuple[list[ThreadLane], int]:
+        """Some of them, those first that ran or waited most; and how many there are."""
+        names = {name.tid: name for batch in (*self._details, *self._sums) for name in batch.names}
+        looks = [one.look_rows() for one in self._details] if self.width_us < LOOKS_BELOW_US else []
+        levels = [
+            self._by_key([one.thread_rows() for one in self._sums], "tid", THREAD),
+            self._by_key([one.thread_rows() for one in self._details], "tid", THREAD),
+            self._by_key(looks, "tid", THREAD),
+        ]
+        known = {tid for level in levels for tid in level} & names.keys()
+        did = {tid: self._did(levels, tid) for tid in known}
+        order = sorted(known, key=lambda tid: (-sum(did[tid]), tid))
+        return [
+            _thread_lane(names[tid], did[tid], *self._shares(levels, tid, _of_thread))
+            for tid in order[first : first + limit]
+        ], len(order)
+
+    def cores(self, limit: int, first: int) -> tuple[list[CoreLane], int]:
+        """Some of them, those first that the ranks' threads ran on; and how many there are."""
+        levels = [
+            self._by_key([one.core_rows() for one in batches], "cpu", CORE)
+            for batches in (self._sums, self._details)
+        ]
+        known = {cpu for level in levels for cpu in level}
+        shares = {cpu: self._shares(levels, cpu, _of_core) for cpu in known}
+        totals = {cpu: [self.width_us * float(np.nansum(part)) for part in shares[cpu]] for cpu in known}
+        is_used = {cpu: totals[cpu][0] > 0 for cpu in known}
+        order = sorted(known, key=lambda cpu: (not is_used[cpu], cpu))
+        return [
+            CoreLane(cpu, totals[cpu][0], sum(totals[cpu]), *map(_rounded, shares[cpu]))
+            for cpu in order[first : first + limit]
+        ], len(order)
+
+    def _by_key(self, parts: Sequence[Rows], key: str, dtype: np.dtype[np.void]) -> dict[int, Rows]:
+        """Rows of the time that is shown, by what they are of, each in order of time."""
+        rows = np.concatenate([np.zeros(0, dtype), *parts])
+        rows = overlapping(rows, int(self._edges_us[0]), int(self._edges_us[-1]))
+        rows = rows[np.lexsort((rows["begin_us"], rows[key]))]
+        keys, firsts = np.unique(rows[key], return_index=True)
+        return dict(zip(keys.tolist(), np.split(rows, firsts[1:]), strict=True)) if len(rows) else {}
+
+    def _did(self, levels: Sequence[dict[int, Rows]], tid: int) -> tuple[float, float]:
+        """How long a thread ran and waited, by the coarsest samples of it: they are of all the time."""
+        rows = next(level[tid] for level in levels if tid in level)
+        inside_us = overlaps_us(rows, int(self._edges_us[0]), int(self._edges_us[-1]))
+        part = inside_us / np.maximum(rows["length_us"], 1)
+        return float((rows["ran_us"] * part).sum()), float((rows["waited_us"] * part).sum())
+
+    def _shares(
+        self, levels: Sequence[dict[int, Rows]], key: int, amounts_of: Callable[[Rows], Amounts]
+    ) -> Amounts:
+        """f8[part, interval]: of each by the finest samples that cover it, NaN where nothing is known."""
+        found: Amounts | None = None
+        for level in levels:
+            if key not in level:
+                continue
+            rows = level[key]
+            amounts = self._binned(rows, np.vstack([amounts_of(rows), rows["length_us"]]))
+            covered_us = amounts[-1]
+            if found is None:
+                found = np.full((len(amounts) - 1, len(covered_us)), np.nan)
+            is_known = covered_us >= COVERED * self.width_us
+            # A row that is shorter than an interval at the edge of what is known counts, too.
+            is_known |= (covered_us > 0) & np.isnan(found[0])
+            found[:, is_known] = amounts[:-1, is_known] / covered_us[is_known]
+        assert found is not None
+        # The parts of an interval are not more than all of it.
+        ends = np.minimum(np.cumsum(found, axis=0), 1.0)
+        return np.diff(ends, axis=0, prepend=0.0)
+
+    def _binned(self, rows: Rows, values: Amounts) -> Amounts:
+        """What of each row's values falls in which interval: it is spread evenly over the row's time."""
+        begins = rows["begin_us"] - self._edges_us[0]
+        at = np.empty(2 * len(rows))
+        at[0::2], at[1::2] = begins, begins + rows["length_us"]
+        at = np.maximum.accumulate(at)
+        edges = self._edges_us - self._edges_us[0]
+        out = np.empty((len(values), len(edges) - 1))
+        for number, value in enumerate(values):
+            total = np.cumsum(value)
+            so_far = np.empty(2 * len(rows))
+            so_far[0::2], so_far[1::2] = total - value, total
+            out[number] = np.diff(np.interp(edges, at, so_far))
+        return out
+
+
+def _known(batches: Iterable[NodeBatch]) -> list[NodeBatch]:
+    return [batch for batch in batches if batch.is_known]
+
+
+def _of_thread(rows: Rows) -> Amounts:
+    """In the program, in the kernel, waiting for a core: f8[3, n]."""
+    ran = rows["ran_us"].astype(float)
+    system = np.minimum(rows["system_us"], ran)
+    return np.stack([ran - system, system, rows["waited_us"].astype(float)])
+
+
+def _of_core(rows: Rows) -> Amounts:
+    """Of ranks, of others, stolen: f8[3, n]."""
+    busy = rows["user_us"].astype(float) + rows["system_us"]
+    # Threads that were seen there last may have run elsewhere.
+    own = np.minimum(rows["own_us"], busy)
+    return np.stack([own, busy - own, rows["steal_us"].astype(float)])
+
+
+def _thread_lane(
+    name: ThreadName, did: tuple[float, float], user: Amounts, system: Amounts, waited: Amounts
+) -> ThreadLane:
+    return ThreadLane(
+        *(name.program, name.rank, name.thread, name.tid, name.name, name.cpus, *did),
+        *map(_rounded, (user, system, waited)),
+    )
+
+
+def _rounded(shares: Amounts) -> Shares:
+    return [None if share != share else share for share in np.round(shares, 3).tolist()]

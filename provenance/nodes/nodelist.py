@@ -1,0 +1,182 @@
+"""Which nodes there are samples of, and what all samples of one say of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import msgspec
+import numpy as np
+from sqlalchemy import func, select
+
+from chimbuko.monitor.samples.intervals import summed
+from chimbuko.monitor.samples.nodebatch import NodeBatch, ThreadName
+from chimbuko.monitor.samples.nodeparts import NodePart
+from chimbuko.monitor.samples.rows import CORE, NODE, THREAD
+from chimbuko.provenance.nodes.nodesamples import FOREVER_US, NodeSamples
+from chimbuko.provenance.query.reader import RunReader
+from chimbuko.provenance.store.tables import NODE_SAMPLES
+
+
+class SampledNode(msgspec.Struct, frozen=True):
+    """A node that there are samples of."""
+
+    name: str
+    begin_us: int
+    end_us: int
+
+
+class NodeRank(msgspec.Struct, frozen=True):
+    """What a rank did on its node, all its threads together, as far as there are sums."""
+
+    program: int
+    rank: int
+    pid: int
+    cpus: str
+    """Where its main thread may run, as ``0-3,8``; empty where that is not known."""
+    threads: int
+    """That were seen."""
+    length_us: int
+    """For how long its main thread was watched."""
+    ran_us: int
+    system_us: int
+    """Of that, in the kernel."""
+    waited_us: int
+    """For a core."""
+
+
+class DatedFinding(msgspec.Struct, frozen=True):
+    """Something that was found again and again, as it was found last."""
+
+    kind: str
+    text: str
+    advice: str
+    times: list[tuple[int, int]]
+    """Begin and end of when it was so, µs; what follows without a break is one."""
+
+
+class NodeFacts(msgspec.Struct, frozen=True):
+    """What all samples of a node say."""
+
+    begin_us: int
+    end_us: int
+    ranks: list[NodeRank]
+    findings: list[DatedFinding]
+    """What was wrong for the longest time first."""
+    parts: list[NodePart]
+    """How it is built; empty where no agent told."""
+    cores: int
+    """Hardware threads."""
+    cores_us: int
+    """Time of all of them together."""
+    busy_us: int
+    """Of that, not idle."""
+    own_us: int
+    """Of that, by the ranks' threads."""
+    memory_bytes: int
+    """0 where it is not known."""
+    least_available_bytes: int
+    sample_us: int
+    """CPU time that the samples took."""
+    left_out: int
+    """Rows around abnormal calls for which there was no room."""
+
+
+def sampled_nodes(reader: RunReader) -> list[SampledNode]:
+    """All of them, by name."""
+    columns = NODE_SAMPLES.c
+    statement = (
+        select(
+            columns.node, func.min(columns.begin_us).label("first"), func.max(columns.end_us).label("last")
+        )
+        .where(columns.run == reader.run)
+        .group_by(columns.node)
+        .order_by(columns.node)
+    )
+    return [SampledNode(row.node, row.first, row.last) for row in reader.rows(statement)]
+
+
+def node_facts(reader: RunReader, node: str) -> NodeFacts | None:
+    """What its sums say; None where there are no samples of it.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be read.
+    """
+    one = next((found for found in sampled_nodes(reader) if found.name == node), None)
+    if one is None:
+        return None
+    sums = [
+        batch
+        for batch in NodeSamples(reader).batches(0, FOREVER_US, is_sum=True, node=node)
+        if batch.is_known
+    ]
+    cores = _all([batch.core_rows() for batch in sums], CORE)
+    states = _all([batch.state_rows() for batch in sums], NODE)
+    parts: list[NodePart] = next((batch.parts for batch in reversed(sums) if batch.parts), [])
+    idle_us, busy_us = (
+        int(cores["idle_us"].sum()),
+        sum(int(cores[name].sum(dtype=np.int64)) for name in ("user_us", "system_us", "steal_us")),
+    )
+    return NodeFacts(
+        begin_us=one.begin_us,
+        end_us=one.end_us,
+        ranks=_ranks(sums),
+        findings=dated(sums),
+        parts=parts,
+        cores=len(np.unique(cores["cpu"])),
+        cores_us=idle_us + busy_us,
+        busy_us=busy_us,
+        own_us=int(cores["own_us"].sum(dtype=np.int64)),
+        memory_bytes=int(states["memory_bytes"].max(initial=0)),
+        least_available_bytes=int(states["available_bytes"].min()) if len(states) else 0,
+        sample_us=sum(batch.cost_us + batch.fast_cost_us for batch in sums),
+        left_out=sum(batch.left_out for batch in sums),
+    )
+
+
+def dated(sums: Iterable[NodeBatch]) -> list[DatedFinding]:
+    """Findings by their kind."""
+    last: dict[str, NodeBatch] = {}
+    times: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    for batch in sums:
+        for kind in {one.kind for one in batch.findings}:
+            begin_us, end_us = batch.begin_us, batch.end_us
+            if times[kind] and begin_us <= times[kind][-1][1]:
+                begin_us = times[kind].pop()[0]
+            times[kind].append((begin_us, end_us))
+            last[kind] = batch
+    found = [
+        DatedFinding(one.kind, one.text, one.advice, times[kind])
+        for kind, batch in last.items()
+        for one in batch.findings
+        if one.kind == kind
+    ]
+    found.sort(key=lambda one: (-sum(end_us - begin_us for begin_us, end_us in one.times), one.kind))
+    return found
+
+
+def _ranks(sums: list[NodeBatch]) -> list[NodeRank]:
+    names = {name.tid: name for batch in sums for name in batch.names}
+    rows = _all([batch.thread_rows() for batch in sums], THREAD)
+    of_rank: defaultdict[tuple[int, int, int], list[tuple[ThreadName, np.void]]] = defaultdict(list)
+    for row in summed(rows, ["tid"]):
+        name = names.get(int(row["tid"]))
+        if name is not None:
+            of_rank[name.program, name.rank, name.pid].append((name, row))
+    found = []
+    for (program, rank, pid), threads in sorted(of_rank.items()):
+        main = next((one for one in threads if one[0].tid == pid), threads[0])
+        ran, system, waited = (
+            sum(int(row[what]) for _, row in threads) for what in ("ran_us", "system_us", "waited_us")
+        )
+        length_us = int(main[1]["length_us"])
+        found.append(
+            NodeRank(program, rank, pid, main[0].cpus, len(threads), length_us, ran, min(system, ran), waited)
+        )
+    return found
+
+
+def _all(parts: list[np.ndarray], dtype: np.dtype[np.void]) -> np.ndarray:
+    return np.concatenate([np.zeros(0, dtype), *parts])

@@ -1,0 +1,129 @@
+"""Nodes: what their threads, cores and ranks did, by the samples of the node monitor."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from chimbuko.provenance.nodes.nodelanes import CoreLane, Lanes, ThreadLane
+from chimbuko.provenance.nodes.nodelist import NodeFacts, SampledNode, node_facts, sampled_nodes
+from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
+from chimbuko.viz.api.pages import PageParameters, Place, page_of
+
+MOST_COLUMNS = 400
+MOST_LANES = 100
+MOST_US = 1 << 53
+
+NodeName = Annotated[
+    str, Meta(max_length=255, pattern=r"^[^/.\x00-\x1f][^/\x00-\x1f]*$", description="Name of a node.")
+]
+
+
+class NodesAnswer(Answer, frozen=True, kw_only=True):
+    """A piece of the list of nodes."""
+
+    nodes: list[SampledNode]
+    """By name."""
+    next: str | None
+    total: int
+
+
+class NodeParameters(msgspec.Struct, frozen=True):
+    """Which node."""
+
+    node: NodeName
+
+
+class NodeAnswer(Answer, frozen=True, kw_only=True):
+    """One node: how it is built, its ranks, and what was wrong."""
+
+    node: NodeFacts
+
+
+class LanesParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """Which node, when, in how many intervals, and which piece of the list."""
+
+    node: NodeName
+    begin_us: Annotated[int, Meta(ge=0, le=MOST_US, description="Where the first interval begins.")]
+    length_us: Annotated[int, Meta(ge=1, le=MOST_US, description="Of all intervals together.")]
+    columns: Annotated[int, Meta(ge=1, le=MOST_COLUMNS, description="Intervals, all of one length.")] = 200
+    limit: Annotated[int, Meta(ge=1, le=MOST_LANES, description="Most entries in one answer.")] = 16
+    cursor: Place = None
+
+
+class LanesAnswer(Answer, frozen=True, kw_only=True):
+    """A piece of a list of lanes."""
+
+    next: str | None
+    total: int
+
+
+class ThreadsAnswer(LanesAnswer, frozen=True, kw_only=True):
+    """Threads over time."""
+
+    threads: list[ThreadLane]
+    """Those that ran or waited most first."""
+
+
+class CoresAnswer(LanesAnswer, frozen=True, kw_only=True):
+    """Cores over time."""
+
+    cores: list[CoreLane]
+    """Those that ranks ran on first."""
+
+
+@get("/nodes")
+def nodes(run: ServedRun, wanted: PageParameters) -> NodesAnswer:
+    """Nodes that there are samples of."""
+    found = sampled_nodes(run.provenance.reader)
+    page, following = page_of(found, wanted)
+    return NodesAnswer(nodes=page, next=following, total=len(found))
+
+
+@get("/nodes/{node}")
+def node(run: ServedRun, wanted: NodeParameters) -> NodeAnswer:
+    """One node: how it is built, what its ranks did in all, and what was wrong in words."""
+    facts = node_facts(run.provenance.reader, wanted.node)
+    if facts is None:
+        raise Missing(f"there are no samples of node {wanted.node} in this run")
+    return NodeAnswer(node=facts)
+
+
+@get("/nodes/{node}/threads")
+def node_threads(run: ServedRun, wanted: LanesParameters) -> ThreadsAnswer:
+    """What the threads of a node did over time, in intervals of one length.
+
+    Where intervals are short enough to show them, by samples of 1 s and of 20 ms from around abnormal calls,
+    else by sums over 10 s and more.
+    """
+    first = int(wanted.cursor or 0)
+    found, total = _lanes(run, wanted).threads(wanted.limit, first)
+    return ThreadsAnswer(
+        threads=found,
+        next=_next(wanted, total),
+        total=total,
+    )
+
+
+@get("/nodes/{node}/cores")
+def node_cores(run: ServedRun, wanted: LanesParameters) -> CoresAnswer:
+    """Who used the cores of a node over time, in intervals of one length: ranks, others, or nobody."""
+    first = int(wanted.cursor or 0)
+    found, total = _lanes(run, wanted).cores(wanted.limit, first)
+    return CoresAnswer(
+        cores=found,
+        next=_next(wanted, total),
+        total=total,
+    )
+
+
+def _lanes(run: ServedRun, wanted: LanesParameters) -> Lanes:
+    end_us = wanted.begin_us + wanted.length_us
+    return Lanes(run.provenance.reader, wanted.node, wanted.begin_us, end_us, wanted.columns)
+
+
+def _next(wanted: LanesParameters, total: int) -> str | None:
+    end = int(wanted.cursor or 0) + wanted.limit
+    return str(end) if end < total else None
