@@ -6,6 +6,7 @@ import './style/panels.css';
 import './style/menu.css';
 import './style/call.css';
 import './style/incident.css';
+import './style/node.css';
 import './style/function.css';
 import './style/flame.css';
 import './style/overview.css';

@@ -15,13 +15,13 @@ import { Exports } from '../exports/dialog';
 const FITTED: readonly PageName[] = ['overview', 'calls', 'timeline', 'flame'];
 
 export function App() {
-  const { page, call, incident, compare } = view.value;
+  const { page, call, incident, node, compare } = view.value;
   const title = titleOf(view.value);
   useEffect(() => {
     hideTip();
     document.title = `${title} · Chimbuko`;
   }, [title]);
-  useEffect(() => scrollTo(0, 0), [page, page === 'call' ? call : page === 'incident' ? incident : null, compare]);
+  useEffect(() => scrollTo(0, 0), [page, page === 'call' ? call : page === 'incident' ? incident : page === 'node' ? node : null, compare]);
   return (
     <div class={FITTED.includes(page) ? 'page fitted' : 'page'} data-page={page} data-paused={paused.value}>
       <StatusBar />
@@ -35,8 +35,9 @@ export function App() {
   );
 }
 
-function titleOf({ run, page, call, incident, compare }: View): string {
+function titleOf({ run, page, call, incident, node, compare }: View): string {
   if (page === 'call') return `${call} · ${run}`;
   if (page === 'incident') return `${incident} · ${run}`;
+  if (page === 'node' && node !== '') return `${node} · ${run}`;
   return page === 'compare' ? `${compare || '?'} → ${run}` : run;
 }

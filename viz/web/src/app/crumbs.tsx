@@ -58,8 +58,8 @@ export function Crumbs() {
 /** What can be dropped: what a page is about cannot. */
 function filters(): ReturnType<typeof filtersOf> {
   const { page } = view.value;
-  const subject = { function: { function: '' }, incident: { incident: null } };
-  return filtersOf({ ...view.value, ...(page === 'function' || page === 'incident' ? subject[page] : {}) });
+  const subject = { function: { function: '' }, incident: { incident: null }, node: { node: '' } };
+  return filtersOf({ ...view.value, ...(page === 'function' || page === 'incident' || page === 'node' ? subject[page] : {}) });
 }
 
 /** The trail of what is shown now. */

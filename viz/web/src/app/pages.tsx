@@ -17,6 +17,7 @@ const OTHERS: Record<Others, () => Promise<ComponentType>> = {
   incident: async () => (await import('../incident/page')).IncidentPage,
   function: async () => (await import('../function/page')).FunctionPage,
   compare: async () => (await import('../compare/page')).Compare,
+  node: async () => (await import('../node/page')).NodePage,
   health: async () => (await import('../health/page')).Health,
 };
 

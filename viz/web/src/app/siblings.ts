@@ -1,10 +1,11 @@
 /** What stands beside a step of the trail: asked for when its menu opens. */
 
 import { shorten } from '../shared/names/names';
-import { callsOf, PAGES, placeOf, toPage, type Crumb } from '../shared/address/model/trail';
+import { callsOf, PAGES, placeOf, toNode, toPage, type Crumb } from '../shared/address/model/trail';
 import { count, duration } from '../shared/units/units';
 import { FIRST_VIEW, type View } from '../shared/address/model/view';
 import * as api from '../shared/api/requests';
+import { getNodes } from '../shared/api/noderequests';
 import { getSteps } from '../overview/steps/requests';
 import { go, view } from '../shared/address/address';
 import { detail } from '../calls/calls';
@@ -22,6 +23,7 @@ const SIBLINGS: Readonly<Record<Crumb['kind'], () => MenuItem[] | Promise<MenuIt
   rank: ranks,
   step: steps,
   call: calls,
+  node: nodes,
 };
 
 /** The entries of a crumb's menu; why there are none, if so. */
@@ -36,6 +38,10 @@ export async function siblingsOf(kind: Crumb['kind']): Promise<MenuItem[]> {
 
 function programsOfRun(): MenuItem[] {
   return Object.entries(run.value.value?.programs ?? {}).map(([number, name]) => goes(`${name} (program ${number})`, callsOf(`${number}:0`, null)));
+}
+
+async function nodes(): Promise<MenuItem[]> {
+  return (await getNodes(whole())).nodes.map(({ name }) => goes(name, toNode(name)));
 }
 
 /** Those with most anomalies. */

@@ -4,8 +4,10 @@ import { useSize } from '../shared/charts/size';
 import { duration, percent } from '../shared/units/units';
 import { Empty, Panel, Reading } from '../shared/parts/panel';
 import { Table } from '../shared/parts/table';
-import type { CallRecord, NodeBeside } from '../shared/api/types';
-import { beside } from './call';
+import { NodeLink } from '../shared/parts/nodelink';
+import type { Resource } from '../shared/session/resource';
+import { zero_us } from '../shared/session/session';
+import type { BesideAnswer, CallRecord, NodeBeside } from '../shared/api/types';
 import { barsOf, besideText, countsText, DOINGS, WORDS } from './model/beside';
 
 const LANE_PX = 26;
@@ -14,7 +16,7 @@ const NAME_PX = 132;
 const MOST_LANES = 8;
 
 /** What the call's thread and others of its node did around it, and who else ran on its cores. */
-export function Beside({ record }: { record: CallRecord }) {
+export function Beside({ record, beside }: { record: CallRecord; beside: Resource<BesideAnswer> }) {
   const answer = beside.value.value;
   const found = answer?.node ?? null;
   const asks = { json: besideRequest(record.id), command: (directory: string) => showCommand(directory, record.id) };
@@ -23,6 +25,7 @@ export function Beside({ record }: { record: CallRecord }) {
       name="beside"
       title="The node beside the call"
       summary={found === null ? 'Nothing is known.' : `In the time that was lost its thread was ${besideText(found)}.`}
+      actions={<NodeLink name={record.node} window={around(record)} text={`Node ${record.node} at this time`} />}
       asks={asks}
       table={found === null ? undefined : () => <BesideTable found={found} />}
     >
@@ -35,6 +38,16 @@ export function Beside({ record }: { record: CallRecord }) {
       )}
     </Panel>
   );
+}
+
+/** How much of the time around a call its node's page shows, as lengths of it, and at least. */
+const AROUND = 4;
+const LEAST_AROUND_US = 2_000_000;
+
+/** The call with what came before and after it, since the run's start. */
+function around({ entry_us, exit_us }: CallRecord): [number, number] {
+  const margin = Math.max(LEAST_AROUND_US, AROUND * (exit_us - entry_us));
+  return [Math.max(0, entry_us - margin - zero_us.value), Math.max(1, (exit_us || entry_us) + margin - zero_us.value)];
 }
 
 function Picture({ found, record }: { found: NodeBeside; record: CallRecord }) {

@@ -16,7 +16,7 @@ import { IncidentLink } from '../shared/parts/incidentlink';
 import { Menu, type MenuItem } from '../shared/parts/menu';
 import { Name } from '../shared/parts/name';
 import { Empty, Reading } from '../shared/parts/panel';
-import { incident } from './call';
+import { beside, incident } from './call';
 import { Beside } from './beside';
 import { CallTimeline } from './calltimeline';
 import { Counters, Messages, NodeState } from './evidence';
@@ -91,7 +91,7 @@ function Page({ found }: { found: CallDetail }) {
           note={(distribution) => hindsight(record, metric, distribution)}
         />
         <CallTimeline record={record} normal={normal} />
-        <Beside record={record} />
+        <Beside record={record} beside={beside} />
         <Stack record={record} />
         <Messages record={record} />
         <NodeState record={record} normal={normal} />

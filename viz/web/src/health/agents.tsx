@@ -2,6 +2,7 @@ import { shorten } from '../shared/names/names';
 import { digits, duration, exact, plural, ratio } from '../shared/units/units';
 import { addressOf, follow } from '../shared/address/address';
 import { vitals } from './health';
+import { NodeLink } from '../shared/parts/nodelink';
 import { Empty, Panel, useHeld } from '../shared/parts/panel';
 import { Table } from '../shared/parts/table';
 import type { Agent } from '../shared/api/types';
@@ -35,7 +36,9 @@ export function Agents() {
 
 function agentCells(agent: Agent) {
   return [
-    <span title={agent.name}>{agent.node}</span>,
+    <span title={agent.name}>
+      <NodeLink name={agent.node} />
+    </span>,
     <span class={agent.is_silent ? 'warn' : undefined}>
       {agent.age_s === null ? 'at the end' : `${Math.round(agent.age_s)} s ago${agent.is_silent ? ': silent' : ''}`}
     </span>,
@@ -76,7 +79,7 @@ export function SlowRanks() {
               <a href={addressOf(calls)} onClick={(event) => follow(event, calls)}>
                 {key}
               </a>,
-              row.node,
+              <NodeLink name={row.node} />,
               <span title={row.function}>{row.function === '' ? 'all it computes' : shorten(row.function, 28).text}</span>,
               ratio(row.ratio),
               duration(row.lost_us),

@@ -4,6 +4,7 @@ import { digits, exact, plural } from '../shared/units/units';
 import { streamsRequest } from '../shared/api/requests';
 import { addressOf, follow, go, view } from '../shared/address/address';
 import { streams } from './health';
+import { NodeLink } from '../shared/parts/nodelink';
 import { Empty, Panel, Reading, useHeld } from '../shared/parts/panel';
 import { Table } from '../shared/parts/table';
 import type { StreamHealth } from '../shared/api/types';
@@ -100,7 +101,7 @@ function cells(stream: StreamHealth) {
     <a href={addressOf(calls)} onClick={(event) => follow(event, calls)} title="Its calls">
       {rank}
     </a>,
-    stream.node,
+    <NodeLink name={stream.node} />,
     <span class={isWhole ? undefined : 'warn'}>{stream.state}</span>,
     <span class={stream.gap_steps > 0 || Object.keys(stream.losses).length > 0 ? 'warn' : undefined}>{losses(stream)}</span>,
     exact(stream.steps),

@@ -6,6 +6,7 @@ import { decodeTimeline, type RankSpans } from '../timeline/model/spans';
 import { sceneOf } from '../timeline/model/lines';
 import { PLAIN_AXIS } from '../timeline/model/timelineaxis';
 import { getTimeline } from '../timeline/requests';
+import { getBeside } from '../shared/api/functionrequests';
 import * as api from '../shared/api/requests';
 import { Refused } from '../shared/api/http';
 import { view } from '../shared/address/address';
@@ -28,6 +29,13 @@ const subject = computed(() => incident.value?.call_id || incident.value?.waited
 export const call = question(
   () => subject.value,
   (signal) => api.getCall(subject.value as string, signal),
+  { live: true },
+);
+
+/** What the node did beside it. */
+export const beside = question(
+  () => subject.value,
+  (signal) => getBeside(subject.value as string, signal),
   { live: true },
 );
 

@@ -8,10 +8,11 @@ import { view } from '../shared/address/address';
 import { copy } from '../shared/session/page';
 import { run, zero_us } from '../shared/session/session';
 import { Menu, type MenuItem } from '../shared/parts/menu';
+import { Beside } from '../call/beside';
 import { CallTimeline } from '../call/calltimeline';
 import { Chain } from './chain';
 import { Frame, Go } from './frame';
-import { call, found, lanes, shown } from './incident';
+import { beside, call, found, lanes, shown } from './incident';
 import { Lanes } from './lanes';
 import { RecurringPage } from './recurring';
 import { Split } from './split';
@@ -57,6 +58,7 @@ function Page({ answer }: { answer: IncidentAnswer }) {
         <Chain incident={incident} id={id} />
         <Split incident={incident} id={id} />
         {origin !== null && <CallTimeline record={origin.record} normal={origin.normal} />}
+        {origin !== null && <Beside record={origin.record} beside={beside} />}
       </div>
     </>
   );

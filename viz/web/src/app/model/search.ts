@@ -1,13 +1,13 @@
 /** What a search finds: pages, ranks, steps, calls, and functions by a part of their name. */
 
 import { shorten } from '../../shared/names/names';
-import { callsOf, PAGES, toPage } from '../../shared/address/model/trail';
+import { callsOf, PAGES, toNode, toPage } from '../../shared/address/model/trail';
 import { count, duration } from '../../shared/units/units';
 import { parseRank, type View } from '../../shared/address/model/view';
 import type { FunctionRow } from '../../shared/api/types';
 
 export interface Found {
-  kind: 'page' | 'rank' | 'step' | 'call' | 'incident' | 'function';
+  kind: 'page' | 'rank' | 'step' | 'call' | 'incident' | 'node' | 'function';
   text: string;
   detail: string;
   change: Partial<View>;
@@ -18,6 +18,7 @@ export const MOST_FOUND = 12;
 const INCIDENT = /^i[1-9]\d{0,8}$/;
 const CALL = /^\d+:\d+:\d+:\d+$/;
 const RANK = /^(?:rank\s*)?(\d+:\d+|\d+)$/i;
+const NODE = /^node\s+(\S+)$/i;
 const STEP = /^step\s*(\d+)$/i;
 
 /** What a text may mean, the likeliest first; without a text the pages. */
@@ -29,16 +30,19 @@ export function search(text: string, functions: readonly FunctionRow[]): Found[]
     detail: question,
     change: toPage(page),
   }));
-  const found = [...places(wanted), ...pages, ...(wanted === '' ? [] : named(wanted, functions))];
+  const found = [...places(wanted, text.trim()), ...pages, ...(wanted === '' ? [] : named(wanted, functions))];
   return found.slice(0, MOST_FOUND);
 }
 
-function places(wanted: string): Found[] {
+/** @param text with its capitals: names of nodes have some. */
+function places(wanted: string, text: string): Found[] {
   if (CALL.test(wanted)) return [{ kind: 'call', text: `call ${wanted}`, detail: 'everything kept about it', change: { page: 'call', call: wanted } }];
   if (INCIDENT.test(wanted)) {
     const incident = wanted.toUpperCase();
     return [{ kind: 'incident', text: `incident ${incident}`, detail: 'why it was slow', change: { page: 'incident', incident, call: null } }];
   }
+  const node = NODE.exec(text)?.[1];
+  if (node !== undefined) return [{ kind: 'node', text: `node ${node}`, detail: 'its threads and cores', change: toNode(node) }];
   const step = STEP.exec(wanted)?.[1];
   if (step !== undefined) {
     const steps = [Number(step), Number(step)] as const;

@@ -5,7 +5,7 @@ import { formatRange, isRecurring, type PageName, type View } from './view';
 import type { RankKey } from '../../api/types';
 
 /** What a step of the trail is, and so what stands beside it. */
-export type Kind = 'run' | 'program' | 'rank' | 'step' | 'call' | 'page';
+export type Kind = 'run' | 'program' | 'rank' | 'step' | 'call' | 'node' | 'page';
 
 export interface Crumb {
   kind: Kind;
@@ -20,6 +20,7 @@ export const PAGES: readonly (readonly [page: PageName, name: string, question: 
   ['calls', 'Calls', 'which call?'],
   ['timeline', 'Timeline', 'what happened?'],
   ['flame', 'Flame graph', 'where does time go?'],
+  ['node', 'Nodes', 'what did the machines do?'],
   ['health', 'Health', 'trustworthy?'],
   ['compare', 'Compare', 'what changed since another run?'],
 ];
@@ -29,6 +30,7 @@ const TOP: Partial<View> = { page: 'overview', call: null, incident: null, compa
 /** Goes to a page of the run; what limits the calls stays, unless the page is about another run, or about all incidents. */
 export function toPage(page: PageName): Partial<View> {
   if (page === 'overview') return { page, incident: null, cursor: null };
+  if (page === 'node') return toNode('');
   return page === 'compare' ? { page, call: null, compare: '' } : { page, cursor: null };
 }
 
@@ -49,6 +51,7 @@ export function trail(view: View, programs: Readonly<Record<string, string>>, kn
   const top: Crumb = { kind: 'run', text: view.run, change: TOP };
   const page = (text: string): Crumb => ({ kind: 'page', text, change: {} });
   if (view.page === 'compare') return [top, page(view.compare === '' ? 'compare' : `compared with ${view.compare}`)];
+  if (view.page === 'node') return [top, view.node === '' ? page('nodes') : { kind: 'node', text: `node ${view.node}`, change: {} }];
   if (view.page === 'health') return [top, page('health')];
   if (view.page === 'flame') return [top, page(`flame graph${view.function === '' ? '' : ` of ${shorten(view.function, 40).text}`}`)];
   if (view.page === 'function') return [top, page(`function ${shorten(view.function, 40).text}`)];
@@ -83,6 +86,11 @@ export function placeOf(view: View, known: KnownCall | null): Pick<View, 'rank' 
   if (isElsewhere) return limits;
   const step = known?.id === view.call ? known.step : begin;
   return { rank, steps: [step, step] };
+}
+
+/** Goes to the page of a node, at some times since the run's start or at all. */
+export function toNode(node: string, window: View['window'] = null): Partial<View> {
+  return { page: 'node', node, window, recent_s: null, threadsFrom: null, coresFrom: null, call: null, incident: null, cursor: null };
 }
 
 /** Goes to the calls of a rank, of some steps or of all. */

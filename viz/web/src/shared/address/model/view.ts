@@ -29,7 +29,7 @@ export type Span = readonly [least: number, most: number];
 export type Range = readonly [first: number, last: number];
 
 /** What a page is about; each has its own part of the address's path. */
-export type PageName = 'overview' | 'calls' | 'timeline' | 'flame' | 'call' | 'function' | 'incident' | 'health' | 'compare';
+export type PageName = 'overview' | 'calls' | 'timeline' | 'flame' | 'call' | 'function' | 'incident' | 'node' | 'health' | 'compare';
 
 export interface View {
   run: string;
@@ -62,6 +62,7 @@ export interface View {
   program: number | null;
   severity_us: number;
   score: number;
+  /** Part of the node's name; on a node's page its whole name. */
   node: string;
   thread: number | null;
   /** Times since the run's start, in µs, in which calls were under way. */
@@ -85,7 +86,10 @@ export interface View {
   streamOrder: StreamOrder;
   streamState: StreamState | null;
   streamCursor: string | null;
-  /** What the timeline shows: µs since the run's start; null is what the chosen call needs, or all. */
+  /** Where the lists of a node's threads and of its cores go on. */
+  threadsFrom: string | null;
+  coresFrom: string | null;
+  /** What the timeline, or a node's page, shows: µs since the run's start; null is what the chosen call needs, or all. */
   window: Range | null;
   /** The timeline shows the newest so many seconds, and follows; null where it does not. */
   recent_s: number | null;
@@ -139,6 +143,8 @@ export const FIRST_VIEW: View = {
   streamOrder: 'loss',
   streamState: null,
   streamCursor: null,
+  threadsFrom: null,
+  coresFrom: null,
   window: null,
   recent_s: null,
   partners: [],
@@ -170,7 +176,7 @@ export function parseView(path: string, query: string): View {
   const given = parseQuery(query);
   const rank = given.get('rank') ?? '';
   return {
-    ...parsePath(path, given.get('call') ?? '', given.get('incident') ?? ''),
+    ...parsePath(path, given),
     selected: parseSelected(given.get('sel') ?? ''),
     statistic: oneOf(RANK_STATISTICS, given.get('statistic'), FIRST_VIEW.statistic),
     n: Math.min(MOST_RANKS, Math.max(1, whole(given.get('n')) ?? FIRST_VIEW.n)),
@@ -185,7 +191,6 @@ export function parseView(path: string, query: string): View {
     program: whole(given.get('program')),
     severity_us: Math.max(0, Number(given.get('severity_us')) || 0),
     score: Math.max(0, Number(given.get('score')) || 0),
-    node: given.get('node') ?? '',
     thread: whole(given.get('thread')),
     times: parseRange(given.get('time')),
     label: oneOf(LABELS, given.get('label'), FIRST_VIEW.label),
@@ -203,6 +208,8 @@ export function parseView(path: string, query: string): View {
     streamOrder: oneOf(STREAM_ORDERS, given.get('streams'), FIRST_VIEW.streamOrder),
     streamState: STREAM_STATES.find((state) => state === given.get('state')) ?? null,
     streamCursor: given.get('streams_from') ?? null,
+    threadsFrom: given.get('threads_from') ?? null,
+    coresFrom: given.get('cores_from') ?? null,
     window: parseRange(given.get('t')),
     recent_s: whole(/^-(\d{1,9})s\.\.now$/.exec(given.get('t') ?? '')?.[1]),
     partners: parsePartners(given.get('with') ?? ''),
@@ -241,7 +248,7 @@ export function formatView(view: View): string {
   add('program', String(view.program ?? ''));
   add('severity_us', String(view.severity_us), '0');
   add('score', String(view.score), '0');
-  add('node', view.node);
+  if (view.page !== 'node') add('node', view.node);
   add('thread', String(view.thread ?? ''));
   add('time', formatRange(view.times));
   add('label', view.label, FIRST_VIEW.label);
@@ -259,6 +266,11 @@ export function formatView(view: View): string {
   add('streams', view.streamOrder, FIRST_VIEW.streamOrder);
   add('state', view.streamState ?? '');
   add('streams_from', view.streamCursor ?? '');
+  if (view.page === 'node') {
+    add('t', formatRange(view.window));
+    add('threads_from', view.threadsFrom ?? '');
+    add('cores_from', view.coresFrom ?? '');
+  }
   if (view.page === 'timeline') {
     add('t', view.recent_s === null ? formatRange(view.window) : `-${view.recent_s}s..now`);
     add('with', view.partners.join(','));
@@ -274,11 +286,12 @@ export function formatView(view: View): string {
   return formatPath(view) + (text === '' ? '' : `?${text}`);
 }
 
-type Place = Pick<View, 'run' | 'page' | 'call' | 'incident' | 'compare'>;
+type Place = Pick<View, 'run' | 'page' | 'call' | 'incident' | 'node' | 'compare'>;
 
 /** What the path names; a path that is none of ours names no run. */
-function parsePath(path: string, call: string, incident: string): Place {
-  const chosen = { call: CALL.test(call) ? call : null, incident: INCIDENT.test(incident) ? incident : null };
+function parsePath(path: string, given: ReadonlyMap<string, string>): Place {
+  const [call = '', incident = '', node = ''] = ['call', 'incident', 'node'].map((name) => given.get(name));
+  const chosen = { node, call: CALL.test(call) ? call : null, incident: INCIDENT.test(incident) ? incident : null };
   const place: Place = { run: '', page: 'overview', ...chosen, compare: '' };
   const match = PATH.exec(path);
   if (match === null) return place;
@@ -286,6 +299,7 @@ function parsePath(path: string, call: string, incident: string): Place {
   const named = { ...place, run: decoded(run) };
   if (page === undefined) return named;
   if (page === 'compare') return { ...named, page: 'compare', compare: decoded(rest) };
+  if (page === 'node') return { ...named, page: 'node', node: decoded(rest) };
   const id = decoded(rest).replace('/', ':');
   if (page === 'call' && CALL.test(id)) return { ...named, page: 'call', call: id };
   if (page === 'incident' && INCIDENT.test(rest)) return { ...named, page: 'incident', incident: rest };
@@ -298,6 +312,7 @@ function formatPath(view: View): string {
   if (view.page === 'overview') return run;
   if (view.page === 'compare') return `${run}/compare${view.compare === '' ? '' : `/${encodeURIComponent(view.compare)}`}`;
   if (view.page === 'call') return `${run}/call/${(view.call ?? '').replace(':', '/')}`;
+  if (view.page === 'node') return `${run}/node${view.node === '' ? '' : `/${encodeURIComponent(view.node)}`}`;
   if (view.page === 'incident') return `${run}/incident/${view.incident ?? ''}`;
   return `${run}/${view.page === 'function' ? 'fn' : view.page}`;
 }

@@ -45,6 +45,8 @@ describe('address', () => {
     streamOrder: 'rows',
     streamState: 'broken',
     streamCursor: '50',
+    threadsFrom: null,
+    coresFrom: null,
     window: null,
     recent_s: null,
     partners: [],
@@ -58,6 +60,14 @@ describe('address', () => {
   test('a view comes back from its address', () => {
     expect(split(formatView(full))).toEqual(full);
     expect(split(formatView({ ...FIRST_VIEW, run: 'heat' }))).toEqual({ ...FIRST_VIEW, run: 'heat' });
+  });
+
+  test('a node is what its page is about, with its times and where its lists go on', () => {
+    const shown: View = { ...FIRST_VIEW, run: 'heat', page: 'node', node: 'nid 7/a', window: [5, 9], threadsFrom: '16', coresFrom: '32' };
+    expect(formatView(shown)).toBe('r/heat/node/nid%207%2Fa?t=5..9&threads_from=16&cores_from=32');
+    expect(split(formatView(shown))).toEqual(shown);
+    expect(formatView({ ...shown, page: 'calls' })).toBe('r/heat/calls?node=nid%207%2Fa');
+    expect(split('r/heat/node')).toEqual({ ...FIRST_VIEW, run: 'heat', page: 'node' });
   });
 
   test('what a timeline shows is in its own address only', () => {

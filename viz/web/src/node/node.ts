@@ -1,0 +1,58 @@
+/** The node whose page is open: what is known of it, and what its threads and cores did in the time that is shown. */
+
+import { computed } from '@preact/signals';
+import * as api from '../shared/api/noderequests';
+import { go, view } from '../shared/address/address';
+import { question } from '../shared/session/question';
+import { zero_us } from '../shared/session/session';
+
+const name = computed(() => (view.value.page === 'node' ? view.value.node : null));
+const named = computed(() => name.value || null);
+
+/** All nodes, where none is chosen. */
+export const nodes = question(() => (name.value === '' ? '' : null), api.getNodes, { live: true, keep: true });
+
+export const facts = question(
+  () => named.value,
+  (signal) => api.getNode(named.value as string, signal),
+  { live: true },
+);
+
+/** All that there are samples of, from the run's start on: before it only the node was sampled. Null until that is known. */
+export const whole = computed<api.Interval | null>(() => {
+  const known = named.value === null ? undefined : facts.value.value?.node;
+  if (known === undefined || zero_us.value === 0) return null;
+  const begin = zero_us.value < known.end_us ? Math.max(known.begin_us, zero_us.value) : known.begin_us;
+  return [begin, Math.max(begin + 1, known.end_us)];
+});
+
+export const shown = computed<api.Interval | null>(() => {
+  const { window } = view.value;
+  if (whole.value === null || window === null) return whole.value;
+  return [zero_us.value + window[0], zero_us.value + Math.max(window[0] + 1, window[1])];
+});
+
+const asked = (more: string | null): string | null => (shown.value === null ? null : JSON.stringify([named.value, shown.value, more]));
+const now = (): [node: string, times: api.Interval] => [named.value as string, shown.value as api.Interval];
+
+export const threads = question(
+  () => asked(view.value.threadsFrom),
+  (signal) => api.getThreads(...now(), view.value.threadsFrom, signal),
+  { live: true, keep: true },
+);
+export const cores = question(
+  () => asked(view.value.coresFrom),
+  (signal) => api.getCores(...now(), view.value.coresFrom, signal),
+  { live: true, keep: true },
+);
+/** Abnormal calls, those that lost most. */
+export const marks = question(
+  () => asked(null),
+  (signal) => api.getMarks(...now(), signal),
+  { live: true, keep: true },
+);
+
+/** Show these times, µs since the epoch. */
+export function show(times: readonly [number, number] | null): void {
+  go({ window: times === null ? null : [Math.max(0, times[0] - zero_us.value), Math.max(1, times[1] - zero_us.value)] }, 'replace');
+}

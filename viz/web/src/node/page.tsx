@@ -1,0 +1,156 @@
+import { nodeAnswer } from './model/parts';
+import { percent, plural, sinceStart, wallClock } from '../shared/units/units';
+import { nodeRequest, nodesRequest } from '../shared/api/noderequests';
+import { addressOf, follow, view } from '../shared/address/address';
+import { zero_us } from '../shared/session/session';
+import { Listed } from '../shared/parts/listed';
+import { NodeLink } from '../shared/parts/nodelink';
+import { Empty, Reading } from '../shared/parts/panel';
+import { cores, facts, nodes, threads } from './node';
+import { Built } from './built';
+import { LanePanel } from './lanepanel';
+import { coreLane, CORE_PARTS, threadLane, THREAD_PARTS } from './model/nodelanes';
+import { Marked } from './marked';
+import type { DatedFinding, NodeFacts, NodeRank } from '../shared/api/types';
+
+/** What the machine did: threads and cores over time, how it is built, and what was wrong with how ranks ran on it. */
+export function NodePage() {
+  const { node } = view.value;
+  return <main class="detail node-page">{node === '' ? <AllNodes /> : <OneNode key={node} name={node} />}</main>;
+}
+
+function AllNodes() {
+  const answer = nodes.value.value;
+  if (answer === null) return nodes.error.value === null ? <Reading what="nodes" /> : <Empty>{nodes.error.value}</Empty>;
+  const rows = answer.nodes.map(({ name, begin_us, end_us }) => [
+    <NodeLink name={name} />,
+    sinceStart(begin_us - zero_us.value),
+    sinceStart(end_us - zero_us.value),
+  ]);
+  return (
+    <>
+      <h1 class="answer" data-answer>
+        {answer.total === 0 ? 'No node was sampled.' : `${plural(answer.total, 'node')} ${answer.total === 1 ? 'was' : 'were'} sampled.`}
+      </h1>
+      <Listed
+        name="nodes"
+        title="Nodes"
+        columns={[
+          ['node', false],
+          ['from', true],
+          ['to', true],
+        ]}
+        rows={rows}
+        nothing="Nodes are sampled in live runs, unless that is turned off (--no-node-samples): a recorded trace has no samples."
+        asks={{ json: nodesRequest() }}
+      />
+    </>
+  );
+}
+
+function OneNode({ name }: { name: string }) {
+  const known = facts.value.value?.node;
+  if (known === undefined) {
+    if (facts.error.value === null) return <Reading what={`node ${name}`} />;
+    return (
+      <>
+        <h1 class="answer">This node cannot be shown.</h1>
+        <Empty>{facts.error.value}. Nodes are sampled in live runs, unless that is turned off (--no-node-samples).</Empty>
+      </>
+    );
+  }
+  const calls = { page: 'calls', node: name, label: 'anomaly', call: null, cursor: null } as const;
+  return (
+    <>
+      <div class="headline">
+        <h1 class="answer" data-answer>
+          {nodeAnswer(name, known)}
+        </h1>
+        <a class="button" href={addressOf(calls)} onClick={(event) => follow(event, calls)}>
+          Its abnormal calls
+        </a>
+      </div>
+      <p class="place">{placeText(known)}</p>
+      <div class="call-panels node-panels">
+        <Findings found={known.findings} name={name} />
+        <LanePanel kind="threads" title="Threads" parts={THREAD_PARTS} rest="slept" lanes={threads.value.value?.threads.map(threadLane)} answer={threads} />
+        <LanePanel kind="cores" title="Cores" parts={CORE_PARTS} rest="idle" lanes={cores.value.value?.cores.map(coreLane)} answer={cores} />
+        <Built parts={known.parts} ranks={known.ranks} name={name} />
+        <Ranks ranks={known.ranks} name={name} />
+        <Marked />
+      </div>
+    </>
+  );
+}
+
+function placeText({ begin_us, end_us, memory_bytes, least_available_bytes, sample_us, left_out }: NodeFacts): string {
+  const parts = [
+    `sampled from ${sinceStart(begin_us - zero_us.value)} (${wallClock(begin_us)}) to ${sinceStart(end_us - zero_us.value)}`,
+    memory_bytes > 0 && `at least ${percent(least_available_bytes / memory_bytes)} of the memory was free`,
+    `samples took ${percent(sample_us / Math.max(1, end_us - begin_us))} of a core`,
+    left_out > 0 && `${plural(left_out, 'row')} left out`,
+  ];
+  return parts.filter((part) => part !== false).join(' · ');
+}
+
+const MOST_TIMES = 3;
+
+/** What the monitor found, in words. */
+function Findings({ found, name }: { found: readonly DatedFinding[]; name: string }) {
+  const when = ({ times }: DatedFinding): string => {
+    const shown = times.slice(0, MOST_TIMES).map((ends) => ends.map((time) => sinceStart(time - zero_us.value)).join(' to '));
+    return [...shown, ...(times.length > MOST_TIMES ? [`${times.length - MOST_TIMES} more times`] : [])].join(', ');
+  };
+  return (
+    <Listed
+      name="node-findings"
+      title="What was wrong"
+      columns={[
+        ['what', false],
+        ['evidence, of the last time', false],
+        ['what to do', false],
+        ['when', false],
+      ]}
+      rows={found.map((one) => [<b>{one.kind}</b>, one.text, one.advice, when(one)])}
+      nothing="Nothing was found wrong with how ranks ran on this node."
+      asks={{ json: nodeRequest(name) }}
+    />
+  );
+}
+
+function Ranks({ ranks, name }: { ranks: readonly NodeRank[]; name: string }) {
+  const share = (time_us: number, { length_us }: NodeRank): string => percent(length_us > 0 ? time_us / length_us : null);
+  const rows = ranks.map((one) => {
+    const key = `${one.program}:${one.rank}`;
+    const target = { page: 'calls', rank: key, node: '', call: null, cursor: null } as const;
+    return [
+      <a href={addressOf(target)} onClick={(event) => follow(event, target)} title="Its calls">
+        {key}
+      </a>,
+      String(one.pid),
+      one.cpus || 'unknown',
+      String(one.threads),
+      share(one.ran_us, one),
+      share(one.system_us, one),
+      share(one.waited_us, one),
+    ];
+  });
+  return (
+    <Listed
+      name="node-ranks"
+      title="Ranks, all their threads together"
+      columns={[
+        ['rank', false],
+        ['process', true],
+        ['may use cores', true],
+        ['threads', true],
+        ['ran', true],
+        ['in the kernel', true],
+        ['waited for a core', true],
+      ]}
+      rows={rows}
+      nothing="No rank was sampled here yet: sums come every 10 s, and at the end."
+      asks={{ json: nodeRequest(name) }}
+    />
+  );
+}

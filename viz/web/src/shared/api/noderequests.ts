@@ -1,0 +1,51 @@
+/** What the server can be asked about the nodes of a run. */
+
+import { get, type Query, type Request } from './http';
+import type { CallPage, CoresAnswer, NodeAnswer, NodesAnswer, ThreadsAnswer } from './types';
+
+/** From when to when, µs since the epoch. */
+export type Interval = readonly [begin_us: number, end_us: number];
+
+/** Intervals of a chart: some pixels each. */
+const COLUMNS = 200;
+const MOST_NODES = 1000;
+/** Abnormal calls that are marked. */
+export const MOST_MARKS = 200;
+
+export const nodesRequest = (): Request => ['nodes', [['limit', String(MOST_NODES)]]];
+export const getNodes = (signal: AbortSignal): Promise<NodesAnswer> => get(...nodesRequest(), signal);
+
+const pathOf = (node: string): string => `nodes/${encodeURIComponent(node)}`;
+
+export const nodeRequest = (node: string): Request => [pathOf(node), []];
+export const getNode = (node: string, signal: AbortSignal): Promise<NodeAnswer> => get(...nodeRequest(node), signal);
+
+const during = ([begin, end]: Interval, cursor: string | null): Query => [
+  ['begin_us', String(begin)],
+  ['length_us', String(Math.max(1, end - begin))],
+  ['columns', String(COLUMNS)],
+  ...(cursor === null ? [] : [['cursor', cursor] as const]),
+];
+
+export const threadsRequest = (node: string, times: Interval, cursor: string | null): Request => [`${pathOf(node)}/threads`, during(times, cursor)];
+export const getThreads = (node: string, times: Interval, cursor: string | null, signal: AbortSignal): Promise<ThreadsAnswer> =>
+  get(...threadsRequest(node, times, cursor), signal);
+
+export const coresRequest = (node: string, times: Interval, cursor: string | null): Request => [`${pathOf(node)}/cores`, during(times, cursor)];
+export const getCores = (node: string, times: Interval, cursor: string | null, signal: AbortSignal): Promise<CoresAnswer> =>
+  get(...coresRequest(node, times, cursor), signal);
+
+/** Abnormal calls of a node, those that lost most. */
+export const getMarks = (node: string, [begin, end]: Interval, signal: AbortSignal): Promise<CallPage> =>
+  get(
+    'calls',
+    [
+      ['node', node],
+      ['label', 'anomaly'],
+      ['sort', 'severity_us'],
+      ['limit', String(MOST_MARKS)],
+      ['time_min_us', String(begin)],
+      ['time_max_us', String(end)],
+    ],
+    signal,
+  );
