@@ -46,7 +46,9 @@ def test_marks_of_the_help_are_in_the_guide() -> None:
         assert mark in GUIDE or mark == "◎", mark
 
 
-@pytest.mark.parametrize("page", ["Overview", "Calls", "Timeline", "Flame graph", "Nodes", "Health", "Compare"])
+@pytest.mark.parametrize(
+    "page", ["Overview", "Calls", "Timeline", "Flame graph", "Nodes", "Health", "Compare"]
+)
 def test_pages_of_the_guide_are_pages(page: str) -> None:
     assert f"'{page}'" in (SOURCES / "shared" / "address" / "model" / "trail.ts").read_text()
     assert page.lower() in GUIDE.lower()

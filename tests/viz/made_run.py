@@ -41,6 +41,7 @@ from chimbuko.provenance.write.writer import Writer
 from chimbuko.runs.directory import RunDirectory, new_run
 from chimbuko.statistics.moments import Moments
 from chimbuko.statistics.schema import schema_of
+from tests.viz.made_samples import samples
 
 ZERO_US = 1_700_000_000_000_000
 STEP_US = 1_000_000
@@ -194,6 +195,8 @@ def make_run(
     writer = Writer(engine, info.id)
     writer.write_run(info)
     writer.write_statistics(RunStatistics({0: "heat2d"}))
+    if state != "running":
+        writer.write_samples(samples(ZERO_US, STEPS * STEP_US))
     store(writer, made, 0, stored_steps)
     engine.dispose()
     return made

@@ -31,7 +31,7 @@ RULES = """async () => {
   return violations.flatMap(told);
 }"""
 MOST_NODES = 2_500
-PAGES = ("overview", "selection", "calls", "timeline", "flame", "call", "function", "health", "runs")
+PAGES = ("overview", "selection", "calls", "timeline", "flame", "call", "function", "node", "health", "runs")
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +48,7 @@ def addresses(finished: MadeRun) -> dict[str, tuple[str, str]]:
         "flame": ("/flame", ".panel"),
         "call": (f"/call/{program}/{rest}", ".panel"),
         "function": (f"/fn?function={FUNCTIONS[2]}", ".panel"),
+        "node": ("/node/node0", ".lane-chart svg"),
         "health": ("/health", ".streams td"),
         "runs": ("/compare", ".runs td"),
     }

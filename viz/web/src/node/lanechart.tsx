@@ -158,7 +158,13 @@ export function LaneChart({ lanes, times, label }: Props) {
             </g>
           ))}
           {roundTicks(times[0] - zero_us.value, times[1] - zero_us.value, Math.max(2, Math.floor(wide / 110))).map((time) => (
-            <text key={time} class="tick-text" x={xOf(zero_us.value + time)} y={foot + 15} text-anchor="middle">
+            <text
+              key={time}
+              class="tick-text"
+              x={xOf(zero_us.value + time)}
+              y={foot + 15}
+              text-anchor={xOf(zero_us.value + time) > width - 24 ? 'end' : 'middle'}
+            >
               {inUnit(time, unit)}
               {unit === 'clock' ? '' : ` ${unit}`}
             </text>
