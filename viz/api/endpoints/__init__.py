@@ -8,7 +8,6 @@ statistics, viz.api and viz.live.
 from __future__ import annotations
 
 from chimbuko.viz.api.endpoints import (
-    attributes,
     callpaths,
     calls,
     comparison,
@@ -58,8 +57,8 @@ _ENDPOINTS = (
     nodes.node_threads,
     nodes.node_cores,
     timeline.timeline,
-    attributes.metadata,
-    attributes.counters,
+    ranks.metadata,
+    ranks.counters,
     comparison.runs,
     comparison.comparison,
 )
