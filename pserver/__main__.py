@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import time
@@ -13,6 +14,7 @@ from chimbuko.config import DETECTORS, METRICS, AnalysisConfig
 from chimbuko.errors import ChimbukoError
 from chimbuko.process.lifetime import do_without_scipy, log, say_ready
 from chimbuko.process.signals import StopSignal
+from chimbuko.protocol.metricsplace import TOKEN_VARIABLE
 from chimbuko.protocol.runbroker import RunBroker, wake_ourselves
 from chimbuko.pserver.metricsport import MetricsPort
 from chimbuko.pserver.server import SavePlace, Server
@@ -55,7 +57,9 @@ def main() -> None:
         if saved is not None:
             state.restore(saved)
             log("goes on from what was saved")
-        metrics = None if options.metrics is None else MetricsPort(options.metrics)
+        metrics = (
+            None if options.metrics is None else MetricsPort(options.metrics, os.environ[TOKEN_VARIABLE])
+        )
         wake = partial(wake_ourselves, options.run_id)
         server = Server(
             RunBroker.from_environment(options.run_id),

@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
 from chimbuko.errors import ServiceError
 from chimbuko.protocol.messages import Frame
-from chimbuko.protocol.metricsplace import TOKEN_VARIABLE, metrics_place
+from chimbuko.protocol.metricsplace import metrics_place
 from chimbuko.pserver.runfigures import RunFigures
 
 
 class MetricsPort:
-    """Answers in a thread of its own; for those that bring the token, where the environment has one.
+    """Answers, in a thread of its own, those that bring the token.
 
     Parameters
     ----------
     given
         ``[WHERE:]PORT``; port 0 for any that is free.
+    token
+        All users of the machine reach the loopback, so that is asked for there, too.
 
     Raises
     ------
     ConfigError
-        It is no such place, or others could ask there without a token.
+        It is no such place.
     ServiceError
         The port is in use.
     """
 
-    def __init__(self, given: str) -> None:
+    def __init__(self, given: str, token: str) -> None:
         # Loaded here: most runs have no such port, and would pay 10 ms and 2 MB for its web server.
         from chimbuko.pserver.prometheus import PrometheusCollector, serve
 
-        token = os.environ.get(TOKEN_VARIABLE, "")
-        address, port = metrics_place(given, token)
+        address, port = metrics_place(given)
         self._run = RunFigures()
         self._collector = PrometheusCollector()
         try:

@@ -128,7 +128,7 @@ def serve(collector: PrometheusCollector, address: str, port: int, token: str) -
     Parameters
     ----------
     token
-        Who asks has to bring it (``Authorization: Bearer``); empty for anybody.
+        Who asks has to bring it (``Authorization: Bearer``).
 
     Raises
     ------
@@ -155,7 +155,7 @@ def _for_bearers(application: WSGIApplication, token: str) -> WSGIApplication:
         start_response("401 Unauthorized", [("WWW-Authenticate", "Bearer"), ("Content-Type", "text/plain")])
         return [b"the token is missing, or another one\n"]
 
-    return guarded if token else application
+    return guarded
 
 
 class _Server(ThreadingMixIn, WSGIServer):

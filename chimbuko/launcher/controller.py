@@ -106,7 +106,7 @@ class Controller:
                     self._address.keep(services.dashboard_url)
                     say(f"dashboard: {self._address.words_for(STDERR)}")
                 if services.metrics_url:
-                    say(f"metrics: {services.metrics_url}")
+                    say(f"metrics: {services.metrics_url} (its token: {services.run.metrics_token_path})")
                 code = self._start_application()
                 if code == 0:
                     code = self._watch(services, agents, wakeup)

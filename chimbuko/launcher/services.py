@@ -6,6 +6,7 @@ it, and only then does the broker go.
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from contextlib import suppress
@@ -32,6 +33,7 @@ from chimbuko.process.service import Service
 from chimbuko.process.starting import fork
 from chimbuko.process.supervisor import ServiceGroup
 from chimbuko.protocol.broker import BROKER_VARIABLE, LOOPBACK, PrivateBroker
+from chimbuko.protocol.metricsplace import TOKEN_VARIABLE
 from chimbuko.protocol.rankclaims import beginnings, rivalries
 from chimbuko.protocol.runbroker import MOST_NEWS, RunBroker
 from chimbuko.provenance.store.engine import close, open_for_writing
@@ -346,7 +348,9 @@ class Services:
         secret = {BROKER_VARIABLE: self.broker_url}
         alerts = self.options.choices.alerts
         self._learning.add(
-            self._service("pserver", "chimbuko.pserver", self._learning_arguments(), secret),
+            self._service(
+                "pserver", "chimbuko.pserver", self._learning_arguments(), secret | self._metrics_secret()
+            ),
             can_go_on=True,
         )
         self._learning.add(
@@ -422,6 +426,11 @@ class Services:
         if options.choices.metrics is not None:
             words += ["--metrics", options.choices.metrics]
         return words
+
+    def _metrics_secret(self) -> dict[str, str]:
+        if self.options.choices.metrics is None:
+            return {}
+        return {TOKEN_VARIABLE: self.run.metrics_token(os.environ.get(TOKEN_VARIABLE))}
 
     def _leave_broker(self) -> None:
         if not self._is_to_be_tried_again:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import platform
 import re
+import secrets
 import time
 import uuid
 import zlib
@@ -184,6 +185,18 @@ class RunDirectory:
         with suppress(OSError, msgspec.MsgspecError):
             return msgspec.json.decode(self.programs_path.read_bytes(), type=dict[str, int])
         return {}
+
+    @property
+    def metrics_token_path(self) -> Path:
+        """What Prometheus has to bring; it is the owner's alone."""
+        return self.path / "metrics-token"
+
+    def metrics_token(self, given: str | None) -> str:
+        """The same: what is given, or what services of this run had before, or else a new one."""
+        path = self.metrics_token_path
+        token = given or (path.read_text() if path.exists() else secrets.token_urlsafe(24))
+        write_secret(path, token)
+        return token
 
     @property
     def dashboard_path(self) -> Path:

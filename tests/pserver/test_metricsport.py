@@ -30,10 +30,12 @@ from chimbuko.protocol.telemetry import (
 from chimbuko.pserver.metricsport import MetricsPort
 from chimbuko.pserver.prometheus import MOST_SILENT, PrometheusCollector
 from chimbuko.pserver.runfigures import MOST_GROUPS, RunFigures
+from chimbuko.runs.directory import RunDirectory
 from chimbuko.statistics.schema import PROFILE
 
 NAMES = {0: "heat", 1: "viewer"}
 FIGURES = AgentFigures("node", 4, 80_000_000, 1.5, 4096, 0.25)
+TOKEN = "secret"
 Samples = dict[tuple[str, ...], float]
 
 
@@ -146,21 +148,30 @@ def test_agents_that_services_do_not_hear_are_named_at_once() -> None:
 
 
 def test_a_port_in_use_is_said_in_one_line() -> None:
-    first = MetricsPort("0")
+    first = MetricsPort("0", TOKEN)
     port = int(first.url.split(":")[2].split("/")[0])
     with pytest.raises(ServiceError, match=f"port {port}.*--metrics"):
-        MetricsPort(str(port))
+        MetricsPort(str(port), TOKEN)
 
 
-def test_beyond_the_loopback_there_has_to_be_a_token() -> None:
-    assert metrics_place("9464", "") == metrics_place("lo:9464", "") == ("127.0.0.1", 9464)
-    assert metrics_place("10.1.2.3:9464", "secret") == ("10.1.2.3", 9464)
-    for given in ("10.1.2.3:9464", "0.0.0.0:9464"):
-        with pytest.raises(ConfigError, match=TOKEN_VARIABLE):
-            metrics_place(given, "")
+def test_places() -> None:
+    assert metrics_place("9464") == metrics_place("lo:9464") == ("127.0.0.1", 9464)
+    assert metrics_place("10.1.2.3:9464") == ("10.1.2.3", 9464)
     for given in ("", "lo:", "lo:99999", "lo"):
         with pytest.raises(ConfigError, match="no port"):
-            metrics_place(given, "secret")
+            metrics_place(given)
+
+
+def test_the_token_of_a_run_stays_the_same_and_is_the_owners_alone(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    token = run.metrics_token(None)
+    assert len(token) >= 24 and token == run.metrics_token(None) == run.metrics_token_path.read_text()
+    assert run.metrics_token_path.stat().st_mode & 0o777 == 0o600
+    assert run.metrics_token(TOKEN) == run.metrics_token(None) == TOKEN
+
+
+def with_token(url: str) -> urllib.request.Request:
+    return urllib.request.Request(url, headers={"Authorization": f"Bearer {TOKEN}"})
 
 
 def asked(url: str, token: str | None) -> int:
@@ -173,12 +184,10 @@ def asked(url: str, token: str | None) -> int:
         return error.code
 
 
-def test_only_who_brings_the_token_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(TOKEN_VARIABLE, "sécret")
-    url = MetricsPort("0").url
+def test_only_who_brings_the_token_is_answered() -> None:
+    url = MetricsPort("0", "s\u00e9cret").url
     assert [asked(url, token) for token in (None, "", "other", "s\u00e9cre")] == [401] * 4
-    monkeypatch.setenv(TOKEN_VARIABLE, "secret")
-    assert asked(MetricsPort("0").url, "secret") == 200
+    assert asked(MetricsPort("0", TOKEN).url, TOKEN) == 200
 
 
 @pytest.fixture
@@ -190,7 +199,7 @@ def broker(tmp_path: Path) -> Iterator[PrivateBroker]:
 def test_a_real_server_answers(tmp_path: Path, broker: PrivateBroker) -> None:
     run = RunBroker.connect(broker.url, "run", timeout_s=30.0)
     run.client.hset(run.keys.programs, "heat", 0)
-    environment = {BROKER_VARIABLE: broker.url}
+    environment = {BROKER_VARIABLE: broker.url, TOKEN_VARIABLE: TOKEN}
     server = Service(
         "pserver",
         "chimbuko.pserver",
@@ -211,7 +220,7 @@ def test_a_real_server_answers(tmp_path: Path, broker: PrivateBroker) -> None:
         samples: Samples = {}
         # What is in a frame is reported a moment after it.
         while ("chimbuko_agents",) not in samples or not samples["chimbuko_agents",]:
-            with urllib.request.urlopen(url) as answer:
+            with urllib.request.urlopen(with_token(url)) as answer:
                 samples = samples_of(text_string_to_metric_families(answer.read().decode()))
         assert samples["chimbuko_steps_total", "heat", "3"] == 12
         assert samples["process_resident_memory_bytes",] > 1e7

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,7 +41,7 @@ def service_options(command: Callable[..., Any]) -> Callable[..., Any]:
         given = {name: values.pop(name) for name in names}
         alerts = _alerts(alert, alert_url, alert_command)
         if metrics is not None:
-            metrics_place(metrics, os.environ.get(TOKEN_VARIABLE, ""))
+            metrics_place(metrics)
         front = Front(dashboard_bind, dashboard_certificate, dashboard_key, dashboard_url)
         choices = ServiceChoices(**given, front=front, metrics=metrics, alerts=alerts)
         command(services=choices, as_json=as_json, **values)
@@ -123,7 +122,8 @@ _OPTIONS = (
         "--metrics",
         metavar="[WHERE:]PORT",
         help="Serve metrics for Prometheus on this port; of the loopback where no address or interface is "
-        f"given. Elsewhere Prometheus has to bring the token in {TOKEN_VARIABLE}.",
+        "given. Prometheus brings the token that is in the run's folder, in the file metrics-token: that in "
+        f"{TOKEN_VARIABLE}, or a new one.",
     ),
     click.option(
         "--alert",

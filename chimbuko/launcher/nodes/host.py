@@ -213,7 +213,7 @@ class Host:
         if services.dashboard_url:
             say(f"the dashboard's address is in {self._run.dashboard_path}")
         if services.metrics_url:
-            say(f"metrics: {services.metrics_url}")
+            say(f"metrics: {services.metrics_url} (its token: {services.run.metrics_token_path})")
         is_local = not self._options.services.broker and _address(self._options.bind)[0].startswith("127.")
         who = "agents of this node" if is_local else "agents"
         say(f"services are ready; {who} join with: chimbuko agent {shlex.quote(str(self._run.path))}")
