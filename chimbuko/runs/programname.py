@@ -29,7 +29,8 @@ _MPI = _with(
 )
 _SLURM = _with(
     "-n -N -c -p -t -A -w -x -J -o -e -i -D -G -q -m -C -d --ntasks --nodes --cpus-per-task --partition "
-    "--time --account --nodelist --job-name --output --error --chdir --gpus --qos --mpi --jobid --ntasks-per-node"
+    "--time --account --nodelist --job-name --output --error --chdir --gpus --qos --mpi --jobid "
+    "--ntasks-per-node"
 )
 _TWO_VALUES = frozenset({"-env", "-genv", "-mca", "--mca"})
 _SHELL = _with("-o")
