@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 from sqlalchemy import func, select
 
-from chimbuko.provenance.query.findings import is_current
+from chimbuko.provenance.query.names import is_current
 from chimbuko.provenance.query.reader import RunReader
 from chimbuko.provenance.store.tables import CALLS, INCIDENTS
 

@@ -10,7 +10,7 @@ import re
 
 from chimbuko.provenance.query.aggregates import By
 from chimbuko.provenance.query.filters import MATCHES, CallFilter, Match
-from chimbuko.provenance.query.findings import FindingCalls
+from chimbuko.provenance.query.names import FindingCalls
 
 _SUMS = (
     "count(*) AS anomalies, sum(severity_us) AS severity_us, max(severity_us) AS highest_severity_us, "

@@ -15,7 +15,7 @@ from chimbuko.errors import ConfigError
 from chimbuko.provenance.nodes.besidecall import NodeBeside, node_beside
 from chimbuko.provenance.query.aggregates import By, Total, time_width_us
 from chimbuko.provenance.query.filters import MOST, AnomalyFilter, CallFilter, CallSummary, Sort
-from chimbuko.provenance.query.findings import FindingCalls
+from chimbuko.provenance.query.names import FindingCalls
 from chimbuko.provenance.query.points import MOST_POINTS, PointColumns
 from chimbuko.provenance.query.points import points as read_points
 from chimbuko.viz.api.distribution import Distribution, distribution
