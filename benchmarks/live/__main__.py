@@ -1,12 +1,13 @@
 """Beside a real TAU: what is found of known delays, what is lost, and what the application pays.
 
-Run: python -m benchmarks.live [--transport files|sst] [--rounds N] [--ranks N] [--seconds S] [--json]
+Run: python -m benchmarks.live [--transport files|sst] [--rounds N] [--ranks N] [--seconds S] [--recorder]
+     [--json]
 
 Compiles examples/heat_mpi.c and runs it under tau_exec: without the analysis, with it over each transport,
-and once more with its agent and readers killed with -9 at random moments. The rounds are interleaved, so
-that what else the machine does meets all variants. A delay is found if a flagged call of the same rank and
-function contains it, within 2 ms. The exit code is 0 if the aims are met, 1 if not, and 3 where there is no
-TAU or no MPI.
+and once more with its agent and readers killed with -9 at random moments; with --recorder also under our
+recorder. The rounds are interleaved, so that what else the machine does meets all variants. A delay is found
+if a flagged call of the same rank and function contains it, within 2 ms. The exit code is 0 if the aims are
+met, 1 if not, and 3 where there is no TAU or no MPI.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ def main() -> int:
     variants = [Variant("")]
     for transport in options.transport or TRANSPORTS:
         variants += [Variant(transport), Variant(transport, is_killed=True)]
+        variants += [Variant(transport, is_recorded=True)] if options.recorder else []
     if options.undisturbed:
         variants = [variant for variant in variants if not variant.is_killed]
     outcomes = _run(variants, options)
@@ -79,6 +81,7 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument("--transport", action="append", choices=TRANSPORTS, help="only this one")
     parser.add_argument("--undisturbed", action="store_true", help="kill nothing")
+    parser.add_argument("--recorder", action="store_true", help="also under our recorder in place of TAU")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=20.0, help="nominal length of the program")

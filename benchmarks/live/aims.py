@@ -22,10 +22,13 @@ class Variant:
     """Empty without the analysis."""
     is_killed: bool = False
     """Whether agent and readers are killed with -9, at random moments."""
+    is_recorded: bool = False
+    """Whether our recorder is there in place of TAU."""
 
     @property
     def name(self) -> str:
-        return (self.transport or ALONE) + (", killed" if self.is_killed else "")
+        recorder = ", our recorder" if self.is_recorded else ""
+        return (self.transport or ALONE) + recorder + (", killed" if self.is_killed else "")
 
 
 @dataclass(frozen=True)

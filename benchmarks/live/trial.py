@@ -26,6 +26,7 @@ from tests.integration.conftest import AGENT, READER, command_line, descendants
 SOURCE = Path(__file__).parent.parent.parent / "examples" / "heat_mpi.c"
 COMPILE = ("mpicc", "-O2", "-g", "-finstrument-functions")
 TAU_EXEC = ("tau_exec", "-T", "mpi,pthread", "-adios2_trace")
+RECORDER = (sys.executable, "-m", "chimbuko", "trace")
 FIRST_KILL_S = 1.0
 LONGEST_PAUSE_S = 4.0
 MOST_KILLS = 6
@@ -48,11 +49,11 @@ class Program:
     delays: int
     period_s: float
 
-    def command(self, truth: Path, seed: int) -> list[str]:
-        """Under TAU, on all ranks."""
+    def command(self, truth: Path, seed: int, tracer: tuple[str, ...] = TAU_EXEC) -> list[str]:
+        """Under a tracer, on all ranks."""
         delays = ["--delays", str(self.delays), "--seed", str(seed), "--truth", str(truth)]
         return [
-            *("mpirun", "-n", str(self.ranks), *TAU_EXEC),
+            *("mpirun", "-n", str(self.ranks), *tracer),
             *(str(self.executable), "--seconds", str(self.seconds), *delays),
         ]
 
@@ -103,12 +104,13 @@ def run_beside(program: Program, variant: Variant, folder: Path, seed: int) -> O
     """With the analysis beside it."""
     folder.mkdir()
     run = folder / "run"
+    command = program.command(folder, seed, RECORDER if variant.is_recorded else TAU_EXEC)
     latest = time.monotonic() + program.patience_s
     process = _start(
         [
             *(sys.executable, "-m", "chimbuko", "run", "--json", "--no-dashboard"),
             *("--period", str(program.period_s), "--output", str(run)),
-            *("--transport", variant.transport, "--", *_timed(folder, program.command(folder, seed))),
+            *("--transport", variant.transport, "--", *_timed(folder, command)),
         ],
         {},
         output=folder / "summary.json",
