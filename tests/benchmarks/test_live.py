@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import stat
 import subprocess
 import sys
@@ -14,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.live.aims import HEADS, UNNAMED, Outcome, Variant, losses_of, missed_aims, report, rows, total
-from benchmarks.live.trial import COMPILE, SOURCE, TIMED, Program
+from benchmarks.live.trial import SOURCE, TIMED, Program
 from examples.truth import InjectedDelay, read_truth
 from tests.places import ROOT
+from tests.recorder.mpi import WHEEL
 
 FILES, SST = Variant("files"), Variant("sst")
 GOOD = Outcome(FILES, wall_s=21.0, exit_code=0, delays=20, found=18, flags=160, steps=88)
@@ -115,14 +115,12 @@ def test_options_of_the_program_are_known_to_it() -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.skipif(not (shutil.which("mpicc") and shutil.which("mpirun")), reason="there is no MPI")
 def test_program_loses_time_where_and_when_its_seed_says(tmp_path: Path) -> None:
-    program = tmp_path / "heat_mpi"
-    subprocess.run([*COMPILE, "-Wall", "-Wextra", "-Werror", str(SOURCE), "-o", str(program)], check=True)
+    program = WHEEL.build(SOURCE, tmp_path / "heat_mpi", "mpicc", "-Wall", "-Wextra", "-Werror")
 
     def delays(seed: int) -> list[InjectedDelay]:
         words = [program, "--seconds", "2.4", "--delays", "4", "--seed", str(seed), "--truth", tmp_path]
-        subprocess.run(["mpirun", "-n", "3", *words], check=True, capture_output=True)
+        subprocess.run([*WHEEL.launch(3), *words], check=True, capture_output=True)
         return read_truth(tmp_path.glob("truth-*.txt"))
 
     def plan(found: list[InjectedDelay]) -> list[tuple[int, int, str, int]]:

@@ -33,7 +33,7 @@ def test_live_as_many_as_where_all_functions_are_traced(name: str) -> None:
         pytest.skip("the machine is too busy for these delays to stand out, whatever traces them")
     annotated = processes.measure(name, ANNOTATED)
     assert annotated.delays == traced.delays
-    assert abs(annotated.found - traced.found) <= 1
+    assert abs(annotated.found - traced.found) <= 2
     assert abs(annotated.settled_found - traced.settled_found) <= 1
 
 

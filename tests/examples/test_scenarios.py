@@ -27,8 +27,8 @@ DELAYS = 5
 LEAST_US = 50_000
 """Of the delays of 80 ms; shorter ones are the machine's."""
 LEAST_RIGHT = 4
-LONGEST = 3
-"""Times as long as the delay: a wait that takes longer is for something else, as for the program's end."""
+LONGEST = 2
+"""Times as long as the delay: most of a wait that takes longer is for something else, as the program's end."""
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def figures(page: Page) -> dict[str, str]:
 
 @pytest.mark.thorough
 def test_what_happens_to_a_run_is_told_apart(browser: Browser, run: Run) -> None:
-    url = next(word for word in run.wait_for_line("http://").split() if word.startswith("http://"))
+    url = run.dashboard_url()
     watched = Watched(browser, SimpleNamespace(url=url, base=url.partition("?")[0]))  # type: ignore[arg-type]
     page = watched.page
     page.goto(watched.base + "r/heat/health")
