@@ -28,7 +28,7 @@ LEAST_US = 50_000
 """Of the delays of 80 ms; shorter ones are the machine's."""
 LEAST_RIGHT = 4
 LONGEST = 2
-"""Times as long as the delay: most of a wait that takes longer is for something else, as the program's end."""
+"""Times as long as the delay: most of a wait that takes longer is for something else, as for an end."""
 
 
 @dataclass(frozen=True)
