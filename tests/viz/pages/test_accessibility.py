@@ -228,7 +228,7 @@ def test_new_anomalies_are_read_out_every_ten_seconds_at_most(
         page.evaluate(
             """() => {
               window.told = [];
-              const region = document.querySelector('[data-announcer]');
+              const region = document.querySelector('[data-announcer]').lastElementChild;
               const note = () => window.told.push([region.innerText, performance.now()]);
               const what = { subtree: true, childList: true, characterData: true };
               new MutationObserver(note).observe(region, what);

@@ -7,14 +7,18 @@ import { status } from '../shared/session/session';
 /** Reading out what is new must leave time to read anything else. */
 const QUIET_MS = 10_000;
 
-/** Says to those who do not see the bar when the state changes, and now and then how many anomalies are new. */
+/**
+ * Says to those who do not see the bar when the state changes, and now and then how many anomalies are new:
+ * of a live region what changes is read, so that neither takes the other's words away before they are.
+ */
 export function Announcer() {
-  const [text, setText] = useState('');
+  const [change, setChange] = useState('');
+  const [news, setNews] = useState('');
   const announced = useRef({ anomalies: -1, at_ms: 0 });
   const state = condition.value;
   const anomalies = status.value?.anomalies ?? null;
   useEffect(() => {
-    if (state !== 'connecting') setText(`${SIGNS[state][1]}. ${banner.peek()}`);
+    if (state !== 'connecting') setChange(`${SIGNS[state][1]}. ${banner.peek()}`);
   }, [state]);
   useEffect(() => {
     if (anomalies === null) return;
@@ -26,14 +30,15 @@ export function Announcer() {
     if (anomalies <= last.anomalies) return;
     const wait_ms = Math.max(0, last.at_ms + QUIET_MS - Date.now());
     const timer = setTimeout(() => {
-      setText(`${plural(anomalies - last.anomalies, 'new anomaly')}, ${exact(anomalies)} in all.`);
+      setNews(`${plural(anomalies - last.anomalies, 'new anomaly')}, ${exact(anomalies)} in all.`);
       announced.current = { anomalies, at_ms: Date.now() };
     }, wait_ms);
     return () => clearTimeout(timer);
   }, [anomalies]);
   return (
     <div class="hidden" aria-live="polite" data-announcer>
-      {text}
+      <p>{change}</p>
+      <p>{news}</p>
     </div>
   );
 }
