@@ -32,7 +32,8 @@ test: install chromium ## All tests, those of the cores once more with their ker
 test-all:
 	$(BIN)/python -m pytest $(TOGETHER)
 
-# Beside all tests, which leave a quarter of two cores; what it prints comes at its end, in one piece.
+# Beside all tests: it computes where those wait (together they leave two cores idle for 5 % of the time).
+# What it prints comes at its end, in one piece.
 test-cores:
 	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q --cov --cov-report= \
 		-m 'not soak and not thorough and not compiled' $(CORES) >$(VENV)/cores.log 2>&1 \
