@@ -22,7 +22,7 @@ from chimbuko.launcher.closing import Show
 from chimbuko.launcher.controller import Controller
 from chimbuko.launcher.kernels import await_kernels
 from chimbuko.launcher.options import RunOptions
-from chimbuko.launcher.services import ServiceOptions
+from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.transport import StreamPlace, place_streams, shielded
 from chimbuko.provenance.store.engine import public_url
 from chimbuko.runs import userindex

@@ -11,7 +11,7 @@ from chimbuko.errors import ChimbukoError
 from chimbuko.launcher.outcome.incidents import explain_at_end
 from chimbuko.launcher.outcome.relabel import judge_at_end
 from chimbuko.launcher.outcome.summary import Result, summarize
-from chimbuko.launcher.services import Services
+from chimbuko.launcher.services.services import Services
 from chimbuko.process.mishaps import words_of
 from chimbuko.runs.directory import RunDirectory
 

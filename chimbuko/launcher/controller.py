@@ -17,7 +17,8 @@ from chimbuko.launcher.application import news_of_application, start_application
 from chimbuko.launcher.closing import Show, close_run
 from chimbuko.launcher.outcome.addressfile import AddressFile
 from chimbuko.launcher.outcome.progress import Progress, say
-from chimbuko.launcher.services import ServiceOptions, Services
+from chimbuko.launcher.services.choices import ServiceOptions
+from chimbuko.launcher.services.services import Services
 from chimbuko.launcher.transport import shield_news
 from chimbuko.process.mishaps import Mishaps, words_of
 from chimbuko.process.signals import heed

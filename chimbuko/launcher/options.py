@@ -8,9 +8,9 @@ from pathlib import Path
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ConfigError
 from chimbuko.follow.guard.limits import Limits
+from chimbuko.launcher.services.choices import ServiceChoices
 from chimbuko.protocol.broker import LOOPBACK
 from chimbuko.trace.discovery import Transport
-from chimbuko.viz.http.listening import Front
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,36 +42,6 @@ class AnalysisOptions:
             model.load_model(self.load_model, self.config)
         if self.save_model is not None and not self.save_model.absolute().parent.is_dir():
             raise ConfigError(f"{self.save_model}: the model cannot be written, its folder does not exist")
-
-
-@dataclass(frozen=True)
-class AlertOptions:
-    """Who is alerted to severe calls."""
-
-    least_us: float
-    """Severity from which on, in µs."""
-    hooks: dict[str, str]
-    """Webhook and command, by the environment variables that name them; they may hold secrets."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ServiceChoices:
-    """Where the services of a run are, and which of them are wanted."""
-
-    store: str | None = None
-    """URL of a database; None for SQLite in the run's folder."""
-    broker: str | None = None
-    """URL of a broker; None for one of our own."""
-    dashboard: bool | None = None
-    """None for the default of whoever starts the run."""
-    port: int = 0
-    """Of the dashboard; 0 for any that is free."""
-    front: Front = field(default_factory=Front)
-    """Where browsers reach the dashboard."""
-    dashboard_processes: int = 1
-    metrics: str | None = None
-    """Where Prometheus may ask, as ``[WHERE:]PORT``; None for nowhere."""
-    alerts: AlertOptions | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,9 +16,10 @@ import pytest
 from chimbuko.ad.spool.segments import spools_in
 from chimbuko.ad.spool.spool import SpoolReader
 from chimbuko.config import AnalysisConfig
-from chimbuko.launcher import services
 from chimbuko.launcher.agents import AgentOptions, Agents
-from chimbuko.launcher.services import ServiceOptions, Services
+from chimbuko.launcher.services import storeplace
+from chimbuko.launcher.services.choices import ServiceOptions
+from chimbuko.launcher.services.services import Services
 from chimbuko.protocol.messages import RecordBatch
 from chimbuko.provenance.manage.lifecycle import START_S
 from chimbuko.provenance.query.run import open_run
@@ -151,7 +152,7 @@ begin_elsewhere(Path(sys.argv[1]), sys.argv[2])
 
 def begin_elsewhere(folder: Path, pattern: str) -> None:
     """A run whose folder passes for one on a network file system; it never ends."""
-    services.is_on_network = lambda folder: True
+    storeplace.is_on_network = lambda folder: True
     config = AnalysisConfig(lockstep=True)
     recorded = find_recorded([pattern])
     run = new_run(folder, ["--trace"], config, None)

@@ -11,11 +11,11 @@ from typing import cast
 import pytest
 
 from chimbuko.config import AnalysisConfig
-from chimbuko.launcher import services
 from chimbuko.launcher.agents import AgentOptions, Agents
-from chimbuko.launcher.options import ServiceChoices
 from chimbuko.launcher.outcome.relabel import judge_at_end
-from chimbuko.launcher.services import ServiceOptions, Services
+from chimbuko.launcher.services import brokerkeeper, storeplace
+from chimbuko.launcher.services.choices import ServiceChoices, ServiceOptions
+from chimbuko.launcher.services.services import Services
 from chimbuko.protocol.broker import PrivateBroker, connect
 from chimbuko.protocol.keys import RunKeys
 from chimbuko.provenance.query.run import open_run
@@ -54,7 +54,7 @@ def test_of_a_run_that_died_nothing_stays_at_a_shared_broker_for_ever(tmp_path: 
             served.broker.program_number("heat")
             assert served.look_after() == []
             times_s = {key: client.ttl(key) for key in client.keys("{chimbuko:*")}
-            assert times_s and all(0 < time_s <= services.KEPT_S for time_s in times_s.values())
+            assert times_s and all(0 < time_s <= brokerkeeper.KEPT_S for time_s in times_s.values())
         assert client.keys("*") == [b"of somebody else"]
 
 
@@ -98,7 +98,7 @@ def test_unreachable_broker(start: Start, heat4: Path) -> None:
 def test_store_is_kept_on_local_disk_until_the_end_where_the_run_is_on_a_network(
     heat4: Path, heat4_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(services, "is_on_network", lambda folder: True)
+    monkeypatch.setattr(storeplace, "is_on_network", lambda folder: True)
     config = AnalysisConfig(lockstep=True)
     recorded = find_recorded([str(heat4 / "*.bp")])
     run = new_run(tmp_path / "run", ["--trace"], config, None)

@@ -13,7 +13,8 @@ from chimbuko.cli.options.services import service_options
 from chimbuko.cli.options.transport import transport_options
 from chimbuko.cli.output.result import show
 from chimbuko.launcher.assembly import lead
-from chimbuko.launcher.options import AnalysisOptions, RunOptions, ServiceChoices, TransportOptions
+from chimbuko.launcher.options import AnalysisOptions, RunOptions, TransportOptions
+from chimbuko.launcher.services.choices import ServiceChoices
 
 
 @click.command(context_settings={"allow_interspersed_args": False})

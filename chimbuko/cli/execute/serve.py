@@ -14,7 +14,8 @@ from chimbuko.cli.output.result import show
 from chimbuko.errors import ConfigError
 from chimbuko.follow.space import MEMORY
 from chimbuko.launcher.nodes.host import host, resume
-from chimbuko.launcher.options import AnalysisOptions, HostOptions, ServiceChoices
+from chimbuko.launcher.options import AnalysisOptions, HostOptions
+from chimbuko.launcher.services.choices import ServiceChoices
 from chimbuko.protocol.broker import LOOPBACK
 from chimbuko.trace.discovery import Transport
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from chimbuko.errors import ConfigError
-from chimbuko.launcher.options import AlertOptions, ServiceChoices
+from chimbuko.launcher.services.choices import AlertOptions, ServiceChoices
 from chimbuko.protocol.broker import BROKER_VARIABLE
 from chimbuko.protocol.metricsplace import TOKEN_VARIABLE, metrics_place
 from chimbuko.provenance.alerts.sinks import COMMAND_VARIABLE, URL_VARIABLE, hooks_of

@@ -27,7 +27,8 @@ from chimbuko.launcher.options import HostOptions
 from chimbuko.launcher.outcome.addressfile import AddressFile
 from chimbuko.launcher.outcome.progress import Progress, say
 from chimbuko.launcher.outcome.recovery import is_alive_elsewhere
-from chimbuko.launcher.services import ServiceOptions, Services
+from chimbuko.launcher.services.choices import ServiceOptions
+from chimbuko.launcher.services.services import Services
 from chimbuko.process.lifetime import is_held
 from chimbuko.process.mishaps import Mishaps
 from chimbuko.process.signals import FROM_OTHERS, heed

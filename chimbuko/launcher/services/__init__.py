@@ -1,0 +1,4 @@
+"""The services of one run, on one node: broker, parameter server, store's writer and dashboard.
+
+May import launcher.outcome, process, protocol, provenance.store, provenance.write, runs and viz.http.
+"""

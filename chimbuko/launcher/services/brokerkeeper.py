@@ -1,0 +1,167 @@
+"""The broker of a run: one of our own or one that runs share; it is kept going, and asked for news."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import Any, cast
+
+import msgspec
+import redis
+
+from chimbuko.atomicfile import write_atomically
+from chimbuko.errors import ServiceError
+from chimbuko.process.restarts import Revivals
+from chimbuko.protocol.broker import PrivateBroker
+from chimbuko.protocol.rankclaims import beginnings, rivalries
+from chimbuko.protocol.runbroker import MOST_NEWS, RunBroker
+from chimbuko.runs.directory import RunDirectory
+
+KEPT_S = 3600
+"""What a run has at a broker that it shares with others goes so long after the run has died. Longer than the
+end of a run takes; agents send again what is gone."""
+SIGN_PERIOD_S = 10.0
+"""Between two signs of life in the run's folder."""
+
+
+class BrokerKeeper:
+    """Sees to it that a run has a broker from its start to its end.
+
+    Parameters
+    ----------
+    run_id
+        Is in each of the run's keys.
+    url
+        Of a broker that somebody else runs; None for one of our own.
+    bind
+        Address and port of our own.
+    problems
+        Gets one line for each thing that is wrong.
+    """
+
+    def __init__(
+        self, run: RunDirectory, run_id: str, url: str | None, bind: tuple[str, int], problems: list[str]
+    ) -> None:
+        self.url = url or ""
+        self._run = run
+        self._run_id = run_id
+        self._problems = problems
+        self._private = None if url else PrivateBroker(run.logs / "broker.log", *bind)
+        self._broker: RunBroker | None = None
+        self._revivals = Revivals()
+        self._programs: dict[bytes, bytes] = {}
+        self._sign_at_s = 0.0
+        self._store_news_to = b"0"
+        self._instances = 0
+
+    @property
+    def broker(self) -> RunBroker:
+        """A connection to it, from its start on."""
+        assert self._broker is not None
+        return self._broker
+
+    def start(self, programs: tuple[str, ...]) -> None:
+        """Start or greet it, and number programs in the given order.
+
+        Raises
+        ------
+        ChimbukoError
+            It cannot be started or reached.
+        """
+        if self._private is not None:
+            self._private.start()
+            self.url = self._private.url
+        self._broker = RunBroker.connect(self.url, self._run_id)
+        # A full disk takes 'chimbuko recall' and the like this, and not the user the run.
+        with suppress(OSError):
+            self._run.write_broker_url(self.url)
+        for program in (*self._numbered_programs(), *programs):
+            self._broker.program_number(program)
+
+    def revive(self, dashboard_url: str) -> list[str]:
+        """Start our own again where it has ended; one line about it."""
+        broker, now_s = self._private, time.monotonic()
+        # It is never given up: without it nothing that was found can be delivered.
+        if broker is None or broker.is_running or not self._revivals.is_due(now_s):
+            return []
+        self._revivals = self._revivals.started(now_s)
+        # It may be killed while it starts, or there is no process to be had: then there is a next time.
+        with suppress(ServiceError, OSError):
+            broker.start()
+            self.keep_up(dashboard_url)
+        return ["the broker ended early and was started again"]
+
+    def keep_up(self, dashboard_url: str) -> None:
+        """See to it that the broker has what would be lost with it, and forgets us if we die."""
+        if time.monotonic() >= self._sign_at_s:
+            self._sign_at_s = time.monotonic() + SIGN_PERIOD_S
+            with suppress(OSError):
+                self._run.alive_path.touch(mode=0o600)
+        with suppress(redis.RedisError):
+            self._remember_programs()
+            self.write_dashboard(dashboard_url)
+            if self._private is None:
+                # Each time: a key that is written anew would stay for ever.
+                with self.broker.client.pipeline(transaction=False) as pipeline:
+                    for key in self.broker.keys.all:
+                        pipeline.expire(key, KEPT_S)
+                    pipeline.execute()
+
+    def write_dashboard(self, url: str) -> None:
+        """Note where the dashboard is, without its token; nothing where there is none."""
+        if url:
+            self.broker.client.set(self.broker.keys.dashboard, url.partition("?")[0])
+
+    def news(self) -> list[str]:
+        """What the writer and the agents had to say since the last time."""
+        return [*self._store_news(), *self._new_rivalries(), *self._new_instances()]
+
+    def leave(self, is_to_be_tried_again: bool) -> None:
+        """Stop our own, or clear what the run has at a shared one, unless the run is to be tried again."""
+        if self._private is not None:
+            self._private.stop()
+            self._private = None
+        elif self._broker is not None and not is_to_be_tried_again:
+            with suppress(redis.RedisError):
+                self._broker.client.delete(*self._broker.keys.all)
+
+    def _numbered_programs(self) -> list[str]:
+        """Of a run that goes on after its services have died: the programs that it had, by number."""
+        numbers = self._run.read_programs()
+        return sorted(numbers, key=lambda name: numbers[name])
+
+    def _remember_programs(self) -> None:
+        """Only the numbers of programs would be lost with the broker: agents send again all else."""
+        known = cast(dict[bytes, bytes], self.broker.client.hgetall(self.broker.keys.programs))
+        if self._programs and not known:
+            programs = cast(dict[Any, Any], self._programs)
+            self.broker.client.hset(self.broker.keys.programs, mapping=programs)
+        if known and known != self._programs:
+            # For services that go on when these have died: findings are kept under these numbers.
+            with suppress(OSError):
+                numbers = {name.decode(): int(number) for name, number in known.items()}
+                write_atomically(self._run.programs_path, msgspec.json.encode(numbers))
+        self._programs = known or self._programs
+
+    def _store_news(self) -> list[str]:
+        with suppress(redis.RedisError):
+            entries = self.broker.read(self.broker.keys.store_news, self._store_news_to, MOST_NEWS)
+            lines = [line.decode() for _, line in entries]
+            self._store_news_to = entries[-1][0] if entries else self._store_news_to
+            self._problems += lines
+            return lines
+        return []
+
+    def _new_rivalries(self) -> list[str]:
+        with suppress(redis.RedisError):
+            lines = [line for line in rivalries(self.broker) if line not in self._problems]
+            self._problems += lines
+            return lines
+        return []
+
+    def _new_instances(self) -> list[str]:
+        with suppress(redis.RedisError):
+            lines = beginnings(self.broker)
+            self._instances, before = len(lines), self._instances
+            return lines[before:]
+        return []

@@ -1,0 +1,61 @@
+"""What is wanted of a run's services, and how they begin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from chimbuko.config import AnalysisConfig
+from chimbuko.protocol.broker import LOOPBACK
+from chimbuko.viz.http.listening import Front
+
+
+@dataclass(frozen=True)
+class AlertOptions:
+    """Who is alerted to severe calls."""
+
+    least_us: float
+    """Severity from which on, in µs."""
+    hooks: dict[str, str]
+    """Webhook and command, by the environment variables that name them; they may hold secrets."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceChoices:
+    """Where the services of a run are, and which of them are wanted."""
+
+    store: str | None = None
+    """URL of a database; None for SQLite in the run's folder."""
+    broker: str | None = None
+    """URL of a broker; None for one of our own."""
+    dashboard: bool | None = None
+    """None for the default of whoever starts the run."""
+    port: int = 0
+    """Of the dashboard; 0 for any that is free."""
+    front: Front = field(default_factory=Front)
+    """Where browsers reach the dashboard."""
+    dashboard_processes: int = 1
+    metrics: str | None = None
+    """Where Prometheus may ask, as ``[WHERE:]PORT``; None for nowhere."""
+    alerts: AlertOptions | None = None
+
+
+@dataclass(frozen=True)
+class ServiceOptions:
+    """Which services a run has, and how they begin."""
+
+    config: AnalysisConfig
+    lockstep_streams: int = 0
+    programs: tuple[str, ...] = ()
+    """Programs that are numbered in this order, so that ids of calls are the same every time."""
+    choices: ServiceChoices = field(default_factory=ServiceChoices)
+    """What the user wants of them."""
+    bind: tuple[str, int] = (LOOPBACK, 0)
+    """Address and port of our own broker; port 0 for any that is free."""
+    has_dashboard: bool = True
+    load_model: Path | None = None
+    """What an earlier run has learned, to begin with."""
+    save_model: Path | None = None
+    """Where a copy of the final model goes."""
+    is_resumed: bool = False
+    """Whether the run has begun before, and its services have died."""

@@ -1,0 +1,199 @@
+"""The services of one run, on one node: broker, parameter server, store's writer, dashboard.
+
+Order of the end: when the agents have delivered what they have, the server merges it, the writer stores
+it, and only then does the broker go.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from contextlib import suppress
+
+from chimbuko.launcher.outcome.progress import say
+from chimbuko.launcher.services.arguments import parameter_server, store_writer
+from chimbuko.launcher.services.brokerkeeper import BrokerKeeper
+from chimbuko.launcher.services.choices import ServiceOptions
+from chimbuko.launcher.services.dashboard import Dashboard
+from chimbuko.launcher.services.storeplace import StorePlace
+from chimbuko.process.lifetime import hold
+from chimbuko.process.mishaps import Mishaps
+from chimbuko.process.supervisor import ServiceGroup
+from chimbuko.protocol.runbroker import RunBroker
+from chimbuko.runs.directory import RunDirectory, RunInfo, claim_name
+
+SERVICE_STOP_S = 30.0
+ASK_PERIOD_S = 2.0
+"""How often the broker is asked for news: six questions, which take a millisecond."""
+FULL_DISK_BYTES = 1 << 18
+
+
+class Services:
+    """The services of one run, as a context: they are all gone when it ends.
+
+    Parameters
+    ----------
+    problems
+        Gets one line for each thing that did not end as it should.
+
+    Raises
+    ------
+    ChimbukoError
+        One of them did not start; those that did are stopped again.
+    """
+
+    def __init__(self, run: RunDirectory, options: ServiceOptions, problems: list[str]) -> None:
+        self.run = run
+        self.options = options
+        self.metrics_url = ""
+        self._problems = problems
+        self._mishaps = Mishaps(problems)
+        self._place = StorePlace(run)
+        self._broker_keeper = BrokerKeeper(
+            run, self._place.info.id, options.choices.broker, options.bind, problems
+        )
+        self._learning = ServiceGroup(problems)
+        self._dashboard: Dashboard | None = None
+        self._ask_at_s = 0.0
+        self._is_ready = False
+
+    def __enter__(self) -> Services:
+        self._claim = hold(claim_name(self.info.id))
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def wait_ready(self) -> None:
+        """Wait until all of them can be used.
+
+        Raises
+        ------
+        ServiceError
+            One did not start.
+        """
+        for facts in self._learning.wait_ready():
+            self.metrics_url = facts.get("metrics", self.metrics_url)
+        self._is_ready = True
+
+    @property
+    def broker(self) -> RunBroker:
+        """A connection to the run's broker, from the start of the services on."""
+        return self._broker_keeper.broker
+
+    @property
+    def broker_url(self) -> str:
+        """Where the broker is; of one of our own, from its start on."""
+        return self._broker_keeper.url
+
+    @property
+    def dashboard_url(self) -> str:
+        """Its address with the token; empty where there is none."""
+        return self._dashboard.url if self._dashboard else ""
+
+    @property
+    def visitors(self) -> list[int]:
+        """Descriptors that become readable when somebody wants to see a dashboard that has no process yet."""
+        return self._dashboard.visitors if self._dashboard else []
+
+    @property
+    def info(self) -> RunInfo:
+        """What the run is, as it was noted last."""
+        return self._place.info
+
+    def write_info(self, info: RunInfo) -> None:
+        """Note in the run's folder and in its store what became of the run."""
+        self._place.write_info(info)
+
+    def look_after(self) -> list[str]:
+        """Start again what ended on its own and can go on; one line for each thing that went wrong."""
+        lines = [
+            *self._broker_keeper.revive(self.dashboard_url),
+            *self._learning.look_after(),
+            *self.look_after_dashboard(),
+        ]
+        now_s = time.monotonic()
+        if now_s >= self._ask_at_s:
+            self._ask_at_s = now_s + ASK_PERIOD_S
+            self._broker_keeper.keep_up(self.dashboard_url)
+            lines += self._broker_keeper.news()
+        return lines
+
+    def look_after_dashboard(self) -> list[str]:
+        """Start it when somebody wants to see it, and again where it ended on its own."""
+        return self._dashboard.look_after() if self._dashboard else []
+
+    def finish(self) -> None:
+        """Let server and writer finish their work; the agents have ended by then."""
+        if self._learning.is_empty:
+            return
+        self._learning.stop(SERVICE_STOP_S)
+        for line in self._broker_keeper.news():
+            say(line)
+        with self._mishaps.survived(f"{self.run.path}: cannot be looked into any more"):
+            if shutil.disk_usage(self.run.path).free < FULL_DISK_BYTES:
+                self._problems.append(f"the disk of {self.run.path} is full: make room there")
+        if self._place.is_elsewhere:
+            with self._mishaps.survived(f"what was found is still in {self._place.scratch}"):
+                self._place.bring_home()
+
+    def hasten(self, is_interrupted: bool) -> None:
+        """The run may be killed soon: what was found until now goes where other nodes see it.
+
+        Parameters
+        ----------
+        is_interrupted
+            Whether its program ran when it was asked to end.
+        """
+        if is_interrupted:
+            with suppress(OSError):
+                self.run.interrupted_path.touch(mode=0o600)
+        self._learning.warn()
+
+    def stop(self) -> None:
+        """Stop everything that is left. Nothing is raised, so that all of it is."""
+        with self._mishaps.survived("the services could not be ended in order"):
+            self.finish()
+        if self._dashboard is not None:
+            self._dashboard.stop(SERVICE_STOP_S)
+        with self._mishaps.survived("the broker could not be ended in order"):
+            if not self._is_to_be_tried_again:
+                self._leave_folder()
+            self._broker_keeper.leave(self._is_to_be_tried_again)
+        if not (self._place.is_elsewhere or self._is_to_be_tried_again):
+            self._place.clear()
+        self._claim.close()
+
+    @property
+    def _is_to_be_tried_again(self) -> bool:
+        """Whether a run that was to go on did not: it is left as it was found."""
+        return self.options.is_resumed and not self._is_ready
+
+    def _start(self) -> None:
+        choices = self.options.choices
+        self._problems += self._place.open()
+        self._broker_keeper.start(self.options.programs)
+        for service in (parameter_server, store_writer):
+            self._learning.add(service(self.run, self.options, self._place, self.broker_url), can_go_on=True)
+        if self.options.has_dashboard:
+            self._dashboard = Dashboard(
+                self.run,
+                self.broker_url,
+                choices.port,
+                choices.front,
+                choices.dashboard_processes,
+                self._problems,
+            )
+            self._broker_keeper.write_dashboard(self.dashboard_url)
+
+    def _leave_folder(self) -> None:
+        """What is in the run's folder only while the run goes on."""
+        for path in (self.run.broker_path, self.run.alive_path, self.run.interrupted_path):
+            path.unlink(missing_ok=True)
+        with self._mishaps.survived(f"{self.run.statistics_path}: cannot be written"):
+            self._place.leave_statistics()

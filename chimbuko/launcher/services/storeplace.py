@@ -1,0 +1,122 @@
+"""Where the store and the statistics of a run lie while it goes on, and how they come home.
+
+SQLite's log does not work on a network file system: where the run's folder is on one, its store is on local
+disk until the run ends.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+import msgspec
+
+from chimbuko.atomicfile import write_atomically
+from chimbuko.launcher.outcome.delivery import deliver_spools
+from chimbuko.launcher.outcome.leftstatistics import merge_left
+from chimbuko.launcher.outcome.recovery import bring_store_home
+from chimbuko.provenance.store.engine import close, open_for_writing
+from chimbuko.provenance.write.writer import Writer
+from chimbuko.runs.directory import RunDirectory, RunInfo
+from chimbuko.runs.filesystems import is_on_network
+from chimbuko.runs.scratch import (
+    SERVICES_PART,
+    ScratchNote,
+    agents_at_work,
+    forget,
+    rescued_folders,
+    scratch_folder,
+)
+
+
+class StorePlace:
+    """The places of one run's store and statistics."""
+
+    def __init__(self, run: RunDirectory) -> None:
+        self._run = run
+        self.info = run.read_info()
+        """What the run is, as it was noted last."""
+        self.scratch = scratch_folder(self.info.id, SERVICES_PART)
+        """On this node's own disk."""
+        self._note = ScratchNote(run, SERVICES_PART, self.scratch)
+        self.has_own_store = not run.store_url_path.exists()
+        """Whether the store is a file of the run, and no database of somebody else."""
+        self.url = run.store_url if self.has_own_store else run.used_store_url(self.info)
+        self.is_elsewhere = self.has_own_store and is_on_network(run.path)
+        """Whether the store is not where it will be in the end."""
+        if self.is_elsewhere:
+            self._move_to(f"sqlite:///{self.scratch / run.store_path.name}")
+        self._rescued = rescued_folders(run)
+        """What agents of a run that goes on had left in its folder."""
+
+    @property
+    def state_path(self) -> Path:
+        """Where the parameter server saves what it knows."""
+        return self.scratch / self._run.statistics_path.name
+
+    def open(self) -> list[str]:
+        """Make the store, with all that is there already of a run that goes on.
+
+        Returns
+        -------
+        list of str
+            One line for each thing that is older than it should be.
+        """
+        lines = self._fetch_copies()
+        self.write_info(self.info)
+        for folder in self._rescued:
+            deliver_spools(folder, self.info, self.url)
+            merge_left(folder, self.info, self.state_path)
+        if self.is_elsewhere:
+            self._note.write()
+        return lines
+
+    def write_info(self, info: RunInfo) -> None:
+        """Note in the run's folder and in its store what became of the run."""
+        self.info = info
+        self._run.write_info(info)
+        engine = open_for_writing(self.url)
+        Writer(engine, info.id).write_run(info)
+        close(engine)
+
+    def bring_home(self) -> None:
+        """Move the store into the run's folder; its writer has ended."""
+        bring_store_home(self._run, self.scratch)
+        self.is_elsewhere = False
+        self._move_to(self._run.store_url)
+        self.write_info(self.info)
+
+    def leave_statistics(self) -> None:
+        """Leave what is known beside what was learned and is not delivered yet.
+
+        Raises
+        ------
+        OSError
+            It cannot be written.
+        """
+        self._run.statistics_path.unlink(missing_ok=True)
+        if agents_at_work(self._run) and self.state_path.exists():
+            write_atomically(self._run.statistics_path, self.state_path.read_bytes())
+
+    def clear(self) -> None:
+        """Remove what the end of the run makes superfluous."""
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        self._note.remove()
+        for folder in self._rescued:
+            forget(self._run, folder)
+
+    def _move_to(self, url: str) -> None:
+        self.url = url
+        self.info = msgspec.structs.replace(self.info, store_url=url)
+
+    def _fetch_copies(self) -> list[str]:
+        """Begin with what services that died on another node have left of store and statistics."""
+        run, lines = self._run, []
+        store = self.scratch / run.store_path.name
+        for copy, place in ((run.store_path, store), (run.statistics_path, self.state_path)):
+            if self.is_elsewhere and not place.exists() and copy.exists():
+                at = time.strftime("%H:%M:%S", time.localtime(copy.stat().st_mtime))
+                lines.append(f"{copy.name} goes on from its copy of {at}; what came later is lost")
+                shutil.copyfile(copy, place)
+        return lines
