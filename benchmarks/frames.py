@@ -20,7 +20,7 @@ import pandas as pd
 from benchmarks.store import HEALTH, RUN, record
 from chimbuko.calls.recordarrays import pack
 from chimbuko.protocol.messages import RecordBatch
-from chimbuko.provenance.export.dataframes import Run, open_frames
+from chimbuko.provenance.export.frames.run import Run, open_frames
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.store.tables import CALLS

@@ -1,3 +1,5 @@
+"""What DataFrames give of a run, and that the examples of the documents work."""
+
 from __future__ import annotations
 
 import re
@@ -17,7 +19,7 @@ from chimbuko.kernels.buckets import EDGES_US
 from chimbuko.protocol.messages import FunctionModel, FunctionStatistics, PathStatistics, RunStatistics
 from chimbuko.provenance.compare.comparison import compare
 from chimbuko.provenance.compare.runprofile import read_profile
-from chimbuko.provenance.export.dataframes import Run, open_frames
+from chimbuko.provenance.export.frames.run import Run, open_frames
 from chimbuko.provenance.manage.explain import explain
 from chimbuko.provenance.query.aggregates import By
 from chimbuko.provenance.query.filters import CallFilter

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import html
 import os
-import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine
 
 from chimbuko.calls.record import (
     CallRecord,
@@ -31,17 +30,20 @@ from chimbuko.calls.record import (
     StreamHealth,
     WindowCall,
 )
-from chimbuko.calls.schema import FIELDS, SORTS, STORED, Label
 from chimbuko.causes.incident import Waited
 from chimbuko.causes.recurrence import Recurrence
 from chimbuko.errors import ConfigError
 from chimbuko.protocol.messages import FunctionStatistics, PathStatistics, RankStatistics
-from chimbuko.provenance.export.framecolumns import (
-    SCALARS,
-    call_ids,
-    categories,
+from chimbuko.provenance.export.frames.callframes import (
+    calls_frame,
+    details_frame,
+    filter_of,
+    limited,
+    nodes_by_rank,
+    records,
+)
+from chimbuko.provenance.export.frames.columns import (
     frame_of,
-    joined,
     nodes_of,
     shifts_frame,
     totals_frame,
@@ -49,23 +51,16 @@ from chimbuko.provenance.export.framecolumns import (
 )
 from chimbuko.provenance.incidents.incidentlist import Incidents, IncidentSummary
 from chimbuko.provenance.query.aggregates import By
-from chimbuko.provenance.query.filters import CallFilter, Sort, matching_names
+from chimbuko.provenance.query.filters import Sort, matching_names
 from chimbuko.provenance.query.run import Provenance
-from chimbuko.provenance.store.engine import open_for_reading, store_errors
+from chimbuko.provenance.store.engine import open_for_reading
 from chimbuko.provenance.store.readonly import TIME_LIMIT_S, Value, answer_to, parameters_of
-from chimbuko.provenance.store.tables import CALLS
 from chimbuko.runs.directory import RunInfo, find_run
 
 CALL_LIMIT = 1_000_000
 """Calls or rows that a DataFrame has at most unless told otherwise: 170 MB."""
 DETAIL_LIMIT = 10_000
 """Calls whose messages or counters are read at most unless told otherwise: 0.1 ms each."""
-ROWS_AT_ONCE = 10_000
-"""Rows of calls that are turned into columns at a time."""
-
-_BEFORE = ("program", "rank", "thread", "function", "step", "entry_us")
-_AS_THEY_ARE = (*(name for name in FIELDS if name in STORED and name not in _BEFORE), "is_open", "path")
-"""Columns of calls, behind those that come first."""
 _RANK_NAMES = {
     "total": "anomalies",
     "mean": "mean_per_step",
@@ -74,9 +69,6 @@ _RANK_NAMES = {
     "maximum": "maximum_per_step",
 }
 """Of ``RankStatistics``, where they would say too little on their own."""
-
-Detail = TypeVar("Detail", Message, CounterValue)
-Rows = TypeVar("Rows", list[tuple[Value, ...]], pd.DataFrame)
 
 
 class Run:
@@ -142,13 +134,14 @@ class Run:
         limit
             Rows at most; a warning says where there are more.
         """
-        return self._calls(_filter(filters, None), sort, descending, limit)
+        wanted = filter_of({"label": None} | filters)
+        return self._timed(calls_frame(self._engine, self._provenance, wanted, sort, descending, limit))
 
     def anomalies(
         self, *, sort: Sort = "severity_us", descending: bool = True, limit: int = CALL_LIMIT, **filters: Any
     ) -> pd.DataFrame:
         """Abnormal calls, by id; worst first unless told otherwise."""
-        return self._calls(_filter(filters, "anomaly"), sort, descending, limit)
+        return self.calls(sort=sort, descending=descending, limit=limit, **({"label": "anomaly"} | filters))
 
     def call(self, call_id: str) -> CallRecord:
         """Everything kept about one call."""
@@ -180,9 +173,9 @@ class Run:
         limit
             Recorded calls at most; a warning says where there are more.
         """
-        records = self._records(call_id, filters, limit)
-        return self._details(
-            Message, ((record, message) for record in records for message in record.messages)
+        found = records(self._provenance, call_id, filters, limit)
+        return self._timed(
+            details_frame(Message, ((record, message) for record in found for message in record.messages))
         )
 
     def counters(
@@ -192,9 +185,9 @@ class Run:
 
         Values of watched counters, which belong to the node, have an empty ``call_id``.
         """
-        records = self._records(call_id, filters, limit)
-        values = ((record, value) for record in records for value in (*record.counters, *record.node_state))
-        return self._details(CounterValue, values)
+        found = records(self._provenance, call_id, filters, limit)
+        values = ((record, value) for record in found for value in (*record.counters, *record.node_state))
+        return self._timed(details_frame(CounterValue, values))
 
     def counter_statistics(self) -> pd.DataFrame:
         """Mean, spread, least and greatest value of each counter of each rank, over the whole run."""
@@ -245,7 +238,7 @@ class Run:
         frame = frame_of(IncidentSummary, found)
         frame["rank"] = pd.array([-1 if one.rank is None else one.rank for one in found], dtype="int64")
         frame = frame.set_index("id").astype({"kind": "category", "function": "category"})
-        return self._timed(_limited(frame, limit))
+        return self._timed(limited(frame, limit))
 
     def waits(self, incident: str) -> pd.DataFrame:
         """Calls that an incident held up, by their ids; those that lost most first.
@@ -290,7 +283,7 @@ class Run:
 
         Most time lost first; steps and intervals of time in their order.
         """
-        return self._timed(totals_frame(self._provenance.calls.totals(by, _filter(filters, "anomaly"))))
+        return self._timed(totals_frame(self._provenance.calls.totals(by, filter_of(filters))))
 
     def metadata(self, program: int | None = None, rank: int | None = None) -> pd.DataFrame:
         """Attributes of all ranks and threads, or of one program or rank."""
@@ -363,60 +356,7 @@ class Run:
         bound = parameters_of(self._engine, self._provenance.run_id) | dict(parameters or {})
         with answer_to(self._engine, statement, bound, time_limit_s) as answer:
             rows = list(islice(answer.rows, limit + 1))
-        return pd.DataFrame.from_records(_limited(rows, limit), columns=answer.columns)
-
-    def _calls(self, wanted: CallFilter, sort: Sort, descending: bool, limit: int) -> pd.DataFrame:
-        columns = joined(self._scalars(wanted, sort, descending, limit + 1))
-        names = {number: name for (_, name), number in self._provenance.function_numbers().items()}
-        labels = pd.Index([str(Label.NORMAL), str(Label.ANOMALY)], dtype="str")
-        frame = pd.DataFrame(
-            {
-                "label": pd.Categorical.from_codes(columns["is_anomaly"].astype(np.int8), labels),
-                **{name: columns[name] for name in ("program", "rank", "thread")},
-                "node": self._nodes(columns["program"], columns["rank"]),
-                "function": categories(columns["function"], names),
-                "step": columns["step"],
-                "entry_us": columns["entry_us"],
-                "exit_us": np.where(columns["is_open"], 0, columns["entry_us"] + columns["inclusive_us"]),
-                **{name: columns[name] for name in _AS_THEY_ARE},
-                "incident_id": pd.array([text or "" for text in columns["incident_id"]], dtype="str"),
-                "launch_id": pd.array(call_ids(columns, "launch_step", "launch_row"), dtype="str"),
-            },
-            index=pd.Index(call_ids(columns, "begin_step", "begin_row"), dtype="str", name="id"),
-            copy=False,
-        )
-        return self._timed(_limited(frame, limit))
-
-    def _scalars(
-        self, wanted: CallFilter, sort: Sort, descending: bool, limit: int
-    ) -> Iterator[Sequence[Sequence[Any]]]:
-        """Rows of ``SCALARS``, in pieces."""
-        if sort not in SORTS:
-            raise ConfigError(f"sort {sort!r}: not an order of calls; one of {', '.join(SORTS)}")
-        order = [column.desc() if descending else column.asc() for column in (CALLS.c[sort], CALLS.c.id)]
-        statement = select(*(CALLS.c[name] for name in SCALARS)).where(
-            self._provenance.calls.condition(wanted)
-        )
-        with store_errors(self._engine), self._engine.connect() as connection:
-            yield from connection.execute(statement.order_by(*order).limit(limit)).partitions(ROWS_AT_ONCE)
-
-    def _records(self, call_id: str | None, filters: dict[str, Any], limit: int) -> Iterator[CallRecord]:
-        if call_id is not None:
-            yield self.call(call_id)
-            return
-        records = self._provenance.calls.records(_filter(filters, "anomaly"))
-        yield from islice(records, limit)
-        if next(records, None) is not None:
-            _warn(limit)
-
-    def _details(self, kind: type[Detail], found: Iterable[tuple[CallRecord, Detail]]) -> pd.DataFrame:
-        pairs = list(found)
-        frame = frame_of(kind, [detail for _, detail in pairs])
-        frame.insert(0, "recorded_id", pd.Series([record.id for record, _ in pairs], dtype="str"))
-        values = pd.Series([(record.program, record.rank, value) for record, value in pairs], dtype="object")
-        frame["is_first"] = ~values.duplicated()
-        name = "kind" if kind is Message else "counter"
-        return self._timed(frame.astype({name: "category"}))
+        return pd.DataFrame.from_records(limited(rows, limit), columns=answer.columns)
 
     def _timed(self, frame: pd.DataFrame) -> pd.DataFrame:
         if self._zero_us is None:
@@ -425,8 +365,7 @@ class Run:
         return with_times(frame, self._zero_us or 0)
 
     def _nodes(self, programs: npt.NDArray[Any], ranks: npt.NDArray[Any]) -> pd.Categorical:
-        nodes = {(stream.program, stream.rank): stream.node for stream in self._provenance.health()}
-        return nodes_of(programs, ranks, nodes)
+        return nodes_of(programs, ranks, nodes_by_rank(self._provenance))
 
 
 def open_frames(run: str | os.PathLike[str] | None = None, run_id: str | None = None) -> Run:
@@ -452,23 +391,3 @@ def open_frames(run: str | os.PathLike[str] | None = None, run_id: str | None = 
     directory = find_run(None if run is None else Path(run))
     info = directory.read_info()
     return Run(open_for_reading(directory.used_store_url(info)), info.id)
-
-
-def _filter(filters: dict[str, Any], label: Literal["anomaly"] | None) -> CallFilter:
-    try:
-        return CallFilter(**({"label": label} | filters))
-    except TypeError:
-        known = CallFilter.__struct_fields__
-        unknown = ", ".join(name for name in filters if name not in known)
-        raise ConfigError(f"{unknown}: not a filter of calls; there are {', '.join(known)}") from None
-
-
-def _limited(rows: Rows, limit: int) -> Rows:
-    if len(rows) <= limit:
-        return rows
-    _warn(limit)
-    return rows[:limit]
-
-
-def _warn(limit: int) -> None:
-    warnings.warn(f"the first {limit:,} only; a higher limit= lets more through", stacklevel=4)
