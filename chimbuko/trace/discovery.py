@@ -11,7 +11,7 @@ import glob
 import os
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -114,19 +114,25 @@ def find_recorded(patterns: Sequence[str]) -> list[StreamName]:
 
 def _told_apart(streams: list[StreamName]) -> list[StreamName]:
     """Give instances that share a rank of a program ranks of their own."""
-    instances: dict[tuple[Path, str, str], list[StreamName]] = defaultdict(list)
+    instances: dict[str, dict[tuple[Path, str], list[StreamName]]] = defaultdict(lambda: defaultdict(list))
     for stream in streams:
         prefix = stream.path.name.rpartition("-")[0]
-        instances[stream.path.parent, prefix, stream.program].append(stream)
-    taken: dict[str, set[int]] = defaultdict(set)
-    apart = []
-    for (_, _, program), instance in instances.items():
-        ranks = taken[program]
-        shift = max(ranks) + 1 if any(stream.rank in ranks for stream in instance) else 0
-        for stream in instance:
-            moved = replace(stream, rank=stream.rank + shift, first_rank=stream.first_rank + shift)
-            ranks.add(moved.rank)
-            apart.append(moved)
+        instances[stream.program][stream.path.parent, prefix].append(stream)
+    return [stream for of_program in instances.values() for stream in with_ranks_apart(of_program.values())]
+
+
+def with_ranks_apart(groups: Iterable[Sequence[StreamName]]) -> list[StreamName]:
+    """Streams of all groups: the ranks of one that shares any with those before it follow theirs."""
+    taken: set[int] = set()
+    apart: list[StreamName] = []
+    for group in groups:
+        shift = max(taken) + 1 if any(stream.rank in taken for stream in group) else 0
+        moved = [
+            replace(stream, rank=stream.rank + shift, first_rank=stream.first_rank + shift)
+            for stream in group
+        ]
+        taken.update(stream.rank for stream in moved)
+        apart += moved
     return apart
 
 

@@ -48,10 +48,12 @@ def command(patterns: tuple[str, ...], target: Path, align: bool) -> None:
     merged = merge(streams, traces.others, target, align)
     for line in merged.complaints:
         print(f"chimbuko: {line}", file=sys.stderr)
+    for program, old, new in merged.moved:
+        click.echo(f"ranks of {program} begin at {new}, and not at {old}: another program has these")
     for rank, (ahead_us, uncertain_us) in sorted(merged.offsets_us.items()):
         direction = "ahead" if ahead_us > 0 else "behind"
         click.echo(
             f"the clock of rank {rank} was {format_duration_us(abs(ahead_us))} {direction}, "
             f"give or take {format_duration_us(uncertain_us)}"
         )
-    click.echo(f"merged {number_of(merged.ranks, 'ranks')}, {number_of(merged.rows, 'rows')}")
+    click.echo(f"merged {number_of(len(merged.streams), 'ranks')}, {number_of(merged.rows, 'rows')}")

@@ -13,6 +13,7 @@ from typing import Final
 from chimbuko.causes.evidence.clocks import Clocks
 from chimbuko.causes.evidence.waiting import Waits, waits_in
 from chimbuko.formats.writers.moments import Edge, MessageEnd, Moment
+from chimbuko.trace.discovery import StreamName
 from chimbuko.trace.schema import (
     OPERATION_COMMUNICATOR,
     OPERATION_KIND,
@@ -41,14 +42,15 @@ class ClockOffsets:
     def __init__(self) -> None:
         self._clocks = Clocks()
         self._ends: OrderedDict[str, tuple[int, int, bool]] = OrderedDict()
-        self._operations: OrderedDict[tuple[int, int], _Members] = OrderedDict()
+        self._operations: OrderedDict[tuple[int, int, int], _Members] = OrderedDict()
+        """By the first rank of the world, communicator and number: each world numbers communicators anew."""
 
-    def take(self, rank: int, moments: list[Moment], step: TraceStep) -> None:
-        """One step of a rank: its events, as they are, and the arrays that they are of."""
+    def take(self, stream: StreamName, moments: list[Moment], step: TraceStep) -> None:
+        """One step of a stream: its events, as they are, and the arrays that they are of."""
         for moment in moments:
             if isinstance(moment, MessageEnd):
-                self._message(rank, moment)
-        self._collectives(rank, moments, step)
+                self._message(stream.rank, moment)
+        self._collectives(stream, moments, step)
 
     def update(self) -> bool:
         """Find the corrections; whether there are any."""
@@ -76,7 +78,7 @@ class ClockOffsets:
         sent, received = ((rank, end.time_us), other[:2]) if end.is_send else (other[:2], (rank, end.time_us))
         self._clocks.add((PROGRAM, sent[0]), sent[1], (PROGRAM, received[0]), received[1])
 
-    def _collectives(self, rank: int, moments: list[Moment], step: TraceStep) -> None:
+    def _collectives(self, stream: StreamName, moments: list[Moment], step: TraceStep) -> None:
         is_collective = step.operations[:, OPERATION_KIND] == Operation.COLLECTIVE
         columns = [OPERATION_THREAD, OPERATION_TIME, OPERATION_COMMUNICATOR, OPERATION_NUMBER]
         waiting = sorted(
@@ -93,9 +95,10 @@ class ClockOffsets:
                     _, time_us, group, number = queue.pop(0)
                     if waits_in(moment.function) is Waits.COLLECTIVE:
                         # Others only begin it.
-                        self._collective(rank, (group, number), time_us, moment.time_us)
+                        key = stream.first_rank, group, number
+                        self._collective(stream.rank, key, time_us, moment.time_us)
 
-    def _collective(self, rank: int, key: tuple[int, int], came_us: int, went_us: int) -> None:
+    def _collective(self, rank: int, key: tuple[int, int, int], came_us: int, went_us: int) -> None:
         members = self._operations.setdefault(key, _Members())
         for other, (other_came_us, other_went_us) in list(members.calls_us.items())[-2:]:
             self._clocks.add((PROGRAM, rank), came_us, (PROGRAM, other), other_went_us)

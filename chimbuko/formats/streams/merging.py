@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -15,7 +17,7 @@ from chimbuko.formats.streams.clockoffsets import ClockOffsets
 from chimbuko.formats.streams.conversion import convert, program_name
 from chimbuko.formats.writers.moments import Moment, Moments
 from chimbuko.formats.writers.registry import FORMATS, is_known, writer_of
-from chimbuko.trace.discovery import StreamName
+from chimbuko.trace.discovery import StreamName, with_ranks_apart
 from chimbuko.trace.engines import BP5, BP_FILE
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import (
@@ -37,7 +39,10 @@ PERIOD_US: Final = 1_000_000
 class Merged:
     """What became of traces."""
 
-    ranks: int = 0
+    streams: list[StreamName] = field(default_factory=list)
+    """What it is made of, each with its rank in it."""
+    moved: list[tuple[str, int, int]] = field(default_factory=list)
+    """Programs whose ranks others have: by name, the first of their ranks before and in the trace."""
     rows: int = 0
     offsets_us: dict[int, tuple[float, float]] = field(default_factory=dict)
     """Of ranks whose clocks contradicted others: by how many µs they were ahead at their beginning, and how
@@ -69,17 +74,18 @@ def merge(streams: Sequence[StreamName], others: Sequence[Path], target: Path, i
         )
     result = Merged()
     with TemporaryDirectory(prefix=".chimbuko-", dir=_parent(target)) as folder:
-        sources = list(streams)
+        worlds: dict[tuple[int, str], list[StreamName]] = defaultdict(list)
+        for stream in streams:
+            worlds[stream.first_rank, stream.program].append(stream)
+        # Programs of one job share a numbering, and what several jobs began comes in this order, too.
+        groups = [worlds[key] for key in sorted(worlds)]
         if others:
             converted = convert(others, Path(folder), program_name(others[0]), PERIOD_US)
             result.complaints += converted.complaints
-            taken = {stream.rank for stream in sources}
-            shift = max(taken) + 1 if taken & {stream.rank for stream in converted.streams} else 0
-            # The ranks of what was converted follow those of the streams.
-            sources += [
-                replace(stream, rank=stream.rank + shift, first_rank=shift) for stream in converted.streams
-            ]
-        result.ranks = len(sources)
+            groups.append(converted.streams)
+        sources = with_ranks_apart(groups)
+        result.streams = sources
+        result.moved = _moved(groups, sources)
         clocks = _clocks(sources, result) if is_aligned else None
         try:
             if is_known(target):
@@ -91,6 +97,19 @@ def merge(streams: Sequence[StreamName], others: Sequence[Path], target: Path, i
                 target.unlink()
             raise TraceFormatError(f"{target}: cannot be written ({error.strerror})") from error
     return result
+
+
+def _moved(
+    groups: Sequence[Sequence[StreamName]], sources: Sequence[StreamName]
+) -> list[tuple[str, int, int]]:
+    ranks = (stream.rank for stream in sources)
+    found = []
+    for group in groups:
+        new = min(islice(ranks, len(group)))
+        old = min(stream.rank for stream in group)
+        if new != old:
+            found.append((group[0].program, old, new))
+    return found
 
 
 def _parent(target: Path) -> Path:
@@ -107,7 +126,7 @@ def _clocks(sources: Sequence[StreamName], result: Merged) -> ClockOffsets | Non
         for step, moments, _ in _steps(stream, None):
             if interval := step.interval_us():
                 begins.setdefault(stream.rank, interval[0])
-            clocks.take(stream.rank, moments, step)
+            clocks.take(stream, moments, step)
     if not clocks.update():
         return None
     result.offsets_us = clocks.at(begins)
