@@ -2,6 +2,7 @@
 
 Run: python benchmarks/report.py [--only SECTION ...] [--quick]        (make performance)
      python benchmarks/report.py --document dashboard-performance      (make benchmark-dashboard)
+     python benchmarks/report.py --document other-traces
      python benchmarks/report.py --document transports                 (make benchmark-transports)
 
 Takes a quarter of an hour on a machine that has nothing else to do, of the dashboard three quarters, of the
@@ -40,6 +41,9 @@ DOCUMENTS = {
         for name in ("paint", "stream", "memory", "delay", "timeline", "crowd")
     },
     "many-nodes": {"service-node": "-m benchmarks.server.node"},
+    "other-traces": {
+        f"conversion-{name}": f"-m benchmarks.conversion --only {name}" for name in ("flags", "reading")
+    },
     "transports": {
         name: f"-m benchmarks.transports --only {name}" for name in ("metadata", "kills", "cost", "follow")
     },
@@ -51,6 +55,7 @@ QUICKLY = {
     "benchmarks/agent.py": "--rounds 1 --rows 1000000",
     "benchmarks/latency.py": "--steps 20",
     "benchmarks/memory.py": "--steps 5",
+    "benchmarks.conversion": "--megabytes 10 20",
     "benchmarks.dashboard": "--part 0.01 --rounds 1 --minutes 2",
     "benchmarks.transports": "--rounds 2",
     "benchmarks.whole": "--rounds 1",

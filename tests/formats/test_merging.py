@@ -13,15 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chimbuko.config import AnalysisConfig
+from benchmarks.conversion import Flag, detours, flags_of
 from chimbuko.errors import TraceFormatError
 from chimbuko.formats.streams.conversion import convert
 from chimbuko.formats.streams.merging import merge
 from chimbuko.trace.discovery import StreamName, find_recorded
 from chimbuko.trace.schema import EventType, StreamNames, TraceStep
 from chimbuko.trace.writer import StreamWriter
-from evaluation.recorded import analyse
-from tests.formats.traces import PERIOD_US, calls_of, chrome, steps_of
+from tests.formats.traces import PERIOD_US, calls_of, chrome, rows_of, steps_of
 from tests.places import DATA
 
 ENDS = ("json", "pfw", "pftrace")
@@ -68,7 +67,7 @@ def rows_by_name(step: TraceStep, names: StreamNames) -> list[Any]:
 
 def test_no_format_loses_a_call(heat4: list[StreamName], tmp_path: Path) -> None:
     """What comes back of each is the same, row by row, so flags are the same."""
-    two = [first_steps(stream, 6, tmp_path) for stream in heat4[1:3]]
+    two = [first_steps(stream, 3, tmp_path) for stream in heat4[1:3]]
     found = {end: [content(one) for one in back(two, tmp_path / end, end)] for end in ENDS}
     assert found["pfw"] == found["json"]
     for one, other in zip(found["pftrace"], found["json"], strict=True):
@@ -86,21 +85,30 @@ def test_no_format_loses_a_call(heat4: list[StreamName], tmp_path: Path) -> None
         assert came == expected
 
 
-@pytest.mark.thorough
+def flags_survive(streams: list[StreamName], folder: Path, enough: int) -> set[Flag]:
+    """Whatever formats a recording goes through; it is cut into whole periods, as what comes back is."""
+    recorded = back(streams, folder / "recorded", "pfw")
+    expected = flags_of(recorded)
+    assert len(expected) > enough
+    (ways := folder / "ways").mkdir()
+    for way in detours(recorded, ways):
+        assert (way.flags, way.lost) == (len(expected), 0), way
+    # A folder of streams keeps even the limits of steps.
+    merge(streams, [], folder / "streams", is_aligned=False)
+    assert flags_of(find_recorded([str(folder / "streams" / "*.bp")])) == flags_of(streams)
+    return expected
+
+
 def test_flags_are_the_same(heat4: list[StreamName], tmp_path: Path) -> None:
-    """Of a recording that is cut into whole periods, as what comes back is."""
+    """Also where each rank has a file of its own, in another format, and these are merged."""
+    flags_survive([first_steps(stream, 4, tmp_path) for stream in heat4[1:3]], tmp_path, 20)
 
-    def flags(streams: list[StreamName]) -> set[tuple[int, str, int, int]]:
-        calls = analyse(streams, AnalysisConfig(), 1).anomalies()
-        return {(call.rank, call.function, call.entry_us, call.exit_us) for call in calls}
 
-    recorded = back(heat4, tmp_path / "recorded", "pfw")
-    expected = flags(recorded)
-    assert len(expected) > 100
-    for end in ENDS:
-        assert flags(back(recorded, tmp_path / end, end)) == expected
+@pytest.mark.thorough
+def test_flags_are_the_same_in_the_whole_recording(heat4: list[StreamName], tmp_path: Path) -> None:
+    expected = flags_survive(heat4, tmp_path, 100)
     # Cut otherwise, by TAU, few are judged differently.
-    assert len(expected & flags(heat4)) >= 0.98 * len(expected)
+    assert len(expected & flags_of(heat4)) >= 0.98 * len(expected)
 
 
 def shifted(folder: Path, shift_us: int) -> list[StreamName]:
@@ -176,6 +184,62 @@ def test_streams_and_files_together(tmp_path: Path) -> None:
         (1, "MPI_Sendrecv"): 20,
         (2, "f"): 1,
     }
+
+
+def of_two_programs(folder: Path) -> list[StreamName]:
+    """Of each the ranks 0 and 1, which exchange messages; a clock of the second is far ahead."""
+    found = []
+    for program, shift_us in (("one", 0), ("two", 30_000)):
+        (own := folder / program).mkdir()
+        for stream in shifted(own, shift_us):
+            path = stream.path.rename(folder / f"tau-metrics-{program}-{stream.rank}.bp")
+            found.append(replace(stream, program=program, path=path))
+    return found
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_programs_that_have_the_same_ranks(tmp_path: Path, end: str) -> None:
+    """Each process is one of its own, messages stay within their program, and so do clocks."""
+    merged = merge(of_two_programs(tmp_path), [], tmp_path / f"all.{end}", is_aligned=True)
+    assert [(stream.program, stream.rank) for stream in merged.streams] == [
+        ("one", 0),
+        ("one", 1),
+        ("two", 2),
+        ("two", 3),
+    ]
+    assert merged.moved == [("two", 0, 2)]
+    (ahead,) = merged.offsets_us
+    assert ahead in (2, 3)
+    result = convert([tmp_path / f"all.{end}"], tmp_path / "streams", "program", PERIOD_US)
+    assert Counter(call[0] for call in calls_of(result)) == dict.fromkeys(range(4), 20)
+    partners = {(rank, partner) for _, rank, _, _, _, partner, *_ in rows_of(result, "comms")}
+    assert partners == {(0, 1), (1, 0), (2, 3), (3, 2)}
+
+
+def test_programs_that_have_the_same_ranks_in_a_folder(tmp_path: Path) -> None:
+    """They stay two programs, and no two of their processes have the same number."""
+    merge(of_two_programs(tmp_path), [], tmp_path / "all", is_aligned=False)
+    found = find_recorded([str(tmp_path / "all" / "*.bp")])
+    assert [(stream.program, stream.rank) for stream in found] == [
+        ("one", 0),
+        ("one", 1),
+        ("two", 2),
+        ("two", 3),
+    ]
+    for stream in found:
+        rows = [row for step in steps_of(stream.path)[0] for row in step.comms.tolist()]
+        assert {(row[1], row[5]) for row in rows} == {(stream.rank, stream.rank ^ 1)}
+
+
+def test_programs_of_one_job_keep_their_ranks(tmp_path: Path) -> None:
+    """A job of two programs has one numbering, and messages between them."""
+    streams = [
+        replace(stream, program=program)
+        for stream, program in zip(shifted(tmp_path, 0), ("solver", "coupler"), strict=True)
+    ]
+    merged = merge(streams, [], tmp_path / "all.pfw", is_aligned=False)
+    assert merged.moved == []
+    assert [(stream.program, stream.rank) for stream in merged.streams] == [("coupler", 1), ("solver", 0)]
 
 
 def test_targets_that_cannot_be(tmp_path: Path) -> None:
