@@ -17,7 +17,8 @@ import msgspec
 from chimbuko.ad.handoff.processspecs import AgentSpec
 from chimbuko.ad.streamprocess.forkclient import ForkServer
 from chimbuko.errors import ChimbukoError
-from chimbuko.process.lifetime import die_with_parent, do_without_scipy, hold, log, say_ready
+from chimbuko.process.lifetime import die_with_parent, do_without_scipy, log, say_ready
+from chimbuko.process.nameholding import hold
 from chimbuko.process.signals import StopSignal
 from chimbuko.process.starting import uncollected
 from chimbuko.protocol.runbroker import RunBroker

@@ -12,7 +12,7 @@ from chimbuko.ad.streams.deltalog import LOG_FILES, LOG_NAME, DeltaLog
 from chimbuko.ad.streams.leftstreams import left_streams
 from chimbuko.ad.streams.streamhandle import BOX
 from chimbuko.config import AnalysisConfig
-from chimbuko.process.lifetime import hold
+from chimbuko.process.nameholding import hold
 from chimbuko.protocol.messages import Delta
 from chimbuko.statistics.schema import schema_of
 

@@ -17,6 +17,7 @@ from chimbuko.ad.spool.spoolcopies import SpoolCopies
 from chimbuko.ad.streams.deltalog import LOG_FILES
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ConfigError
+from chimbuko.follow.guard.leftovers import remove_leftovers
 from chimbuko.follow.guard.presence import Role, announce
 from chimbuko.follow.guard.starter import GuardStarter
 from chimbuko.launcher.collisions import Collisions
@@ -30,7 +31,7 @@ from chimbuko.protocol.broker import BROKER_VARIABLE
 from chimbuko.recorder.place import await_drained
 from chimbuko.recorder.watch import RecorderWatch
 from chimbuko.runs.directory import RunDirectory
-from chimbuko.runs.scratch import ScratchNote, agents_part, scratch_folder
+from chimbuko.runs.scratch import ScratchNote, agents_part, note_run, scratch_folder
 from chimbuko.trace.discovery import StreamName
 from chimbuko.units import number_of
 
@@ -82,6 +83,7 @@ class Agents:
         self._group = ServiceGroup(problems)
         self._is_delivered = True
         self._scratch = scratch_folder(run_id, agents_part(options.node))
+        note_run(self._scratch, run)
         self._note = ScratchNote(run, agents_part(options.node), self._scratch)
         place = options.place
         self._copies = SpoolCopies(self._scratch, run.rescued(options.node), NAMES, f"*/{LOG_FILES}")
@@ -93,6 +95,7 @@ class Agents:
 
     def __enter__(self) -> Agents:
         is_live = self._options.place is not None
+        remove_leftovers()
         self._note.write()
         if self._guard is not None:
             announce(self._guard.folder, "launcher", Role.LAUNCHER)

@@ -1,24 +1,18 @@
-"""What our own processes have in common: words, names that they hold, and how they end."""
+"""What our own processes have in common: words, and how they end."""
 
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
-import socket
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from chimbuko.errors import ServiceError
 from chimbuko.process.oomscore import set_oom_score
 from chimbuko.process.signals import END, ignore_others
 from chimbuko.visible import visible
-
-UNIX_SOCKETS = Path("/proc/net/unix")
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
@@ -60,34 +54,6 @@ def write_error(text: str) -> None:
     """
     with suppress(OSError):
         os.write(2, text.encode(errors="replace"))
-
-
-def hold(name: str) -> socket.socket:
-    """Hold a name on this node until this process ends, however it ends, or closes what is returned.
-
-    Raises
-    ------
-    ServiceError
-        Another process holds it.
-    """
-    claim = socket.socket(socket.AF_UNIX)
-    try:
-        # An address that begins with 0 is in no folder, and nothing is left of it.
-        claim.bind(f"\0{_address(name)}")
-    except OSError:
-        claim.close()
-        raise ServiceError(f"{name}: another process is at work there already") from None
-    return claim
-
-
-def is_held(name: str) -> bool:
-    """Whether a process of this node holds a name. To ask does not get in the way of who is about to."""
-    return _address(name) in UNIX_SOCKETS.read_text()
-
-
-def _address(name: str) -> str:
-    # There is room for 107 bytes.
-    return f"chimbuko {hashlib.sha256(name.encode()).hexdigest()}"
 
 
 def do_without_scipy() -> None:

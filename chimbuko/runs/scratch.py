@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 import tempfile
@@ -16,6 +17,7 @@ from chimbuko.runs.directory import RunDirectory
 
 SERVICES_PART = "services"
 """The part of a run that keeps its store, where that is not in the folder of the run."""
+_NOTE = "run"
 
 
 def scratch_folder(run_id: str, part: str) -> Path:
@@ -30,6 +32,20 @@ def scratch_folder(run_id: str, part: str) -> Path:
     folder = _place(run_id, part)
     make_own_folder(folder)
     return folder
+
+
+def note_run(folder: Path, run: RunDirectory) -> None:
+    """Note in a scratch folder whose it is; a run can do without."""
+    with suppress(OSError):
+        write_atomically(folder / _NOTE, os.fsencode(run.path.absolute()))
+
+
+def run_of_scratch(folder: Path) -> RunDirectory | None:
+    """The run that a scratch folder was made for, where that is noted. The run may be gone, or moved."""
+    try:
+        return RunDirectory(Path(os.fsdecode((folder / _NOTE).read_bytes())))
+    except OSError:
+        return None
 
 
 def has_left_something(run_id: str, part: str) -> bool:

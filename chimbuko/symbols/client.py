@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -14,7 +13,7 @@ from contextlib import suppress
 import msgspec
 
 from chimbuko.errors import ServiceError
-from chimbuko.process.lifetime import hold
+from chimbuko.process.nameholding import Held, hold
 from chimbuko.symbols.cache import SymbolCache
 from chimbuko.symbols.requests import BinarySymbols, Request, wanted_places
 
@@ -60,14 +59,14 @@ def _kept(request: Request, cache: SymbolCache) -> BinarySymbols | None:
     return known if is_enough else None
 
 
-def _claim(key: str) -> socket.socket | None:
+def _claim(key: str) -> Held | None:
     """Be the only one on the node that looks something up in a binary; None while another one does."""
     with suppress(ServiceError):
-        return hold(f"symbols {os.getuid()} {key}")
+        return hold(f"symbols {key}")
     return None
 
 
-def _looked_up(request: Request, cache: SymbolCache, claim: socket.socket | None) -> Pending:
+def _looked_up(request: Request, cache: SymbolCache, claim: Held | None) -> Pending:
     question, answer = _memory_file(msgspec.msgpack.encode(request)), _memory_file()
     try:
         is_complete, code = yield from _run(question, answer, claim)
@@ -84,9 +83,7 @@ def _looked_up(request: Request, cache: SymbolCache, claim: socket.socket | None
     return found
 
 
-def _run(
-    question: int, answer: int, claim: socket.socket | None
-) -> Generator[None, None, tuple[bool, int | None]]:
+def _run(question: int, answer: int, claim: Held | None) -> Generator[None, None, tuple[bool, int | None]]:
     """Whether the process ended of itself, and its exit code."""
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", MODULE],
@@ -95,7 +92,7 @@ def _run(
         # Its threads would each take memory for nothing.
         env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
         # While it lives nobody else begins, even if we do not.
-        pass_fds=() if claim is None else (claim.fileno(),),
+        pass_fds=() if claim is None else claim.descriptors,
     )
     deadline_s = time.monotonic() + LONGEST_S
     try:

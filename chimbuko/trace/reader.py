@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -125,8 +126,6 @@ class StreamReader:
         if engine != SST:
             # Else it starts threads for every array of every step: a tenth of the time at 10,000 rows.
             self._io.SetParameter("Threads", "1")
-            # ... and leaves a file about itself in /tmp for every stream that it has read.
-            self._io.SetParameter("Profile", "Off")
             # The default transport waits for ever, in C++, for data that a truncated file does not hold.
             self._io.AddTransport("File", {"Library": "stdio"})
         self._passed_over = max(begin - 1, 0)
@@ -135,6 +134,7 @@ class StreamReader:
         files = path if files is None else files
         if engine != SST and not files.exists():
             raise TraceFormatError(f"{path}: no such trace stream")
+        self._files = files
         self._lost_steps = _lost_steps(files)
         try:
             self._engine = self._io.Open(str(files), adios2.Mode.Read)
@@ -156,6 +156,7 @@ class StreamReader:
         # After a damaged step ADIOS2 tries once more to read it.
         with suppress(RuntimeError, ValueError):
             self._engine.Close()
+        _remove_profile(self._files)
 
     def next_step(self, timeout_s: float = WAIT) -> TraceStep | Waiting:
         """Read the next step, or say within about ``timeout_s`` seconds why there is none.
@@ -331,6 +332,12 @@ def _lost_steps(path: Path) -> frozenset[int]:
         return frozenset()
     except ValueError as error:
         raise TraceFormatError(f"{path / LOST_STEPS}: not a list of steps") from error
+
+
+def _remove_profile(files: Path) -> None:
+    """ADIOS2 2.12 leaves a file about each stream of files that it has read, whatever its settings say."""
+    with suppress(OSError):
+        Path("/tmp", f"{files.name}_{os.getpid():x}_profiling.json").unlink()
 
 
 def _is_number(text: str) -> bool:

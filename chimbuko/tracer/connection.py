@@ -15,6 +15,7 @@ LONGEST_WAIT_S = 20.0
 LENGTH = struct.Struct("!I")
 """Stands before the header, which the nursery reads; the writer reads what follows."""
 
+_PEER = struct.Struct("3i")
 _LEAST_DESCRIPTOR = 256
 """Programs that become daemons close all descriptors, and open their own from the lowest on."""
 
@@ -25,19 +26,21 @@ class Connection:
     Parameters
     ----------
     address
-        Name of the nursery's socket, in Linux's abstract namespace.
+        Path of the nursery's socket.
 
     Raises
     ------
     OSError
-        Nobody listens there.
+        Nobody of this user listens there.
     """
 
     def __init__(self, address: str) -> None:
         first = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         first.settimeout(LONGEST_WAIT_S)
         try:
-            first.connect("\0" + address)
+            first.connect(address)
+            if peer_of(first)[1] != os.getuid():
+                raise OSError(f"{address}: another user listens there")
             self._socket = _moved_up(first)
         except OSError:
             first.close()
@@ -80,6 +83,12 @@ class Connection:
         state = os.fstat(self._socket.fileno())
         if (state.st_dev, state.st_ino) != self._identity:
             raise OSError("the program has closed the connection")
+
+
+def peer_of(connected: socket.socket) -> tuple[int, int]:
+    """Process and user at the other end of a connection."""
+    pid, user, _ = _PEER.unpack(connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    return pid, user
 
 
 def _moved_up(low: socket.socket) -> socket.socket:

@@ -17,7 +17,7 @@ FAMILY_VARIABLE = "CHIMBUKO_FAMILY"
 STARTUP_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "startup")
 """Holds the ``sitecustomize`` that a child's interpreter finds first; it lets the program's own follow."""
 
-_SEPARATOR = "\t"
+SEPARATOR = "\t"
 
 
 class Family:
@@ -26,7 +26,7 @@ class Family:
     Parameters
     ----------
     address
-        Of the socket on which the nursery takes in new members.
+        Path of the socket on which the nursery takes in new members.
     program, rank
         Name the streams of all members.
     """
@@ -43,12 +43,12 @@ class Family:
         """As the environment has it."""
         options = "none" if self.include is None else "builtins" if self.with_builtins else "functions"
         fields = (self.address, self.program, str(self.rank), options, *(self.include or ()))
-        return _SEPARATOR.join(fields)
+        return SEPARATOR.join(fields)
 
     @classmethod
     def from_text(cls, text: str) -> Family:
         """As ``text`` has it."""
-        address, program, rank, options, *include = text.split(_SEPARATOR)
+        address, program, rank, options, *include = text.split(SEPARATOR)
         family = cls(address, program, int(rank))
         family.include = None if options == "none" else tuple(include)
         family.with_builtins = options == "builtins"

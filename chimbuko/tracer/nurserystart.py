@@ -7,24 +7,56 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import chimbuko
-from chimbuko.tracer.family import leave
+from chimbuko.tracer.family import SEPARATOR, leave
 
 _BACKLOG = 1024
+_LONGEST_ADDRESS = 107
+"""Bytes that the kernel takes as a socket's path."""
 
 
 def start_nursery() -> str:
-    """Start one; the address on which it serves.
+    """Start one; the path of the socket on which it serves, in a folder that no other user can enter.
 
     Raises
     ------
     OSError
-        There is no room for a process or a descriptor.
+        There is no room for a process, a descriptor or the folder.
     """
+    address = _make_room(os.path.abspath(os.environ.get("TMPDIR") or "/tmp"))
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.bind(address)
+            # Members that come before it listens wait here.
+            listener.listen(_BACKLOG)
+            _start(listener)
+    except BaseException:
+        clear_room(address)
+        raise
+    return address
+
+
+def clear_room(address: str) -> None:
+    """Remove a nursery's socket, and its folder."""
+    for remove, path in ((os.unlink, address), (os.rmdir, os.path.dirname(address))):
+        with suppress(OSError):
+            remove(path)
+
+
+def _make_room(place: str) -> str:
+    name = f"chimbuko-family-{os.getpid()}-{time.monotonic_ns()}"
+    address = os.path.join(place, name, "socket")
+    if len(os.fsencode(address)) > _LONGEST_ADDRESS or SEPARATOR in address:
+        address = os.path.join("/tmp", name, "socket")
+    os.mkdir(os.path.dirname(address), 0o700)
+    return address
+
+
+def _start(listener: socket.socket) -> None:
     package_home = str(Path(chimbuko.__file__).parent.parent)
-    address = f"chimbuko-family-{os.getpid()}-{time.monotonic_ns()}"
     environment = dict(os.environ)
     leave(environment)
     environment["PYTHONPATH"] = os.pathsep.join(
@@ -35,17 +67,12 @@ def start_nursery() -> str:
     # It is not this process's child: the program may wait for any child and must not meet a stranger.
     # -P: modules in the program's folder are not for it.
     starter = "import os; os.fork() and os._exit(0); from chimbuko.tracer.writers.nursery import main; main()"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.bind("\0" + address)
-        # Members that come before it listens wait here.
-        listener.listen(_BACKLOG)
-        # It outlives the program, and must not hold what others read to its end.
-        subprocess.run(
-            [sys.executable, "-P", "-c", starter],
-            stdin=listener.fileno(),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-            check=True,
-        )
-    return address
+    # It outlives the program, and must not hold what others read to its end.
+    subprocess.run(
+        [sys.executable, "-P", "-c", starter],
+        stdin=listener.fileno(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+        check=True,
+    )

@@ -26,7 +26,7 @@ from sqlalchemy import Engine
 from chimbuko import __version__
 from chimbuko.atomicfile import replace
 from chimbuko.errors import ConfigError, StoreError
-from chimbuko.process.lifetime import hold
+from chimbuko.process.nameholding import hold
 from chimbuko.provenance.manage.transfer import AlreadyStored, copy_run
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing, public_url

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from chimbuko.errors import ConfigError
-from chimbuko.process.lifetime import hold, is_held
+from chimbuko.process.nameholding import hold, is_held
 from chimbuko.provenance.manage.transfer import remove_run
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.runs.directory import AGENT_MARK, COMING_MARK, RESCUED, RunDirectory, RunInfo, claim_name

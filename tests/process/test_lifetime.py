@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from chimbuko.errors import ServiceError
-from chimbuko.process.lifetime import hold, is_held
 from chimbuko.process.service import Service
 
 READY = """from chimbuko.process import signals
@@ -101,6 +100,7 @@ def test_a_service_can_be_started_again(start: Starter) -> None:
 LAUNCH_AND_WAIT = """
 import sys
 from pathlib import Path
+from chimbuko.errors import ServiceError
 from chimbuko.process.service import Service
 service = Service("made", "made_service", [], {}, Path(sys.argv[1]))
 print(service.wait_ready()["pid"], flush=True)
@@ -120,19 +120,3 @@ def test_services_do_not_outlive_a_killed_launcher(tmp_path: Path, monkeypatch: 
     launcher.communicate()
     assert select.select([service], [], [], 10.0)[0]
     os.close(service)
-
-
-def test_a_name_is_held_once_and_free_again_when_its_holder_is_gone() -> None:
-    name = f"/a/long/path{'/to/go' * 100}/{os.getpid()}"
-    code = f"from chimbuko.process.lifetime import hold; held = hold({name!r}); print(flush=True); input()"
-    holder = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert holder.stdout is not None and holder.stdout.readline()
-    with pytest.raises(ServiceError, match="another process"):
-        hold(name)
-    assert is_held(name)
-    assert not is_held(f"{name}, another")
-    hold(f"{name}, another").close()
-    holder.kill()
-    holder.communicate()
-    assert not is_held(name)
-    hold(name).close()

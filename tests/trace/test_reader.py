@@ -180,6 +180,14 @@ def test_file_of_a_killed_writer_is_read_as_far_as_it_goes(tmp_path: Path) -> No
         assert step is Waiting.NOT_READY
 
 
+def test_reading_leaves_no_file_elsewhere(tmp_path: Path) -> None:
+    path = tmp_path / f"tau-metrics-{os.getpid()}-0.bp"
+    write_stream(path, random_stream(7, [(5, 0, 0)]), "BP5")
+    with StreamReader(path, "BPFile") as reader:
+        assert isinstance(reader.next_step(5), TraceStep)
+    assert not list(Path("/tmp").glob(f"{path.name}_*"))
+
+
 def test_missing_file_is_a_one_line_error(tmp_path: Path) -> None:
     with pytest.raises(TraceFormatError, match="no such trace stream"):
         StreamReader(tmp_path / "none.bp", "BPFile")

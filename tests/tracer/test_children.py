@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -353,6 +354,32 @@ def test_program_that_is_traced_by_itself_is_another(tmp_path: Path) -> None:
     traced(tmp_path, f"import subprocess\nsubprocess.run({[*TRACE, 'other.py']!r})")
     assert read_whole(tmp_path / "tau-metrics-other-0.bp").counts()["work"] == 1
     assert not list(tmp_path.glob("tau-metrics.*"))
+
+
+def test_nursery_is_reached_by_its_user_only_and_leaves_nothing(tmp_path: Path) -> None:
+    text = """
+    from pathlib import Path
+    from chimbuko.tracer import session
+    socket = Path(session.active.family.address)
+    open_to_all = "@" + socket.parent.name in Path("/proc/net/unix").read_text()
+    print(socket.is_socket(), oct(socket.parent.stat().st_mode & 0o777), open_to_all)
+    print(socket.parent)
+    """
+    short, long = Path(tempfile.mkdtemp(dir="/tmp")), tmp_path / ("long" * 30)
+    long.mkdir()
+    left = []
+    for temporary, parent in ((short, short), (long, Path("/tmp"))):
+        done = run_traced(write_program(tmp_path, text), TMPDIR=str(temporary))
+        said, where = done.stdout.splitlines()
+        assert said == "True 0o700 False"
+        left.append(Path(where))
+        assert left[-1].parent == parent
+    began = time.monotonic()
+    while any(folder.exists() for folder in left):
+        assert time.monotonic() - began < LINGER_S + 20
+        time.sleep(0.05)
+    short.rmdir()
+    long.rmdir()
 
 
 def test_nursery_ends_soon_after_the_program(tmp_path: Path) -> None:

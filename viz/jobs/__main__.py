@@ -16,7 +16,7 @@ import click
 from celery.worker import state
 
 from chimbuko.errors import ServiceError
-from chimbuko.process.lifetime import hold
+from chimbuko.process.nameholding import hold
 from chimbuko.process.signals import END
 from chimbuko.viz.jobs.worker import app
 from chimbuko.viz.jobs.workerpool import worker_name

@@ -12,7 +12,7 @@ from celery import Celery
 from redis.cluster import RedisCluster
 
 from chimbuko.errors import ServiceError
-from chimbuko.process.lifetime import is_held
+from chimbuko.process.nameholding import is_held
 from chimbuko.process.oomscore import Sacrifice
 from chimbuko.process.service import Service
 from chimbuko.protocol.broker import PrivateBroker, connect
@@ -27,7 +27,7 @@ STOP_S = 3.0
 
 
 def worker_name(folder: Path) -> str:
-    """What the one worker over a folder holds, as ``chimbuko.process.lifetime.hold`` has it."""
+    """What the one worker over a folder holds, as ``chimbuko.process.nameholding.hold`` has it."""
     return f"jobs {folder}"
 
 

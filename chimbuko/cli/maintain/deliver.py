@@ -18,7 +18,7 @@ from chimbuko.launcher.outcome.delivery import deliver_spools
 from chimbuko.launcher.outcome.incidents import explain_run
 from chimbuko.launcher.outcome.leftstatistics import deliver_statistics
 from chimbuko.launcher.outcome.recovery import bring_store_home, is_alive_elsewhere
-from chimbuko.process.lifetime import hold, is_held
+from chimbuko.process.nameholding import hold, is_held
 from chimbuko.provenance.manage.lifecycle import RUNNING, state_of
 from chimbuko.runs.directory import RunDirectory, RunInfo, claim_name, find_run
 from chimbuko.runs.scratch import forget, left_behind, rescued_folders

@@ -17,6 +17,7 @@ from sqlalchemy import Engine
 from chimbuko.cli.output import runlist
 from chimbuko.cli.output.table import Column, Output
 from chimbuko.errors import ConfigError
+from chimbuko.follow.guard.leftovers import remove_folders_of
 from chimbuko.launcher.outcome.incidents import explain_run
 from chimbuko.provenance.manage.archive import is_archive, unpack_archive, write_archive
 from chimbuko.provenance.manage.inventory import stored_runs
@@ -157,7 +158,9 @@ def delete(run_dirs: tuple[Path, ...], store: str | None, yes: bool) -> None:
     _ask([str(run.path) for run in runs], yes)
     for run in runs:
         with held(run) as info:
-            if not delete_run(run, info):
+            is_all_gone = delete_run(run, info)
+            remove_folders_of(info.id)
+            if not is_all_gone:
                 print(
                     f"chimbuko: {visible(str(run.path))}: holds files that are not the run's; they stay",
                     file=sys.stderr,

@@ -29,8 +29,8 @@ from chimbuko.launcher.outcome.progress import Progress, say
 from chimbuko.launcher.outcome.recovery import is_alive_elsewhere
 from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.services.services import Services
-from chimbuko.process.lifetime import is_held
 from chimbuko.process.mishaps import Mishaps
+from chimbuko.process.nameholding import is_held
 from chimbuko.process.signals import FROM_OTHERS, heed
 from chimbuko.process.wakeup import Wakeup
 from chimbuko.protocol.broker import address_of

@@ -16,8 +16,8 @@ from chimbuko.launcher.services.brokerkeeper import BrokerKeeper
 from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.services.dashboard import Dashboard
 from chimbuko.launcher.services.storeplace import StorePlace
-from chimbuko.process.lifetime import hold
 from chimbuko.process.mishaps import Mishaps
+from chimbuko.process.nameholding import hold
 from chimbuko.process.supervisor import ServiceGroup
 from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.runs.directory import RunDirectory, RunInfo, claim_name

@@ -25,6 +25,7 @@ from chimbuko.runs.scratch import (
     ScratchNote,
     agents_at_work,
     forget,
+    note_run,
     rescued_folders,
     scratch_folder,
 )
@@ -39,6 +40,7 @@ class StorePlace:
         """What the run is, as it was noted last."""
         self.scratch = scratch_folder(self.info.id, SERVICES_PART)
         """On this node's own disk."""
+        note_run(self.scratch, run)
         self._note = ScratchNote(run, SERVICES_PART, self.scratch)
         self.has_own_store = not run.store_url_path.exists()
         """Whether the store is a file of the run, and no database of somebody else."""

@@ -12,12 +12,12 @@ import pickle
 import select
 import signal
 import socket
-import struct
 from contextlib import suppress
 
 from chimbuko.process.oomscore import Sacrifice, oom_score, set_oom_score
 from chimbuko.tracer.chunks import Header
-from chimbuko.tracer.connection import LENGTH
+from chimbuko.tracer.connection import LENGTH, peer_of
+from chimbuko.tracer.nurserystart import clear_room
 from chimbuko.tracer.writers.members import MOST_IN_ALL, Members, State
 from chimbuko.tracer.writers.writer import ignore_signals, serve_member
 
@@ -28,22 +28,24 @@ LINGER_S = 2.0
 GREETING_TIMEOUT_S = 1.0
 """Who connects has its header ready."""
 
-_PEER = struct.Struct("3i")
-
 
 def main() -> None:
     """Serve the socket that is standard input."""
-    os.setsid()
-    ignore_signals()
-    # Its writers have it, too.
-    set_oom_score(oom_score(Sacrifice.WRITER))
-    # What it loads is not to become each writer's own by a collection there.
-    gc.disable()
-    import adios2.bindings  # noqa: F401
+    listener = socket.socket(fileno=os.dup(0))
+    try:
+        os.setsid()
+        ignore_signals()
+        # Its writers have it, too.
+        set_oom_score(oom_score(Sacrifice.WRITER))
+        # What it loads is not to become each writer's own by a collection there.
+        gc.disable()
+        import adios2.bindings  # noqa: F401
 
-    gc.freeze()
-    gc.enable()
-    Nursery(socket.socket(fileno=os.dup(0))).serve()
+        gc.freeze()
+        gc.enable()
+        Nursery(listener).serve()
+    finally:
+        clear_room(listener.getsockname())
 
 
 class Nursery:
@@ -74,8 +76,8 @@ class Nursery:
 
     def _take_in(self) -> None:
         with suppress(OSError, pickle.UnpicklingError, EOFError), self._listener.accept()[0] as peer:
-            pid, user, _ = _PEER.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
-            # Anybody on the node can connect, and a pickle can do anything.
+            pid, user = peer_of(peer)
+            # A pickle can do anything.
             if user != os.getuid():
                 return
             if self._members.count >= MOST_IN_ALL or len(self._writers) >= MOST_AT_A_TIME:

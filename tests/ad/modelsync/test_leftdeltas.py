@@ -12,7 +12,7 @@ from chimbuko.ad.modelsync.merging import AgentStatistics
 from chimbuko.ad.streams.deltalog import LOG_FILES, LOG_NAME, DeltaLog
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.errors import ServiceError
-from chimbuko.process.lifetime import hold
+from chimbuko.process.nameholding import hold
 from chimbuko.protocol.messages import Delta
 from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.statistics.schema import PROFILE

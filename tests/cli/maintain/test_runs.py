@@ -24,7 +24,7 @@ from click.testing import CliRunner, Result
 
 from chimbuko.calls.schema import Label
 from chimbuko.cli import main
-from chimbuko.process.lifetime import hold
+from chimbuko.process.nameholding import hold
 from chimbuko.provenance.export.registry import export
 from chimbuko.provenance.manage.inventory import stored_runs
 from chimbuko.provenance.manage.lifecycle import DIED, START_S

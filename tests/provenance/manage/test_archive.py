@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chimbuko.errors import ChimbukoError, ConfigError, ServiceError, StoreError
-from chimbuko.process.lifetime import hold
+from chimbuko.process.nameholding import hold
 from chimbuko.provenance.manage.archive import (
     FORMAT,
     MANIFEST,

@@ -1,0 +1,108 @@
+"""Names that processes of one user hold on a node, each one process at a time.
+
+A name is a byte of a file that no other user can open, and who holds it has locked this byte: the lock ends
+with its process, however that ends, nothing is left of it, and nobody else can take or even see it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import secrets
+import stat
+import struct
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from chimbuko.errors import ServiceError
+
+PLACE = Path("/tmp")
+"""Not $TMPDIR: all of a user's processes have to look into the same files, whatever job they are of."""
+
+_LOCK = struct.Struct("hhqqi4x")
+"""``struct flock``: kind, whence, first byte, number of bytes, process."""
+_OFFSETS = 1 << 62
+
+
+class Held:
+    """A name that this process holds, and each process that has one of its ``descriptors``."""
+
+    def __init__(self, opened: ExitStack, descriptors: list[int]) -> None:
+        self.descriptors = descriptors
+        self._opened = opened
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._opened.close()
+
+    def __enter__(self) -> Held:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def hold(name: str) -> Held:
+    """Hold a name on this node until this process ends, however it ends, or closes what is returned.
+
+    Raises
+    ------
+    ServiceError
+        Another process holds it, or no name can be held.
+    """
+    with ExitStack() as opened:
+        try:
+            files = _files(opened)
+            if not files:
+                _make_file()
+                # Of two that are the first at the same time one sees both files, and locks both.
+                files = _files(opened)
+            for file in files:
+                # Who cleans up by age leaves files that are young, or locked as a whole.
+                os.utime(file)
+                fcntl.flock(file, fcntl.LOCK_SH)
+                fcntl.fcntl(file, fcntl.F_OFD_SETLK, _lock(name))
+        except BlockingIOError:
+            raise ServiceError(f"{name}: another process is at work there already") from None
+        except OSError as error:
+            raise ServiceError(
+                f"{name}: cannot be reserved for one process ({error}); make room in {PLACE}"
+            ) from error
+        return Held(opened.pop_all(), files)
+
+
+def is_held(name: str) -> bool:
+    """Whether a process of this user holds a name. To ask does not get in the way of who is about to."""
+    with ExitStack() as opened:
+        answers = [fcntl.fcntl(file, fcntl.F_OFD_GETLK, _lock(name)) for file in _files(opened)]
+    return any(_LOCK.unpack(answer)[0] != fcntl.F_UNLCK for answer in answers)
+
+
+def _files(opened: ExitStack) -> list[int]:
+    """This user's files, open until ``opened`` is closed: one, as a rule."""
+    found = []
+    for path in sorted(PLACE.glob(f"{_prefix()}*")):
+        with suppress(OSError):
+            file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            opened.callback(os.close, file)
+            state = os.fstat(file)
+            # Others may have put something there under such a name.
+            if stat.S_ISREG(state.st_mode) and state.st_uid == os.getuid() and not state.st_mode & 0o077:
+                found.append(file)
+    return found
+
+
+def _make_file() -> None:
+    # A name that can be foreseen is one that others can take.
+    path = PLACE / f"{_prefix()}{secrets.token_hex(8)}"
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def _prefix() -> str:
+    return f"chimbuko-names-{os.getuid()}-"
+
+
+def _lock(name: str) -> bytes:
+    offset = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) % _OFFSETS
+    return _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, offset, 1, 0)
