@@ -13,10 +13,12 @@ MOST = np.iinfo(np.uint32).max
 
 
 def thread_rows(last: Sample, sample: Sample, span: Span) -> Rows:
-    """THREAD rows of all threads."""
+    """THREAD rows of all threads that were watched in this time."""
     interval = _interval(last, sample)
     rows = []
     for tid, one in span.threads.items():
+        if one.seconds <= 0:
+            continue
         now, before = sample.threads[tid], last.threads.get(tid)
         ran_us = _us(one.user_s + one.system_s)
         if now.ran_ns is not None and before is not None and before.ran_ns is not None:

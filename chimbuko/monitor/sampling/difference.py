@@ -31,7 +31,12 @@ def difference(earlier: Sample, later: Sample, kinds: KindOf = by_name) -> Span:
     for tid, now in later.threads.items():
         main = later.threads.get(now.pid)
         kind = kinds(now.pid, tid, now.name, main.name if main else now.name)
-        threads[tid] = _thread(earlier.threads.get(tid), now, seconds, kind)
+        before = earlier.threads.get(tid)
+        if before is None and now.start_ticks < earlier.boot_ticks:
+            # It was not watched yet: when it did what it has done is not known.
+            threads[tid] = _still(now, 0.0, kind)
+        else:
+            threads[tid] = _thread(before, now, seconds, kind)
     available = later.memory.available_bytes if later.memory else None
     return Span(
         seconds=seconds,
@@ -58,12 +63,8 @@ def _rise(before: int, now: int) -> int:
 
 def _thread(before: ThreadCounters | None, now: ThreadCounters, seconds: float, kind: str) -> ThreadSpan:
     if before is now:
-        # Nothing has changed, as of most threads of most programs.
-        return ThreadSpan(
-            now.pid, now.tid, now.name, kind, parse_cpulist(now.cpus), seconds, 0.0, 0.0, 0, 0,
-            None if now.waited_ns is None else 0.0, 0, 0, 0, now.processor, now.state, 1,
-            int(now.state in ASLEEP),
-        )  # fmt: skip
+        # As of most threads of most programs.
+        return _still(now, seconds, kind)
     if before is None or before.start_ticks != now.start_ticks:
         # It is new, and all that it has done lies in the span.
         before = now._replace(
@@ -99,6 +100,15 @@ def _thread(before: ThreadCounters | None, now: ThreadCounters, seconds: float, 
         1,
         int(state in ASLEEP and ran_s < STILL_SHARE * seconds),
     )
+
+
+def _still(now: ThreadCounters, seconds: float, kind: str) -> ThreadSpan:
+    """A thread of which nothing has changed."""
+    return ThreadSpan(
+        now.pid, now.tid, now.name, kind, parse_cpulist(now.cpus), seconds, 0.0, 0.0, 0, 0,
+        None if now.waited_ns is None else 0.0, 0, 0, 0, now.processor, now.state, 1,
+        int(seconds > 0 and now.state in ASLEEP),
+    )  # fmt: skip
 
 
 def _process(pid: int, earlier: Sample, later: Sample) -> ProcessSpan:

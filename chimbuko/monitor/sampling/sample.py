@@ -58,6 +58,8 @@ class Sample:
     """Of a clock that never goes back."""
     wall_us: int
     """Time of day, in µs since 1970."""
+    boot_ticks: int
+    """As threads' ``start_ticks`` are counted."""
     threads: dict[int, ThreadCounters]
     processes: dict[int, ProcessCounters]
     cores: dict[int, CoreTicks]

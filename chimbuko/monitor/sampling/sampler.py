@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from chimbuko.monitor.procfs.system import parse_cores, parse_meminfo, parse_pressure
 from chimbuko.monitor.procfs.task import parse_io, parse_process_memory
+from chimbuko.monitor.sampling.difference import TICKS_PER_S
 from chimbuko.monitor.sampling.groupreader import GroupReader
 from chimbuko.monitor.sampling.procreader import ProcReader
 from chimbuko.monitor.sampling.sample import ProcessCounters, Sample, ThreadCounters
@@ -35,6 +36,7 @@ class Sampler:
         """All of it at this moment."""
         began_ns = time.thread_time_ns()
         time_us, wall_us = time.monotonic_ns() // 1000, time.time_ns() // 1000
+        boot_ticks = int(time.clock_gettime(time.CLOCK_BOOTTIME) * TICKS_PER_S)
         self._samples += 1
         closely = self._samples % CLOSE_LOOK == 0
         self._groups.begin(closely)
@@ -60,6 +62,7 @@ class Sampler:
         return Sample(
             time_us=time_us,
             wall_us=wall_us,
+            boot_ticks=boot_ticks,
             threads=threads,
             processes=processes,
             cores=parse_cores(read("/proc/stat")),

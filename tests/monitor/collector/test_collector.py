@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -70,6 +71,26 @@ def test_a_process_that_computes_and_then_is_stopped_is_seen_to(busy: subprocess
     collector.period()
     assert collector.around([]) is None
     collector.close()
+
+
+def test_what_a_rank_did_before_it_was_watched_is_not_in_its_time(busy: subprocess.Popen[bytes]) -> None:
+    collector = Collector("here")
+    while cpu_s(busy.pid) < 0.5:
+        time.sleep(0.05)
+    collector.period()
+    time.sleep(0.02)
+    collector.watch(Watched(busy.pid, 0, 0))
+    collector.period()
+    sampled(collector)
+    batch = collector.due_sum(now_us(), is_last=True)
+    collector.close()
+    assert batch is not None
+    (row,) = batch.thread_rows()
+    assert 0 < row["ran_us"] <= 1.1 * row["length_us"]
+
+
+def cpu_s(pid: int) -> float:
+    return int(Path(f"/proc/{pid}/schedstat").read_bytes().split()[0]) / 1e9
 
 
 def test_a_sum_has_what_all_threads_cores_and_the_node_did(busy: subprocess.Popen[bytes]) -> None:

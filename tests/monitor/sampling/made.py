@@ -7,6 +7,7 @@ from typing import Any
 
 from chimbuko.monitor.procfs.system import CoreTicks, NodeMemory
 from chimbuko.monitor.procfs.task import ProcessMemory
+from chimbuko.monitor.sampling.difference import TICKS_PER_S
 from chimbuko.monitor.sampling.sample import ProcessCounters, Sample, ThreadCounters
 from chimbuko.monitor.sampling.span import CoreSpan, Span, ThreadSpan
 
@@ -20,6 +21,7 @@ def sample(time_s: float, *threads: ThreadCounters, cores: dict[int, CoreTicks] 
     return Sample(
         time_us=round(time_s * 1e6),
         wall_us=round(1.7e15 + time_s * 1e6),
+        boot_ticks=round(TICKS_PER_S * time_s),
         threads={thread.tid: thread for thread in threads},
         processes={thread.pid: ProcessCounters(ProcessMemory(2**20, 2**21, 0), None) for thread in threads},
         cores=cores or {},

@@ -25,8 +25,14 @@ def test_shares_are_of_the_time_that_has_really_passed() -> None:
 
 
 def test_a_thread_that_began_meanwhile_counts_from_its_beginning() -> None:
+    new = COUNTERS._replace(start_ticks=100)
+    found = difference(sample(1), sample(2, new)).threads[10]
+    assert (found.seconds, found.user_s, found.voluntary) == (1.0, 100 / TICKS_PER_S, 7)
+
+
+def test_what_a_thread_did_before_it_was_watched_does_not_count() -> None:
     found = difference(sample(1), sample(2, COUNTERS)).threads[10]
-    assert (found.user_s, found.voluntary) == (100 / TICKS_PER_S, 7)
+    assert (found.seconds, found.user_s, found.voluntary, found.waited_s) == (0.0, 0.0, 0, 0.0)
 
 
 def test_a_number_that_is_used_again_is_another_thread() -> None:
