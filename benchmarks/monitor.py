@@ -22,6 +22,7 @@ from collections.abc import Sequence
 
 from scipy import stats
 
+from chimbuko.monitor.sampling.threadreader import CLOSE_LOOK
 from chimbuko.monitor.sampling.watch import Watch
 
 MONITOR = (sys.executable, "-m", "chimbuko", "monitor", "--")
@@ -54,7 +55,9 @@ print(1, flush=True)
 wake()
 """
 THREADS = (32, 256)
-SAMPLES = 25
+FIRST, TURNS = 10, 2
+"""Samples that do not count, since at first all threads are looked at closely; and how often it is the turn
+of each of them in those that do."""
 
 
 def slowest_s(before: Sequence[str], loops: int, cores: Sequence[int]) -> float:
@@ -86,7 +89,7 @@ def overhead(cores: Sequence[int], runs: int, seconds: float) -> dict[str, float
 
 
 def sample_cost(threads: int) -> dict[str, float]:
-    """CPU time of a period, of a program of so many threads which all have run since the last one, in µs."""
+    """Mean CPU time of a period, in µs, of a program of so many threads that all run between two of them."""
     command = [sys.executable, "-c", WAKING, str(threads)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as program:
         assert program.stdout is not None
@@ -94,14 +97,14 @@ def sample_cost(threads: int) -> dict[str, float]:
         watch = Watch([program.pid])
         watch.step()
         costs = []
-        for _ in range(SAMPLES):
+        for _ in range(FIRST + TURNS * CLOSE_LOOK):
             time.sleep(0.3)
             began = time.thread_time_ns()
             watch.step()
             costs.append((time.thread_time_ns() - began) / 1000)
         watch.close()
         program.kill()
-    return {"threads": threads, "sample_us": statistics.median(costs)}
+    return {"threads": threads, "sample_us": statistics.mean(costs[FIRST:])}
 
 
 def main() -> None:

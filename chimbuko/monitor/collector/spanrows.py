@@ -20,14 +20,17 @@ def thread_rows(last: Sample, sample: Sample, span: Span) -> Rows:
         if one.seconds <= 0:
             continue
         now, before = sample.threads[tid], last.threads.get(tid)
-        ran_us = _us(one.user_s + one.system_s)
-        if now.ran_ns is not None and before is not None and before.ran_ns is not None:
-            ran_us = max(0, now.ran_ns - before.ran_ns) // 1000
+        if before is not None and before.start_ticks != now.start_ticks:
+            before = None
+        ran_us, slices = _us(one.user_s + one.system_s), one.voluntary + one.involuntary
+        if now.ran_ns is not None and now.slices is not None:
+            ran_ns, count = (before.ran_ns or 0, before.slices or 0) if before is not None else (0, 0)
+            ran_us, slices = max(0, now.ran_ns - ran_ns) // 1000, max(0, now.slices - count)
         rows.append(
             (
                 *(*interval, one.pid, tid, min(ran_us, MOST), _us(one.waited_s or 0.0)),
                 *(_us(one.system_s), one.minor_faults, one.major_faults),
-                *(one.voluntary + one.involuntary, one.migrations, one.processor, NO_CALL),
+                *(min(slices, MOST), one.migrations, one.processor, NO_CALL),
                 one.state.encode(),
             )
         )

@@ -127,7 +127,7 @@ class SchedStat(NamedTuple):
 def parse_schedstat(data: bytes) -> SchedStat | None:
     """``/proc/PID/task/TID/schedstat``; None where it is damaged, or the kernel does not count."""
     fields = data.split(None, 3)
-    if len(fields) != 3 or not all(field.isdigit() and len(field) <= 20 for field in fields):
+    if len(fields) != 3 or not b"".join(fields).isdigit() or len(max(fields, key=len)) > 20:
         return None
     ran_ns, waited_ns, slices = map(int, fields)
     return SchedStat(ran_ns, waited_ns, slices) if ran_ns | waited_ns | slices <= LARGEST else None

@@ -71,10 +71,10 @@ def _thread(before: ThreadCounters | None, now: ThreadCounters, seconds: float, 
             user_ticks=0, system_ticks=0, voluntary=0, involuntary=0, minor_faults=0, major_faults=0,
             ran_ns=0, waited_ns=0,
         )  # fmt: skip
-    (_, _, _, _, _, user, system, minor, major, processor, voluntary, involuntary, _, ran, waited) = before
+    (_, _, _, _, _, user, system, minor, major, processor, voluntary, involuntary, _, ran, waited, _) = before
     (
         pid, tid, name, state, _, user_now, system_now, minor_now, major_now, processor_now, voluntary_now,
-        involuntary_now, cpus, ran_now, waited_now,
+        involuntary_now, cpus, ran_now, waited_now, _,
     ) = now  # fmt: skip
     if ran is not None and ran_now is not None:
         ran_s = (ran_now - ran) / 1e9

@@ -71,10 +71,9 @@ class ProcFile:
 
     def read(self) -> bytes:
         """What it says now, at most 64 kB; nothing where it is gone or may not be read."""
+        number = self._number
         try:
-            if self._number == _CLOSED:
-                return self._open()
-            return os.pread(self._number, MOST_BYTES, 0)
+            return self._open() if number == _CLOSED else os.pread(number, MOST_BYTES, 0)
         except OSError:
             # The descriptor of a thread that ended stays that thread's, also when its number is used again.
             self.close()

@@ -27,12 +27,15 @@ class ThreadCounters(NamedTuple):
     major_faults: int
     processor: int
     voluntary: int
+    """As it stood some samples ago at most, like the next one."""
     involuntary: int
     cpus: str
     """Where it may run, as a list of CPUs."""
     ran_ns: int | None
     """None where the kernel does not count it."""
     waited_ns: int | None
+    slices: int | None
+    """How often it was put on a core; None where the kernel does not count it."""
 
 
 class ProcessCounters(NamedTuple):

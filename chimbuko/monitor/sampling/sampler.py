@@ -14,9 +14,8 @@ from chimbuko.monitor.sampling.sample import ProcessCounters, Sample, ThreadCoun
 from chimbuko.monitor.sampling.threadreader import ProcessThreads
 
 PROCESS_FILES = ("status", "io")
-CLOSE_LOOK = 10
-"""Each of so many samples reads the affinity also of threads that have not run, and the control groups that
-processes are in."""
+GROUPS_EVERY = 10
+"""Samples between two looks at which control groups processes are in."""
 PRESSURES = ("cpu", "memory", "io")
 
 
@@ -32,21 +31,26 @@ class Sampler:
         self._threads: dict[int, ProcessThreads] = {}
         self._samples = 0
 
-    def sample(self, pids: Iterable[int]) -> Sample:
-        """All of it at this moment."""
+    def sample(self, pids: Iterable[int], closely: bool = False) -> Sample:
+        """All of it at this moment.
+
+        Parameters
+        ----------
+        closely
+            Whether no count is from a sample before.
+        """
         began_ns = time.thread_time_ns()
         time_us, wall_us = time.monotonic_ns() // 1000, time.time_ns() // 1000
         boot_ticks = int(time.clock_gettime(time.CLOCK_BOOTTIME) * TICKS_PER_S)
         self._samples += 1
-        closely = self._samples % CLOSE_LOOK == 0
-        self._groups.begin(closely)
+        self._groups.begin(self._samples % GROUPS_EVERY == 0)
         threads: dict[int, ThreadCounters] = {}
         processes: dict[int, ProcessCounters] = {}
         groups = {}
         for pid in pids:
             if pid not in self._threads:
                 self._threads[pid] = ProcessThreads(self._files, pid)
-            own = self._threads[pid].read(closely)
+            own = self._threads[pid].read(self._samples, closely)
             if not own:
                 continue
             for thread in own:

@@ -4,57 +4,85 @@ from __future__ import annotations
 
 import os
 
-from chimbuko.monitor.procfs.task import TaskStatus, parse_schedstat, parse_stat, parse_status
+from chimbuko.monitor.procfs.task import TaskStat, TaskStatus, parse_schedstat, parse_stat, parse_status
 from chimbuko.monitor.sampling.procreader import ProcReader
 from chimbuko.monitor.sampling.sample import ThreadCounters
 
 ENDED = "ZX"
+CLOSE_LOOK = 10
+"""Samples between two looks at a thread's ``status``, which costs more than its other two files together."""
+YOUNG = 8
+"""In so many first samples each thread that has run is looked at closely, so that also of a short program the
+counts of switches are near the truth."""
 
 
 class ThreadReader:
     """One thread."""
 
-    __slots__ = ("_counters", "_pid", "_sched", "_stat", "_stat_bytes", "_status", "_switches", "_times")
+    __slots__ = (
+        "_counters", "_found", "_pid", "_sched", "_slot", "_stat", "_stat_bytes", "_status", "_switches",
+        "_times", "_young",
+    )  # fmt: skip
 
     def __init__(self, files: ProcReader, pid: int, tid: str) -> None:
         folder = f"/proc/{pid}/task/{tid}/"
         self._pid = pid
+        # Threads take turns, so that no sample costs more than others.
+        self._slot = int(tid)
+        self._young = YOUNG
         self._stat, self._status, self._sched = (
             files.file(folder + name) for name in ("stat", "status", "schedstat")
         )
         self._stat_bytes = self._times = b""
+        self._found: TaskStat | None = None
         self._switches: TaskStatus | None = None
         self._counters: ThreadCounters | None = None
 
-    def read(self, closely: bool) -> ThreadCounters | None:
+    def read(self, number: int, closely: bool = False) -> ThreadCounters | None:
         """Its counters now, the same object as before where nothing has changed; None where it has ended.
 
-        A thread that has not run since has not been switched. Its affinity others may have changed, which
-        is only seen where it is looked at ``closely``.
+        Switches and affinity are as they were when it was looked at closely.
+
+        Parameters
+        ----------
+        number
+            Of the sample: it decides whose turn it is to be looked at closely.
+        closely
+            Whether it is, whosever turn it is.
         """
         stat, times = self._stat.read(), self._sched.read()
         has_run = not times or times != self._times
+        closely = closely or (has_run and self._young > 0) or (number + self._slot) % CLOSE_LOOK == 0
         if stat == self._stat_bytes and not has_run and not closely:
             return self._counters
-        self._stat_bytes = stat
-        found = parse_stat(stat)
-        if found is None or found.state in ENDED:
-            self._counters = None
-            return None
-        if has_run or closely or self._switches is None:
+        if stat != self._stat_bytes:
+            self._stat_bytes, self._found = stat, parse_stat(stat)
+        if closely or self._switches is None:
             self._switches = parse_status(self._status.read())
-        self._times = times
-        if self._switches is None:
-            self._counters = None
+        found, switches = self._found, self._switches
+        if found is None or switches is None or found.state in ENDED:
+            self._end()
             return None
+        self._times = times
+        if self._young:
+            self._young -= 1
         tid, name, state, _, minor, major, user, system, start, processor = found
-        voluntary, involuntary, cpus = self._switches
-        ran_ns, waited_ns, _ = parse_schedstat(times) or (None, None, None)
-        self._counters = ThreadCounters(
+        voluntary, involuntary, cpus = switches
+        ran_ns, waited_ns, slices = parse_schedstat(times) or (None, None, None)
+        now = ThreadCounters(
             self._pid, tid, name, state, start, user, system, minor, major, processor,
-            voluntary, involuntary, cpus, ran_ns, waited_ns,
+            voluntary, involuntary, cpus, ran_ns, waited_ns, slices,
         )  # fmt: skip
+        if has_run or now != self._counters:
+            self._counters = now
         return self._counters
+
+    def _end(self) -> None:
+        """Its number may come again, as that of another thread."""
+        self.close()
+        self._stat_bytes = self._times = b""
+        self._found = self._switches = self._counters = None
+        self._young = YOUNG
 
     def close(self) -> None:
         """Close its files."""
@@ -70,8 +98,8 @@ class ProcessThreads:
         self._pid = pid
         self._readers: dict[str, ThreadReader] = {}
 
-    def read(self, closely: bool) -> list[ThreadCounters]:
-        """Those that live; none where the process has ended."""
+    def read(self, number: int, closely: bool = False) -> list[ThreadCounters]:
+        """Those that live; none where the process has ended. As of a single one."""
         try:
             tids = os.listdir(f"/proc/{self._pid}/task")
         except OSError:
@@ -81,7 +109,7 @@ class ProcessThreads:
             reader = readers.get(tid)
             if reader is None:
                 reader = readers[tid] = ThreadReader(self._files, self._pid, tid)
-            counters = reader.read(closely)
+            counters = reader.read(number, closely)
             if counters is not None:
                 found.append(counters)
         if len(readers) > len(tids):

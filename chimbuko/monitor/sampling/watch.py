@@ -42,12 +42,18 @@ class Watch:
         self.cost_us = 0
         """CPU time of all samples."""
 
-    def step(self) -> Span | None:
-        """Take a sample; the span since the one before it, None where it is the first."""
+    def step(self, closely: bool = False) -> Span | None:
+        """Take a sample; the span since the one before it, None where it is the first.
+
+        Parameters
+        ----------
+        closely
+            Whether no count in it may be from a sample before.
+        """
         if self._thread is not None:
             self._is_known(self._own)
         pids = [pid for pid in self._family.pids() if pid != self._own and self._is_known(pid)]
-        sample = self._sampler.sample([*pids, self._own])
+        sample = self._sampler.sample([*pids, self._own], closely)
         last, self._last = self._last, sample
         self.cost_us += sample.cost_us
         if last is None:

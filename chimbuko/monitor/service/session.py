@@ -66,14 +66,14 @@ class Session:
         """None while another samples."""
         return self._watch
 
-    def period(self) -> Span | None:
+    def period(self, is_last: bool = False) -> Span | None:
         """Sample, where it is this monitor's to do so; what has happened since the last sample."""
         if self._watch is None and not self._begin():
             return None
         assert self._watch is not None
         if self._election is not None:
             self._watch.follow(self._election.roots())
-        span = self._watch.step()
+        span = self._watch.step(closely=is_last)
         total = self._watch.total
         if span is None or total is None:
             return None
@@ -93,7 +93,7 @@ class Session:
         try:
             if self._election is not None and not self._election.leave(self._state):
                 return []
-            self.period()
+            self.period(is_last=True)
             total = None if self._watch is None else self._watch.total
             if self._watch is None or total is None:
                 return ["chimbuko: it ended before a sample could be taken"]
@@ -132,7 +132,7 @@ class Session:
         return True
 
     def _state(self) -> bytes:
-        self.period()
+        self.period(is_last=True)
         return b"" if self._watch is None else pickle.dumps((self._watch.total, self._watch.identities))
 
     def _choose_core(self, span: Span, periods: int) -> None:

@@ -13,7 +13,7 @@ from chimbuko.monitor.sampling.span import CoreSpan, Span, ThreadSpan
 
 COUNTERS = ThreadCounters(
     pid=10, tid=10, name="app", state="R", start_ticks=5, user_ticks=100, system_ticks=20, minor_faults=3,
-    major_faults=0, processor=1, voluntary=7, involuntary=2, cpus="0-1", ran_ns=10**9, waited_ns=0,
+    major_faults=0, processor=1, voluntary=7, involuntary=2, cpus="0-1", ran_ns=10**9, waited_ns=0, slices=9,
 )  # fmt: skip
 
 

@@ -1,0 +1,106 @@
+"""What is read of a thread, and how often: its files are made up here, and change between two samples."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from chimbuko.monitor.sampling.procreader import ProcFile, ProcReader
+from chimbuko.monitor.sampling.sample import ThreadCounters
+from chimbuko.monitor.sampling.threadreader import CLOSE_LOOK, YOUNG, ThreadReader
+
+TID = 7
+
+
+class Thread(ProcReader):
+    """The files of one thread."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+        self._reader = ThreadReader(self, 1, str(TID))
+        self._samples = 0
+
+    def file(self, path: str) -> ProcFile:
+        return ProcFile(self, str(self._folder / os.path.basename(path)))
+
+    def stands(self, ran_ns: int, switches: int, start_ticks: int = 100, user_ticks: int = 0) -> None:
+        """What its files say from now on."""
+        numbers = [0] * 49
+        numbers[10], numbers[18] = user_ticks, start_ticks
+        self._write("stat", f"{TID} (app) S {' '.join(map(str, numbers))}\n")
+        self._write("schedstat", f"{ran_ns} 5 {switches}\n")
+        self._write(
+            "status",
+            f"Name:\tapp\nCpus_allowed_list:\t0-{switches}\n"
+            f"voluntary_ctxt_switches:\t{switches}\nnonvoluntary_ctxt_switches:\t0\n",
+        )
+
+    def ends(self) -> None:
+        """They are gone."""
+        for name in ("stat", "schedstat", "status"):
+            self._write(name, "")
+
+    def may_run_on(self, cpus: str) -> None:
+        """Another has changed its affinity."""
+        status = (self._folder / "status").read_text()
+        self._write("status", status.replace("0-3", cpus))
+
+    def _write(self, name: str, text: str) -> None:
+        # In place, as the kernel's files change.
+        (self._folder / name).write_text(text)
+
+    def read(self, closely: bool = False) -> ThreadCounters | None:
+        self._samples += 1
+        return self._reader.read(self._samples, closely)
+
+
+@pytest.fixture
+def thread(tmp_path: Path) -> Thread:
+    return Thread(tmp_path)
+
+
+def grown_up(thread: Thread) -> int:
+    """Read it until it is not young any more; how often."""
+    for sample in range(YOUNG):
+        thread.stands(ran_ns=sample, switches=sample)
+        found = thread.read()
+        assert found is not None and found.voluntary == found.slices == sample
+    return YOUNG
+
+
+def test_switches_are_read_by_turns_and_the_time_that_it_ran_always(thread: Thread) -> None:
+    first = grown_up(thread)
+    seen = []
+    for sample in range(first, first + 3 * CLOSE_LOOK):
+        thread.stands(ran_ns=sample, switches=sample, user_ticks=sample // 4)
+        found = thread.read()
+        assert found is not None
+        assert (found.ran_ns, found.slices, found.user_ticks) == (sample, sample, sample // 4)
+        assert 0 <= sample - found.voluntary < CLOSE_LOOK
+        assert found.cpus == f"0-{found.voluntary}"
+        seen.append(found.voluntary)
+    assert len(set(seen)) <= 4
+    found = thread.read(closely=True)
+    assert found is not None and found.voluntary == found.slices
+
+
+def test_an_affinity_that_another_has_changed_is_seen_in_its_turn(thread: Thread) -> None:
+    thread.stands(ran_ns=3, switches=3)
+    before = thread.read()
+    assert before is not None and thread.read() is before
+    thread.may_run_on("1")
+    found = [thread.read() for _ in range(CLOSE_LOOK)]
+    assert found[-1] is not None and found[-1].cpus == "1"
+
+
+def test_a_number_that_is_used_again_brings_nothing_of_the_thread_before(thread: Thread) -> None:
+    grown_up(thread)
+    thread.ends()
+    assert thread.read() is None
+    thread.stands(ran_ns=1, switches=2, start_ticks=900)
+    found = thread.read()
+    assert found is not None
+    assert (found.start_ticks, found.ran_ns, found.voluntary, found.cpus) == (900, 1, 2, "0-2")
