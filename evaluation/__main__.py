@@ -2,9 +2,11 @@
 
 Run: python -m evaluation [--detectors NAME ...] [--scenarios NAME ...] [--seeds N ...]
      python -m evaluation --traces FOLDER --explain --parts recorded
+     python -m evaluation --parts causes
 
 Without options: the default detector in all scenarios, seeds 1 to 5, on the recorded trace of the tests,
-and in real runs. Exit code 1 if the default detector misses one of its requirements.
+in real runs, and MPI programs with known causes, five times each. Exit code 1 if the default detector
+misses one of its requirements.
 """
 
 from __future__ import annotations
@@ -23,7 +25,18 @@ from pathlib import Path
 import msgspec
 
 from chimbuko.config import DETECTORS, AnalysisConfig
-from evaluation import comparison, gpu, incidents, measure, processes, recorded, recurring, requirements
+from evaluation import (
+    causes,
+    comparison,
+    gpu,
+    incidents,
+    measure,
+    processes,
+    recorded,
+    recurring,
+    requirements,
+)
+from evaluation.causes import CauseResult
 from evaluation.gpu import PairResult
 from evaluation.injections import INJECTED, INJECTIONS
 from evaluation.measure import Case, Measured
@@ -39,8 +52,9 @@ SEEDS = (1, 2, 3, 4, 5)
 QUICK_SHARE = 0.25
 """Of the functions of each scenario."""
 STATISTICAL, RECORDED, PAIRS, RECURRING, REAL = "statistical", "recorded", "pairs", "recurring", "real"
+CAUSES = "causes"
 ALL = "all"
-PARTS = (STATISTICAL, INJECTED, RECORDED, PAIRS, RECURRING, REAL)
+PARTS = (STATISTICAL, INJECTED, RECORDED, PAIRS, RECURRING, REAL, CAUSES)
 
 
 @dataclass
@@ -52,6 +66,7 @@ class Report:
     pairs: list[PairResult] = field(default_factory=list)
     recurring: list[Reported] = field(default_factory=list)
     real: list[LiveResult] = field(default_factory=list)
+    causes: list[CauseResult] = field(default_factory=list)
 
     def required(self) -> list[Requirement]:
         """What the default detector reached of what it has to."""
@@ -62,7 +77,7 @@ class Report:
         own_recorded = [one for one in self.recorded if one.detector == DEFAULT.detector]
         found += requirements.recorded(own_recorded) + requirements.pairs(self.pairs)
         found += requirements.recurring(self.recurring)
-        return found + requirements.real(self.real)
+        return found + requirements.real(self.real) + requirements.causes(self.causes)
 
     def tables(self, is_explaining: bool) -> Iterator[ResultTable]:
         """For people."""
@@ -79,6 +94,8 @@ class Report:
             yield recurring.table(self.recurring)
         if self.real:
             yield processes.table(self.real)
+        if self.causes:
+            yield causes.table(self.causes)
         if is_explaining:
             for result in self.recorded:
                 yield from recorded.explanation(result)
@@ -91,6 +108,7 @@ class Report:
         answer[PAIRS] = [one.as_json() for one in self.pairs]
         answer[RECURRING] = [asdict(one) for one in self.recurring]
         answer[REAL] = [one.as_json() for one in self.real]
+        answer[CAUSES] = [one.as_json() for one in self.causes]
         required = [asdict(one) | {"is_met": one.is_met} for one in self.required()]
         return json.dumps(answer | {"required": required}, indent=1)
 
@@ -111,6 +129,8 @@ def main() -> int:
                 report.recurring = list(pool.map(recurring.measure, INJECTIONS))
             elif part == REAL:
                 report.real = _real()
+            elif part == CAUSES:
+                report.causes = list(causes.measure())
             else:
                 report.measured[part] = list(measure.measure(cases[part], pool))
     if options.json:
@@ -185,7 +205,7 @@ def _options() -> argparse.Namespace:
     if ALL in options.detectors:
         options.detectors = list(DETECTORS)
     if options.parts is None:
-        options.parts = [part for part in PARTS if part != REAL or not options.quick]
+        options.parts = [part for part in PARTS if part not in (REAL, CAUSES) or not options.quick]
     if options.quick:
         options.seeds = options.seeds[:1]
     return options

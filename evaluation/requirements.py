@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from evaluation.causes import CauseResult
 from evaluation.gpu import PairResult
 from evaluation.injections import INJECTED
 from evaluation.measure import Measured
@@ -24,6 +25,8 @@ QUIET = ("gamma", "two modes 50/50", "two modes 95/5")
 LIVE_AGREEMENT = 0.95
 RIGHT_SHARE = 0.9
 REPORTED = 0.95
+RIGHT_OF_EACH = 0.8
+MOST_NOT_EXPLAINED = 0.2
 
 
 SHORTFALLS = {
@@ -158,6 +161,22 @@ def real(results: list[LiveResult]) -> list[Requirement]:
         else:
             what = f"{result.scenario}: F1 of live flags with those in lockstep"
             found.append(least(what, result.lockstep_agreement, LIVE_AGREEMENT))
+    return found
+
+
+def causes(results: list[CauseResult]) -> list[Requirement]:
+    """Of MPI programs with one known cause each."""
+    found = []
+    for one in results:
+        what = f"{one.scenario}, known cause"
+        found.append(
+            least(f"{what}: runs with the right top cause", one.right_runs / one.runs, RIGHT_OF_EACH)
+        )
+        if one.excess_us:
+            found.append(most(f"{what}: excess that is not explained", one.not_explained, MOST_NOT_EXPLAINED))
+    if results:
+        share = sum(one.right_runs for one in results) / sum(one.runs for one in results)
+        found.append(least("known causes: runs with the right top cause", share, RIGHT_SHARE))
     return found
 
 

@@ -1,5 +1,5 @@
 /* MPI programs in which time is lost by one known cause each: five delays of 80 ms, or of what the cause takes, in the
-   second half of a run.
+   second half of a run; with imbalance in each step.
 
    mpicc -g -O1 -finstrument-functions scenarios.c -o scenarios
    chimbuko run -- mpirun -n 4 chimbuko trace ./scenarios late_sender
@@ -40,6 +40,10 @@ void assemble(void) { work(2); }
 void read_input(void) { work(0); }
 void forces(void) { pass(1.0); }
 void sweep(void) { pass(0.5); }
+
+void integrate(void) {
+  for (int left = rank == 2 ? 2 : 1; left > 0; left--) pass(6.0);
+}
 
 void newton(void) {
   pass(is_delayed && rank == 1 ? DELAY_MS : 0.2);
@@ -92,6 +96,13 @@ static void late_at_collective(void) {
   MPI_Allreduce(data, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
 
+/* One rank does twice the work, always. */
+static void imbalance(void) {
+  double sum;
+  integrate();
+  MPI_Allreduce(data, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
 /* 256 MB instead of 800 bytes: how long that takes is the machine's affair. */
 static void more_bytes(void) {
   int count = is_delayed ? MANY_DOUBLES : DOUBLES;
@@ -109,7 +120,7 @@ static const struct {
     {"own_code", own_code},       {"late_child", late_child},       {"more_calls", more_calls},
     {"late_sender", late_sender}, {"late_receiver", late_receiver}, {"chain", chain},
     {"late_root", late_root},     {"late_at_collective", late_at_collective},
-    {"more_bytes", more_bytes},
+    {"more_bytes", more_bytes},   {"imbalance", imbalance},
 };
 
 int main(int argc, char **argv) {
