@@ -189,6 +189,9 @@ def _taking(incident: Incident, hit: Sequence[Waited]) -> str:
 def _waits(incident: Incident, all_waited: Sequence[Waited]) -> list[str]:
     by_operation: dict[str, list[Waited]] = defaultdict(list)
     for one in all_waited:
+        if one.kind is Kind.IN_CHILD:
+            # It contains what is named already.
+            continue
         by_operation[short_name(one.operation)].append(one)
     costly = sorted(by_operation.items(), key=lambda item: -sum(one.lost_us for one in item[1]))
     clauses = [_wait(incident, operation, waited) for operation, waited in costly[:MOST_OPERATIONS]]

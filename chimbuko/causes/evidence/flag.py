@@ -10,6 +10,8 @@ from chimbuko.causes.evidence.waiting import Waits, waits_in
 
 LEAST_UNFLAGGED_US = 5_000.0
 """Waits that lost less are left alone, unless they are flagged."""
+GAP_SHARE = 0.5
+"""Of the excess that must lie in one gap between the calls inside it, to have been lost there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +135,12 @@ def flag_of(record: CallRecord) -> Flag:
     judged_us = record.expected_us + record.severity_us
     is_exclusive = abs(judged_us - record.exclusive_us) <= abs(judged_us - record.inclusive_us)
     has_all = len(children) == record.children
-    lost = _longest_gap(record.entry_us, exit_us, children) if has_all and is_exclusive else None
-    lost_from_us, lost_to_us = lost or (record.entry_us, exit_us)
+    lost_from_us, lost_to_us = record.entry_us, exit_us
+    if has_all:
+        begin_us, end_us = _longest_gap(record.entry_us, exit_us, children)
+        # Judged with the calls inside it, it may have lost its time in these.
+        if is_exclusive or end_us - begin_us >= GAP_SHARE * record.severity_us:
+            lost_from_us, lost_to_us = begin_us, end_us
     return Flag(
         id=record.id,
         program=record.program,

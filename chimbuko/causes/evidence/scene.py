@@ -143,6 +143,12 @@ class Scene:
             and wait.overlap_us(flag) >= NEAR_SHARE * min(wait.inclusive_us, flag.inclusive_us)
         ]
 
+    def _has_lost_inside(self, flag: Flag) -> bool:
+        """Whether a flagged call inside it lost most of its time: who waits for it, waits for that one."""
+        if flag.is_exclusive or flag.is_wait:
+            return False
+        return any(inner.excess_us >= NEAR_SHARE * flag.excess_us for inner in self.inside(flag))
+
     def culprit(
         self, wait: Flag, ranks: Collection[int] | None = None, done_us: int | None = None
     ) -> Flag | None:
@@ -193,6 +199,7 @@ class Scene:
             and not (flag.is_wait and flag.common_exit_us >= end_us and not self.is_held_up(flag))
             and not (_is_same_operation(wait, flag) and not self.is_held_up(flag))
             and _explained_us(wait, flag) >= LEAST_SHARE * wait.excess_us
+            and not self._has_lost_inside(flag)
         ]
         return sorted(explaining, key=lambda flag: -flag.excess_us)[:MOST_CANDIDATES]
 

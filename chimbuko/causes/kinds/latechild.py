@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chimbuko.causes.evidence.flag import Flag
+from chimbuko.causes.evidence.flag import GAP_SHARE, Flag
 from chimbuko.causes.evidence.part import Kind, Part
 from chimbuko.causes.evidence.scene import Scene
 from chimbuko.causes.evidence.waiting import is_communication
-
-LEAST_SHARE = 0.5
-"""Of the excess that must lie in the one gap."""
 
 
 def parts(flag: Flag, scene: Scene) -> Iterator[Part]:
@@ -19,5 +16,5 @@ def parts(flag: Flag, scene: Scene) -> Iterator[Part]:
         return
     gap_us = flag.lost_to_us - flag.lost_from_us
     late = next((child for child in flag.children if child.entry_us == flag.lost_to_us), None)
-    if late is not None and gap_us >= LEAST_SHARE * flag.excess_us and not is_communication(late.function):
+    if late is not None and gap_us >= GAP_SHARE * flag.excess_us and not is_communication(late.function):
         yield Part(Kind.LATE_CHILD, gap_us, late.function)
