@@ -47,6 +47,12 @@ SECTIONS = {
             "export": "Write a run for Perfetto, speedscope, notebooks and other tools.",
         },
     ),
+    "plan": (
+        "Say what an analysis costs, and where it should run",
+        {
+            "model": "Predict where in-situ tasks run best, from few measurements.",
+        },
+    ),
     "maintain": (
         "Look after runs and machines",
         {

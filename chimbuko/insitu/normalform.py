@@ -80,6 +80,8 @@ class NormalForm:
 
 
 ZERO = NormalForm(())
+INTERVAL = (0.025, 0.975)
+"""Quantiles of replicates between which a prediction lies."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,14 @@ class PerformanceModel:
         if time_s < 0.0:
             clamps = [*clamps, f"{time_s:.3g} s at {_words(inside)} is taken as 0"]
         return Estimate(max(time_s, 0.0), tuple(clamps))
+
+    def interval_s(self, point: Mapping[str, float]) -> tuple[float, float] | None:
+        """Between what 95 % of the replicates say; None where there are none."""
+        if not self.replicates:
+            return None
+        times_s = [self.replicate(number).at(point).time_s for number in range(len(self.replicates))]
+        low, high = np.quantile(times_s, INTERVAL)
+        return float(low), float(high)
 
     def replicate(self, number: int) -> PerformanceModel:
         """The model as it could have come out as well; this one itself where nothing was resampled."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chimbuko.insitu.normalform import PerformanceModel
+from chimbuko.insitu.normalform import INTERVAL, PerformanceModel
 from chimbuko.insitu.workflow import Group, Placement, Task, Workflow
 
 
@@ -105,12 +105,12 @@ def predict(workflow: Workflow, placement: Placement) -> Prediction:
     )
 
 
-def interval(workflow: Workflow, placement: Placement, level: float = 0.95) -> tuple[float, float] | None:
-    """Of the whole time in seconds, by bootstrap; None where no model was fitted to measurements."""
+def interval(workflow: Workflow, placement: Placement) -> tuple[float, float] | None:
+    """Of the whole time in seconds, 95 %, by bootstrap; None where no model was fitted to measurements."""
     if not workflow.replicates:
         return None
     totals = [predict(workflow.replicate(number), placement).total_s for number in range(workflow.replicates)]
-    low, high = np.quantile(totals, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(totals, INTERVAL)
     return float(low), float(high)
 
 

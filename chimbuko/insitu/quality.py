@@ -35,7 +35,7 @@ def agreement(measured_s: npt.ArrayLike, predicted_s: npt.ArrayLike) -> Agreemen
 
 
 def smape(measured_s: Float64Array, predicted_s: Float64Array) -> Float64Array:
-    """Symmetric mean absolute percentage error over the last axis: 0 to 2, which is that of no number, too."""
+    """Symmetric mean absolute percentage error over the last axis: 0 to 2; 2 where there is no number."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         errors = 2.0 * abs(measured_s - predicted_s) / (abs(measured_s) + abs(predicted_s))
     found: Float64Array = np.where(np.isfinite(errors), errors, 2.0).mean(axis=-1)

@@ -1,0 +1,206 @@
+"""``chimbuko model``: performance models of a workflow, what they predict, and what follows from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from chimbuko.cli.plan import modeltables
+from chimbuko.errors import ConfigError
+from chimbuko.insitu.advice import advise
+from chimbuko.insitu.fitting import Fit, fit
+from chimbuko.insitu.plots import plot_agreement, plot_fits, plot_split
+from chimbuko.insitu.prediction import interval, predict
+from chimbuko.insitu.quality import Agreement, agreement
+from chimbuko.insitu.reading import (
+    WorkflowTable,
+    parse_choices,
+    parse_measured_runs,
+    parse_points,
+    parse_table,
+    read_text,
+    workflow_of,
+)
+from chimbuko.insitu.sampling import sampling_plan
+from chimbuko.insitu.workflow import Workflow, parse_placement
+
+_FILE = click.Path(path_type=Path)
+JSON = click.option("--json", "as_json", is_flag=True, help="All of it, as JSON, with times in seconds.")
+PLOT = click.option("--plot", type=_FILE, metavar="FILE", help="Write a picture, as PNG; needs matplotlib.")
+WORKFLOW = click.argument("description", metavar="WORKFLOW", type=_FILE)
+POINTS = click.option(
+    "--points", type=_FILE, metavar="CSV", help="Measured times of the parts without a model in WORKFLOW."
+)
+
+
+@click.group("model", short_help="Predict where in-situ tasks run best, from few measurements.")
+def command() -> None:
+    """Fit performance models to measured times, and predict where in-situ tasks should run.
+
+    A workflow is an application with tasks that run every so many steps of it, inside of it or on resources
+    of their own. docs/insitu.md has the files, with worked examples.
+
+    \b
+    Examples:
+      chimbuko model points ranks=48,96,192,384,768 > points.csv
+      chimbuko model fit points.csv --plot models.png
+      chimbuko model predict workflow.toml --points points.csv --placement 'images=2x48'
+      chimbuko model advise workflow.toml --points points.csv
+    """
+
+
+@command.command("points", short_help="List the points to measure: 5, 11 or 17.")
+@click.argument("values", nargs=-1, required=True, metavar="PARAMETER=VALUE,VALUE,...")
+def points(values: tuple[str, ...]) -> None:
+    """Write a CSV of the points that a model needs, to be filled in: 6h - 1 for h parameters.
+
+    Give of each parameter at least five values that can be measured. Most points have the least value of all
+    parameters but one, where they cost least.
+
+    \b
+    Example:
+      chimbuko model points ranks=48,96,192,384,768 threads=1,2,4,8,16 > points.csv
+    """
+    plan = sampling_plan(parse_choices(values))
+    click.echo(",".join([*plan[0], "time_s"]))
+    for point in plan:
+        click.echo(",".join([*(f"{value:.15g}" for value in point.values()), ""]))
+
+
+@command.command("fit", short_help="Fit models to measured times.")
+@click.argument("csv", type=_FILE)
+@click.option("--held-out", type=_FILE, metavar="CSV", help="Further points, for the models to be tried on.")
+@JSON
+@PLOT
+def fit_models(csv: Path, held_out: Path | None, as_json: bool, plot: Path | None) -> None:
+    """Fit a model to each part in CSV: columns part, parameters such as ranks, and time_s.
+
+    The form is the one that predicts each point best from all others; ERROR is the mean of its errors there,
+    R² and WORST are of the points that it is fitted to, or with --held-out of others.
+
+    \b
+    Examples:
+      chimbuko model fit points.csv
+      chimbuko model fit points.csv --held-out larger.csv --json
+    """
+    fits = _fits(csv)
+    tried = {} if held_out is None else _tried(fits, held_out)
+    if plot is not None:
+        plot_fits(list(fits.values()), plot)
+    if as_json:
+        _echo([modeltables.as_fit(one, tried.get(part)) for part, one in fits.items()])
+    else:
+        modeltables.print_fits(list(fits.values()), tried)
+
+
+@command.command("predict", short_help="Predict how long a workflow takes as it is placed.")
+@WORKFLOW
+@POINTS
+@click.option(
+    "--placement",
+    "placements",
+    multiple=True,
+    metavar="TEXT",
+    help="Such as 'images=2x48 filter=sync'; may be repeated.",
+)
+@click.option(
+    "--measured", type=_FILE, metavar="CSV", help="Runs to compare with: columns placement and time_s."
+)
+@JSON
+@PLOT
+def predict_runs(
+    description: Path,
+    points: Path | None,
+    placements: tuple[str, ...],
+    measured: Path | None,
+    as_json: bool,
+    plot: Path | None,
+) -> None:
+    """Predict how long a workflow takes, for each placement; without one with all tasks inside.
+
+    \b
+    Examples:
+      chimbuko model predict workflow.toml --placement all=sync --placement 'images=48'
+      chimbuko model predict workflow.toml --points points.csv --measured runs.csv --plot agreement.png
+    """
+    workflow, _ = _workflow(description, points)
+    runs = [] if measured is None else parse_measured_runs(read_text(measured), str(measured))
+    if plot is not None and not runs:
+        raise ConfigError("--plot shows predictions beside runs: give these with --measured")
+    asked: list[tuple[str, float | None]] = [(text, None) for text in placements]
+    asked = [*asked, *runs] or [("all=sync", None)]
+    parsed = [parse_placement(text, workflow) for text, _ in asked]
+    predictions = [predict(workflow, placement) for placement in parsed]
+    intervals = [interval(workflow, placement) for placement in parsed]
+    measured_s = [time_s for _, time_s in asked]
+    predicted_s = [one.total_s for one in predictions[len(placements) :]]
+    found = agreement([time_s for _, time_s in runs], predicted_s) if runs else None
+    if plot is not None:
+        plot_agreement([time_s for _, time_s in runs], predicted_s, plot)
+    if as_json:
+        rows = zip(predictions, intervals, measured_s, strict=True)
+        _echo({"predictions": [modeltables.as_prediction(*row) for row in rows], "agreement": found})
+        return
+    modeltables.print_predictions(predictions, intervals, measured_s)
+    if found is not None:
+        modeltables.print_agreement(found)
+
+
+@command.command("advise", short_help="Recommend where tasks run, and on how much.")
+@WORKFLOW
+@POINTS
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Placements to list."
+)
+@JSON
+@PLOT
+def advise_placement(
+    description: Path, points: Path | None, limit: int, as_json: bool, plot: Path | None
+) -> None:
+    """Predict all placements of a workflow's tasks, and recommend the one that takes least.
+
+    \b
+    Examples:
+      chimbuko model advise workflow.toml
+      chimbuko model advise workflow.toml --points points.csv --plot split.png
+      chimbuko model advise workflow.toml --json | jq '.best.placement'
+    """
+    workflow, table = _workflow(description, points)
+    found = advise(workflow, table.group_sizes)
+    if plot is not None:
+        plot_split(found, workflow, plot)
+    if as_json:
+        ranked = [
+            modeltables.as_prediction(one, interval(workflow, one.placement)) for one in found.ranked[:limit]
+        ]
+        _echo({"compared": len(found.ranked), "best": ranked[0], "ranked": ranked})
+    else:
+        modeltables.print_advice(found, limit, workflow.parameter)
+
+
+def _fits(csv: Path) -> dict[str, Fit]:
+    return {part: fit(one) for part, one in parse_points(read_text(csv), str(csv)).items()}
+
+
+def _tried(fits: dict[str, Fit], held_out: Path) -> dict[str, Agreement]:
+    """How well models predict points that they were not fitted to."""
+    tried = {}
+    for part, one in parse_points(read_text(held_out), str(held_out)).items():
+        if part not in fits:
+            raise ConfigError(f"{held_out}: no model of '{part}'; there are {', '.join(fits)}")
+        rows = [dict(zip(one.parameters, row, strict=True)) for row in one.points.tolist()]
+        tried[part] = agreement(one.time_s, [fits[part].model.at(row).time_s for row in rows])
+    return tried
+
+
+def _workflow(description: Path, points: Path | None) -> tuple[Workflow, WorkflowTable]:
+    table = parse_table(read_text(description), str(description))
+    fitted = {} if points is None else {part: one.model for part, one in _fits(points).items()}
+    return workflow_of(table, fitted, str(description)), table
+
+
+def _echo(value: Any) -> None:
+    click.echo(msgspec.json.format(msgspec.json.encode(value)))
