@@ -10,9 +10,9 @@ import msgspec
 import numpy as np
 
 from chimbuko.arrays import Float64Array
+from chimbuko.buckets import BUCKETS, EDGES_US
 from chimbuko.calls.record import StreamHealth
 from chimbuko.config import AnalysisConfig
-from chimbuko.kernels.buckets import BUCKETS, EDGES_US
 from chimbuko.protocol.messages import FunctionModel, FunctionStatistics, RunStatistics
 from chimbuko.protocol.telemetry import FLAGGED
 from chimbuko.provenance.store.engine import open_for_writing

@@ -1,6 +1,6 @@
 """Detectors: what is ordinary for a function, by name.
 
-May import ad.detectors.kernels, calls, kernels and statistics.
+May import ad.detectors.kernels, calls and statistics.
 
 A detector turns rows of a statistics table, whose first columns are those of ``PROFILE``, into limits,
 and runtimes into judgements. It keeps nothing itself: what is known is in the table, which merges.

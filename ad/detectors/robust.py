@@ -11,8 +11,8 @@ import numpy as np
 from chimbuko.ad.detectors import Judgements, Limits
 from chimbuko.ad.detectors.kernels import tail
 from chimbuko.arrays import Float64Array
+from chimbuko.buckets import LN_EDGES
 from chimbuko.config import AnalysisConfig
-from chimbuko.kernels.buckets import LN_EDGES
 from chimbuko.statistics.schema import BUCKETED_PROFILE
 
 _BACKWARDS = np.ascontiguousarray(-LN_EDGES[::-1])

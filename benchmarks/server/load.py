@@ -19,8 +19,8 @@ import numpy.typing as npt
 from chimbuko.ad.analysis.rankspeed import LEAST_SHARE, MOST_FUNCTIONS
 from chimbuko.ad.analysis.statistics import Learned
 from chimbuko.arrays import Float64Array
+from chimbuko.buckets import BUCKETS, EDGES_US
 from chimbuko.calls.record import StepCount, StreamHealth
-from chimbuko.kernels.buckets import BUCKETS, EDGES_US
 from chimbuko.protocol.telemetry import PACE, PERIODS_PER_WINDOW
 from chimbuko.statistics.schema import FLAGS, TableSchema
 

@@ -1,4 +1,4 @@
 """Why calls were slow: causes of flagged calls, and the incidents that they make up. No I/O.
 
-May import calls, causes.evidence, causes.kinds, kernels and monitor.samples.
+May import calls, causes.evidence, causes.kinds and monitor.samples.
 """

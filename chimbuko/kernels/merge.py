@@ -6,14 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.kernels.declare import kernel
-
-MOMENTS_WIDTH = 7
-"""n, mean, M2, M3, M4, minimum, maximum."""
-
-RULE_MOMENTS = 0
-RULE_ADD = 1
-RULE_MIN = 2
-RULE_MAX = 3
+from chimbuko.kernels.rules import MOMENTS_WIDTH, RULE_ADD, RULE_MIN, RULE_MOMENTS
 
 
 @kernel

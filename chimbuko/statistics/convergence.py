@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.arrays import Float64Array
-from chimbuko.kernels.buckets import LN_EDGES
+from chimbuko.buckets import LN_EDGES
 from chimbuko.statistics.schema import TableSchema
 
 CONVERGED_CALLS = 20_000

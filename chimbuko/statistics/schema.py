@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.arrays import Float64Array, Int64Array, grown
+from chimbuko.buckets import BUCKETS
 from chimbuko.config import DETECTORS
-from chimbuko.kernels import merge
-from chimbuko.kernels.buckets import BUCKETS
+from chimbuko.kernels import rules
 from chimbuko.statistics.moments import EMPTY
 from chimbuko.statistics.packed import PackedTable, cells_of, pack_cells, unpack_cells
 
@@ -26,10 +26,10 @@ from chimbuko.statistics.packed import PackedTable, cells_of, pack_cells, unpack
 class Rule(IntEnum):
     """How a column merges."""
 
-    MOMENTS = merge.RULE_MOMENTS
-    ADD = merge.RULE_ADD
-    MIN = merge.RULE_MIN
-    MAX = merge.RULE_MAX
+    MOMENTS = rules.RULE_MOMENTS
+    ADD = rules.RULE_ADD
+    MIN = rules.RULE_MIN
+    MAX = rules.RULE_MAX
 
 
 _IDENTITY = {Rule.ADD: 0.0, Rule.MIN: np.inf, Rule.MAX: -np.inf}
@@ -48,7 +48,7 @@ class Column:
     @property
     def width(self) -> int:
         """Numbers per row."""
-        return merge.MOMENTS_WIDTH if self.rule is Rule.MOMENTS else self.values
+        return rules.MOMENTS_WIDTH if self.rule is Rule.MOMENTS else self.values
 
 
 @dataclass(frozen=True)
@@ -153,6 +153,8 @@ class TableSchema:
         ValueError
             Its parts do not fit together; nothing was merged.
         """
+        from chimbuko.kernels import merge
+
         # Copies: of arrays that cannot be written to, kernels would be compiled once more.
         narrow = np.frombuffer(packed.narrow).reshape(len(rows), self.narrow).copy()
         counts, cells, values = cells_of(packed)
@@ -176,6 +178,9 @@ class TableSchema:
 
     def merge(self, into: Float64Array, rows: npt.ArrayLike, other: Float64Array) -> None:
         """Merge ``other[i]`` into ``into[rows[i]]``, in place."""
+        # Here, as in merge_packed(), because who only reads columns needs no compiled code.
+        from chimbuko.kernels import merge
+
         merge.merge_rows(into, np.asarray(rows, np.int64), other, self.starts, self.widths, self.rules)
 
 
@@ -196,7 +201,7 @@ FLAGS = ("anomalies", "severity_us", "highest_score")
 BUCKETED_PROFILE = TableSchema(
     (*PROFILE.columns, Column("buckets", Rule.ADD, values=BUCKETS, is_forgotten=True))
 )
-"""``PROFILE``, and how many calls had the judged runtime in each bucket of ``chimbuko.kernels.buckets``."""
+"""``PROFILE``, and how many calls had the judged runtime in each bucket of ``chimbuko.buckets``."""
 
 STORED_PROFILE = TableSchema((*BUCKETED_PROFILE.columns, Column("counted", Rule.ADD, values=BUCKETS)))
 """``BUCKETED_PROFILE`` as it is stored: with how many calls of the run were in each bucket, of which none is

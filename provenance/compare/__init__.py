@@ -1,4 +1,4 @@
 """What changed from one run to another. Pure but for the reading of profiles.
 
-May import kernels, protocol, provenance.incidents, provenance.query and statistics.
+May import protocol, provenance.incidents, provenance.query and statistics.
 """

@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 
 from chimbuko.arrays import Float64Array
+from chimbuko.buckets import BUCKETS
 from chimbuko.config import AnalysisConfig
-from chimbuko.kernels.buckets import BUCKETS
 from chimbuko.protocol.messages import FunctionStatistics
 from chimbuko.provenance.compare.levels import Level, level_of, level_of_all, level_of_mean
 from chimbuko.provenance.incidents.incidentlist import Incidents

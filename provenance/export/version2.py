@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from chimbuko.arrays import Float64Array
+from chimbuko.buckets import EDGES_US
 from chimbuko.calls.record import CallRecord, CounterValue, Message, Metadata, StackFrame, WindowCall
 from chimbuko.calls.recordarrays import UNKNOWN_THREAD
-from chimbuko.kernels.buckets import EDGES_US
 from chimbuko.protocol.messages import FunctionModel
 from chimbuko.statistics.moments import Moments
 from chimbuko.statistics.schema import schema_of

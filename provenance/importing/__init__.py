@@ -1,5 +1,4 @@
 """Runs that the C++ Chimbuko recorded, read as ours.
 
-May import calls, kernels, protocol, provenance.export, provenance.store, provenance.write, runs and
-statistics.
+May import calls, protocol, provenance.export, provenance.store, provenance.write, runs and statistics.
 """

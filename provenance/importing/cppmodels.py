@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from chimbuko.arrays import Float64Array
-from chimbuko.kernels.buckets import EDGES_US
+from chimbuko.buckets import EDGES_US
 from chimbuko.statistics.moments import Moments
 from chimbuko.statistics.schema import schema_of
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 import msgspec
 from sqlalchemy import ColumnElement, func, literal, select
@@ -22,9 +21,7 @@ from chimbuko.provenance.store.tables import (
     STEPS,
     STREAM_HEALTH,
 )
-
-if TYPE_CHECKING:
-    from chimbuko.statistics.moments import Moments
+from chimbuko.statistics.moments import Moments
 
 
 class StepSum(msgspec.Struct, frozen=True, array_like=True):
@@ -227,9 +224,6 @@ def _of_rank(program: int, rank: int, rows: list[CountedSteps]) -> RankStatistic
 
 def _moments(histogram: list[tuple[int, int]]) -> Moments:
     """Moments of values that occur several times, given as (value, times)."""
-    # Here because it loads compiled code, 0.7 s that a query of calls need not wait.
-    from chimbuko.statistics.moments import Moments
-
     n = sum(times for _, times in histogram)
     mean = sum(value * times for value, times in histogram) / n
     m2, m3, m4 = (sum(times * (value - mean) ** power for value, times in histogram) for power in (2, 3, 4))

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.arrays import Float64Array
+from chimbuko.buckets import BUCKETS, LN_EDGES
 from chimbuko.kernels.arrays import copy, fill, total
-from chimbuko.kernels.buckets import BUCKETS, LN_EDGES, count_above, exceeded_by, scaled
+from chimbuko.kernels.buckets import count_above, exceeded_by, scaled
 from chimbuko.kernels.declare import kernel
 
 ERA_CALLS = 1000.0

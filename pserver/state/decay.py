@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from chimbuko.arrays import Float64Array, Int64Array, UInt16Array, grown
-from chimbuko.kernels.buckets import BUCKETS
+from chimbuko.buckets import BUCKETS
 from chimbuko.kernels.merge import add_cells
 from chimbuko.pserver.kernels.decay import ERA_CALLS, MOVED, end_eras
 from chimbuko.statistics.packed import PackedTable, pack_cells, unpack_cells

@@ -10,7 +10,7 @@ import numpy as np
 
 from chimbuko.arrays import Int64Array, RankKey, grown
 from chimbuko.calls.record import StepCount
-from chimbuko.kernels.merge import MOMENTS_WIDTH
+from chimbuko.kernels.rules import MOMENTS_WIDTH
 from chimbuko.protocol.messages import RankStatistics
 from chimbuko.pserver.kernels.ranks import add_values
 from chimbuko.statistics.moments import EMPTY

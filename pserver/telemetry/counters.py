@@ -9,7 +9,8 @@ import numpy as np
 
 from chimbuko.arrays import Float64Array
 from chimbuko.calls.record import CounterStatistics
-from chimbuko.kernels.merge import RULE_MOMENTS, merge_rows
+from chimbuko.kernels.merge import merge_rows
+from chimbuko.kernels.rules import RULE_MOMENTS
 from chimbuko.protocol.telemetry import ProgramCounter, StreamCounters
 from chimbuko.statistics.moments import EMPTY
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.arrays import Float64Array
+from chimbuko.buckets import EDGES_US
 from chimbuko.causes.drift import Drift, drifts_of
-from chimbuko.kernels.buckets import EDGES_US
 
 CALLS = 10_000
 

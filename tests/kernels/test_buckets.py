@@ -7,16 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.kernels.buckets import (
-    BUCKETS,
-    EDGES_US,
-    LN_EDGES,
-    PER_DOUBLING,
-    bucket_of,
-    count_above,
-    exceeded_by,
-    scaled,
-)
+from chimbuko.buckets import BUCKETS, EDGES_US, LN_EDGES, PER_DOUBLING
+from chimbuko.kernels.buckets import bucket_of, count_above, exceeded_by, scaled
 
 EXAMPLES = settings(max_examples=200, deadline=None)
 runtimes = st.one_of(

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from chimbuko.kernels.buckets import BUCKETS, LN_EDGES
+from chimbuko.buckets import BUCKETS, LN_EDGES
 from chimbuko.pserver.kernels.decay import ERA_CALLS, ERRORS, MEMORY_CALLS
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import stats
 
 from chimbuko.ad.detectors.kernels import histogram, tail
-from chimbuko.kernels.buckets import BUCKETS, EDGES_US
+from chimbuko.buckets import BUCKETS, EDGES_US
 
 
 class SlowHistogram:

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from chimbuko.buckets import EDGES_US
 from chimbuko.calls.record import (
     CallRecord,
     CounterStatistics,
@@ -25,7 +26,6 @@ from chimbuko.calls.record import (
 from chimbuko.calls.recordarrays import pack
 from chimbuko.calls.schema import Label
 from chimbuko.config import AnalysisConfig
-from chimbuko.kernels.buckets import EDGES_US
 from chimbuko.protocol.keys import RunKeys
 from chimbuko.protocol.messages import (
     Frame,

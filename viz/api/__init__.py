@@ -1,4 +1,4 @@
 """The HTTP API of one run, ``/api/v1``: each endpoint is a function with typed parameters and answer.
 
-May import ad.detectors, kernels, protocol, provenance.query, provenance.timeline, statistics and viz.live.
+May import ad.detectors, protocol, provenance.query, provenance.timeline, statistics and viz.live.
 """

@@ -7,10 +7,9 @@ import math
 import msgspec
 import numpy as np
 
-from chimbuko.ad.detectors.normalrange import ordinary_spans, threshold_of
 from chimbuko.arrays import Float64Array
+from chimbuko.buckets import EDGES_US
 from chimbuko.config import AnalysisConfig
-from chimbuko.kernels.buckets import EDGES_US
 from chimbuko.protocol.messages import FunctionModel
 from chimbuko.statistics.moments import Moments
 from chimbuko.statistics.schema import schema_of, stored_schema_of
@@ -68,6 +67,9 @@ class Distribution(msgspec.Struct, frozen=True):
 
 def distribution(model: FunctionModel, config: AnalysisConfig) -> Distribution:
     """Of the model of a function that a run with these settings made."""
+    # Here because it loads compiled code, a third of the time that a dashboard would start in.
+    from chimbuko.ad.detectors.normalrange import ordinary_spans, threshold_of
+
     schema, stored = schema_of(config.detector), stored_schema_of(config.detector)
     row = np.frombuffer(model.row)
     is_counted = "counted" in stored.slices and len(row) == stored.width

@@ -9,7 +9,8 @@ from chimbuko.ad.calls.kernels.stack import NONE
 from chimbuko.arrays import Table
 from chimbuko.kernels.buckets import bucket_of
 from chimbuko.kernels.declare import kernel
-from chimbuko.kernels.merge import MOMENTS_WIDTH, add_value
+from chimbuko.kernels.merge import add_value
+from chimbuko.kernels.rules import MOMENTS_WIDTH
 
 NO_BUCKETS = -1
 

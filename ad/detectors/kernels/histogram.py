@@ -13,8 +13,9 @@ import numpy as np
 
 from chimbuko.ad.detectors.kernels.tail import FEWEST_CALLS, YOUNG_CALLS, YOUNG_REACH, tail_quantile
 from chimbuko.arrays import Float64Array
+from chimbuko.buckets import BUCKETS, EDGES_US
 from chimbuko.kernels.arrays import fill, first_above, total
-from chimbuko.kernels.buckets import BUCKETS, EDGES_US, count_above, exceeded_by
+from chimbuko.kernels.buckets import count_above, exceeded_by
 from chimbuko.kernels.declare import inner, kernel
 
 BINS = 200

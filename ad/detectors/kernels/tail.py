@@ -13,14 +13,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from chimbuko.buckets import BUCKETS, PER_DOUBLING
 from chimbuko.config import LEAST_CALLS
 from chimbuko.kernels.arrays import first_above, total
-from chimbuko.kernels.buckets import (
-    BUCKETS,
-    PER_DOUBLING,
-    count_above,
-    exceeded_by,
-)
+from chimbuko.kernels.buckets import count_above, exceeded_by
 from chimbuko.kernels.declare import inner, kernel
 
 COMMON_SHARE = 0.004

@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pandas as pd
 from sqlalchemy import Engine
 
+from chimbuko.buckets import EDGES_US
 from chimbuko.calls.record import (
     CallRecord,
     CounterStatistics,
@@ -34,6 +35,8 @@ from chimbuko.causes.incident import Waited
 from chimbuko.causes.recurrence import Recurrence
 from chimbuko.errors import ConfigError
 from chimbuko.protocol.messages import FunctionStatistics, PathStatistics, RankStatistics
+from chimbuko.provenance.compare.comparison import compare
+from chimbuko.provenance.compare.runprofile import read_profile
 from chimbuko.provenance.export.frames.callframes import (
     calls_frame,
     details_frame,
@@ -56,6 +59,7 @@ from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import open_for_reading
 from chimbuko.provenance.store.readonly import TIME_LIMIT_S, Value, answer_to, parameters_of
 from chimbuko.runs.directory import RunInfo, find_run
+from chimbuko.statistics.schema import schema_of
 
 CALL_LIMIT = 1_000_000
 """Calls or rows that a DataFrame has at most unless told otherwise: 170 MB."""
@@ -308,10 +312,6 @@ class Run:
         program
             Where functions of several programs have the name; otherwise they are added up.
         """
-        # Here because it loads compiled code, 0.7 s.
-        from chimbuko.kernels.buckets import EDGES_US
-        from chimbuko.statistics.schema import schema_of
-
         detector = self.info.config.detector
         where = schema_of(detector).slices.get("buckets")
         if where is None:
@@ -333,10 +333,6 @@ class Run:
         ``mean_before_us`` and ``mean_after_us``. What only one of the runs calls comes last, with the verdict
         ``new`` or ``vanished``.
         """
-        # Here because it loads compiled code, 0.7 s.
-        from chimbuko.provenance.compare.comparison import compare
-        from chimbuko.provenance.compare.runprofile import read_profile
-
         found = compare(read_profile(self._provenance), read_profile(after.provenance))
         return shifts_frame(found, by)
 

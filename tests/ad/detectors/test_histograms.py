@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from chimbuko.ad.detectors import Detector, make_detector
 from chimbuko.ad.detectors.kernels import histogram
+from chimbuko.buckets import BUCKETS, EDGES_US
 from chimbuko.config import AnalysisConfig
-from chimbuko.kernels.buckets import BUCKETS, EDGES_US
 from chimbuko.statistics.schema import BUCKETED_PROFILE
 from tests.ad.tables import is_ordinary, table_of
 from tests.reference.cpp_histograms import CppHistogram, copod_flags, hbos_flags

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from chimbuko.ad.detectors.kernels import tail
-from chimbuko.kernels.buckets import BUCKETS, LN_EDGES, PER_DOUBLING, bucket_of
+from chimbuko.buckets import BUCKETS, LN_EDGES, PER_DOUBLING
+from chimbuko.kernels.buckets import bucket_of
 from tests.reference.tail import SlowTail
 
 EXAMPLES = settings(max_examples=60, deadline=None)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.kernels.buckets import BUCKETS, EDGES_US
+from chimbuko.buckets import BUCKETS, EDGES_US
 from chimbuko.provenance.export.version2 import run_statistics
 from chimbuko.provenance.importing.cppmodels import final_model_of, learned_of
 from chimbuko.statistics.moments import Moments

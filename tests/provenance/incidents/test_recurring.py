@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from chimbuko.buckets import EDGES_US
 from chimbuko.causes.recurrence import Habit
-from chimbuko.kernels.buckets import EDGES_US
 from chimbuko.protocol.messages import FunctionModel, FunctionStatistics, RunStatistics
 from chimbuko.protocol.telemetry import SlowRank
 from chimbuko.provenance.incidents.incidentlist import Incidents

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.kernels.buckets import BUCKETS, EDGES_US, bucket_of, count_above, exceeded_by
+from chimbuko.buckets import BUCKETS, EDGES_US
+from chimbuko.kernels.buckets import bucket_of, count_above, exceeded_by
 from chimbuko.pserver.kernels.decay import ERA_CALLS, MEMORY_CALLS
 from chimbuko.pserver.state.decay import Decay
 from chimbuko.statistics.packed import cells_of, pack_cells

@@ -11,8 +11,8 @@ import pytest
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.detectors.offline import FinalJudge
 from chimbuko.arrays import Float64Array
+from chimbuko.buckets import EDGES_US
 from chimbuko.config import DETECTORS, AnalysisConfig
-from chimbuko.kernels.buckets import EDGES_US
 from chimbuko.protocol.messages import FunctionModel
 from chimbuko.provenance.query.filters import as_object
 from chimbuko.provenance.query.run import Provenance

@@ -46,6 +46,13 @@ def test_it_answers_when_it_says_so_and_ends_when_told(finished: MadeRun) -> Non
         assert TOKEN not in errors and errors == ""
 
 
+def test_it_starts_without_the_compiler() -> None:
+    """Which takes a third of the time; only what shows how runtimes are distributed needs it."""
+    code = "import sys, chimbuko.viz.__main__; print('numba' in sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert loaded.stdout == "False\n"
+
+
 def test_it_listens_on_the_loopback_only(finished: MadeRun) -> None:
     with dashboard(finished) as process:
         lines = Path("/proc/net/tcp").read_text() + Path("/proc/net/tcp6").read_text()

@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 import chimbuko
+from chimbuko.buckets import EDGES_US
 from chimbuko.calls.record import CallRecord, CounterStatistics
 from chimbuko.errors import ConfigError
-from chimbuko.kernels.buckets import EDGES_US
 from chimbuko.protocol.messages import FunctionModel, FunctionStatistics, PathStatistics, RunStatistics
 from chimbuko.provenance.compare.comparison import compare
 from chimbuko.provenance.compare.runprofile import read_profile
