@@ -35,8 +35,8 @@ def lines(events: Iterable[Event], pid: int, offset_ns: int) -> list[str]:
     offset_ns
         Added to a time it gives ns since the epoch.
     """
-    # At 5,000 calls a second each µs is half a percent of the program's time. Divisions take twice as long, and
-    # so does a line that is put together of more parts.
+    # At 5,000 calls a second each µs is half a percent of the program's time. Divisions take twice as long,
+    # and so does a line that is put together of more parts.
     end = f', "pid": {pid}'
     made = []
     for start, thread, time_ns, tail in events:

@@ -26,6 +26,10 @@ class Writer:
     def begin_rank(self, rank: int, name: str) -> None:
         """What follows is of this rank."""
         self._process = rank + 1
+        self.name_process(name)
+
+    def name_process(self, name: str) -> None:
+        """Write what the process is called."""
         self._event("M", "process_name", MAIN_THREAD, args={"name": name})
 
     def write(self, moments: Iterable[Moment], names: StreamNames) -> None:
@@ -58,9 +62,26 @@ class Writer:
 
 
 class PerfFlowAspectWriter(Writer):
-    """Writes one file as PerfFlowAspect: the module of a function is its category."""
+    """Writes one file as PerfFlowAspect: the module of a function is its category.
+
+    Hatchet takes by its first event whether a file is a verbose one, so a process is named behind the first
+    step that has any.
+    """
 
     around = None
+    _unnamed = ""
+
+    def name_process(self, name: str) -> None:
+        """Once it has events."""
+        self._unnamed = name
+
+    def write(self, moments: Iterable[Moment], names: StreamNames) -> None:
+        """The next events of the rank."""
+        moments = list(moments)
+        super().write(moments, names)
+        if moments and self._unnamed:
+            super().name_process(self._unnamed)
+            self._unnamed = ""
 
     def function(self, name: str) -> dict[str, str]:
         """The module that ends it goes into its category."""
