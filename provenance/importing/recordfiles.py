@@ -116,6 +116,17 @@ def _lines(start: str, file: IO[str]) -> Iterator[tuple[int, object | NotJson]]:
                 yield number, NotJson(f"not JSON ({error})")
 
 
+def _storable(value: object) -> object:
+    """Without lone surrogates, which come out of JSON's escapes, and which no store takes."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [_storable(item) for item in value]
+    if isinstance(value, dict):
+        return {_storable(key): _storable(item) for key, item in value.items()}
+    return value
+
+
 def _listed(file: IO[str]) -> Iterator[tuple[int, object | NotJson]]:
     """What follows the bracket that opens a list."""
     decoder = json.JSONDecoder()
@@ -126,6 +137,7 @@ def _listed(file: IO[str]) -> Iterator[tuple[int, object | NotJson]]:
             return
         try:
             value, position = decoder.raw_decode(text, position)
+            value = _storable(value)
         except json.JSONDecodeError as error:
             # It may go on in the next piece.
             text, position = text[position:], 0

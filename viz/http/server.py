@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
+from itertools import takewhile
 from typing import Any
 
 from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
@@ -36,6 +37,8 @@ from chimbuko.viz.live.feed import Feed
 LOOPBACK = "127.0.0.1"
 REQUEST_S = 10.0
 """A client that says nothing for so long before its request is whole is sent away."""
+WHOLE_REQUEST_S = 30.0
+"""A client whose request is not whole after so long is sent away, too, whatever it says meanwhile."""
 MOST_IDLE = 128
 """Connections that wait for a request, each of which has a thread; beyond that the oldest one is closed."""
 LAST_QUESTIONS_S = 1.0
@@ -104,25 +107,34 @@ class _IdleConnections:
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[socket.socket, None] = {}
+        self._waiting: dict[socket.socket, float] = {}
         self._lock = threading.Lock()
 
     def add(self, connection: socket.socket) -> None:
         """One waits; where these are too many, the oldest one is closed."""
         with self._lock:
-            self._waiting[connection] = None
-            oldest = next(iter(self._waiting)) if len(self._waiting) > MOST_IDLE else None
-            if oldest is not None:
-                del self._waiting[oldest]
-        if oldest is not None:
-            with suppress(OSError):
-                # Its thread, which waits for it, ends.
-                socket.socket.shutdown(oldest, socket.SHUT_RDWR)
+            self._waiting[connection] = time.monotonic()
+            oldest = list(self._waiting)[: len(self._waiting) - MOST_IDLE]
+        self._send_away(oldest)
+
+    def end_late(self) -> None:
+        """Close those that have waited for too long."""
+        latest_s = time.monotonic() - WHOLE_REQUEST_S
+        with self._lock:
+            late = list(takewhile(lambda one: self._waiting[one] < latest_s, self._waiting))
+        self._send_away(late)
 
     def discard(self, connection: socket.socket) -> None:
         """One waits no more."""
         with self._lock:
             self._waiting.pop(connection, None)
+
+    def _send_away(self, connections: list[socket.socket]) -> None:
+        for one in connections:
+            self.discard(one)
+            with suppress(OSError):
+                # Its thread, which waits for it, ends.
+                socket.socket.shutdown(one, socket.SHUT_RDWR)
 
 
 class _Server(ThreadedWSGIServer):
@@ -131,6 +143,10 @@ class _Server(ThreadedWSGIServer):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self.idle = _IdleConnections()
         super().__init__(*arguments, **options)
+
+    def service_actions(self) -> None:
+        """What is done now and then: twice a second, and after each connection."""
+        self.idle.end_late()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exc_info()[1], OSError):

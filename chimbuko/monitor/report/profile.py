@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -103,7 +104,9 @@ def load(folder: Path, node: str) -> Profile:
     paths = sorted(folder.glob("profile.*.json"))
     own = folder / f"profile.{node}.json"
     if not paths:
-        raise ConfigError(f"{folder}: no profile of a run; make one with 'chimbuko monitor --csv {folder}'")
+        raise ConfigError(
+            f"{folder}: no profile of a run; make one with 'chimbuko monitor --csv {shlex.quote(str(folder))}'"
+        )
     path = own if own in paths else paths[0]
     try:
         return msgspec.json.decode(path.read_bytes(), type=Profile)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -214,12 +215,22 @@ def test_no_call_seen_is_never_nothing_lost(steps: int, lost: str, summary_of: S
 
 
 def test_run_without_a_stream_says_what_it_most_often_means(tmp_path: Path) -> None:
-    run = new_run(tmp_path / "run", ["./app"], AnalysisConfig(), None)
+    run = new_run(tmp_path / "it's a run", ["./app"], AnalysisConfig(), None)
     engine = open_for_writing(run.store_url)
     Writer(engine, run.read_info().id).write_run(run.read_info())
     close(engine)
     lines = summary_lines(summarize(run, []))
     assert not any(line.startswith("Lost: ") for line in lines)
+    (again,) = (line for line in lines if line.startswith("Look again: "))
+    assert shlex.split(again)[2:] == [
+        "chimbuko",
+        "view",
+        str(run.path),
+        "or",
+        "chimbuko",
+        "query",
+        str(run.path),
+    ]
     (line,) = (line for line in lines if line.startswith("No trace stream appeared"))
     for words in ("linked with MPI?", "tau_exec -T serial,pthread", "'chimbuko trace'"):
         assert words in line

@@ -76,6 +76,16 @@ def test_what_exhausts_a_parser_is_one_record_that_cannot_be_read(
     assert len(first.reason) < 200 and "\n" not in first.reason
 
 
+@pytest.mark.parametrize("form", ["[RECORD, 1]", "RECORD\n1\n"])
+def test_half_of_a_character_becomes_a_question_mark_or_costs_its_line(tmp_path: Path, form: str) -> None:
+    path = tmp_path / "anomalies.json"
+    path.write_text(form.replace("RECORD", r'{"a\ud800": ["\udc00b", "\ud83d\ude00"]}'))
+    (_, found), following = read_objects(path)
+    assert following == (2, 1)
+    assert isinstance(found, NotJson) or found == {"a?": ["?b", "😀"]}
+    assert isinstance(found, NotJson) == (form[0] == "R")
+
+
 def test_links_that_lead_back_are_followed_once(tmp_path: Path) -> None:
     (tmp_path / "0" / "0").mkdir(parents=True)
     (tmp_path / "0" / "0" / "1.anomalies.json").write_text("[]")

@@ -9,6 +9,8 @@ import socket
 import subprocess
 import sys
 import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -163,3 +165,20 @@ def test_who_says_nothing_is_sent_away(finished: MadeRun, monkeypatch: pytest.Mo
             with socket.create_connection(("127.0.0.1", port), timeout=30) as one:
                 one.sendall(said)
                 assert one.recv(1) == b""
+
+
+def test_who_sends_a_request_too_slowly_is_sent_away(
+    finished: MadeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "WHOLE_REQUEST_S", 1.0)
+    with serving(finished.directory, 0, TOKEN, None) as url:
+        port = urlsplit(url).port or 0
+        with socket.create_connection(("127.0.0.1", port), timeout=0.1) as slow:
+            slow.sendall(b"GET /api/v1/run HTTP/1.1\r\nX-Slow: ")
+            ends_s = time.monotonic() + 30
+            with pytest.raises(ConnectionError):
+                while time.monotonic() < ends_s:
+                    slow.sendall(b"x")
+                    with suppress(TimeoutError):
+                        if slow.recv(1) == b"":
+                            raise ConnectionResetError
