@@ -49,8 +49,8 @@ def format_offset_us(offset_us: float) -> str:
     return format_duration_us(offset_us) if offset_us < 0 else f"+{format_duration_us(offset_us)}"
 
 
-def parse_duration_us(text: str, default_unit: str) -> float:
-    """A duration such as ``5ms``, ``200 us`` or ``1.5s``, in µs; one without a unit has ``default_unit``.
+def parse_duration_us(text: str) -> float:
+    """A duration such as ``5ms``, ``200 us`` or ``1.5s``, in µs; but for 0 it has a unit.
 
     Raises
     ------
@@ -58,10 +58,14 @@ def parse_duration_us(text: str, default_unit: str) -> float:
         It is no duration.
     """
     match = _NUMBER_AND_UNIT.fullmatch(text.strip())
-    unit = match and (match[2] or default_unit)
-    if not match or unit not in _UNITS_US:
+    if match and not match[2] and float(match[1]) == 0:
+        return 0.0
+    if match and not match[2]:
+        number = match[1].rstrip(".")
+        raise ConfigError(f"{text!r}: of which unit? give {number}us, {number}ms or {number}s")
+    if not match or match[2] not in _UNITS_US:
         raise ConfigError(f"{text!r}: not a duration; give one like 200us, 5ms or 1.5s")
-    return float(match[1]) * _UNITS_US[unit]
+    return float(match[1]) * _UNITS_US[match[2]]
 
 
 def parse_age_us(text: str) -> int:

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from chimbuko import __version__
 from chimbuko.errors import ChimbukoError
 from chimbuko.visible import visible
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 SECTIONS = {
     "execute": (
@@ -95,6 +98,23 @@ class _Verbs(click.Group):
             ) from error
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            raise click.NoSuchCommand(error.command_name, possibilities=VERBS, ctx=ctx) from None
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """What a word may become; no verb is loaded to say so."""
+        # Loaded here: no verb needs it.
+        from click.shell_completion import CompletionItem as Item
+
+        verbs = {verb: text for verb, text in VERBS.items() if verb.startswith(incomplete)}
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [*(Item(verb, help=text) for verb, text in verbs.items()), *options]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for heading, verbs in SECTIONS.values():
             with formatter.section(heading):
@@ -122,7 +142,7 @@ def start() -> None:
 
 
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="chimbuko")
+@click.version_option(__version__, "-V", "--version", prog_name="chimbuko")
 def main() -> None:
     """Find the abnormally slow calls of a running parallel program.
 

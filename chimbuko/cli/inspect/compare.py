@@ -154,7 +154,7 @@ class _Limits:
                 case "mean":
                     limits = replace(limits, mean=_share(text, value))
                 case "total":
-                    limits = replace(limits, total_us=parse_duration_us(value, "s"))
+                    limits = replace(limits, total_us=parse_duration_us(value))
                 case _:
                     raise ConfigError(f"--fail-on {text!r}: give 5%, usual:5%, mean:5% or total:2s")
         return limits

@@ -91,7 +91,7 @@ def command(
     """
     run = reachable_run(run_dir)
     broker = RunBroker.connect(run.read_broker_url(), run.read_info().id)
-    margins_us = tuple(round(parse_duration_us(text, "s")) for text in (before, after))
+    margins_us = tuple(round(parse_duration_us(text)) for text in (before, after))
     with open_run(run) as provenance:
         call = provenance.calls.record(event_id)
         programs = provenance.programs()

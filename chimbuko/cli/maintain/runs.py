@@ -49,7 +49,9 @@ class _Runs(click.Group):
     """Lists where nothing else is asked for."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
+        is_list = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
+        # A shell that completes a word gives those before it.
+        if is_list and not ctx.resilient_parsing:
             args = ["list", *args]
         return super().parse_args(ctx, args)
 
@@ -244,7 +246,7 @@ def import_run(source: Path, output: Path | None, store: str | None, as_json: bo
 
 @command.command("prune", short_help="Remove recorded calls by severity and age.")
 @RUN
-@click.option("--below", metavar="DURATION", help="Those of less severity: 5 (ms), 200us, 1s.")
+@click.option("--below", metavar="DURATION", help="Those of less severity: 200us, 5ms, 1s.")
 @click.option("--older-than", metavar="AGE", help="Those that ended so long ago: 12h, 7d, 2w.")
 @click.option("--keep", metavar="N", type=click.IntRange(min=0), help="But never the N worst of the run,")
 @click.option(
@@ -274,7 +276,7 @@ def prune_run(
     if all(option is None for option in (below, older_than, keep, per_function)):
         raise ConfigError("say what goes: --below, --older-than; or what stays: --keep, --per-function")
     rule = PruneRule(
-        below_us=None if below is None else parse_duration_us(below, "ms"),
+        below_us=None if below is None else parse_duration_us(below),
         before_us=None if older_than is None else time.time_ns() // 1000 - parse_age_us(older_than),
         keep=keep or 0,
         keep_per_function=per_function or 0,

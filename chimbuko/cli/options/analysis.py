@@ -71,7 +71,7 @@ _OPTIONS = (
     click.option(
         "--min-anomaly",
         metavar="DURATION",
-        help="Do not flag calls that differ by less than this from the expected runtime: 200 (µs), 5ms; "
+        help="Do not flag calls that differ by less than this from the expected runtime: 200us, 5ms; "
         "default 1ms.",
     ),
     click.option(
@@ -136,7 +136,7 @@ def _options(
     chosen = plain | {
         "thresholds": [_threshold(text) for text in thresholds] or None,
         "ignore": ignore or None,
-        "min_anomaly_us": None if min_anomaly is None else round(parse_duration_us(min_anomaly, "us")),
+        "min_anomaly_us": None if min_anomaly is None else round(parse_duration_us(min_anomaly)),
         "window_calls": window,
         "period_us": None if period is None else round(period * 1e6),
         "record_from_step": from_step,

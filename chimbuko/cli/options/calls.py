@@ -20,7 +20,7 @@ Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 _NUMBER_RANGE = re.compile(r"(\d*)(:?)(\d*)")
 _TYPED_OTHERWISE = ("step_min", "step_max", "time_min_us", "time_max_us", "detector")
 """Filters that are typed as ranges; and a run has one detector."""
-_MORE = {"min_severity_us": ": 5 (ms), 200us, 1s"}
+_MORE = {"min_severity_us": ": 200us, 5ms, 1s"}
 _NAMES = {
     name: f"--{name.removesuffix('_us').removeprefix('is_').replace('_', '-')}"
     for name in AnomalyFilter.__struct_fields__
@@ -50,7 +50,7 @@ class CallChoice:
         first_step, last_step = _steps(self.step)
         first_us, last_us = _times(self.time, start_us(provenance))
         durations = {
-            name: parse_duration_us(text, "ms")
+            name: parse_duration_us(text)
             for name, text in self.others.items()
             if name.endswith("_us") and text is not None
         }
@@ -154,5 +154,5 @@ def _times(text: str | None, start_us: int) -> tuple[int | None, int | None]:
     first, colon, last = text.partition(":")
     if not colon:
         raise ConfigError(f"--time {text!r}: not a range of times; give one like 1.5s:2s, 1.5s: or :2s")
-    ends = (start_us + round(parse_duration_us(end, "s")) if end else None for end in (first, last))
+    ends = (start_us + round(parse_duration_us(end)) if end else None for end in (first, last))
     return next(ends), next(ends)

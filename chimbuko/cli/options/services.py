@@ -61,7 +61,7 @@ def _alerts(severity: str | None, url: str | None, command: str | None) -> Alert
         raise ConfigError(
             f"--alert: there is nobody to alert; give --alert-command, or a webhook in {URL_VARIABLE}"
         )
-    return AlertOptions(parse_duration_us(severity, "us"), hooks)
+    return AlertOptions(parse_duration_us(severity), hooks)
 
 
 _OPTIONS = (
@@ -128,7 +128,7 @@ _OPTIONS = (
     click.option(
         "--alert",
         metavar="SEVERITY",
-        help="Send an alert for each call that lost at least this much time: 200 (µs), 5ms, 2s.",
+        help="Send an alert for each call that lost at least this much time: 200us, 5ms, 2s.",
     ),
     click.option(
         "--alert-url",

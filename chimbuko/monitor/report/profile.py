@@ -104,9 +104,8 @@ def load(folder: Path, node: str) -> Profile:
     paths = sorted(folder.glob("profile.*.json"))
     own = folder / f"profile.{node}.json"
     if not paths:
-        raise ConfigError(
-            f"{folder}: no profile of a run; make one with 'chimbuko monitor --csv {shlex.quote(str(folder))}'"
-        )
+        made = shlex.join(["chimbuko", "monitor", "--csv", str(folder)])
+        raise ConfigError(f"{folder}: no profile of a run; make one with: {made}")
     path = own if own in paths else paths[0]
     try:
         return msgspec.json.decode(path.read_bytes(), type=Profile)

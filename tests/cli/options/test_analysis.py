@@ -52,7 +52,7 @@ def test_without_options_everything_is_as_usual() -> None:
         ),
         ("--ignore main --ignore MPI_*", {"ignore": ("main", "MPI_*")}),
         ("--metric inclusive --fast-side", {"metric": "inclusive", "fast_side": True}),
-        ("--min-anomaly 200", {"min_anomaly_us": 200}),
+        ("--min-anomaly 200us", {"min_anomaly_us": 200}),
         ("--min-anomaly 5ms", {"min_anomaly_us": 5000}),
         ("--window 3 --period 0.5", {"window_calls": 3, "period_us": 500_000}),
         ("--no-node-samples", {"node_samples": False}),
