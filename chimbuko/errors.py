@@ -34,3 +34,9 @@ class StoreError(ChimbukoError):
     """The provenance store cannot be opened, read or written."""
 
     exit_code = 5
+
+
+class ObservationError(ChimbukoError):
+    """An observation cannot be kept or sent: its key, its type or its size."""
+
+    exit_code = 7

@@ -1,0 +1,4 @@
+"""Observation namespaces: what programs, nodes and workflows report of themselves, under hierarchical keys.
+
+May import nothing of ours.
+"""

@@ -1,0 +1,6 @@
+"""Observations as plain values: typed leaves under hierarchical keys, what changed of them, and its encoding.
+
+May import nothing of ours.
+
+``Tree`` holds leaves, a ``Change`` is what became of some of them, ``wire`` writes changes as bytes. No I/O.
+"""
