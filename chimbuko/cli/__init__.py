@@ -56,6 +56,12 @@ SECTIONS = {
             "model": "Predict where in-situ tasks run best, from few measurements.",
         },
     ),
+    "observe": (
+        "Observe a workflow",
+        {
+            "namespaces": "Serve, publish and read observations of a workflow.",
+        },
+    ),
     "maintain": (
         "Look after runs and machines",
         {

@@ -264,35 +264,3 @@ def check_agents(agents: int, recorded: list[StreamName]) -> None:
         raise ConfigError(f"--agents {agents}: at least one agent is needed")
     if recorded and agents > len(recorded):
         raise ConfigError(f"--agents {agents}: there are only {number_of(len(recorded), 'streams')}")
-
-
-def core_numbers(cores: str) -> set[int]:
-    """The numbers in a list such as ``0,2-5``.
-
-    Raises
-    ------
-    ConfigError
-        This is no such list.
-    """
-    numbers: set[int] = set()
-    for part in cores.split(","):
-        first, dash, last = part.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise ConfigError(f"--cores {cores!r}: not a list of cores; give one like 0,2-5")
-        numbers.update(range(int(first), int(last or first) + 1))
-    return numbers
-
-
-def pin(cores: str) -> None:
-    """Keep this process, and those that it starts from now on, on a list of cores.
-
-    Raises
-    ------
-    ConfigError
-        It is no list, or not all of them are to be had.
-    """
-    wanted, usable = core_numbers(cores), os.sched_getaffinity(0)
-    if not wanted or not wanted <= usable:
-        there_are = ",".join(map(str, sorted(usable)))
-        raise ConfigError(f"--cores {cores}: not all of them can be used here; there are {there_are}")
-    os.sched_setaffinity(0, wanted)

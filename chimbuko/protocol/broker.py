@@ -96,7 +96,7 @@ def connect(url: str, timeout_s: float = 5.0, found_in: Path | None = None, **se
 
 
 class PrivateBroker:
-    """A Valkey server of our own, with a password; nothing is written to disk.
+    """A Valkey server of our own, with a password; by default nothing is written to disk.
 
     Parameters
     ----------
@@ -106,11 +106,24 @@ class PrivateBroker:
         The one that it listens on.
     port
         0 for any that is free.
+    password
+        Default a new one.
+    kept_in
+        Folder where it keeps what it holds: what it has acknowledged outlives it, and all but the last second
+        outlives the machine.
     """
 
-    def __init__(self, log: Path, address: str = LOOPBACK, port: int = 0) -> None:
+    def __init__(
+        self,
+        log: Path,
+        address: str = LOOPBACK,
+        port: int = 0,
+        password: str | None = None,
+        kept_in: Path | None = None,
+    ) -> None:
         self._log = log
-        self._password = secrets.token_urlsafe(24)
+        self._kept_in = kept_in
+        self._password = password or secrets.token_urlsafe(24)
         self._address = address
         self._port = port or _free_port(address)
         self._process: subprocess.Popen[bytes] | None = None
@@ -148,8 +161,9 @@ class PrivateBroker:
         settings = (
             f"bind {self._address}\nport {self._port}\nrequirepass {self._password}\n"
             f"maxclients {MOST_CLIENTS}\n"
-            f'save ""\nappendonly no\ndaemonize no\ndir {_quoted(self._log.parent)}\n'
-            f"logfile {_quoted(self._log)}\n"
+            f'save ""\nappendonly {"yes" if self._kept_in else "no"}\ndaemonize no\n'
+            f"dir {_quoted((self._kept_in or self._log.parent).absolute())}\n"
+            f"logfile {_quoted(self._log.absolute())}\n"
         )
         # The settings go through standard input, so that the password is in no file and no process list.
         self._process = subprocess.Popen(
@@ -166,7 +180,7 @@ class PrivateBroker:
         self._wait_until_ready()
 
     def stop(self) -> None:
-        """Stop it; nothing it holds outlives it."""
+        """Stop it; nothing it holds outlives it, but for what it keeps on disk."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -241,6 +255,23 @@ def address_of(name: str) -> str:
         return socket.gethostbyname(name)
     except OSError as error:
         raise ConfigError(f"{name}: neither an address, nor a network interface, nor a host") from error
+
+
+def listening_place(bind: str) -> tuple[str, int]:
+    """Address and port that a broker is to listen on, of ``WHERE[:PORT]``; port 0 for any that is free.
+
+    Raises
+    ------
+    ConfigError
+        There is no such address here, or others could not find it.
+    """
+    name, colon, port = bind.partition(":")
+    if colon and not (port.isdecimal() and 0 < int(port) < 1 << 16):
+        raise ConfigError(f"--bind {bind}: {port!r} is no port; give one like ib0:6400")
+    address = address_of(name)
+    if address == "0.0.0.0":
+        raise ConfigError("--bind 0.0.0.0: others need the address of one network; name it, or its interface")
+    return address, int(port or 0)
 
 
 def _quoted(path: Path) -> str:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
+from chimbuko.cores import core_numbers
 from chimbuko.errors import ConfigError
-from chimbuko.launcher.agents import core_numbers
 from chimbuko.launcher.jobs.hosts import hosts as on_hosts
 from chimbuko.launcher.jobs.inside import SCHEDULERS, Allocation, allocation
 from chimbuko.launcher.jobs.job import Job, Request, parse_time_s

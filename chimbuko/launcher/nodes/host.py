@@ -33,7 +33,7 @@ from chimbuko.process.mishaps import Mishaps
 from chimbuko.process.nameholding import is_held
 from chimbuko.process.signals import FROM_OTHERS, heed
 from chimbuko.process.wakeup import Wakeup
-from chimbuko.protocol.broker import address_of
+from chimbuko.protocol.broker import listening_place
 from chimbuko.protocol.membership import Membership
 from chimbuko.provenance.alerts.sinks import COMMAND_VARIABLE, URL_VARIABLE
 from chimbuko.provenance.manage.lifecycle import INTERRUPTED, RUNNING, state_of
@@ -56,7 +56,7 @@ def host(folder: Path, options: HostOptions, show: Show) -> int:
     ChimbukoError
         The folder cannot be made, or a service does not start.
     """
-    _address(options.bind)
+    listening_place(options.bind)
     await_kernels()
     config = options.analysis.config
     run = run_with_store(folder, ["chimbuko", "serve", str(folder)], config, options.services.store)
@@ -98,7 +98,7 @@ def resume(folder: Path, bind: str | None, show: Show) -> int:
     options = _kept(run, info)
     if bind is not None:
         options = replace(options, bind=bind)
-    _address(options.bind)
+    listening_place(options.bind)
     _check_dead(run, info)
     await_kernels()
     _keep(run, options)
@@ -145,17 +145,6 @@ def _check_dead(run: RunDirectory, info: RunInfo) -> None:
         raise ConfigError(f"{run.path}: goes on; its services are at work on {info.host}")
 
 
-def _address(bind: str) -> tuple[str, int]:
-    """Address and port that the broker listens on; port 0 for any that is free."""
-    name, colon, port = bind.partition(":")
-    if colon and not (port.isdecimal() and 0 < int(port) < 1 << 16):
-        raise ConfigError(f"--bind {bind}: {port!r} is no port; give one like ib0:6400")
-    address = address_of(name)
-    if address == "0.0.0.0":
-        raise ConfigError("--bind 0.0.0.0: agents need the address of one network; name it, or its interface")
-    return address, int(port or 0)
-
-
 class Host:
     """Keeps the services of one run until it is to end and all its agents have ended."""
 
@@ -198,7 +187,7 @@ class Host:
         choices, analysis = self._options.services, self._options.analysis
         return ServiceOptions(
             config=analysis.config,
-            bind=_address(self._options.bind),
+            bind=listening_place(self._options.bind),
             has_dashboard=choices.dashboard is not False,
             choices=choices,
             load_model=analysis.load_model,
@@ -215,7 +204,8 @@ class Host:
             say(f"the dashboard's address is in {self._run.dashboard_path}")
         if services.metrics_url:
             say(f"metrics: {services.metrics_url} (its token: {services.run.metrics_token_path})")
-        is_local = not self._options.services.broker and _address(self._options.bind)[0].startswith("127.")
+        address, _ = listening_place(self._options.bind)
+        is_local = not self._options.services.broker and address.startswith("127.")
         who = "agents of this node" if is_local else "agents"
         say(f"services are ready; {who} join with: chimbuko agent {shlex.quote(str(self._run.path))}")
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import redis
 
+from chimbuko.cores import pin
 from chimbuko.errors import ConfigError, ServiceError
-from chimbuko.launcher.agents import RESCUE_AFTER_S, AgentOptions, Agents, pin
+from chimbuko.launcher.agents import RESCUE_AFTER_S, AgentOptions, Agents
 from chimbuko.launcher.kernels import await_kernels
 from chimbuko.launcher.nodes.nodescript import leave_mark
 from chimbuko.launcher.outcome.progress import say

@@ -32,10 +32,19 @@ class Change(msgspec.Struct):
         yield from self.put.items()
         yield from self.appended.items()
 
-    @property
-    def size_bytes(self) -> int:
-        """About what it takes encoded."""
-        return sum(KEY_BYTES + sum(map(len, path)) + size_of(leaf) for path, leaf in self)
+    def parts(self, most_bytes: int) -> Iterator[Change]:
+        """The same as several changes, each of which takes about so many bytes encoded, or has one leaf."""
+        part, size = Change({}, {}), 0
+        for mine, source in (("put", self.put), ("appended", self.appended)):
+            for path, leaf in source.items():
+                takes = KEY_BYTES + sum(len(key.encode()) for key in path) + size_of(leaf)
+                if size and size + takes > most_bytes:
+                    yield part
+                    part, size = Change({}, {}), 0
+                getattr(part, mine)[path] = leaf
+                size += takes
+        if part:
+            yield part
 
     def note_put(self, path: Path, leaf: Leaf) -> None:
         """After all else in this change, a leaf was set."""

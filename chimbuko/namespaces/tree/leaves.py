@@ -73,12 +73,17 @@ def is_same(left: Leaf, right: Leaf) -> bool:
 def joined(old: Leaf, more: Leaf) -> Leaf:
     """A leaf with another of the same type appended: text goes on, and numbers become an array of one
     dimension; where the types differ, what was to be appended is all that there is.
+
+    What is too large for a leaf loses its beginning.
     """
     if element_type(old) != element_type(more):
         return more
     if isinstance(old, str):
-        return old + str(more)
-    return frozen(np.concatenate([elements(old).ravel(), elements(more).ravel()]))
+        text = old + str(more)
+        # A character has up to four bytes.
+        return text if len(text) <= LARGEST_LEAF_BYTES // 4 else text[-LARGEST_LEAF_BYTES // 4 :]
+    array = np.concatenate([elements(old).ravel(), elements(more).ravel()])
+    return frozen(array[-(LARGEST_LEAF_BYTES // array.itemsize) :])
 
 
 def fitted(leaf: Leaf, wanted: str) -> Leaf | None:

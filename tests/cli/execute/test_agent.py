@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from chimbuko.cores import core_numbers
 from chimbuko.errors import ConfigError
-from chimbuko.launcher.agents import core_numbers
 
 
 def agent(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,313 @@
+"""``chimbuko namespaces``: serves, reads and publishes observations."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import click
+import msgspec
+
+from chimbuko.errors import ConfigError
+from chimbuko.namespaces.exchange.keys import STANDING
+from chimbuko.namespaces.texts.registry import FORMATS
+from chimbuko.protocol.broker import BROKER_VARIABLE, LOOPBACK, listening_place
+from chimbuko.units import parse_size
+
+INTERRUPTED_CODE = 130
+SERVICE = click.option(
+    "--service",
+    metavar="PLACE",
+    help="Folder of the service, or file of a job's place in it; default: CHIMBUKO_NAMESPACES.",
+)
+UNDER = click.argument("under", metavar="[KEY]", required=False, default="")
+FORM = click.option(
+    "--form", type=click.Choice(list(FORMATS)), default=next(iter(FORMATS)), show_default=True, help="How."
+)
+FILE = click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Into this file instead of standard output."
+)
+
+
+@click.group("namespaces", short_help="Serve, publish and read observations of a workflow.")
+def command() -> None:
+    """Serve, publish and read what programs, nodes and workflows report of themselves.
+
+    An observation has a namespace (workflow, application, hardware, performance), a key such as
+    'Rank 3/loss', and a value: a boolean, a number, a string, or an array of numbers.
+
+    \b
+    Examples:
+      chimbuko namespaces serve observations &
+      export CHIMBUKO_NAMESPACES=$PWD/observations
+      chimbuko namespaces publish application loss=0.25 step=100
+      chimbuko namespaces read application
+    """
+
+
+@command.command("serve", short_help="Run the service until Ctrl-C.")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--bind",
+    default=LOOPBACK,
+    show_default=True,
+    metavar="WHERE[:PORT]",
+    help="What the broker listens on: a network interface, an address, or a name of this host.",
+)
+@click.option(
+    "--broker",
+    metavar="URL",
+    envvar=BROKER_VARIABLE,
+    help="Redis, Valkey or a cluster of them, whose user may give rights to others; default our own.",
+)
+@click.option(
+    "--name", default="namespaces", show_default=True, help="Of the service, at a broker with others."
+)
+@click.option(
+    "--namespace", "more", multiple=True, metavar="NAME", help="A further namespace; may be given again."
+)
+@click.option(
+    "--instances",
+    type=click.IntRange(1, 256),
+    default=1,
+    show_default=True,
+    help="Of each namespace; ranks publish to them by turns, and they stand in for each other.",
+)
+@click.option(
+    "--keep",
+    default="64MB",
+    show_default=True,
+    metavar="SIZE",
+    help="Of each job and instance: of what was published, and of the values that are known.",
+)
+@click.option("--cores", default="", metavar="LIST", help="Keep to these cores, such as 0,2-5; default all.")
+def serve_namespaces(
+    folder: Path,
+    bind: str,
+    broker: str | None,
+    name: str,
+    more: tuple[str, ...],
+    instances: int,
+    keep: str,
+    cores: str,
+) -> None:
+    """Serve namespaces until Ctrl-C or SIGTERM; FOLDER is a new one, or that of a service that goes on.
+
+    What is published outlives the programs, the service and our own broker: it is kept in FOLDER. Who has the
+    file FOLDER/jobs/JOB/writer may publish and read as that job, and who has .../reader may read. The job
+    'default' is there from the beginning, 'chimbuko namespaces admit' makes others.
+
+    \b
+    Examples:
+      chimbuko namespaces serve observations
+      chimbuko namespaces serve observations --bind ib0 --instances 4 --cores 60-63
+    """
+    from chimbuko.namespaces.exchange.keys import check_name
+    from chimbuko.namespaces.service.folder import ServiceSettings
+    from chimbuko.namespaces.service.serving import ServeOptions, serve
+
+    namespaces = tuple(dict.fromkeys((*STANDING, *(check_name(one, "namespace") for one in more))))
+    settings = ServiceSettings(check_name(name, "service"), namespaces, instances, parse_size(keep))
+    options = ServeOptions(settings, broker, listening_place(bind), cores)
+    problems = serve(folder, options, _say)
+    for problem in problems:
+        _say(problem)
+
+
+@command.command("admit", short_help="Let a further job use the service.")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("job")
+def admit(folder: Path, job: str) -> None:
+    """Let JOB use the service in FOLDER, with namespaces of its own; prints the file of its place.
+
+    \b
+    Examples:
+      chimbuko namespaces admit observations heat
+      export CHIMBUKO_NAMESPACES=$(chimbuko namespaces admit observations heat)
+    """
+    from chimbuko.namespaces.exchange.place import WRITER
+    from chimbuko.namespaces.service.folder import ServiceFolder
+    from chimbuko.namespaces.service.serving import await_admitted
+
+    service = ServiceFolder(folder)
+    service.settings()
+    service.admit(job)
+    await_admitted(service, job)
+    print(service.place_path(job, WRITER).resolve())
+
+
+@command.command("dismiss", short_help="Remove a job with all that it published.")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("job")
+def dismiss(folder: Path, job: str) -> None:
+    """Take the rights of JOB away, and remove all that it has published.
+
+    \b
+    Examples:
+      chimbuko namespaces dismiss observations heat
+    """
+    from chimbuko.namespaces.service.folder import ServiceFolder
+
+    service = ServiceFolder(folder)
+    service.settings()
+    service.dismiss(job)
+
+
+@command.command("publish", short_help="Publish values.")
+@click.argument("namespace")
+@click.argument("values", metavar="KEY=VALUE...", nargs=-1, required=True)
+@click.option("--append", "is_appended", is_flag=True, help="Append to what is there instead of setting it.")
+@SERVICE
+def publish(namespace: str, values: tuple[str, ...], is_appended: bool, service: str | None) -> None:
+    """Publish values in NAMESPACE, and wait until the service has them.
+
+    A VALUE that is JSON is a number, a boolean, a string or an array of numbers; all else is a string.
+
+    \b
+    Examples:
+      chimbuko namespaces publish application loss=0.25 'field/min=[0.1, 0.2]'
+      chimbuko namespaces publish workflow task.000001/state=DONE
+      chimbuko namespaces publish application residuals=0.01 --append
+    """
+    from chimbuko.namespaces.client.client import Client
+
+    with Client(service) as client:
+        one = client.create(namespace)
+        for text in values:
+            key, equals, value = text.partition("=")
+            if not equals:
+                raise ConfigError(f"{text!r}: is no KEY=VALUE; give one like loss=0.25")
+            one.update(key, _value(value), "append" if is_appended else "overwrite")
+        one.publish()
+
+
+@command.command("read", short_help="Print what is known now.")
+@click.argument("namespace")
+@UNDER
+@FORM
+@FILE
+@SERVICE
+def read(namespace: str, under: str, form: str, output: Path | None, service: str | None) -> None:
+    """Print the values that are known in NAMESPACE, or those in the group KEY; also as Conduit reads them.
+
+    \b
+    Examples:
+      chimbuko namespaces read application
+      chimbuko namespaces read application 'Rank 3' --form json
+      chimbuko namespaces read performance --form conduit_base64_json -o performance.conduit
+    """
+    from chimbuko.namespaces.exchange.reader import Reader
+
+    with Reader(service) as reader:
+        _print(FORMATS[form](reader.tree(namespace, under)), output)
+
+
+@command.command("watch", short_help="Print what is published, as it comes.")
+@click.argument("namespace")
+@UNDER
+@click.option("--past", "has_past", is_flag=True, help="Begin with what is kept of the past.")
+@click.option("--json", "as_json", is_flag=True, help="One line of JSON for each publication.")
+@SERVICE
+def watch(namespace: str, under: str, has_past: bool, as_json: bool, service: str | None) -> None:
+    """Print what is published in NAMESPACE, or in its group KEY, as it comes, until Ctrl-C.
+
+    \b
+    Examples:
+      chimbuko namespaces watch application
+      chimbuko namespaces watch workflow --past --json
+    """
+    from chimbuko.namespaces.exchange.reader import Reader
+
+    try:
+        with Reader(service) as reader:
+            for observation in reader.subscribe(namespace, under, has_past):
+                for line in _lines(observation, as_json):
+                    print(line, flush=True)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED_CODE)
+
+
+@command.command("analyse", short_help="Print what an analysis finds in a namespace.")
+@click.argument("namespace")
+@click.argument("analysis")
+@FORM
+@FILE
+@click.option("--publish", "into", metavar="KEY", help="Publish it, too, in this group of the namespace.")
+@SERVICE
+def analyse_namespace(
+    namespace: str, analysis: str, form: str, output: Path | None, into: str | None, service: str | None
+) -> None:
+    """Print what ANALYSIS finds in what was published in NAMESPACE, as far back as it is kept.
+
+    There are 'cpu-utilisation' (of hardware) and 'load-balance' (of performance), and those that packages
+    bring as entry points of the group 'chimbuko.analyses'.
+
+    \b
+    Examples:
+      chimbuko namespaces analyse hardware cpu-utilisation
+      chimbuko namespaces analyse performance load-balance --publish analysis
+    """
+    from chimbuko.namespaces.client.client import Client
+
+    with Client(service) as client:
+        one = client.create(namespace)
+        found = one.analyse(analysis, into)
+        _print(FORMATS[form](found), output)
+
+
+@command.command("counts", short_help="Print how much was published.")
+@SERVICE
+def counts(service: str | None) -> None:
+    """Print how many publications and commits each instance of each namespace has taken, as JSON.
+
+    \b
+    Examples:
+      chimbuko namespaces counts
+    """
+    from chimbuko.namespaces.exchange.reader import Reader
+
+    with Reader(service) as reader:
+        found = {name: reader.counts(name) for name in reader.namespaces}
+    print(msgspec.json.format(msgspec.json.encode(found)).decode())
+
+
+def _lines(observation: object, as_json: bool) -> list[str]:
+    from chimbuko.namespaces.exchange.reader import Observation
+    from chimbuko.namespaces.texts.plain import plain
+    from chimbuko.namespaces.tree.paths import format_path
+    from chimbuko.visible import visible
+
+    assert isinstance(observation, Observation)
+    change = observation.change
+    put = {format_path(path): plain(leaf) for path, leaf in change.put.items()}
+    appended = {format_path(path): plain(leaf) for path, leaf in change.appended.items()}
+    if as_json:
+        fields = {"time_us": observation.time_us, "rank": observation.rank, "put": put, "appended": appended}
+        return [json.dumps(fields, ensure_ascii=False)]
+    moment = time.strftime("%H:%M:%S", time.localtime(observation.time_us / 1e6))
+    lines = [f"{path} = {json.dumps(value, ensure_ascii=False)}" for path, value in put.items()]
+    lines += [f"{path} += {json.dumps(value, ensure_ascii=False)}" for path, value in appended.items()]
+    return [f"{moment}  rank {observation.rank}  {visible(line)}" for line in lines]
+
+
+def _print(text: str, output: Path | None) -> None:
+    if output is None:
+        sys.stdout.write(text)
+        return
+    try:
+        output.write_text(text)
+    except OSError as error:
+        raise ConfigError(f"{output}: cannot be written ({error.strerror})") from error
+
+
+def _value(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _say(line: str) -> None:
+    print(f"chimbuko: {line}", file=sys.stderr, flush=True)

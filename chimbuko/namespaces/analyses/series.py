@@ -1,0 +1,25 @@
+"""The values that leaves had one after the other, as observations bring them. No I/O."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from chimbuko.namespaces.exchange.reader import Observation
+from chimbuko.namespaces.tree.leaves import Leaf
+from chimbuko.namespaces.tree.paths import Path
+
+
+def values(observations: Iterable[Observation]) -> Iterator[tuple[Path, int, Leaf]]:
+    """Path, time in µs and value of each leaf that was set, in order of time."""
+    for observation in observations:
+        for path, leaf in observation.change.put.items():
+            yield path, observation.time_us, leaf
+
+
+def series(observations: Iterable[Observation]) -> dict[Path, list[tuple[int, Leaf]]]:
+    """Times in µs and values of each leaf."""
+    found: dict[Path, list[tuple[int, Leaf]]] = defaultdict(list)
+    for path, time_us, leaf in values(observations):
+        found[path].append((time_us, leaf))
+    return dict(found)

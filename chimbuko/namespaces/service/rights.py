@@ -1,0 +1,53 @@
+"""What a job may do, as users of the broker: it enforces this, and no process of ours is in between."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import redis
+from redis.cluster import RedisCluster
+
+from chimbuko.errors import ServiceError
+from chimbuko.namespaces.exchange.keys import about_key, job_prefix
+from chimbuko.namespaces.exchange.place import WRITER, Place
+
+_CONNECTING = "+ping +info +hello +auth +select +command +readonly +client|setinfo +client|setname"
+_CLUSTER = "+cluster|slots +cluster|shards +cluster|nodes"
+_READING = "+get +hgetall +xrange"
+_WRITING = "+xadd +multi +exec +discard"
+
+
+def grant(client: redis.Redis, place: Place, role: str) -> None:
+    """Let the user that a place names do what its role may, and nothing else.
+
+    Raises
+    ------
+    ServiceError
+        The broker does not let us.
+    """
+    parts = urlsplit(place.url)
+    prefix = job_prefix(place.service, place.job)
+    rules = f"{_CONNECTING} {_CLUSTER} {_READING} %R~{prefix}* %R~{about_key(place.service)}".split()
+    if role == WRITER:
+        rules += f"{_WRITING} ~{prefix}*}}log".split()
+    rules = ["reset", "on", f">{unquote(parts.password or '')}", *rules]
+    _everywhere(client, "SETUSER", unquote(parts.username or ""), *rules)
+
+
+def revoke(client: redis.Redis, user: str) -> None:
+    """Remove a user, and with it its connections; errors are those of ``grant``."""
+    _everywhere(client, "DELUSER", user)
+
+
+def _everywhere(client: redis.Redis, *words: str) -> None:
+    """On each node of a cluster."""
+    more: dict[str, Any] = {}
+    if isinstance(client, RedisCluster):
+        more["target_nodes"] = RedisCluster.ALL_NODES
+    try:
+        client.execute_command("ACL", *words, **more)  # type: ignore[no-untyped-call]
+    except redis.RedisError as error:
+        raise ServiceError(
+            f"the broker gives no rights to jobs ({error}); use the URL of a user who may do that"
+        ) from error
