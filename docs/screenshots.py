@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -101,6 +102,8 @@ def _of_the_recorded_run(chromium: Browser, scratch: Path, only: str | None) -> 
                 page = _opened(chromium, url, run.name, picture, explained)
                 page.screenshot(path=IMAGES / f"{picture.name}.png")
                 page.context.close()
+        if only in (None, "runs"):
+            _of_runs(chromium, run)
         if only in (None, "search"):
             page = _opened(chromium, url, run.name, PICTURES[0], explained)
             page.keyboard.press("/")
@@ -114,6 +117,33 @@ def _of_the_recorded_run(chromium: Browser, scratch: Path, only: str | None) -> 
             page.wait_for_selector(".banner:has-text('lost 2 s ago')")
             page.screenshot(path=IMAGES / "lost.png", clip=HEADER)
             page.context.close()
+
+
+def _of_runs(chromium: Browser, run: Path) -> None:
+    """The recorded run as it would be listed after some days: it ran thrice, and failed once."""
+    folder = run.parent.parent / "several"
+    for day, exit_code in (("20260302", 0), ("20260301", 1), ("20260227", 0)):
+        copy = RunDirectory(shutil.copytree(run, folder / f"{day}-101500-heat2d"))
+        began = datetime.strptime(f"{day} 101500+0000", "%Y%m%d %H%M%S%z")
+        started_us = round(began.timestamp() * 1e6)
+        copy.write_info(
+            msgspec.structs.replace(
+                copy.read_info(),
+                name=copy.path.name,
+                command=["mpirun", "-n", "4", "./heat2d"],
+                started_us=started_us,
+                ended_us=started_us + 36_000_000,
+                exit_code=exit_code,
+            )
+        )
+    with _served(folder) as (url, _):
+        page = chromium.new_page(viewport={"width": SIZE["width"], "height": 260})
+        page.goto(url)
+        page.wait_for_selector("tr[data-run]")
+        for name in ("20260302-101500-heat2d", "20260227-101500-heat2d"):
+            page.get_by_label(f"Compare {name}").check()
+        page.screenshot(path=IMAGES / "runs.png")
+        page.context.close()
 
 
 def _of_a_comparison(chromium: Browser, scratch: Path, only: str | None) -> None:

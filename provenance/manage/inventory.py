@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import msgspec
-from sqlalchemy import Engine, func, inspect, literal_column, select
+from sqlalchemy import Connection, Engine, and_, func, inspect, literal_column, select
 
+from chimbuko.causes.recurrence import Habit
 from chimbuko.errors import StoreError
 from chimbuko.provenance.manage.transfer import TABLES_OF_RUNS
 from chimbuko.provenance.store.engine import open_for_reading, public_url, store_errors
-from chimbuko.provenance.store.tables import RUNS, STREAM_HEALTH
+from chimbuko.provenance.store.tables import INCIDENTS, RECURRENCES, RUNS, STREAM_HEALTH
 from chimbuko.runs.directory import RunInfo
 
 
@@ -21,6 +22,8 @@ class RunTotals(msgspec.Struct, frozen=True):
     steps: int = 0
     gap_steps: int = 0
     """Steps that were not analysed."""
+    lost_us: float | None = 0.0
+    """Core time that incidents and what recurs cost; None where there are anomalies without incidents."""
 
     @property
     def loss(self) -> float | None:
@@ -56,7 +59,31 @@ def totals_of_runs(engine: Engine) -> dict[str, RunTotals]:
         if "number" not in {column["name"] for column in tables.get_columns(RUNS.name)}:
             raise StoreError(f"{where}: of Chimbuko 0.1; 'chimbuko query' brings it up to date")
         rows = connection.execute(statement).all()
-    return {run_id: RunTotals(ranks, *map(int, sums)) for run_id, ranks, *sums in rows}
+        lost = _lost_us(connection) if tables.has_table(RECURRENCES.name) else {}
+    return {
+        run_id: RunTotals(
+            int(ranks), int(anomalies), int(steps), int(gaps), lost.get(run_id, None if anomalies else 0.0)
+        )
+        for run_id, ranks, anomalies, steps, gaps in rows
+    }
+
+
+def _lost_us(connection: Connection) -> dict[str, float]:
+    """Core time that each run lost. Short delays count by themselves, and not once more as interruptions."""
+    found: dict[str, float] = {}
+    for table, counts in (
+        (INCIDENTS, and_(INCIDENTS.c.merged_into == 0, INCIDENTS.c.is_gone.is_(False))),
+        (RECURRENCES, RECURRENCES.c.kind != Habit.INTERRUPTIONS),
+    ):
+        sums = (
+            select(RUNS.c.id, func.sum(table.c.cost_us))
+            .join_from(table, RUNS, RUNS.c.number == table.c.run)
+            .where(counts)
+            .group_by(RUNS.c.id)
+        )
+        for run_id, cost_us in connection.execute(sums):
+            found[run_id] = found.get(run_id, 0.0) + float(cost_us)
+    return found
 
 
 def stored_runs(engine: Engine) -> list[RunInfo]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -63,12 +64,9 @@ def create_app(
         Whether this process alone serves the port. Among several a page must stay with one, which WebSocket
         does, and polling does not.
     """
-    app = Flask(__name__, static_folder=None)
+    app = plain_app(static)
     app.register_blueprint(make_api(ServedRun(provenance, feed), ENDPOINTS))
     _add_page(app, run.name, static)
-    _add_limit(app)
-    _add_errors(app)
-    app.after_request(_seal)
     # Pings every 2 s: a cut tunnel is noticed within 4 s. Threads: see docs of Flask-SocketIO on eventlet.
     sockets = SocketIO(
         app,
@@ -88,6 +86,36 @@ def create_app(
     return app
 
 
+def plain_app(static: Path) -> Flask:
+    """An application with the files that pages need, and what holds for all answers."""
+    app = Flask(__name__, static_folder=None)
+
+    @app.get("/assets/<path:name>")
+    def assets(name: str) -> Response:
+        # Names hold a hash of the content, so a file never changes.
+        return send_from_directory(static / "assets", name, max_age=31_536_000)
+
+    @app.get("/favicon.svg")
+    def icon() -> Response:
+        return send_from_directory(static, "favicon.svg")
+
+    _add_limit(app)
+    _add_errors(app)
+    app.after_request(_seal)
+    return app
+
+
+def page_of(file: Path, path: str, **data: str) -> Response:
+    """A page of ours, as it is at ``path``; its scripts find ``data`` with its base."""
+    if not file.is_file():
+        return Response(NOT_BUILT + "\n", 503, mimetype="text/plain")
+    # Relative, so that the page finds its files behind a proxy that puts a path in front.
+    up = "../" * (path.count("/") - 1)
+    given = "".join(f' data-{name}="{escape(value)}"' for name, value in data.items())
+    text = file.read_text().replace('<base href="/" />', f'<base href="{up}"{given} />')
+    return Response(text, mimetype="text/html", headers={"Cache-Control": "no-cache"})
+
+
 def _add_page(app: Flask, run_name: str, static: Path) -> None:
     home = "r/" + quote(run_name, safe="")
 
@@ -102,22 +130,7 @@ def _add_page(app: Flask, run_name: str, static: Path) -> None:
             return Response(
                 f"No run {name!r} here: this dashboard shows {run_name!r}.\n", 404, mimetype="text/plain"
             )
-        index = static / "index.html"
-        if not index.is_file():
-            return Response(NOT_BUILT + "\n", 503, mimetype="text/plain")
-        # Relative, so that the page finds its files behind a proxy that puts a path in front.
-        up = "../" * (request.path.count("/") - 1)
-        text = index.read_text().replace('<base href="/" />', f'<base href="{up}" />')
-        return Response(text, mimetype="text/html", headers={"Cache-Control": "no-cache"})
-
-    @app.get("/assets/<path:name>")
-    def assets(name: str) -> Response:
-        # Names hold a hash of the content, so a file never changes.
-        return send_from_directory(static / "assets", name, max_age=31_536_000)
-
-    @app.get("/favicon.svg")
-    def icon() -> Response:
-        return send_from_directory(static, "favicon.svg")
+        return page_of(static / "index.html", request.path)
 
 
 def _add_limit(app: Flask) -> None:

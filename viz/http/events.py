@@ -55,6 +55,12 @@ class Events:
         """How many pages there are."""
         return len(self._pages)
 
+    def send_away(self) -> None:
+        """End the links of all pages, which try to come back and are then answered why they cannot."""
+        server = self._sockets.server
+        for page in list(self._pages):
+            server.eio.disconnect(server.manager.eio_sid_from_sid(page, EVENTS))
+
     def send(self, update: Update) -> None:
         """One frame to all pages that read, and new steps to those that watch their ranks."""
         frame = _frame(update)

@@ -1,4 +1,4 @@
-"""Serves the dashboard of one run.
+"""Serves the dashboard of one run, or those of all runs of a folder.
 
 By Werkzeug's server, a thread for each connection: pages are few, and where they are many several processes
 share the port (``multiprocess``). A server such as gunicorn brings a master of its own, which forks: not
@@ -7,7 +7,6 @@ from a process whose threads follow the run, and not with our order of what ends
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import logging
 import socket
@@ -15,24 +14,25 @@ import ssl
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from http import HTTPStatus
 from itertools import takewhile
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 
 from chimbuko.errors import ServiceError
-from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.viz.api.errors import error_body
-from chimbuko.viz.http.app import create_app
+from chimbuko.viz.http.dashboards import Dashboard
 from chimbuko.viz.http.listening import EVERYWHERE, Front
-from chimbuko.viz.jobs.messagequeue import EVENTS
-from chimbuko.viz.jobs.queue import JobQueue
+from chimbuko.viz.http.runsapp import RunsApp
 from chimbuko.viz.jobs.workerpool import WorkerPool
-from chimbuko.viz.live.feed import Feed
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
 
 LOOPBACK = "127.0.0.1"
 REQUEST_S = 10.0
@@ -188,40 +188,74 @@ def serving(
         The run or its store cannot be read.
     """
     front = front or Front()
-    listening = listening or front.listen(port)
-    try:
-        provenance = open_run(run)
-        feed = Feed(run, provenance, broker_url)
-        channel = f"chimbuko-{hashlib.sha256(f'channel {token}'.encode()).hexdigest()[:16]}"
-        logs = run.logs if broker_url else None
-        queue = JobQueue(run.path, worker_pool or WorkerPool(None, logs=logs), channel)
-        names = hosts | front.names
-        app = create_app(provenance, run.read_info(), feed, token, names, queue=queue, is_alone=is_alone)
-        server = _Server(front.address, port, app, _Handler, fd=listening.fileno())
-        server.ssl_context = front.tls()
-    finally:
-        # Werkzeug serves a duplicate of the descriptor.
-        port = listening.getsockname()[1]
-        listening.close()
+    with ExitStack() as stack:
+        with closing(listening or front.listen(port)) as listening:
+            dashboard = Dashboard(run, token, broker_url, hosts | front.names, worker_pool, is_alone)
+            stack.callback(dashboard.close)
+            port = stack.enter_context(_running(front, listening, dashboard.app))
+        dashboard.start()
+        if broker_url:
+            stack.callback(_let_pages_ask, dashboard)
+        stack.callback(dashboard.stop)
+        _wait_for_answer(front, port, token, "/api/v1/run")
+        yield front.url(port, token)
+
+
+@contextmanager
+def serving_folder(
+    folder: Path,
+    port: int,
+    token: str,
+    make_pool: Callable[[], WorkerPool],
+    prepare: Callable[[RunDirectory], None],
+    front: Front | None = None,
+) -> Iterator[str]:
+    """Serve the dashboards of all runs of a folder while the context lasts; gives the address of their list.
+
+    Parameters
+    ----------
+    port, front
+        As in ``serving``.
+    make_pool, prepare
+        As in ``RunsApp``.
+
+    Raises
+    ------
+    ServiceError
+        The port is taken.
+    """
+    front = front or Front()
+    with ExitStack() as stack:
+        with closing(front.listen(port)) as listening:
+            app = RunsApp(folder, token, front.names, make_pool, prepare)
+            port = stack.enter_context(_running(front, listening, app))
+        stack.enter_context(app)
+        _wait_for_answer(front, port, token, "/api/v1/runs")
+        yield front.url(port, token)
+
+
+@contextmanager
+def _running(front: Front, listening: socket.socket, app: WSGIApplication) -> Iterator[int]:
+    """A server on a duplicate of that socket while the context lasts; gives its port."""
+    port = listening.getsockname()[1]
+    server = _Server(front.address, port, app, _Handler, fd=listening.fileno())
+    server.ssl_context = front.tls()
     thread = threading.Thread(target=server.serve_forever, name="http", daemon=True)
     thread.start()
-    feed.start()
-    queue.start()
     try:
-        _wait_for_answer(front, port, token)
-        yield front.url(port, token)
+        yield port
     finally:
-        queue.stop()
-        feed.stop()
-        if broker_url and app.extensions[EVENTS].pages:
-            time.sleep(LAST_QUESTIONS_S)
         server.shutdown()
         thread.join()
         server.server_close()
-        provenance.close()
 
 
-def _wait_for_answer(front: Front, port: int, token: str) -> None:
+def _let_pages_ask(dashboard: Dashboard) -> None:
+    if dashboard.events.pages:
+        time.sleep(LAST_QUESTIONS_S)
+
+
+def _wait_for_answer(front: Front, port: int, token: str, path: str) -> None:
     address = LOOPBACK if front.address == EVERYWHERE else front.address
     connection = http.client.HTTPConnection(address, port, timeout=10)
     if front.certificate is not None:
@@ -231,7 +265,7 @@ def _wait_for_answer(front: Front, port: int, token: str) -> None:
         connection = http.client.HTTPSConnection(address, port, timeout=10, context=trusting)
     headers = {"Authorization": f"Bearer {token}", "Host": "localhost"}
     try:
-        connection.request("GET", "/api/v1/run", headers=headers)
+        connection.request("GET", path, headers=headers)
         answer = connection.getresponse()
         answer.read()
     except OSError as error:

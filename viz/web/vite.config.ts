@@ -10,6 +10,8 @@ export default defineConfig({
     // The content security policy allows files of the server only, so nothing may become a data: address.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+    // A run's page, and the list of the runs of a folder.
+    rollupOptions: { input: ['index.html', 'runs.html'] },
   },
   test: { include: ['test/**/*.test.ts'], environment: 'node' },
 } as Parameters<typeof defineConfig>[0]);

@@ -1,4 +1,4 @@
-"""``chimbuko view``: the dashboard over a run that has ended, or goes on."""
+"""``chimbuko view``: the dashboard over a run, or over all runs of a folder."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from pathlib import Path
 
 import click
 
+from chimbuko.errors import ConfigError
 from chimbuko.launcher.outcome.addressfile import AddressFile
-from chimbuko.launcher.outcome.reach import reachable_run
+from chimbuko.launcher.outcome.reach import reach, reachable_run
 from chimbuko.process.signals import FROM_OTHERS, heed
+from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory, runs_in
 from chimbuko.viz.http.listening import Front
 from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
 
@@ -20,7 +22,7 @@ STDOUT = 1
 
 
 @click.command("view")
-@click.argument("run_dir", required=False, type=click.Path(path_type=Path))
+@click.argument("run_dir", metavar="[RUN]", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -87,15 +89,17 @@ def command(
     jobs_folder: Path | None,
     path: str,
 ) -> None:
-    """Show a run in the browser; Ctrl-C ends it.
+    """Show runs in the browser; Ctrl-C ends it.
 
-    RUN_DIR is the folder of a run, by default the newest under ./chimbuko-runs. The address that is
-    printed holds a secret: who has it can see the run. The secret is a new one, or that in CHIMBUKO_TOKEN.
-    Where standard output is no terminal, the name of a file is printed that holds the address.
+    RUN is the folder, name or id of a run, or a folder of runs: then there is a list of them, each is a click
+    away, and two are compared by ticking them. Without RUN it is that of the runs under ./chimbuko-runs. The
+    address that is printed holds a secret: who has it can see the runs. The secret is a new one, or that in
+    CHIMBUKO_TOKEN. Where standard output is no terminal, the name of a file that holds it is printed.
 
     \b
     Examples:
       chimbuko view
+      chimbuko view /scratch/runs
       chimbuko view chimbuko-runs/heat --port 8080
       chimbuko view chimbuko-runs/heat --processes 4
       chimbuko view --bind ib0 --port 8080 --certificate host.pem --public-url https://login7:8080/
@@ -103,24 +107,47 @@ def command(
     """
     # Loaded here: 'chimbuko view --help' need not wait for a web server.
     from chimbuko.viz.http.multiprocess import serving_together
-    from chimbuko.viz.http.server import serving
+    from chimbuko.viz.http.server import serving, serving_folder
     from chimbuko.viz.jobs.workerpool import WorkerPool
 
     stopping = threading.Event()
     heed(FROM_OTHERS, lambda *_: stopping.set())
     front = Front(bind, certificate, key, public_url)
-    run, token, hosts = reachable_run(run_dir), front.token(), frozenset[str]()
-    if processes > 1:
+    token, hosts = front.token(), frozenset[str]()
+    folder = _folder_of_runs(run_dir)
+
+    def make_pool() -> WorkerPool:
+        return WorkerPool(jobs_broker, not jobs_broker, jobs_folder)
+
+    if folder is not None:
+        if processes > 1:
+            raise ConfigError(f"{folder}: --processes are for one run; name it")
+        place = serving_folder(folder, port, token, make_pool, reach, front)
+    elif processes > 1:
         place = serving_together(
-            run, port, token, None, hosts, processes, stopping, jobs_broker, jobs_folder, front=front
+            reachable_run(run_dir),
+            port,
+            token,
+            None,
+            hosts,
+            processes,
+            stopping,
+            jobs_broker,
+            jobs_folder,
+            front=front,
         )
     else:
-        worker_pool = WorkerPool(jobs_broker, not jobs_broker, jobs_folder)
-        place = serving(run, port, token, None, hosts, worker_pool, front=front)
+        place = serving(reachable_run(run_dir), port, token, None, hosts, make_pool(), front=front)
     with place as url, _address_file() as file:
         file.keep(starting_at(url, path))
         print(file.words_for(STDOUT), flush=True)
         stopping.wait()
+
+
+def _folder_of_runs(path: Path | None) -> Path | None:
+    """The folder of runs that is meant; None where it is one run, or neither."""
+    folder = RUNS_FOLDER if path is None else path
+    return folder.absolute() if not RunDirectory(folder).info_path.exists() and runs_in(folder) else None
 
 
 @contextmanager

@@ -87,10 +87,12 @@ def test_the_page_shows_the_same(page: Page, served: DashboardProcess) -> None:
     )
     found = listed(served)
     assert [row[0] for row in rows] == list(found)
-    for name, state, _, took, ranks, anomalies, loss, _ in rows:
+    for name, state, _, took, ranks, lost, anomalies, loss, _ in rows:
         run = found[name]
         known = run["ranks"] is not None
         assert state == "finished, exit 0" and took == "2:05"
+        # Its anomalies are in no incidents.
+        assert lost == "unknown"
         assert ranks == (str(run["ranks"]) if known else "unknown")
         assert anomalies == (str(run["anomalies"]) if known else "unknown"), "unknown is not 0"
         assert loss == (f"{100 * run['loss']:.3g} %" if known else "unknown")

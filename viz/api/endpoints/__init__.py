@@ -1,8 +1,8 @@
 """All endpoints of the API.
 
 May import calls, causes, protocol, provenance.compare, provenance.export, provenance.incidents,
-provenance.manage, provenance.nodes, provenance.query, provenance.store, provenance.timeline, runs,
-statistics, viz.api and viz.live.
+provenance.nodes, provenance.query, provenance.store, provenance.timeline, runs, statistics, viz.api and
+viz.live.
 """
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+import { mount } from '../shared/api/http';
 import { compareCommand, queryCommand, quoted, showCommand } from '../shared/asking/commands';
 import { filtersOf } from '../shared/asking/filters';
 import { PAGES, toPage, trail, type Crumb } from '../shared/address/model/trail';
@@ -15,6 +16,13 @@ export function Crumbs() {
   return (
     <nav class="crumbs" aria-label="Where">
       <ol class="trail">
+        {mount !== '' && (
+          <li>
+            <a href={new URL('runs', document.baseURI).href} title="All runs of the folder">
+              Runs
+            </a>
+          </li>
+        )}
         {here().map((crumb, at, all) => (
           <Step key={at} crumb={crumb} isLast={at === all.length - 1} />
         ))}

@@ -3,7 +3,7 @@ import { clock, count, duration, exact, percent } from '../shared/units/units';
 import { addressOf, follow, view } from '../shared/address/address';
 import { banner, condition } from '../shared/session/feed';
 import { helpOpen } from '../shared/session/page';
-import { paused, run, status, togglePause } from '../shared/session/session';
+import { canPause, paused, run, status, togglePause } from '../shared/session/session';
 import { appearance, APPEARANCES, choose, type Appearance } from '../shared/session/theme';
 import { Search } from './search';
 
@@ -20,9 +20,12 @@ export function StatusBar() {
         </a>
         <State />
         <Facts />
-        <button class="pause" onClick={togglePause} aria-pressed={paused.value} title="Freeze the picture; data keeps coming (Space)">
-          {paused.value ? '▶ Resume' : '‖ Pause'}
-        </button>
+        <span class="space" />
+        {(paused.value || canPause.value) && (
+          <button class="pause" onClick={togglePause} aria-pressed={paused.value} title="Freeze the picture; data keeps coming (Space)">
+            {paused.value ? '▶ Resume' : '‖ Pause'}
+          </button>
+        )}
         <Search />
         <select
           aria-label="Appearance"

@@ -1,6 +1,7 @@
+import { mount } from '../shared/api/http';
 import { quoted } from '../shared/asking/commands';
-import { lengthOf, runsAnswer, stateOf } from './model/runs';
-import { exact, percent, plural, wallClock } from '../shared/units/units';
+import { lengthOf, runsAnswer, stateOf } from '../shared/names/runs';
+import { duration, exact, percent, plural, wallClock } from '../shared/units/units';
 import { addressOf, follow, view } from '../shared/address/address';
 import { runs } from './comparison';
 import { copy } from '../shared/session/page';
@@ -14,6 +15,7 @@ const COLUMNS = [
   { heading: 'began' },
   { heading: 'took', isNumber: true },
   { heading: 'ranks', isNumber: true },
+  { heading: 'time lost', isNumber: true },
   { heading: '▲ anomalies', isNumber: true },
   { heading: 'loss', isNumber: true },
   { heading: 'what to do' },
@@ -32,7 +34,7 @@ export function RunsList() {
       <Panel name="runs" title="Runs in this folder" summary={`${plural(found.length, 'run')}, the newest first.`} asks={{ json: ['runs', []] }}>
         <Table columns={COLUMNS} rows={found.map(cells)} />
       </Panel>
-      <p class="unit">A dashboard shows one run. Another one is opened by its command, which prints an address of its own.</p>
+      {mount === '' && <p class="unit">This dashboard shows one run. Another one is opened by its command, which prints an address of its own.</p>}
     </>
   );
 }
@@ -47,6 +49,7 @@ function cells(run: ListedRun) {
     wallClock(run.started_us),
     lengthOf(run),
     run.ranks === null ? 'unknown' : exact(run.ranks),
+    run.lost_us === null ? 'unknown' : duration(run.lost_us),
     run.anomalies === null ? 'unknown' : exact(run.anomalies),
     percent(run.loss),
     run.is_this ? 'shown here' : <Actions run={run} />,
@@ -60,9 +63,15 @@ function Actions({ run }: { run: ListedRun }) {
       <a href={addressOf(compared)} onClick={(event) => follow(event, compared)} aria-label={`What changed since ${run.folder}`}>
         What changed since
       </a>
-      <button class="quiet" aria-label={`Copy command to open ${run.folder}`} onClick={() => void copy(`chimbuko view ${quoted(run.path)}`)}>
-        Copy command to open
-      </button>
+      {mount === '' ? (
+        <button class="quiet" aria-label={`Copy command to open ${run.folder}`} onClick={() => void copy(`chimbuko view ${quoted(run.path)}`)}>
+          Copy command to open
+        </button>
+      ) : (
+        <a href={new URL(`r/${encodeURIComponent(run.address)}`, document.baseURI).href} aria-label={`Open ${run.folder}`}>
+          Open
+        </a>
+      )}
     </span>
   );
 }

@@ -1,6 +1,7 @@
 /** The socket over which the server says what is new. It comes back by itself when the link was lost. */
 
 import { io } from 'socket.io-client';
+import { mount } from './http';
 import { askingOver, type Ask } from './jobs';
 import type { LiveFrame, LiveSteps, RankKey } from './types';
 
@@ -22,7 +23,7 @@ export interface Events {
 export function connect(listener: Listener): Events {
   const base = new URL(document.baseURI);
   const socket = io(new URL('events', base.origin).href, {
-    path: new URL('socket.io/', base).pathname,
+    path: new URL(`${mount}socket.io/`, base).pathname,
     transports: ['websocket', 'polling'],
     reconnectionDelay: 500,
     reconnectionDelayMax: 2000,

@@ -16,8 +16,11 @@ export class Refused extends Error {
   }
 }
 
+/** Below which path API and events of the run are, where its server has several runs. */
+export const mount = document.querySelector('base')?.dataset['mount'] ?? '';
+
 export function addressOfApi(path: string, query: Query): URL {
-  const url = new URL(`api/v1/${path}`, document.baseURI);
+  const url = new URL(`${mount}api/v1/${path}`, document.baseURI);
   for (const [name, value] of query) url.searchParams.append(name, value);
   return url;
 }

@@ -1392,29 +1392,36 @@ export interface components {
         };
         /**
          * RunsAnswer
-         * @description Runs that this one can be compared with, and itself.
+         * @description The runs of a folder: those that go on, then the newest first.
          */
         RunsAnswer: {
             ok: boolean;
             runs: components["schemas"]["ListedRun"][];
+            folder: string;
         };
         /**
          * ListedRun
-         * @description A run in the same folder as this one.
+         * @description A run in a folder of runs.
          */
         ListedRun: {
             folder: string;
             id: string;
             name: string;
+            address: string;
+            program: string;
+            command: string[];
             state: string;
             started_us: number;
             is_this: boolean;
             path: string;
             ended_us: number;
+            duration_us: number | null;
             exit_code: number | null;
             ranks: number | null;
             anomalies: number | null;
+            lost_us: number | null;
             loss: number | null;
+            stored_bytes: number;
         };
         /**
          * ComparisonAnswer

@@ -2,7 +2,7 @@
 
 import { computed, effect, signal } from '@preact/signals';
 import { bannerOf, conditionOf, type Circumstances } from './model/status';
-import { arrivedWhilePaused, lostAt, paused, status } from './session';
+import { arrivedWhilePaused, lostAt, paused, refused, status } from './session';
 
 /** Over which time a lag counts as growing. */
 const TREND_MS = 10_000;
@@ -25,6 +25,7 @@ effect(() => {
 const circumstances = computed((): Circumstances => ({
   status: status.value,
   lost_s: lostAt.value === null ? null : Math.max(0, Math.round((now_ms.value - lostAt.value) / 1000)),
+  refused: refused.value,
   paused: paused.value,
   arrived: arrivedWhilePaused.value,
   lagGrowth_us: lagGrowth_us.value,

@@ -3,6 +3,8 @@
 import { batch, computed, signal } from '@preact/signals';
 import * as api from '../api/requests';
 import { connect, type Events } from '../api/events';
+import { Refused } from '../api/http';
+import { whyRefused } from './model/status';
 import { askAgain, question } from './question';
 import type { LiveFrame, LiveSteps, Status } from '../api/types';
 
@@ -14,7 +16,11 @@ const pausedAt = signal<Status | null>(null);
 
 /** When the link was lost, ms; null while it stands. */
 export const lostAt = signal<number | null>(null);
+/** Why it does not come back, though the server answers: it is another one by now, or the run is gone. '' where that is not so. */
+export const refused = signal('');
 export const paused = computed(() => pausedAt.value !== null);
+/** Whether news may come that a user would not want to see yet. */
+export const canPause = computed(() => latest.value !== null && latest.value.state !== 'ended');
 export const status = computed(() => pausedAt.value ?? latest.value);
 export const arrivedWhilePaused = computed(() => (pausedAt.value === null || latest.value === null ? 0 : latest.value.anomalies - pausedAt.value.anomalies));
 /** Zero of all times shown. */
@@ -72,12 +78,24 @@ let asked: number | null = null;
 function onLink(connected: boolean): void {
   if (!connected) {
     lostAt.value ??= Date.now();
+    void seeWhy();
     return;
   }
+  refused.value = '';
   const wasLost = lostAt.value !== null;
   lostAt.value = null;
   if (wasLost && !paused.value) askAgain(true);
   for (const follower of followers) follower.onLinked();
+}
+
+/** A server that is not there says nothing; one that will have none of us says why. */
+async function seeWhy(): Promise<void> {
+  try {
+    await api.getRun(new AbortController().signal);
+  } catch (error) {
+    const isRefused = error instanceof Refused && (error.status === 401 || error.status === 404);
+    refused.value = isRefused ? whyRefused(error.status, error.message) : '';
+  }
 }
 
 function onFrame(frame: LiveFrame): void {
@@ -98,6 +116,7 @@ function onSteps(steps: LiveSteps): void {
 
 /** Freeze the picture, or show what has come since. */
 export function togglePause(): void {
+  if (!paused.value && !canPause.value) return;
   pausedAt.value = pausedAt.value === null ? latest.value : null;
   if (!paused.value) askAgain(true);
 }

@@ -19,6 +19,8 @@ export interface Circumstances {
   status: Status | null;
   /** Seconds since the link was lost. */
   lost_s: number | null;
+  /** Why the server, which answers, does not let the page back in; '' where that is not so. */
+  refused: string;
   paused: boolean;
   /** Anomalies that came while paused. */
   arrived: number;
@@ -38,6 +40,7 @@ export function bannerOf(now: Circumstances): string {
   const asOf = status === null ? 'nothing yet' : `as of ${sinceStart(status.clock_us)}`;
   switch (conditionOf(now)) {
     case 'lost':
+      if (now.refused !== '') return `${now.refused} Shown: ${asOf}.`;
       return `Connection lost ${now.lost_s} s ago, retrying. Is the SSH tunnel open, and the server running? Shown: ${asOf}.`;
     case 'paused':
       return `Paused ${asOf.replace('as of', 'at')} · ${count(now.arrived)} new.`;
@@ -49,6 +52,12 @@ export function bannerOf(now: Circumstances): string {
     default:
       return '';
   }
+}
+
+/** What to do where the server does not let the page in, with the status and the sentence that it answers. */
+export function whyRefused(status: number, sentence: string): string {
+  if (status === 401) return 'The server was restarted, and has another token: open the address that it printed.';
+  return sentence.replace(/\.?$/, '.');
 }
 
 const STEADY_US = 500_000;

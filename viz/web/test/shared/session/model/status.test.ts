@@ -1,11 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import { bannerOf, conditionOf, type Circumstances } from '../../../../src/shared/session/model/status';
+import { bannerOf, conditionOf, whyRefused, type Circumstances } from '../../../../src/shared/session/model/status';
 import type { Status } from '../../../../src/shared/api/types';
 
 const status = { state: 'live', sentence: '', clock_us: 3_912_000_000, anomalies: 14 } as Status;
 const now = (more: Partial<Circumstances>, of: Partial<Status> = {}): Circumstances => ({
   status: { ...status, ...of },
   lost_s: null,
+  refused: '',
   paused: false,
   arrived: 0,
   lagGrowth_us: 0,
@@ -18,6 +19,12 @@ describe('each condition has words of its own', () => {
     expect(bannerOf(now({ lost_s: 12, paused: true }))).toBe(
       'Connection lost 12 s ago, retrying. Is the SSH tunnel open, and the server running? Shown: as of +01:05:12.000.',
     ));
+  test('a server that answers, and does not let the page in, says why', () => {
+    expect(bannerOf(now({ lost_s: 12, refused: whyRefused(401, 'no token') }))).toBe(
+      'The server was restarted, and has another token: open the address that it printed. Shown: as of +01:05:12.000.',
+    );
+    expect(whyRefused(404, "No run 'a' here")).toBe("No run 'a' here.");
+  });
   test('paused says at what, and what has come', () => expect(bannerOf(now({ paused: true, arrived: 312 }))).toBe('Paused at +01:05:12.000 · 312 new.'));
   test.each([
     [2_000_000, 'Analysis 14 s behind the application, growing.'],

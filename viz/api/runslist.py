@@ -1,0 +1,161 @@
+"""The runs of one folder as a list."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from chimbuko.errors import ConfigError, StoreError
+from chimbuko.provenance.manage.inventory import RunTotals, totals_of_runs
+from chimbuko.provenance.manage.lifecycle import RUNNING, left_bytes, state_of
+from chimbuko.provenance.store.engine import open_as_it_is
+from chimbuko.runs.directory import RunDirectory, RunInfo, runs_in
+from chimbuko.runs.programname import program_of
+from chimbuko.viz.api.endpoint import Answer
+
+
+class ListedRun(msgspec.Struct, frozen=True):
+    """A run in a folder of runs."""
+
+    folder: str
+    """What it is called here."""
+    id: str
+    name: str
+    address: str
+    """Its page is at ``r/`` and this: its name, where no other run of the folder has that."""
+    program: str
+    """What ran, without what started it; empty for recorded traces."""
+    command: list[str]
+    state: str
+    """``running``, ``finished``, ``interrupted``, ``imported`` or ``died``."""
+    started_us: int
+    is_this: bool
+    path: str
+    """Where its folder is, for commands."""
+    ended_us: int
+    """0 while it goes on."""
+    duration_us: int | None
+    """Up to now where it goes on; null where it died."""
+    exit_code: int | None
+    ranks: int | None
+    """Null where its store cannot be read."""
+    anomalies: int | None
+    lost_us: float | None
+    """Core time that incidents and what recurs cost."""
+    loss: float | None
+    """Share of steps that were not analysed; null where none is known."""
+    stored_bytes: int
+    """What it takes in its folder, or what its store was noted to take elsewhere."""
+
+
+class RunsAnswer(Answer, frozen=True, kw_only=True):
+    """The runs of a folder: those that go on, then the newest first."""
+
+    runs: list[ListedRun]
+    folder: str
+    """Where they are."""
+
+
+class RunsList:
+    """The runs of a folder. What has not changed since it was last asked for is not read again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._totals: dict[Path, tuple[object, RunTotals | None, int]] = {}
+
+    def answer(self, this: RunDirectory | None = None) -> RunsAnswer:
+        """The list now, for the page of ``this`` run or of none."""
+        runs = list(readable_runs(self._folder))
+        names = addresses(runs)
+        now_us = time.time_ns() // 1000
+        of_store: dict[str, dict[str, RunTotals] | None] = {}
+        listed = []
+        for run, info in runs:
+            state = state_of(run, info)
+            totals, size = self._measured(run, info, state, of_store)
+            ended_us = info.ended_us or (now_us if state == RUNNING else None)
+            listed.append(
+                ListedRun(
+                    folder=run.path.name,
+                    id=info.id,
+                    name=info.name,
+                    address=names[run],
+                    program=program_of(info.command) if info.command else "",
+                    command=info.command,
+                    state=state,
+                    started_us=info.started_us,
+                    is_this=run == this,
+                    path=str(run.path),
+                    ended_us=info.ended_us,
+                    duration_us=None if ended_us is None else max(0, ended_us - info.started_us),
+                    exit_code=info.exit_code,
+                    ranks=totals.ranks if totals else None,
+                    anomalies=totals.anomalies if totals else None,
+                    lost_us=totals.lost_us if totals else None,
+                    loss=totals.loss if totals else None,
+                    stored_bytes=size,
+                )
+            )
+        self._totals = {run.path: self._totals[run.path] for run, _ in runs if run.path in self._totals}
+        listed.sort(key=lambda one: (one.state != RUNNING, -one.started_us))
+        return RunsAnswer(runs=listed, folder=str(self._folder))
+
+    def _measured(
+        self,
+        run: RunDirectory,
+        info: RunInfo,
+        state: str,
+        of_store: dict[str, dict[str, RunTotals] | None],
+    ) -> tuple[RunTotals | None, int]:
+        """What was found in a run, None where that cannot be read, and its size in bytes."""
+        marks = None if state == RUNNING else (info, _changed_ns(run.store_path))
+        known = self._totals.get(run.path)
+        if marks is not None and known is not None and known[0] == marks:
+            return known[1], known[2]
+        url = run.used_store_url(info)
+        if url not in of_store:
+            of_store[url] = _totals_in(url)
+        found = of_store[url]
+        totals = None if found is None else found.get(info.id, RunTotals())
+        # Of a database elsewhere the size was noted at the end: rows are not counted for a list.
+        size = left_bytes(run) if run.store_path.exists() else max(left_bytes(run), info.stored_bytes)
+        self._totals[run.path] = marks, totals, size
+        return totals, size
+
+
+def readable_runs(folder: Path) -> Iterator[tuple[RunDirectory, RunInfo]]:
+    """The runs of a folder, by path. A damaged one is no reason to show none."""
+    for run in runs_in(folder):
+        with suppress(ConfigError):
+            yield run, run.read_info()
+
+
+def addresses(runs: Iterable[tuple[RunDirectory, RunInfo]]) -> dict[RunDirectory, str]:
+    """What each run of a folder is called in addresses: its name, or its folder's where several have that."""
+    named = [(run, info.name) for run, info in runs]
+    times = Counter(name for _, name in named)
+    return {run: name if times[name] == 1 else run.path.name for run, name in named}
+
+
+def _changed_ns(path: Path) -> int | None:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None
+
+
+def _totals_in(url: str) -> dict[str, RunTotals] | None:
+    """Of all runs of a store, by id; None where it cannot be read, or is of another version."""
+    try:
+        engine = open_as_it_is(url)
+        try:
+            return totals_of_runs(engine)
+        finally:
+            engine.dispose()
+    except StoreError:
+        return None

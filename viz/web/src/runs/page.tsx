@@ -1,0 +1,179 @@
+import { useEffect, useRef } from 'preact/hooks';
+import { folderAnswer, lengthOf, stateOf } from '../shared/names/runs';
+import { bytes, duration, exact, wallClock } from '../shared/units/units';
+import { appearance, APPEARANCES, choose, type Appearance } from '../shared/session/theme';
+import { lettersAct } from '../shared/session/settings';
+import { answer, comparison, missing, pageOf, shown, text, tick, ticked, trouble } from './runs';
+import type { ListedRun } from '../shared/api/types';
+
+/** All runs of a folder: which goes on, which lost time, and what changed between two of them. */
+export function Runs() {
+  const filter = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent): void => {
+      const isTyping = event.target instanceof HTMLInputElement && event.target.type === 'text';
+      if (event.key !== '/' || isTyping || event.ctrlKey || event.metaKey || event.altKey || !lettersAct.value) return;
+      event.preventDefault();
+      filter.current?.select();
+    };
+    addEventListener('keydown', onKey);
+    return () => removeEventListener('keydown', onKey);
+  }, []);
+  return (
+    <div class="page" data-page="runs">
+      <header>
+        <div class="bar">
+          <span class="run">Chimbuko</span>
+          <span class="fact">{answer.value?.folder}</span>
+          <span class="space" />
+          <select
+            aria-label="Appearance"
+            title="Light, dark, or for a projector"
+            value={appearance.value}
+            onChange={(event) => choose(event.currentTarget.value as Appearance)}
+          >
+            {APPEARANCES.map((one) => (
+              <option key={one} value={one}>
+                {one}
+              </option>
+            ))}
+          </select>
+        </div>
+        {(missing !== '' || trouble.value !== '') && (
+          <p class="banner" role="status">
+            {trouble.value || `There is no run ${missing} here, or not any more. These are the runs that are here.`}
+          </p>
+        )}
+      </header>
+      <main class="runs-page">
+        <h1 class="answer" data-answer>
+          {answer.value === null ? 'Reading runs…' : folderAnswer(answer.value.runs)}
+        </h1>
+        {answer.value !== null && (
+          <>
+            <div class="runs-tools">
+              <input
+                ref={filter}
+                type="text"
+                class="wide"
+                aria-label="Filter runs"
+                placeholder="/ filter: program, name, state, exit 1 …"
+                spellcheck={false}
+                value={text.value}
+                onInput={(event) => (text.value = event.currentTarget.value)}
+              />
+              <Compare />
+              <span class="unit">↑ ↓ go from run to run, Enter opens one, X ticks it for comparison.</span>
+            </div>
+            <List />
+          </>
+        )}
+      </main>
+    </div>
+  );
+}
+
+/** Leads to what changed between the two that are ticked. */
+function Compare() {
+  if (comparison.value !== '') {
+    return (
+      <a class="button" href={new URL(comparison.value, document.baseURI).href}>
+        Compare the two
+      </a>
+    );
+  }
+  return (
+    <button disabled title="Tick two runs">
+      {ticked.value.length === 1 ? 'Tick one more to compare' : 'Tick two to compare'}
+    </button>
+  );
+}
+
+const COLUMNS: readonly (readonly [heading: string, isNumber: boolean, title: string])[] = [
+  ['', false, 'Compare'],
+  ['run', false, ''],
+  ['program', false, 'What ran, without what started it'],
+  ['state', false, ''],
+  ['began', false, 'UTC'],
+  ['took', true, ''],
+  ['ranks', true, ''],
+  ['time lost', true, 'Core time that incidents and what recurs cost'],
+  ['▲ anomalies', true, ''],
+  ['size', true, 'What it takes on the disk'],
+];
+
+function List() {
+  const runs = shown.value;
+  if (runs.length === 0) return <Nothing />;
+  return (
+    <section class="panel runs" aria-label="Runs" onKeyDown={walk}>
+      <table>
+        <thead>
+          <tr>
+            {COLUMNS.map(([heading, isNumber, title]) => (
+              <th key={heading} scope="col" class={isNumber ? 'number' : undefined} title={title}>
+                {heading === '' ? <span class="hidden">{title}</span> : heading}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {runs.map((run) => (
+            <Row key={run.folder} run={run} />
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+function Row({ run }: { run: ListedRun }) {
+  const isBad = run.state === 'died' || (run.exit_code ?? 0) !== 0;
+  return (
+    <tr data-run={run.folder} data-state={run.state}>
+      <td>
+        <input type="checkbox" aria-label={`Compare ${run.name}`} checked={ticked.value.includes(run.folder)} onChange={() => tick(run.folder)} />
+      </td>
+      <td>
+        <a href={pageOf(run.address)} title={run.path}>
+          {run.name}
+        </a>
+      </td>
+      <td title={run.command.join(' ')}>{run.program}</td>
+      <td class={isBad ? 'abnormal' : undefined}>
+        {run.state === 'running' && <span aria-hidden="true">● </span>}
+        {stateOf(run)}
+      </td>
+      <td>{wallClock(run.started_us).slice(0, 16)}</td>
+      <td class="number">{lengthOf(run)}</td>
+      <td class="number">{known(run.ranks, exact)}</td>
+      <td class="number">{known(run.lost_us, duration)}</td>
+      <td class="number">{known(run.anomalies, exact)}</td>
+      <td class="number">{bytes(run.stored_bytes)}</td>
+    </tr>
+  );
+}
+
+const known = (value: number | null, format: (value: number) => string): string => (value === null ? 'unknown' : format(value));
+
+function Nothing() {
+  if ((answer.value?.runs.length ?? 0) > 0)
+    return <p class="empty">No run here has all of these words. The filter looks at name, program, command and state.</p>;
+  return (
+    <p class="empty">
+      Runs appear here as soon as they begin: <code>chimbuko run -- mpirun -n 4 ./program</code>, in the folder that holds {answer.value?.folder}.
+    </p>
+  );
+}
+
+/** Keys of the list, while the focus is in it. */
+function walk(event: KeyboardEvent): void {
+  const row = (event.target as HTMLElement).closest('tr');
+  const way = { ArrowDown: 'nextElementSibling', ArrowUp: 'previousElementSibling' }[event.key];
+  if (row === null || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (way !== undefined) {
+    (row[way as 'nextElementSibling'] as HTMLElement | null)?.querySelector('a')?.focus();
+  } else if (event.key.toLowerCase() === 'x' && row.dataset['run'] !== undefined) tick(row.dataset['run']);
+  else return;
+  event.preventDefault();
+}
