@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from chimbuko.monitor.findings.finding import Finding
+from chimbuko.monitor.gpus.gpuspan import TEMPERATURE
 from chimbuko.monitor.sampling.span import Span
 
 LOW_SHARE = 0.05
 THROTTLED_SHARE = 0.01
+GPU_THROTTLED_SHARE = 0.1
+"""Of the samples: it is seen as it is at the moment of each."""
 
 
 def memory_low(span: Span) -> Iterator[Finding]:
@@ -44,6 +47,20 @@ def throttled(span: Span) -> Iterator[Finding]:
             f"its control group was kept from its cores for {longest:.1f} s of {span.seconds:.0f} s",
             "ask for more cores, or start fewer threads: the group's share of time (cpu.max) is used up",
         )
+
+
+def gpu_throttled(span: Span) -> Iterator[Finding]:
+    """GPUs that ran slower than they could."""
+    for number, gpu in sorted(span.gpus.items()):
+        share = gpu.throttled_periods / gpu.periods
+        if share > GPU_THROTTLED_SHARE:
+            heat = gpu.metrics.get(TEMPERATURE)
+            yield Finding(
+                "GPU throttled",
+                f"GPU {number} ({gpu.name}) was slowed down, for heat or by its power supply, "
+                f"in {share:.0%} of the time{'' if heat is None else f', at up to {heat.most:.0f} °C'}",
+                "use another node, and report this one to those who run it",
+            )
 
 
 def _gb(size_bytes: int) -> str:

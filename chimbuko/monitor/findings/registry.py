@@ -13,6 +13,7 @@ KINDS: tuple[Callable[[Span], Iterator[Finding]], ...] = (
     cores.oversubscribed,
     cores.foreign_load,
     limits.throttled,
+    limits.gpu_throttled,
     limits.memory_low,
     threads.system_bound,
     threads.migrating,

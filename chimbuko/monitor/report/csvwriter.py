@@ -65,6 +65,10 @@ class CsvWriter:
             core = span.cores.get(cpu)
             for name, seconds in sorted(core.details.items()) if core else ():
                 yield "HWT", "Metric", str(cpu), name, f"{100 * core.share(seconds):.2f}" if core else ""
+        for number, gpu in sorted(span.gpus.items()):
+            yield "GPU", "Property", str(number), "Name", gpu.name
+            for name, metric in gpu.metrics.items():
+                yield "GPU", "Metric", str(number), name, f"{metric.mean:.2f}"
         for tid in sorted(span.threads):
             thread = total.threads[tid]
             if thread.pid == identity.pid or thread.kind == SAMPLER:

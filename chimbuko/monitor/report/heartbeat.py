@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chimbuko.monitor.findings.finding import workers
+from chimbuko.monitor.gpus.gpuspan import BUSY
 from chimbuko.monitor.sampling.kinds import SAMPLER
 from chimbuko.monitor.sampling.span import Span
 from chimbuko.units import number_of
@@ -14,10 +15,12 @@ def heartbeat(span: Span, total: Span) -> str:
     busy = sum(one.user_s + one.system_s for one in threads) / span.seconds if span.seconds > 0 else 0.0
     resident = sum(span.processes[pid].resident_bytes for pid in {one.pid for one in threads})
     left = f", {_gb(span.memory.available_bytes)} left" if span.memory else ""
+    gpu_percents = [gpu.metrics[BUSY].mean for gpu in span.gpus.values() if BUSY in gpu.metrics]
+    gpus = f", {sum(gpu_percents) / 100:.1f} of {number_of(len(gpu_percents), 'GPUs')} busy"
     return (
         f"{total.seconds:.0f} s: {number_of(len({one.pid for one in threads}), 'processes')}, "
         f"{number_of(len(threads), 'threads')} ({len(workers(span))} want to run), "
-        f"{busy:.1f} cores busy, {_gb(resident)} in memory{left}"
+        f"{busy:.1f} cores busy, {_gb(resident)} in memory{left}{gpus if gpu_percents else ''}"
     )
 
 

@@ -39,6 +39,10 @@ def _lines(span: Span, processes: Collection[Identity], node: str) -> Iterator[s
     if cores:
         yield from ("", "Hardware Summary:")
         yield from map(_core, cores)
+    for number, gpu in sorted(span.gpus.items()):
+        yield from ("", f"GPU {number} - {gpu.name} (metric: min avg max)")
+        for name, metric in gpu.metrics.items():
+            yield f"    {name}: {metric.least:.2f} {metric.mean:.2f} {metric.most:.2f}"
     yield from ("", "Findings:")
     found = findings(span)
     for finding in found:

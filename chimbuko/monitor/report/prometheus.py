@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from chimbuko.atomicfile import write_atomically
+from chimbuko.monitor.gpus.gpuspan import BUSY, GB, MEMORY, POWER
 from chimbuko.monitor.sampling.identity import Identity
 from chimbuko.monitor.sampling.span import Span
 
@@ -64,6 +65,18 @@ def _lines(total: Span, identities: Mapping[int, Identity], node: str) -> Iterat
         "Memory of a process.",
         [({"node": node, "pid": pid}, one.resident_bytes) for pid, one in sorted(total.processes.items())],
     )
+    for name, metric_name, factor, meaning in (
+        ("gpu_busy_ratio", BUSY, 0.01, "Share of the time in which a GPU ran a kernel."),
+        ("gpu_memory_bytes", MEMORY, GB, "Memory of a GPU in use."),
+        ("gpu_power_watts", POWER, 1.0, "Power of a GPU."),
+    ):
+        values: list[tuple[dict[str, object], float]] = [
+            ({"node": node, "gpu": number, "name": gpu.name}, factor * gpu.metrics[metric_name].last)
+            for number, gpu in sorted(total.gpus.items())
+            if metric_name in gpu.metrics
+        ]
+        if values:
+            yield from _metric(name, "gauge", meaning, values)
     if total.memory is not None:
         available = total.memory.available_bytes
         yield from _metric(

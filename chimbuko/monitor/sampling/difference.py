@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from chimbuko.monitor.gpus.gpuspan import gpu_span
 from chimbuko.monitor.procfs.cpulist import parse_cpulist
 from chimbuko.monitor.procfs.system import CoreTicks
 from chimbuko.monitor.sampling.kinds import kind_of
@@ -54,6 +55,7 @@ def difference(earlier: Sample, later: Sample, kinds: KindOf = by_name) -> Span:
             for name, now in later.pressure.items()
             if name in earlier.pressure
         },
+        gpus={number: gpu_span(reading) for number, reading in later.gpus.items()},
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from chimbuko.monitor.gpus.reading import GpuReading
 from chimbuko.monitor.procfs.cgroup import Throttling
 from chimbuko.monitor.procfs.system import CoreTicks, NodeMemory, Pressure
 from chimbuko.monitor.procfs.task import ProcessIO, ProcessMemory
@@ -71,5 +72,7 @@ class Sample:
     """By ``cpu``, ``memory`` and ``io``."""
     groups: dict[int, GroupCounters] = field(default_factory=dict)
     """By process; those of one group have the same."""
+    gpus: dict[int, GpuReading] = field(default_factory=dict)
+    """By their numbers."""
     cost_us: int = 0
     """CPU time that it took to take it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
+from chimbuko.monitor.gpus.present import Gpus
 from chimbuko.monitor.procfs.system import parse_cores, parse_meminfo, parse_pressure
 from chimbuko.monitor.procfs.task import parse_io, parse_process_memory
 from chimbuko.monitor.sampling.difference import TICKS_PER_S
@@ -25,9 +26,10 @@ class Sampler:
     What ends between two samples, or while one is taken, is not in the later one.
     """
 
-    def __init__(self, files: ProcReader | None = None) -> None:
+    def __init__(self, files: ProcReader | None = None, gpus: Gpus | None = None) -> None:
         self._files = files or ProcReader()
         self._groups = GroupReader(self._files)
+        self._gpus = gpus
         self._threads: dict[int, ProcessThreads] = {}
         self._samples = 0
 
@@ -73,6 +75,7 @@ class Sampler:
             memory=parse_meminfo(read("/proc/meminfo")),
             pressure={name: pressure for name, pressure in pressures.items() if pressure},
             groups=groups,
+            gpus=self._gpus.read() if self._gpus is not None else {},
             cost_us=(time.thread_time_ns() - began_ns) // 1000,
         )
 
@@ -81,6 +84,8 @@ class Sampler:
         for pid in list(self._threads):
             self._forget(pid)
         self._files.close()
+        if self._gpus is not None:
+            self._gpus.close()
 
     def _process(self, pid: int) -> ProcessCounters:
         read = self._files.read

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from chimbuko.monitor.gpus.gpuspan import GpuSpan
 from chimbuko.monitor.procfs.system import NodeMemory
 from chimbuko.monitor.sampling.sample import GroupCounters
 
@@ -162,6 +163,8 @@ class Span:
     """For how long some task of the node waited for ``cpu``, ``memory``, ``io``."""
     others_s: dict[str, float] = field(default_factory=dict)
     """CPU time of processes that are not watched, by their names, as far as it was looked for."""
+    gpus: dict[int, GpuSpan] = field(default_factory=dict)
+    """By their numbers."""
     periods: int = 1
     dropped_threads: int = 0
     """Threads that have ended, and did least, of which only this number is kept."""
@@ -184,6 +187,7 @@ class Span:
             least_available_bytes=min(least, default=None),
             pressure_s=_added(self.pressure_s, later.pressure_s),
             others_s=_added(self.others_s, later.others_s),
+            gpus=_joined(self.gpus, later.gpus, GpuSpan.then),
             periods=self.periods + later.periods,
             dropped_threads=self.dropped_threads + later.dropped_threads + len(dropped),
         )

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from chimbuko.monitor.gpus.present import Gpus
 from chimbuko.monitor.sampling.difference import difference
 from chimbuko.monitor.sampling.family import Family
 from chimbuko.monitor.sampling.identity import Identity, read_identity, uses_openmp
@@ -24,13 +25,13 @@ class Watch:
     or, where that is one of those to be watched, the thread.
     """
 
-    def __init__(self, roots: Sequence[int]) -> None:
+    def __init__(self, roots: Sequence[int], gpus: Gpus | None = None) -> None:
         self._own = os.getpid()
         self._thread = threading.get_native_id() if self._own in roots else None
         """The sampler's, where it is not the whole process."""
         files = ProcReader()
         self._family = Family(roots, files)
-        self._sampler = Sampler(files)
+        self._sampler = Sampler(files, gpus)
         self._others = Others()
         self._last: Sample | None = None
         self._threads: Counter[int] = Counter()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chimbuko.monitor.findings.threads import stuck
+from chimbuko.monitor.gpus.present import present_gpus
 from chimbuko.monitor.report.csvwriter import CsvWriter
 from chimbuko.monitor.report.heartbeat import heartbeat
 from chimbuko.monitor.report.layout import report
@@ -118,7 +119,7 @@ class Session:
     def _begin(self) -> bool:
         if self._election is not None and not self._election.lead():
             return False
-        self._watch = Watch([self._root])
+        self._watch = Watch([self._root], present_gpus())
         if self._election is not None:
             handed = self._election.take_over()
             if handed:

@@ -1,0 +1,81 @@
+"""AMD's GPUs, by AMD SMI in the package ``amdsmi``, which comes with ROCm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from chimbuko.monitor.gpus.reading import GpuReading
+
+DEVICE = "/dev/kfd"
+MODULE = "amdsmi"
+MIB = 2**20
+
+
+class Rocm:
+    """AMD SMI, as long as it is open.
+
+    Parameters
+    ----------
+    library
+        The module ``amdsmi``.
+
+    Raises
+    ------
+    Exception
+        Of the library: there is no driver.
+    """
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
+        library.amdsmi_init()
+        self._devices = list(library.amdsmi_get_processor_handles())
+
+    def read(self) -> list[GpuReading]:
+        """All GPUs, in the library's order."""
+        return [self._one(device) for device in self._devices]
+
+    def close(self) -> None:
+        """End it."""
+        self._said(lambda: self._library.amdsmi_shut_down())
+
+    def _one(self, device: Any) -> GpuReading:
+        library, said = self._library, self._said
+        memory = said(lambda: library.amdsmi_get_gpu_vram_usage(device)) or {}
+        power = said(lambda: library.amdsmi_get_power_info(device)) or {}
+        # Which of both a GPU knows depends on its generation.
+        watts = [_number(power.get(name)) for name in ("current_socket_power", "average_socket_power")]
+        used, total = (_number(memory.get(name)) for name in ("vram_used", "vram_total"))
+        throttled = (said(lambda: library.amdsmi_get_gpu_metrics_info(device)) or {}).get("throttle_status")
+        asic = said(lambda: library.amdsmi_get_gpu_asic_info(device)) or {}
+        return GpuReading(
+            name=str(asic.get("market_name") or "AMD"),
+            busy_percent=_number(
+                (said(lambda: library.amdsmi_get_gpu_activity(device)) or {}).get("gfx_activity")
+            ),
+            memory_used_bytes=None if used is None else int(used * MIB),
+            memory_total_bytes=None if total is None else int(total * MIB),
+            power_w=next((value for value in watts if value is not None), None),
+            temperature_c=_number(
+                said(
+                    lambda: library.amdsmi_get_temp_metric(
+                        device,
+                        library.AmdSmiTemperatureType.HOTSPOT,
+                        library.AmdSmiTemperatureMetric.CURRENT,
+                    )
+                )
+            ),
+            is_throttled=throttled if isinstance(throttled, bool) else None,
+        )
+
+    def _said(self, ask: Callable[[], Any]) -> Any:
+        """An answer; None where this device has none, or is gone."""
+        try:
+            return ask()
+        except self._library.AmdSmiException:
+            return None
+
+
+def _number(value: object) -> float | None:
+    """The library says ``N/A`` in place of a number."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
