@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from chimbuko.calls.record import CallRecord
+from chimbuko.calls.schema import Label
 from chimbuko.causes.evidence.flag import Flag, flag_of
 from chimbuko.causes.incident import Incident
 from chimbuko.causes.incidentbook import IncidentBook
@@ -48,13 +49,13 @@ class IncidentScore:
         return self.incidents + self.recurring
 
 
-def measure(flagged: Iterable[CallRecord], delays: Sequence[InjectedDelay]) -> IncidentScore:
-    """Incidents of the flagged calls of one trace, against its delays."""
+def measure(records: Iterable[CallRecord], delays: Sequence[InjectedDelay]) -> IncidentScore:
+    """Incidents of the recorded calls of one trace, against its delays."""
     book = IncidentBook()
-    calls = list(flagged)
-    for call in calls:
+    for call in records:
         book.see(call)
-    book.put(map(flag_of, calls))
+        if call.label is Label.ANOMALY:
+            book.put([flag_of(call)])
     changes = book.update()
     incidents = {incident.number: incident for incident in changes.incidents}
     short = Interruptions()

@@ -139,7 +139,8 @@ def analyse(
 def measure(trace: Path, config: AnalysisConfig) -> RecordedResult:
     """Analyse one trace with one agent; with 1, 2 and 4 agents over a troubled broker; and as if live."""
     found = find_recorded([str(trace / "*.bp")])
-    first = _flagged(analyse(found, config, 1))
+    cluster = analyse(found, config, 1)
+    first = _flagged(cluster)
     troubled = partial(TroubledCluster, seed=TROUBLE_SEED)
     others = [_flagged(analyse(found, config, agents, troubled)) for agents in AGENTS]
     live = _flagged(analyse(found, config, AGENTS[-1], partial(Cluster, live_seed=LIVE_SEED)))
@@ -162,7 +163,7 @@ def measure(trace: Path, config: AnalysisConfig) -> RecordedResult:
             for call in first.values()
             if call.id not in contain
         ],
-        incidents=incidents.measure(first.values(), delays),
+        incidents=incidents.measure(cluster.records(), delays),
     )
 
 

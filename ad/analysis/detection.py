@@ -14,8 +14,8 @@ from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.calls.usual import UsualRuntimes
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.detectors.limits import FunctionLimits
-from chimbuko.ad.records.selection import Selection
-from chimbuko.arrays import Float64Array, Rows
+from chimbuko.ad.records.selection import NO_ROWS, Selection
+from chimbuko.arrays import Float64Array, Int32Array, Rows
 from chimbuko.calls.record import severity_us
 from chimbuko.config import AnalysisConfig
 from chimbuko.trace.schema import StreamNames
@@ -42,10 +42,12 @@ class Detection:
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_flagged": self._flagged[:0]}
 
-    def step(self, stacks: CallStacks, names: StreamNames) -> tuple[int, Selection]:
+    def step(
+        self, stacks: CallStacks, names: StreamNames, landmarks: Int32Array = NO_ROWS
+    ) -> tuple[int, Selection]:
         """Learn from and judge the calls that ended in a step; returns how many, and those to record.
 
-        The calls have their paths.
+        The calls have their paths. ``landmarks`` are rows of calls to record although they are ordinary.
         """
         self._note_names(stacks.timers, names)
         self._usual.learn(stacks)
@@ -55,10 +57,10 @@ class Detection:
         due = timers[is_due]
         if len(due):
             self.limits.update(due, seen[is_due], self.statistics.known(due))
-        return completed, self._select(stacks, timers)
+        return completed, self._select(stacks, timers, landmarks)
 
-    def _select(self, stacks: CallStacks, timers: Timers) -> Selection:
-        """Abnormal calls, and the most typical one of each function that has none yet beside them."""
+    def _select(self, stacks: CallStacks, timers: Timers, landmarks: Int32Array) -> Selection:
+        """Abnormal calls, the most typical of each function that has none beside them yet, and landmarks."""
         limits = self.limits
         looked_at = self._is_wanted.copy()
         looked_at[timers[limits.may_be_exceeded(timers, self.statistics.extremes[timers])]] = 1
@@ -79,7 +81,8 @@ class Detection:
         self._is_wanted[stacks.calls["function"][abnormal]] = 1
         ordinary = typical[(self._is_wanted != 0) & (typical != NONE)]
         self._is_wanted[typical != NONE] = 0
-        rows = np.concatenate([abnormal, ordinary])
+        further = np.setdiff1d(landmarks, [*abnormal, *ordinary]) if len(landmarks) else landmarks
+        rows = np.concatenate([abnormal, ordinary, further])
         order = np.argsort(rows)
         return self._judged(stacks, rows[order], order < found)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from chimbuko.ad.records.attachments import table
 from chimbuko.ad.records.kernels import channels as kernels
-from chimbuko.arrays import Table, UInt32Array
+from chimbuko.arrays import Int32Array, Rows, Table, UInt32Array
 from chimbuko.calls.rawrows import short_communicators
 from chimbuko.trace.schema import (
     COLLECTIVE_TYPE,
@@ -46,6 +46,10 @@ MOST_CHANNELS = 1 << 17
 """Rows of the table, half of which are used: 5 MB for a rank with 65,536 partners and tags."""
 MOST_POSTED = 1 << 14
 """Receives that may be posted and not ended: of earlier ones no number is known."""
+FIRST_LANDMARK = 16
+"""Powers of two from here on: twelve of each channel in 65,536 messages."""
+MOST_LANDMARKS = 16
+"""Of a step: many channels may come to the same number at once."""
 
 Notes = UInt32Array
 """u4[messages, 2]: communicator, 0 where it is not known; number from 1, 0 where it is not certain."""
@@ -94,6 +98,27 @@ class Channels:
             larger = _channels(2 * len(self._channels))
             kernels.move_channels(self._channels, larger, self._state)
             self._channels = larger
+
+
+def landmarks(notes: Notes, message_calls: Int32Array, calls: Rows) -> Int32Array:
+    """Rows of calls to record although they are ordinary: their messages are recorded at the other end, too.
+
+    Both ends of a message count alike, so that both know which ones these are. By their times the clocks of
+    ranks are compared, of whose abnormal calls hardly any two are the ends of one message.
+
+    Parameters
+    ----------
+    message_calls
+        i4[messages]: row of the call of each message in ``calls``, negative for none.
+    calls
+        ``CALL`` rows.
+    """
+    number = notes[:, 1]
+    is_landmark = (number >= FIRST_LANDMARK) & (number & (number - np.uint32(1)) == 0) & (message_calls >= 0)
+    rows: Int32Array = np.unique(message_calls[is_landmark])
+    is_whole = (calls["exit"][rows] != 0) & (calls["doubts"][rows] == 0)
+    rows = rows[is_whole]
+    return rows[:MOST_LANDMARKS]
 
 
 def _channels(rows: int) -> Table:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from chimbuko.calls.record import CallRecord
-from tests.causes.flagged import BEGIN_US, record
+from chimbuko.calls.record import CallRecord, WindowCall
+from tests.causes.flagged import AFTER, BEGIN_US, at, record
 
 ORIGIN = "0:3:1:1"
 
@@ -37,11 +37,26 @@ def delays_of_neighbours(count: int = 40) -> list[CallRecord]:
     return found
 
 
-def by_another_clock(one: CallRecord, lead_us: float, drift: float) -> CallRecord:
+def delays_at_collectives(count: int = 40) -> list[CallRecord]:
+    """Each second another of four ranks is late by 99 ms at a barrier; nobody sends any message."""
+    found = []
+    for n in range(count):
+        late, begin_ms = n * 3 % 4, 1000.0 * n
+        come_ms, leave_ms = begin_ms + 100.1, begin_ms + 101.2
+        delayed = record("compute", late, begin_ms, begin_ms + 100, enters=[(n + 1, come_ms)])
+        barrier = WindowCall(AFTER, "MPI_Barrier()", at(come_ms), at(leave_ms), "", 2, False)
+        found.append(msgspec.structs.replace(delayed, window=[*delayed.window, barrier]))
+        for rank in set(range(4)) - {late}:
+            came_ms = begin_ms + 5 + rank
+            found.append(record("MPI_Barrier()", rank, came_ms, leave_ms, enters=[(n + 1, came_ms)]))
+    return found
+
+
+def by_another_clock(one: CallRecord, lead_us: float, drift: float, begin_us: int = BEGIN_US) -> CallRecord:
     """A record of a rank whose clock is ahead, and too fast."""
 
     def shown(time_us: int) -> int:
-        return round(time_us + lead_us + drift * (time_us - BEGIN_US))
+        return round(time_us + lead_us + drift * (time_us - begin_us))
 
     return msgspec.structs.replace(
         one,
@@ -53,6 +68,9 @@ def by_another_clock(one: CallRecord, lead_us: float, drift: float) -> CallRecor
         ],
         messages=[
             msgspec.structs.replace(message, time_us=shown(message.time_us)) for message in one.messages
+        ],
+        collectives=[
+            msgspec.structs.replace(other, time_us=shown(other.time_us)) for other in one.collectives
         ],
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -15,7 +16,7 @@ from chimbuko.causes.evidence.part import Kind
 from chimbuko.causes.incident import Incident
 from chimbuko.causes.incidentbook import IncidentBook
 from tests.causes.flagged import at, flag
-from tests.causes.stories import by_another_clock, delays_of_neighbours
+from tests.causes.stories import by_another_clock, delays_at_collectives, delays_of_neighbours
 
 DELAY = flag("compute", 3, 0, 100)
 FIRST = flag("MPI_Recv()", 2, 5, 101, received_from=[3])
@@ -70,10 +71,13 @@ def origins_of(records: list[CallRecord], at_once: int) -> dict[str, str]:
     return {call: incidents[number].call_id for call, number in book.incident_of.items()}
 
 
-@pytest.mark.parametrize("lead_ms", [-5, 5, -90, 90])
+@pytest.mark.parametrize("lead_ms", [-5, 5, -40, 40, -90, 90])
 @pytest.mark.parametrize("at_once", [20, 1_000])
-def test_clocks_that_are_apart_and_drift_give_the_same_incidents(lead_ms: float, at_once: int) -> None:
-    records = delays_of_neighbours()
+@pytest.mark.parametrize("story", [delays_of_neighbours, delays_at_collectives])
+def test_clocks_that_are_apart_and_drift_give_the_same_incidents(
+    lead_ms: float, at_once: int, story: Callable[[], list[CallRecord]]
+) -> None:
+    records = story()
     expected = origins_of(records, at_once)
     assert len(set(expected.values())) == 40
     shifted = [one if one.rank < 2 else by_another_clock(one, 1000 * lead_ms, 1e-4) for one in records]

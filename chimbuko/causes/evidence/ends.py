@@ -6,6 +6,7 @@ from collections import OrderedDict
 
 from chimbuko.calls.record import CallRecord, Collective, Message
 from chimbuko.causes.evidence.clocks import Clocks
+from chimbuko.causes.evidence.waiting import is_over_for_all
 
 MOST_ENDS = 200_000
 """Messages and operations that are remembered, 60 MB; the oldest go first."""
@@ -14,6 +15,10 @@ Key = tuple[int, int, int, int, int, int]
 """Program, communicator, source, destination, tag and number."""
 Operation = tuple[int, int, int]
 """Program, communicator and number."""
+MOST_STAYS = 64
+"""Ranks of an operation of which it is known when they came and left."""
+MOST_COMPARED = 6
+"""Other ranks of an operation with which the times of one are compared, beside the last one to come."""
 
 
 class Ends:
@@ -27,6 +32,7 @@ class Ends:
         self._sent: OrderedDict[Key, int] = OrderedDict()
         self._received: OrderedDict[Key, int] = OrderedDict()
         self._entered: OrderedDict[Operation, dict[int, int]] = OrderedDict()
+        self._stays: OrderedDict[Operation, dict[int, tuple[int, int]]] = OrderedDict()
         self._members: dict[tuple[int, int], set[int]] = {}
 
     def put(self, record: CallRecord) -> None:
@@ -40,7 +46,8 @@ class Ends:
                 operation = record.program, one.communicator, one.number
                 self._entered.setdefault(operation, {})[record.rank] = one.time_us
                 self._members.setdefault(operation[:2], set()).add(record.rank)
-        for ends in (self._sent, self._received, self._entered):
+                self._compare(operation, one, record)
+        for ends in (self._sent, self._received, self._entered, self._stays):
             while len(ends) > MOST_ENDS:
                 ends.popitem(last=False)
 
@@ -65,6 +72,22 @@ class Ends:
             program, source, destination = key[0], key[2], key[3]
             times = self._sent[key], self._received[key]
             self._clocks.add((program, source), times[0], (program, destination), times[1])
+
+    def _compare(self, operation: Operation, one: Collective, record: CallRecord) -> None:
+        """Nobody has left an operation that has no root before all came: clocks that differ say otherwise."""
+        call = next((call for call in record.window if call.id == one.call_id), None)
+        stays = self._stays.setdefault(operation, {})
+        if call is None or not call.exit_us or not is_over_for_all(call.function):
+            return
+        if one.root != record.rank or record.rank in stays or len(stays) >= MOST_STAYS:
+            return
+        program, rank = record.program, record.rank
+        last = max(stays, key=lambda other: stays[other][0], default=rank)
+        for other in {last, *list(stays)[-MOST_COMPARED:]} - {rank}:
+            came_us, left_us = stays[other]
+            self._clocks.add((program, rank), one.time_us, (program, other), left_us)
+            self._clocks.add((program, other), came_us, (program, rank), call.exit_us)
+        stays[rank] = one.time_us, call.exit_us
 
 
 def _key(program: int, message: Message) -> Key:

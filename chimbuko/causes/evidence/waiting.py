@@ -50,6 +50,8 @@ _PATTERNS = (
 
 _RECEIVE_ONLY = re.compile(r"P?MPI_M?[Rr]ecv\b")
 
+_FOR_ALL = re.compile(r"P?MPI_(Barrier|All(gather|reduce|toall)\w*|Reduce_scatter\w*)\b")
+
 
 @lru_cache(maxsize=4096)
 def waits_in(function: str) -> Waits:
@@ -63,6 +65,11 @@ def waits_in(function: str) -> Waits:
 def is_receive_only(function: str) -> bool:
     """Whether a call of the function waits for messages that it receives, and for nothing else."""
     return _RECEIVE_ONLY.match(function) is not None
+
+
+def is_over_for_all(function: str) -> bool:
+    """Whether no rank leaves a call of the function before all have come."""
+    return _FOR_ALL.match(function) is not None
 
 
 def is_communication(function: str) -> bool:

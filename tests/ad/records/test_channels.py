@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chimbuko.ad.calls.kernels.stack import CALL
 from chimbuko.ad.records import channels as module
-from chimbuko.ad.records.channels import Channels
+from chimbuko.ad.records.channels import Channels, landmarks
 from chimbuko.trace.schema import COLLECTIVE_TYPE, NO_PEER, EventType, Operation, StreamNames, TraceStep
 
 EXAMPLES = settings(max_examples=150, deadline=None)
@@ -230,3 +231,20 @@ def test_collective_operations_stand_among_the_messages() -> None:
     assert notes.tolist() == [[9, 5], [7, 1], [9, 6]]
     assert step.comms[:, 5].tolist() == [2, 1, RANK]
     assert (step.comms[:, 3] == COLLECTIVE_TYPE).tolist() == [True, False, True]
+
+
+def test_both_ends_of_a_message_are_landmarks_or_neither() -> None:
+    numbers = np.array([1, 8, 15, 16, 17, 0, 32, 48, 64, 128], np.uint32)
+    notes = np.stack([np.zeros_like(numbers), numbers], axis=1)
+    calls = np.zeros(10, CALL)
+    calls["exit"] = START_US
+    own = np.arange(10, dtype=np.int32)
+    assert landmarks(notes, own, calls).tolist() == [3, 6, 8, 9]
+    # Outside of calls, in a call that is open, and in one that is not certain.
+    own[3], calls["exit"][6], calls["doubts"][8] = -1, 0, 1
+    assert landmarks(notes, own, calls).tolist() == [9]
+    assert landmarks(notes, np.full(10, 9, np.int32), calls).tolist() == [9]
+    many = np.full((100, 2), module.FIRST_LANDMARK, np.uint32)
+    ended = np.ones(100, CALL)
+    ended["doubts"] = 0
+    assert len(landmarks(many, np.arange(100, dtype=np.int32), ended)) == module.MOST_LANDMARKS
