@@ -1,4 +1,4 @@
-"""Writes a run for speedscope: one profile of each thread, and one of the whole run by call path."""
+"""Writes a run for speedscope: profiles of the whole run by call path, each thread, and incidents."""
 
 from __future__ import annotations
 
@@ -10,20 +10,25 @@ from typing import IO, Any
 import msgspec
 
 from chimbuko import __version__
+from chimbuko.causes.evidence.part import Kind
+from chimbuko.causes.sentence import short_name
 from chimbuko.protocol.messages import PathStatistics
 from chimbuko.provenance.export.source import ExportSource
+from chimbuko.provenance.incidents.incidentlist import IncidentDetails
 from chimbuko.provenance.timeline.ranktimeline import Lane, RankTimeline, Slice, edges
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
 def write_speedscope(source: ExportSource, file: IO[bytes]) -> None:
-    """Write a sampled profile of each program, and an evented one of each thread.
+    """Write a sampled profile of each program, an evented one of each thread, and a sampled one of incidents.
 
     The sampled one has the exclusive time of each call path over the whole run and all ranks. The evented
     ones have what the windows of recorded calls cover, with the calls around them. Between windows nothing is
     open, so that no time counts of which it is not known what ran. Times are in µs since the start of the
-    run's first step. Written rank by rank.
+    run's first step. The last ones have the core time that incidents of a program cost: below each sentence
+    its origin, and the calls that waited for it, through those that had waited themselves. Written rank by
+    rank.
     """
     _File(source, file).write()
 
@@ -54,17 +59,24 @@ class _File:
         for timeline in self._source.timelines():
             for lane in timeline.lanes:
                 yield self._evented(timeline, lane)
+        found = sorted(self._source.incidents(), key=lambda one: (one.summary.program, -one.summary.cost_us))
+        for program, of_incidents in groupby(found, key=lambda one: one.summary.program):
+            lost = [loss for one in of_incidents for loss in losses(one)]
+            yield self._samples(f"{self._source.program_name(program)}, incidents by core time lost", lost)
 
     def _sampled(self, program: int, paths: Sequence[PathStatistics]) -> dict[str, Any]:
-        weights_us = [path.calls * path.exclusive_mean_us for path in paths]
+        weighted = [(path.functions, path.calls * path.exclusive_mean_us) for path in paths]
+        return self._samples(f"{self._source.program_name(program)}, all ranks, by call path", weighted)
+
+    def _samples(self, name: str, weighted: Sequence[tuple[Sequence[str], float]]) -> dict[str, Any]:
         return {
             "type": "sampled",
-            "name": f"{self._source.program_name(program)}, all ranks, by call path",
+            "name": name,
             "unit": "microseconds",
             "startValue": 0,
-            "endValue": sum(weights_us),
-            "samples": [[self._frame(function) for function in path.functions] for path in paths],
-            "weights": weights_us,
+            "endValue": sum(weight_us for _, weight_us in weighted),
+            "samples": [[self._frame(function) for function in stack] for stack, _ in weighted],
+            "weights": [weight_us for _, weight_us in weighted],
         }
 
     def _evented(self, timeline: RankTimeline, lane: Lane) -> dict[str, Any]:
@@ -83,6 +95,25 @@ class _File:
 
     def _frame(self, function: str) -> int:
         return self._frames.setdefault(function, len(self._frames))
+
+
+def losses(one: IncidentDetails) -> Iterator[tuple[list[str], float]]:
+    """What each call of an incident lost, in µs, below its sentence and the calls that it waited for."""
+    incident = one.incident
+    above = [one.summary.sentence]
+    if incident.call_id:
+        above.append(f"{short_name(incident.function)} on rank {incident.rank}")
+        yield above, incident.excess_us
+    waited = {call.call_id: call for call in incident.waited}
+    for call in incident.waited:
+        if call.kind is Kind.IN_CHILD:
+            # It contains what is counted already.
+            continue
+        chain = [call]
+        while (before := waited.get(chain[-1].for_call_id)) is not None and before not in chain:
+            chain.append(before)
+        names = (f"{short_name(link.operation)} on rank {link.rank}" for link in reversed(chain))
+        yield [*above, *names], call.lost_us
 
 
 def in_windows(lane: Lane) -> Iterator[tuple[str, Slice, int]]:

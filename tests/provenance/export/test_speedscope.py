@@ -8,8 +8,9 @@ from typing import Any
 import jsonschema
 import pytest
 
+from chimbuko.causes.sentence import sentence
 from tests.places import ROOT
-from tests.provenance.exported import ExportedRun
+from tests.provenance.exported import ExportedRun, some_incidents
 
 PACKAGE = ROOT / "viz" / "web" / "node_modules" / "speedscope"
 
@@ -52,8 +53,24 @@ def test_each_program_has_a_profile_by_call_path(content: dict[str, Any]) -> Non
     assert (other["name"], other["weights"]) == ("coupler, all ranks, by call path", [2.0])
 
 
+def test_each_program_has_a_profile_of_its_incidents(content: dict[str, Any]) -> None:
+    names = [frame["name"] for frame in content["shared"]["frames"]]
+    heat, coupler = content["profiles"][6:]
+    assert heat["name"] == "heat, incidents by core time lost"
+    assert coupler["name"] == "coupler, incidents by core time lost"
+    first, _ = some_incidents()
+    delayed, waited = [sentence(first), "exchange on rank 2"], "MPI_Recv on rank 1"
+    assert [[names[frame] for frame in sample] for sample in heat["samples"]] == [
+        delayed,
+        [*delayed, waited],
+        [*delayed, waited, waited],
+    ]
+    assert heat["weights"] == [8_000.0, 7_000.0, 500.0]
+    assert heat["endValue"] == first.cost_us
+
+
 def test_calls_close_in_the_order_in_which_they_opened(content: dict[str, Any]) -> None:
-    for profile in content["profiles"][2:]:
+    for profile in content["profiles"][2:6]:
         around = []
         last = profile["startValue"]
         for event in profile["events"]:
