@@ -16,7 +16,7 @@ CORES := $(addprefix tests/,ad/calls ad/records ad/detectors ad/analysis ad/hand
 	provenance/store/test_encode.py) \
 	--ignore tests/ad/analysis/test_real_trace.py --ignore tests/ad/analysis/test_wholetrace.py
 
-.PHONY: help demo test test-page test-all test-cores collect coverage thorough live soak faults faults-nodes fuzz-api check install web generated screenshots clean benchmark benchmark-dashboard benchmark-transports performance detection chromium
+.PHONY: help demo test test-page test-all test-cores collect coverage thorough live soak faults faults-nodes fuzz-api check install web generated screenshots clean dist benchmark benchmark-dashboard benchmark-transports performance detection chromium
 
 help: ## This list.
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -74,6 +74,10 @@ check: $(VENV)/installed ## Style and types.
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	cd viz/web && npm run --silent typecheck && npm run --silent lint
+
+dist: $(VENV)/installed web ## The wheel, dist/chimbuko-*.whl: it is installed without a checkout, Node.js or a compiler.
+	rm -rf build
+	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
 
 benchmark: install ## Events per CPU-second of an agent, cost of the tracer, speed of the store.
 	$(BIN)/python benchmarks/agent.py

@@ -1,10 +1,11 @@
-"""One live line on a terminal: how far the analysis is."""
+"""How far the analysis is: one live line on a terminal, and elsewhere a line now and then."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection
 from contextlib import suppress
+from time import monotonic
 from types import TracebackType
 from typing import Self
 
@@ -20,18 +21,23 @@ from chimbuko.visible import visible
 
 MOST_FRAMES = 100
 MOST_NAMED = 3
+FIRST_LINE_S = 60.0
+"""Where there is no terminal, a first line comes after so long, and the next when twice the time has gone by:
+a job of a day has a dozen."""
 
 _frames = msgspec.msgpack.Decoder(Frame)
 
 
 class Progress:
-    """Follows the server's frames, and shows totals where standard error is a terminal."""
+    """Follows the server's frames, and shows totals: always on a terminal, else now and then."""
 
     def __init__(self, broker: RunBroker) -> None:
         self._broker = broker
         self._read_to = b"0"
         self._health: dict[tuple[int, int], StreamHealth] = {}
-        self._is_shown = os.isatty(2)
+        self._is_terminal = os.isatty(2)
+        self._began_s = monotonic()
+        self._next_line_s = FIRST_LINE_S
 
     def __enter__(self) -> Self:
         return self
@@ -42,9 +48,7 @@ class Progress:
         self._clear()
 
     def show(self) -> None:
-        """Show what is new, if anybody sees it."""
-        if not self._is_shown:
-            return
+        """Show what is new, where it is time for it."""
         entries: Entries = []
         with suppress(redis.RedisError):
             entries = self._broker.read(self._broker.keys.frames, self._read_to, MOST_FRAMES)
@@ -52,9 +56,14 @@ class Progress:
         for frame in self._broker.seal.decoded(entries, _frames):
             for stream in frame.health:
                 self._health[stream.program, stream.rank] = stream
-        if entries:
+        elapsed_s = monotonic() - self._began_s
+        line = f"{elapsed_text(elapsed_s)} · {progress_line(self._health.values())}"
+        if self._is_terminal and entries:
             self._clear()
-            write_error(visible(progress_line(self._health.values())))
+            write_error(visible(line))
+        elif not self._is_terminal and elapsed_s >= self._next_line_s:
+            self._next_line_s = 2 * elapsed_s
+            say(line)
 
     def say(self, text: str) -> None:
         """A line that stays."""
@@ -62,13 +71,20 @@ class Progress:
         say(text)
 
     def _clear(self) -> None:
-        if self._is_shown:
+        if self._is_terminal:
             write_error("\r\x1b[K")
 
 
 def say(text: str) -> None:
     """Notify the user of something at once, if anybody listens."""
     log(text)
+
+
+def elapsed_text(elapsed_s: float) -> str:
+    """As clocks show it: ``0:42``, ``12:05``, ``1:02:03``."""
+    minutes, seconds = divmod(int(elapsed_s), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
 def progress_line(streams: Collection[StreamHealth]) -> str:

@@ -1,0 +1,76 @@
+"""The wheel: all that a run needs is in it, and it is enough, without a checkout, Node.js or a compiler."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+from tests.places import ROOT
+
+ROOMS = ("chimbuko", "ad", "pserver", "provenance", "viz")
+PROGRAM = """
+import time
+
+def load(item):
+    time.sleep(0.3 if item == 150 else 0.002)
+
+for item in range(300):
+    load(item)
+"""
+
+
+def kept_files() -> list[Path]:
+    """Files of the packages that are kept in git, as they are in it; without the page's sources."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", *ROOMS], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    paths = (Path(name) for name in listed.stdout.split("\0") if name)
+    inside = (path if path.parts[0] == "chimbuko" else Path("chimbuko") / path for path in paths)
+    # The links to the rooms are folders.
+    files = (path for path in inside if not (ROOT / path).is_dir())
+    return [path for path in files if not path.is_relative_to("chimbuko/viz/web")]
+
+
+def test_whatever_is_no_python_is_named_as_data_of_its_package() -> None:
+    named: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"][
+        "package-data"
+    ]
+    patterns = [
+        f"{package.replace('.', '/')}/{pattern}" for package, found in named.items() for pattern in found
+    ]
+    others = [str(path) for path in kept_files() if path.suffix != ".py"]
+    assert others
+    assert [path for path in others if not any(fnmatch(path, pattern) for pattern in patterns)] == []
+
+
+@pytest.mark.thorough
+def test_a_clean_environment_runs_a_program_from_the_wheel_alone(tmp_path: Path) -> None:
+    def run(*words: str | Path, **variables: str) -> str:
+        done = subprocess.run(
+            [*words], cwd=tmp_path, env=variables or None, capture_output=True, text=True, timeout=600
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout + done.stderr
+
+    run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", tmp_path, ROOT)
+    (wheel,) = tmp_path.glob("chimbuko-*.whl")
+    with zipfile.ZipFile(wheel) as content:
+        names = {*content.namelist()}
+    assert {str(path) for path in kept_files() if path.suffix == ".py"} <= names
+    assert "chimbuko/viz/static/index.html" in names
+    run(sys.executable, "-m", "venv", "clean")
+    run("clean/bin/python", "-m", "pip", "install", wheel)
+    alone = {"PATH": str(tmp_path / "clean" / "bin"), "HOME": str(tmp_path / "home")}
+    (tmp_path / "etl.py").write_text(PROGRAM)
+    words = ["run", "-o", "run", "--no-dashboard", "--", "chimbuko", "trace", "etl.py"]
+    assert re.search(
+        r"\d anomal(y|ies) among 30\d calls of 1 rank", run("clean/bin/chimbuko", *words, **alone)
+    )
+    assert "load" in run("clean/bin/chimbuko", "query", "run", **alone)
