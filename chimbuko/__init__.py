@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+# What is loaded before a command has begun, Ctrl-C interrupts: not typing, too.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from chimbuko.provenance.export.frames.run import open_frames as open
 
 __version__ = "0.1.0"
