@@ -42,6 +42,7 @@ SECTIONS = {
         {
             "view": "Show a run in the browser; Ctrl-C ends it.",
             "incidents": "List what was slow and why, each delay once.",
+            "nodes": "What nodes did, and what was wrong there.",
             "query": "List abnormal calls, worst first.",
             "show": "Show one call, incident or finding with all that is known of it.",
             "compare": "Compare two runs: what is slower, new, gone, more often abnormal.",

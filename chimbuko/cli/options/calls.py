@@ -48,7 +48,7 @@ class CallChoice:
             A range or duration is none.
         """
         first_step, last_step = _steps(self.step)
-        first_us, last_us = _times(self.time, start_us(provenance))
+        first_us, last_us = parse_times(self.time, start_us(provenance))
         durations = {
             name: parse_duration_us(text)
             for name, text in self.others.items()
@@ -148,7 +148,14 @@ def _steps(text: str | None) -> tuple[int | None, int | None]:
     return int(first) if first else None, int(last) if last else None
 
 
-def _times(text: str | None, start_us: int) -> tuple[int | None, int | None]:
+def parse_times(text: str | None, start_us: int) -> tuple[int | None, int | None]:
+    """Begin and end of ``--time`` in µs since 1970; None for an end that is open.
+
+    Raises
+    ------
+    ConfigError
+        It is no range.
+    """
     if text is None:
         return None, None
     first, colon, last = text.partition(":")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from typing import Any, NamedTuple
 
 from chimbuko.monitor.gpus import nvml, rocm
@@ -50,7 +52,9 @@ def present_gpus(makers: Sequence[Maker] = MAKERS) -> Gpus:
             continue
         # A library that is too old for its driver, or broken, must not keep a program from being watched.
         try:
-            providers.append(maker.open(importlib.import_module(maker.module)))
+            # AMD's package prints what it lacks, where the report may be.
+            with redirect_stdout(sys.stderr):
+                providers.append(maker.open(importlib.import_module(maker.module)))
         except Exception:
             continue
     return Gpus(providers)
