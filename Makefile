@@ -98,10 +98,11 @@ detection: install ## Precision and recall of the detector against known truth; 
 
 install: $(VENV)/warm ## The package with its web page, in a virtual environment of its own.
 
+# What is used is compiled when it is first used: all of it would take 20 s.
 $(VENV)/installed: pyproject.toml viz/static/index.html
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[caliper,dev,notebook,otf2,parquet,perfetto,postgresql]'
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[caliper,dev,notebook,otf2,parquet,perfetto,postgresql]'
 	touch $@
 
 $(VENV)/warm: $(VENV)/installed

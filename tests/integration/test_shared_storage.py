@@ -82,9 +82,9 @@ def test_a_run_goes_on_on_another_node(three: Cluster, tmp_path: Path) -> None:
     job.wait_for(lambda: all(job.delays(time.time()).values()))
     time.sleep(2.0)
     counted(three.nodes[2], job)
-    copied_s = time.time()
-    # With all that it has on its own storage.
+    # With all that it has on its own storage: what was stored since the copy is lost, and nothing after it.
     three.nodes[0].kill()
+    killed_s = time.time()
     time.sleep(3.0)
     words = [*CHIMBUKO, "serve", job.place, "--resume", "--bind", three.nodes[1].address]
     job.services = three.nodes[1].start(words, tmp_path / "resumed.log")
@@ -97,7 +97,7 @@ def test_a_run_goes_on_on_another_node(three: Cluster, tmp_path: Path) -> None:
     assert stopped.returncode == 0, stopped.stderr
     assert [agent.wait(100) for agent in job.agents[1:]] == [0, 0], job.said
     assert job.services.wait(100) == 0, job.said
-    truth, found = job.delays(time.time(), copied_s), job.found(copied_s)
+    truth, found = job.delays(time.time(), killed_s), job.found(killed_s)
     print(truth, found, job.said)
     print((job.run.logs / "pserver.log").read_text())
     assert all(found[node.name] >= truth[node.name] for node in three.nodes[1:])
