@@ -4,6 +4,9 @@
 
 Each figure is the median of rounds in which all kinds take turns, so that other work on the machine
 falls on all of them alike. The cost of a kind is its time less that of the same loop without it.
+
+``whole program`` is what a user pays: the wall time of a program of a million calls, from its start to its
+end, with the process beside it that writes its stream, less that of the same program alone; for each call.
 """
 
 from __future__ import annotations
@@ -12,16 +15,29 @@ import argparse
 import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from chimbuko import tracer
 from chimbuko.tracer import session
 
 CALLS = 20_000
 ROUNDS = 15
+WHOLE_CALLS, WHOLE_ROUNDS = 1_000_000, 5
+WHOLE_PROGRAM = f"""
+def empty():
+    pass
+
+def main():
+    for _ in range({WHOLE_CALLS}):
+        empty()
+
+main()
+"""
 
 
 def empty() -> None:
@@ -102,6 +118,21 @@ def measure() -> dict[str, dict[str, float]]:
     }
 
 
+def measure_whole(folder: Path) -> dict[str, float]:
+    """As ``measure`` for one kind, of whole programs."""
+    program = folder / "program.py"
+    program.write_text(WHOLE_PROGRAM)
+    commands = [sys.executable], [sys.executable, "-m", "chimbuko", "trace"]
+    times_ns: list[list[float]] = [[], []]
+    for _ in range(WHOLE_ROUNDS):
+        for command, times in zip(commands, times_ns, strict=True):
+            start = time.perf_counter_ns()
+            subprocess.run([*command, str(program)], check=True, cwd=folder)
+            times.append((time.perf_counter_ns() - start) / WHOLE_CALLS)
+    plain, traced = map(statistics.median, times_ns)
+    return {"untraced_ns": plain, "traced_ns": traced, "cost_ns": traced - plain, "ratio": traced / plain}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -110,7 +141,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TAU_ADIOS2_FILENAME"] = os.path.join(folder, "tau-metrics")
-        results = measure()
+        results = measure() | {"whole program": measure_whole(Path(folder))}
     if options.json:
         print(json.dumps(results, indent=2))
         return

@@ -1,29 +1,5 @@
-"""``python -m chimbuko``, and the command: Ctrl-C ends it at any moment, without a traceback."""
+"""``python -m chimbuko``."""
 
-# Its wrapper takes 5 ms to load, in which Ctrl-C would give a traceback.
-import _signal  # type: ignore[import-not-found]
+from chimbuko.command import start
 
-_TRACEBACK = _signal.default_int_handler
-_heeded = _signal.getsignal(_signal.SIGINT)
-
-
-def _end_at_once() -> None:
-    """Nothing has begun yet, or all is done. A background job of a shell, which ignores it, goes on."""
-    if _heeded is _TRACEBACK:
-        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
-
-
-def start() -> None:
-    """What the command does."""
-    try:
-        from chimbuko.cli import start
-
-        _signal.signal(_signal.SIGINT, _heeded)
-        start()
-    finally:
-        _end_at_once()
-
-
-_end_at_once()
-if __name__ == "__main__":
-    start()
+start()

@@ -23,6 +23,7 @@ from chimbuko.errors import ChimbukoError, TraceFormatError
 from chimbuko.follow.space import MEMORY, choose_folder
 from chimbuko.launcher.kernels import await_kernels
 from chimbuko.process.kernelcache import CACHE_VARIABLE, are_compiled, use_cache
+from chimbuko.process.signals import no_ctrl_c
 from chimbuko.protocol.broker import LOOPBACK, PrivateBroker, address_of, connect
 from chimbuko.provenance.store.engine import ping
 from chimbuko.runs.filesystems import is_on_network
@@ -79,7 +80,8 @@ def check_streaming() -> Finding:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "tau-metrics-doctor-0.bp"
         writer = get_context("spawn").Process(target=_write_stream, args=(path,), daemon=True)
-        writer.start()
+        with no_ctrl_c():
+            writer.start()
         try:
             (joined_s,) = apart(_join_stream, [path])
         finally:

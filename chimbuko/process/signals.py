@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 END = signal.SIGRTMIN + 4
@@ -33,6 +34,23 @@ def ignore_others() -> None:
     """From now on end only by ``END``; what this process starts inherits that."""
     for number in FROM_OTHERS:
         signal.signal(number, signal.SIG_IGN)
+
+
+@contextmanager
+def no_ctrl_c() -> Iterator[None]:
+    """What is started meanwhile never hears Ctrl-C, and shows no traceback for it: who starts it ends it.
+
+    This process hears it a moment later.
+    """
+    from multiprocessing import resource_tracker
+
+    # Of multiprocessing; it would let Ctrl-C through again when it starts, with the first process.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class StopSignal:

@@ -28,7 +28,7 @@ moment = sys.argv.pop(1)
 sys.meta_path.insert(0, Interrupting())
 if moment == "the end":
     atexit.register(interrupt)
-from chimbuko.__main__ import start
+from chimbuko.command import start
 start()
 """
 BEFORE_OURS = "init_import_site"
@@ -59,7 +59,7 @@ def test_no_moment_of_a_command_shows_a_traceback(moment: str, codes: set[int], 
 
 def test_a_background_job_of_a_shell_goes_on() -> None:
     code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-    code += "from chimbuko.__main__ import start\n"
+    code += "from chimbuko.command import start\n"
     code += "try: start()\nfinally: print(signal.getsignal(signal.SIGINT) == signal.SIG_IGN)"
     done = subprocess.run([sys.executable, "-c", code, "-V"], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "True"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from chimbuko.process import starting
 from chimbuko.process.service import Service
-from chimbuko.process.signals import END, FROM_OTHERS
+from chimbuko.process.signals import END, FROM_OTHERS, no_ctrl_c
 from chimbuko.process.starting import Starter
 from chimbuko.process.supervisor import ServiceGroup
 
@@ -82,3 +83,14 @@ def test_a_group_is_warned_and_goes_on(
 
 def test_the_signal_of_our_own_is_nobody_elses() -> None:
     assert signal.SIGRTMIN < END < signal.SIGRTMAX and END not in FROM_OTHERS
+
+
+def test_what_is_started_without_ctrl_c_never_hears_it_and_we_do_afterwards() -> None:
+    with pytest.raises(KeyboardInterrupt), no_ctrl_c():
+        words = [sys.executable, "-c", "print(flush=True); input()"]
+        child = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert child.stdout is not None and child.stdout.readline()
+    child.send_signal(signal.SIGINT)
+    child.communicate(b"\n")
+    assert child.returncode == 0

@@ -19,6 +19,7 @@ from threading import BrokenBarrierError
 import click
 
 from chimbuko.errors import ChimbukoError, ConfigError, TraceFormatError
+from chimbuko.process.signals import no_ctrl_c
 from chimbuko.trace.discovery import CONTACT_SUFFIX, StreamName, find_recorded
 from chimbuko.trace.engines import ENGINES, SST
 from chimbuko.trace.isolated import apart
@@ -115,7 +116,8 @@ def _replay_all(streams: list[StreamName], folder: Path, engine: str, pace: Pace
             ours, theirs = context.Pipe(duplex=False)
             arguments = (stream.path, folder / stream.file_name, engine, pace, barrier, theirs)
             process = context.Process(target=_replay_one, args=arguments)
-            process.start()
+            with no_ctrl_c():
+                process.start()
             theirs.close()
             processes.append(process)
             answers[ours] = stream
@@ -152,7 +154,7 @@ def _replay_one(
     source: Path, target: Path, engine: str, pace: Pace, barrier: Barrier | None, answer: Connection
 ) -> None:
     """In a process of its own, which its parent ends."""
-    # Ctrl-C must not reach it: SST has a loud handler of its own for that.
+    # What a terminal sends must not reach it: SST has a loud handler of its own for that.
     os.setsid()
     config_file = os.environ.get("TAU_ADIOS2_CONFIG_FILE")
     try:
