@@ -55,6 +55,7 @@ SECTIONS = {
         "Say what an analysis costs, and where it should run",
         {
             "model": "Predict where in-situ tasks run best, from few measurements.",
+            "overhead": "Measure what tracing and analysis cost a program.",
         },
     ),
     "observe": (

@@ -18,6 +18,7 @@ import click
 
 import __main__
 from chimbuko.errors import ConfigError
+from chimbuko.overhead.switch import become_plainly, is_plain
 from chimbuko.process.ranks import RANK_VARIABLES
 from chimbuko.recorder.launch import become
 from chimbuko.recorder.native.program import NativeProgram, native_program
@@ -88,6 +89,12 @@ def command(
       chimbuko run -- mpirun -n 4 chimbuko trace solver.py
       chimbuko run -- mpirun -n 4 chimbuko trace ./app input.nml
     """
+    if is_plain(os.environ):
+        native = None if as_module else _native(program)
+        words = [program, *arguments]
+        if native is not None:
+            become_plainly(native.path, words)
+        become_plainly(Path(sys.executable), [sys.executable, *(["-m"] if as_module else []), *words])
     if not as_module and (native := _native(program)) is not None:
         if include or builtins or annotated_only or aspects:
             options = "--include, --builtins, --annotated-only and --aspect"

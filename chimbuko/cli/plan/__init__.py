@@ -1,4 +1,4 @@
 """Verbs that say what an analysis costs, and where it should run.
 
-May import cli.output and insitu.
+May import cli.output, insitu and overhead.
 """
