@@ -1,5 +1,6 @@
 import { SIGNS } from '../shared/session/model/status';
-import { clock, count, duration, exact, percent } from '../shared/units/units';
+import { report } from '../shared/api/report';
+import { clock, count, duration, exact, percent, wallClock } from '../shared/units/units';
 import { addressOf, follow, view } from '../shared/address/address';
 import { banner, condition } from '../shared/session/feed';
 import { helpOpen } from '../shared/session/page';
@@ -44,6 +45,7 @@ export function StatusBar() {
         </button>
       </div>
       <Banner />
+      <ReportNote />
     </header>
   );
 }
@@ -91,6 +93,17 @@ function Banner() {
           Open Health
         </a>
       )}
+    </p>
+  );
+}
+
+/** Of a page without a server: what it is, and what is not in it. */
+function ReportNote() {
+  if (report.value === null) return null;
+  const { made_ms, directory, left_out } = report.value;
+  return (
+    <p class="banner report-note">
+      A report of {wallClock(made_ms * 1000).slice(0, 16)} UTC. Not in it: {left_out.join(', ')}. All of the run: <code>chimbuko view {directory}</code>
     </p>
   );
 }

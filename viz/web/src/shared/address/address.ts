@@ -1,11 +1,18 @@
 /** The address is the state: what is looked at, and how. */
 
 import { computed, signal } from '@preact/signals';
+import { isReport } from '../api/report';
 import { formatView, parseView, type View } from './model/view';
 
-const root = new URL(document.baseURI).pathname;
+/** A report, which is one file, has what it shows behind its name. */
+const root = isReport ? '#' : new URL(document.baseURI).pathname;
+const home = document.querySelector<HTMLElement>('#report')?.dataset['home'] ?? '';
 
 function fromLocation(): View {
+  if (isReport) {
+    const [path = '', query = ''] = (location.hash.slice(1) || home).split(/\?(.*)/s);
+    return parseView(path, query);
+  }
   return parseView(location.pathname.slice(root.length), location.search.slice(1));
 }
 
@@ -22,7 +29,7 @@ export function addressOf(change: Partial<View>): string {
 export function go(change: Partial<View>, how: 'push' | 'replace' = 'push'): void {
   const next = { ...current.value, ...change };
   const address = root + formatView(next);
-  if (address === location.pathname + location.search) return;
+  if (address === (isReport ? location.hash : location.pathname + location.search)) return;
   if (how === 'push') history.pushState(null, '', address);
   else history.replaceState(null, '', address);
   current.value = next;

@@ -2,6 +2,7 @@
 
 import { io } from 'socket.io-client';
 import { mount } from './http';
+import { isReport } from './report';
 import { askingOver, type Ask } from './jobs';
 import type { LiveFrame, LiveSteps, RankKey } from './types';
 
@@ -21,6 +22,7 @@ export interface Events {
 }
 
 export function connect(listener: Listener): Events {
+  if (isReport) return withoutServer(listener);
   const base = new URL(document.baseURI);
   const socket = io(new URL('events', base.origin).href, {
     path: new URL(`${mount}socket.io/`, base).pathname,
@@ -39,5 +41,15 @@ export function connect(listener: Listener): Events {
     async watch(ranks) {
       if (socket.connected) await socket.timeout(5000).emitWithAck('watch', ranks);
     },
+  };
+}
+
+/** A report knows all that it will ever know. */
+function withoutServer(listener: Listener): Events {
+  queueMicrotask(() => listener.onLink(true));
+  return {
+    ask: () => Promise.reject(new Error('A report does not answer this: it takes a server, which chimbuko view starts.')),
+    prepare: () => undefined,
+    watch: () => Promise.resolve(),
   };
 }

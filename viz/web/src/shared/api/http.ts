@@ -1,5 +1,7 @@
 /** Requests to the server's API. Addresses are relative to the page's base, so they survive proxies. */
 
+import { answerOf, isReport, report } from './report';
+
 const LONGEST_MS = 30_000;
 
 export type Query = readonly (readonly [name: string, value: string])[];
@@ -27,8 +29,18 @@ export function addressOfApi(path: string, query: Query): URL {
 
 /** Ask for an object. */
 export async function get<T>(path: string, query: Query, signal: AbortSignal): Promise<T> {
+  if (isReport) return reported<T>(path, query);
   const answer = await fetch(addressOfApi(path, query), { signal: AbortSignal.any([signal, AbortSignal.timeout(LONGEST_MS)]) });
   const body = (await answer.json()) as { ok: boolean; error?: string };
   if (!answer.ok || !body.ok) throw new Refused(answer.status, body.error ?? answer.statusText);
   return body as T;
+}
+
+/** The report's own status for what it has no room for: no server gives it. */
+const NOT_REPORTED = 410;
+
+async function reported<T>(path: string, query: Query): Promise<T> {
+  const answer = await answerOf(path, query);
+  if (answer === undefined) throw new Refused(NOT_REPORTED, `Not in this report. All of the run: chimbuko view ${report.value?.directory ?? ''}`);
+  return answer as T;
 }

@@ -1,22 +1,23 @@
 /** What a user sets once, for all runs: kept by the browser. */
 
+import { keep, readKept } from './kept';
 import { signal } from '@preact/signals';
 
 const LETTERS = 'chimbuko-letters';
 const CLOCK = 'chimbuko-clock';
 
 /** Whether single letters and signs act as keys; who dictates text switches them off (WCAG 2.1.4). */
-export const lettersAct = signal(localStorage.getItem(LETTERS) !== 'off');
+export const lettersAct = signal(readKept(LETTERS) !== 'off');
 
 export function setLetters(act: boolean): void {
   lettersAct.value = act;
-  localStorage.setItem(LETTERS, act ? 'on' : 'off');
+  keep(LETTERS, act ? 'on' : 'off');
 }
 
 /** Whether times are shown as a clock on the wall did, not since the run's start. */
-export const wallTimes = signal(localStorage.getItem(CLOCK) === 'wall');
+export const wallTimes = signal(readKept(CLOCK) === 'wall');
 
 export function setWallTimes(wall: boolean): void {
   wallTimes.value = wall;
-  localStorage.setItem(CLOCK, wall ? 'wall' : 'run');
+  keep(CLOCK, wall ? 'wall' : 'run');
 }

@@ -1,5 +1,6 @@
 /** How the page looks: as the system says, unless the user chose. Not part of the address, but kept by the browser. */
 
+import { keep, readKept } from './kept';
 import { computed, effect, signal } from '@preact/signals';
 import { COLOURS, GROUP_FILLS, HEAT_RAMP, pick, SLOT_COLOURS, type Theme } from '../charts/model/tokens';
 
@@ -13,7 +14,7 @@ const KEY = 'chimbuko-theme';
 const systemDark = matchMedia('(prefers-color-scheme: dark)');
 const system = signal<Theme>(systemDark.matches ? 'dark' : 'light');
 
-export const appearance = signal<Appearance>(APPEARANCES.find((one) => one === localStorage.getItem(KEY)) ?? 'system');
+export const appearance = signal<Appearance>(APPEARANCES.find((one) => one === readKept(KEY)) ?? 'system');
 
 export const theme = computed<Theme>(() => {
   if (appearance.value === 'system') return system.value;
@@ -29,7 +30,7 @@ systemDark.addEventListener('change', () => {
 
 export function choose(next: Appearance): void {
   appearance.value = next;
-  localStorage.setItem(KEY, next);
+  keep(KEY, next);
 }
 
 effect(() => {

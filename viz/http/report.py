@@ -1,0 +1,282 @@
+"""A run as one file that opens without a server: the page, with the answers that it would ask for."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import time
+import zlib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from flask.testing import FlaskClient
+
+from chimbuko.atomicfile import write_atomically
+from chimbuko.errors import ConfigError
+from chimbuko.provenance.query.run import open_run
+from chimbuko.runs.directory import RunDirectory
+from chimbuko.viz.api.blueprint import make_api
+from chimbuko.viz.api.endpoint import ServedRun
+from chimbuko.viz.api.endpoints import ENDPOINTS
+from chimbuko.viz.api.openapi import ROOT
+from chimbuko.viz.http.app import NOT_BUILT, STATIC, plain_app
+from chimbuko.viz.live.feed import Feed
+
+MOST_BYTES = 5_000_000
+"""Of a report: what mail servers let through, with room to spare."""
+MOST_FINDINGS = 30
+MOST_CALLS = 30
+MOST_RANKS = 64
+"""Whose steps are in a report."""
+LANES = 13
+"""Ranks of an incident that its page draws, ``MOST_LANES`` there."""
+MARGIN = 0.06
+"""Of an incident's length, before and after it, as its page has it."""
+COLUMNS = 1200
+PICTURE = ("columns", "after")
+"""Parameters that depend on the picture: the page leaves them out where it looks for an answer."""
+ALWAYS_LEFT_OUT = ["timelines of whole ranks", "comparison with other runs", "exports"]
+
+STATISTICS = ("mean", "stddev", "maximum", "minimum", "total", "skewness", "kurtosis", "steps")
+
+Query = list[tuple[str, str]]
+
+
+class WrittenReport(msgspec.Struct, frozen=True):
+    """What was written."""
+
+    path: str
+    size_bytes: int
+    left_out: list[str]
+    """What of the run is not in it, in words."""
+
+
+class _Answers:
+    """Answers of the API, as far as there is room for them."""
+
+    def __init__(self, client: FlaskClient, room_bytes: int) -> None:
+        self._client = client
+        self._room_bytes = room_bytes
+        self.found: dict[str, msgspec.Raw] = {}
+        self.missed: Counter[str] = Counter()
+
+    def ask(self, path: str, query: Query | None = None, what: str = "") -> dict[str, Any]:
+        """The answer, which is kept; empty where there is none, or it would be too much: of ``what``."""
+        key = _key(path, query or [])
+        if key in self.found:
+            return dict(msgspec.json.decode(self.found[key]))
+        answer = self._client.get(f"{ROOT}/{path}", query_string=query or [])
+        if answer.status_code != 200:
+            return {}
+        body = answer.get_data()
+        # In the file it is base64, and packed together with the others, which makes it smaller still.
+        size = len(zlib.compress(body)) * 4 // 3
+        if size > self._room_bytes:
+            self.missed[what] += 1
+            return {}
+        self._room_bytes -= size
+        self.found[key] = msgspec.Raw(body)
+        return dict(msgspec.json.decode(body))
+
+
+def write_report(
+    run: RunDirectory, file: Path, most_bytes: int = MOST_BYTES, static: Path = STATIC
+) -> WrittenReport:
+    """Write a run as one page.
+
+    Parameters
+    ----------
+    most_bytes
+        Of the file. The most important comes first, and what does not fit is said on the page.
+
+    Raises
+    ------
+    ChimbukoError
+        The run cannot be read, the page is not built, or the file cannot be written.
+    """
+    try:
+        script, style = ((static / "report" / name).read_text() for name in ("report.js", "report.css"))
+    except OSError:
+        raise ConfigError(f"{static}: {NOT_BUILT}") from None
+    with open_run(run) as provenance:
+        feed = Feed(run, provenance, None)
+        app = plain_app(static)
+        app.register_blueprint(make_api(ServedRun(provenance, feed), ENDPOINTS))
+        answers = _Answers(app.test_client(), most_bytes - len(script) - len(style) - 10_000)
+        name = feed.info().name
+        left_out = _collect(answers)
+    told = {
+        "made_ms": time.time_ns() // 1_000_000,
+        "directory": str(run.path),
+        "left_out": left_out,
+        "answers": answers.found,
+    }
+    page = _page(name, script, style, msgspec.json.encode(told))
+    try:
+        write_atomically(file, page)
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be written ({error.strerror})") from error
+    return WrittenReport(str(file), len(page), left_out)
+
+
+def _collect(answers: _Answers) -> list[str]:
+    """Ask what the pages ask, the most important first; says what is left out."""
+    run = answers.ask("run")
+    incidents = answers.ask("incidents", [("limit", str(MOST_FINDINGS))])
+    answers.ask("grid", what="the map of all ranks")
+    ranks = answers.ask("origins", [("by", "rank"), ("n", "5")]).get("origins", [])
+    functions = answers.ask("origins", [("by", "function"), ("n", "5")]).get("origins", [])
+    for limit in ("50", "1000"):
+        answers.ask("functions", [("limit", limit)], "the list of all functions")
+    for path in ("ranks", "function-ranking"):
+        for statistic in STATISTICS:
+            answers.ask(path, [("statistic", statistic), ("n", "5")])
+    answers.ask("paths", what="the flame graph")
+    _health(answers, run["status"]["last_step"] or 0)
+    findings = _findings(answers, incidents)
+    leading = [f"{one['program']}:{one['rank']}" for one in ranks]
+    leading += [f"{row['program']}:{row['rank']}" for row in _ranking(answers)]
+    reported = list(dict.fromkeys(leading))[:MOST_RANKS]
+    for rank in reported:
+        _steps(answers, rank, run["status"]["last_step"] or 0)
+    _calls(answers)
+    for one in functions:
+        _function(answers, one["function"], one["program"])
+    missed = [f"{name} ({count})" if count > 1 else name for name, count in answers.missed.items() if name]
+    further = incidents.get("total", 0) + len(incidents.get("recurrences", [])) - findings
+    if further > 0:
+        missed.append(f"{further:,} further finding{'s' if further > 1 else ''}")
+    if (all_ranks := run["status"]["ranks"]) > len(reported):
+        missed.append(f"steps of {all_ranks - len(reported):,} ranks")
+    return [*missed, "most calls", *ALWAYS_LEFT_OUT]
+
+
+def _ranking(answers: _Answers) -> list[dict[str, Any]]:
+    """Ranks by their anomalies."""
+    query = [("statistic", "total"), ("n", str(MOST_RANKS))]
+    rows: list[dict[str, Any]] = answers.ask("ranks", query).get("top", [])
+    return rows
+
+
+def _health(answers: _Answers, last_step: int) -> None:
+    what = "health"
+    answers.ask("vitals", what=what)
+    answers.ask("gaps", what=what)
+    answers.ask("streams", [("sort", "loss"), ("limit", "50")], what)
+    for level in range(5):
+        if last_step < 1000 * 8**level:
+            answers.ask("step-sums", [("level", str(level)), ("limit", "1000")], what)
+    answers.ask("metadata", [("program", "0"), ("rank", "0"), ("limit", "1000")], what)
+    answers.ask("nodes", [("limit", "1000")], what)
+
+
+def _findings(answers: _Answers, listed: dict[str, Any]) -> int:
+    """How many are in it, each with all that its page shows."""
+    for one in listed.get("recurrences", []):
+        answers.ask(f"recurrences/{one['id']}", what="findings")
+    for one in listed.get("incidents", []):
+        known = answers.ask(f"incidents/{one['id']}", what="findings").get("incident")
+        if known is None:
+            continue
+        subject = known["call_id"] or (known["waited"][0]["call_id"] if known["waited"] else "")
+        if subject:
+            _call(answers, subject)
+        _lanes(answers, known)
+    return sum(key.startswith(("incidents/", "recurrences/")) for key in answers.found)
+
+
+def _lanes(answers: _Answers, incident: dict[str, Any]) -> None:
+    """Timelines of the ranks concerned, as ``incident/model/lanes.ts`` chooses them."""
+    origin = [] if incident["rank"] is None else [incident["rank"]]
+    numbers = dict.fromkeys([*origin, *(one["rank"] for one in incident["waited"])])
+    ranks = [f"{incident['program']}:{number}" for number in numbers][:LANES]
+    begin_us, end_us = incident["begin_us"], incident["end_us"]
+    # As JavaScript rounds.
+    margin_us = max(1, int((end_us - begin_us) * MARGIN + 0.5))
+    times = [("from_us", str(begin_us - margin_us)), ("to_us", str(end_us + margin_us))]
+    for rank in ranks:
+        others = [("with", other) for other in ranks if other != rank]
+        answers.ask("timeline", [("rank", rank), *others, *times, ("columns", str(COLUMNS))], "timelines")
+
+
+def _steps(answers: _Answers, rank: str, last_step: int) -> None:
+    """The newest steps of a rank, as far as one answer holds them."""
+    after = max(0, last_step - 10_000) - 1
+    query = [("rank", rank)] + ([("after", str(after))] if after >= 0 else [])
+    answers.ask("step-columns", query, "steps of ranks")
+
+
+def _calls(answers: _Answers) -> None:
+    """The worst calls, each with its page."""
+    page: Query = [("sort", "severity_us"), ("descending", "true")]
+    answers.ask("calls", [("label", "any"), *page, ("limit", "50")])
+    answers.ask("points", [("label", "any")], "the chart of calls")
+    worst = answers.ask("calls", [("label", "anomaly"), *page, ("limit", str(MOST_CALLS))]).get("calls", [])
+    for call in worst:
+        _call(answers, call["id"])
+        place = [("program", str(call["program"])), ("rank", str(call["rank"])), ("limit", "1000")]
+        for path in ("counters", "metadata"):
+            answers.ask(path, place, "pages of calls")
+        named = [("name", call["function"]), ("program", str(call["program"]))]
+        answers.ask("function", named, "pages of calls")
+        if call["incident_id"]:
+            answers.ask(f"incidents/{call['incident_id']}", what="pages of calls")
+
+
+def _function(answers: _Answers, name: str, program: int) -> None:
+    """All that the page of a function shows."""
+    what = "pages of functions"
+    answers.ask("function", [("name", name), ("program", str(program))], what)
+    function: Query = [("function", name), ("program", str(program))]
+    for by in ("step", "time"):
+        answers.ask("totals", [("by", by), *function, ("limit", "1000")], what)
+    answers.ask("totals", [("by", "rank"), *function, ("limit", "50")], what)
+    answers.ask("paths", function, what)
+    answers.ask("calls", [*function, ("sort", "severity_us"), ("limit", "20")], what)
+
+
+def _call(answers: _Answers, call_id: str) -> None:
+    address = f"calls/{quote(call_id, safe='')}"
+    answers.ask(address, what="pages of calls")
+    answers.ask(f"{address}/node", what="pages of calls")
+
+
+def _key(path: str, query: Query) -> str:
+    """A question as ``shared/api/report.ts`` writes it."""
+    words = [f"{_encoded(name)}={_encoded(value)}" for name, value in query if name not in PICTURE]
+    return f"{path}?{'&'.join(sorted(words))}"
+
+
+def _encoded(text: str) -> str:
+    """As JavaScript's ``encodeURIComponent`` has it."""
+    return quote(text, safe="-_.!~*'()")
+
+
+def _page(name: str, script: str, style: str, told: bytes) -> bytes:
+    """The file. No character of the packed answers means anything in HTML, nor does the run's name here."""
+    packed = base64.b64encode(gzip.compress(told, mtime=0)).decode()
+    home = "r/" + quote(name, safe="")
+    closed = script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+    policy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src blob: data:"
+    text = f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8" />
+<meta http-equiv="Content-Security-Policy" content="{policy}" />
+<meta name="viewport" content="width=device-width, initial-scale=1" />
+<meta name="color-scheme" content="light dark" />
+<title>Chimbuko</title>
+<style>{style}</style>
+</head>
+<body>
+<div id="app"></div>
+<noscript>This report needs JavaScript. The same in the terminal: <code>chimbuko incidents</code>.</noscript>
+<script type="application/octet-stream" id="report" data-home="{home}">{packed}</script>
+<script>{closed}</script>
+</body>
+</html>
+"""
+    return text.encode()
