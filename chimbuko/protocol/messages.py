@@ -14,7 +14,7 @@ from chimbuko.calls.rawrows import RecordedStep
 from chimbuko.calls.record import CounterStatistics, Metadata, StepCount, StreamHealth
 from chimbuko.calls.recordarrays import PackedRecords
 from chimbuko.process.lifetime import log
-from chimbuko.protocol.telemetry import TelemetryChanges, TelemetryDelta
+from chimbuko.protocol.telemetry import SlowRank, TelemetryChanges, TelemetryDelta
 from chimbuko.statistics.packed import PackedTable
 from chimbuko.trace.schema import StreamNames
 
@@ -28,7 +28,7 @@ PAYLOAD = b"m"
 """Field of a stream entry that holds the encoded message."""
 
 
-VERSION = 4
+VERSION = 5
 """Of all messages: it changes with any of them, and who speaks another one is not listened to."""
 
 Message = TypeVar("Message")
@@ -268,6 +268,8 @@ class RunStatistics(msgspec.Struct, frozen=True, array_like=True):
     """Of call paths whose calls have grown by a tenth since they were last here."""
     models: list[FunctionModel] = []
     """Of functions that have learned much since they were last here."""
+    slow_ranks: list[SlowRank] = []
+    """All there are now."""
 
 
 class RecallRequest(msgspec.Struct, frozen=True, array_like=True):

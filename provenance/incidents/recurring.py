@@ -24,7 +24,7 @@ def recurring(provenance: Provenance, slow_ranks: Sequence[SlowRank] = ()) -> li
     Parameters
     ----------
     slow_ranks
-        Ranks that are slower than the others all the time, as the server says at the end.
+        Ranks that are slower than the others all the time, as the server says.
 
     Raises
     ------

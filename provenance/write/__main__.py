@@ -28,6 +28,7 @@ from chimbuko.process.lifetime import do_without_scipy, log, say_ready
 from chimbuko.process.signals import StopSignal
 from chimbuko.protocol.messages import PAYLOAD, RecordBatch, RunStatistics, WaitsRequest
 from chimbuko.protocol.runbroker import Entries, PatientReader, RunBroker, wake_ourselves
+from chimbuko.protocol.telemetry import SlowRank
 from chimbuko.provenance.alerts.alerting import Alerting
 from chimbuko.provenance.alerts.sinks import Deliver, hooks_of
 from chimbuko.provenance.incidents.incidentlist import Incidents
@@ -150,6 +151,7 @@ class WriterService:
         self._has_hastened = False
         self._incidents: LiveIncidents | None = None
         self._is_explaining = True
+        self._slow_ranks: list[SlowRank] = []
 
     def open(self) -> Engine:
         """Open the store, where it is not open yet.
@@ -282,11 +284,16 @@ class WriterService:
         try:
             if self._incidents is None:
                 provenance = Provenance(self.open(), self._destination.run_id)
-                again, stored = partial(recurring, provenance), Incidents(provenance.reader)
+                stored = Incidents(provenance.reader)
                 if self._alerting is not None:
                     self._alerting.know_recurring(stored.recurrences())
-                alert = partial(self._alert_recurring, stored)
-                self._incidents = LiveIncidents(self._writer, time.monotonic, again, self._ask, alert)
+                self._incidents = LiveIncidents(
+                    self._writer,
+                    time.monotonic,
+                    lambda: recurring(provenance, self._slow_ranks),
+                    self._ask,
+                    partial(self._alert_recurring, stored),
+                )
             work(self._incidents)
         except (StoreError, redis.RedisError):
             raise
@@ -327,6 +334,7 @@ class WriterService:
     def _store_statistics(self, entries: Entries) -> None:
         """Store what the server knows over all agents; it sends no more before this is removed."""
         for statistics in self._seal.decoded(entries, _statistics):
+            self._slow_ranks = statistics.slow_ranks
             try:
                 self._writer.write_statistics(statistics)
             except StoreRefused as error:

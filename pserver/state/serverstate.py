@@ -226,6 +226,7 @@ class ServerState:
             functions=self._functions.statistics(functions),
             paths=paths,
             models=models,
+            slow_ranks=self._telemetry.slow_ranks(),
         )
 
     def snapshot(self) -> Frame:

@@ -15,6 +15,7 @@ from chimbuko.protocol.telemetry import (
     AgentFigures,
     ProgramPaths,
     SilentAgents,
+    SlowRank,
     TelemetryChanges,
     TelemetryDelta,
 )
@@ -98,7 +99,7 @@ class Telemetry:
             traffic=self._traffic.changes().tobytes(),
             counters=self._counters.changes(),
             agents={name: self._agents[name] for name in sorted(self._changed_agents)},
-            slow_ranks=self._slow.slow(self._function_name, self._node_of) if are_compared else None,
+            slow_ranks=self.slow_ranks() if are_compared else None,
             silent=self._silent if self._are_others_silent else None,
         )
         self._changed_agents.clear()
@@ -112,9 +113,13 @@ class Telemetry:
             traffic=self._traffic.everything().tobytes(),
             counters=self._counters.everything(),
             agents=dict(self._agents),
-            slow_ranks=self._slow.slow(self._function_name, self._node_of),
+            slow_ranks=self.slow_ranks(),
             silent=self._silent,
         )
+
+    def slow_ranks(self) -> list[SlowRank]:
+        """Ranks that are slow all the time, as far as they were compared; the most time lost first."""
+        return self._slow.slow(self._function_name, self._node_of)
 
     def dump(self) -> SavedTelemetry:
         """For ``restore``."""

@@ -11,8 +11,9 @@ import msgspec
 import pytest
 
 from chimbuko.protocol.broker import PrivateBroker, connect
-from chimbuko.protocol.messages import PAYLOAD, RecordBatch
+from chimbuko.protocol.messages import PAYLOAD, RecordBatch, RunStatistics
 from chimbuko.protocol.runbroker import RunBroker
+from chimbuko.protocol.telemetry import SlowRank
 from chimbuko.provenance.alerts import alerting, gate, sinks
 from chimbuko.provenance.alerts.gate import Alert
 from chimbuko.provenance.alerts.recurring import FindingAlert
@@ -129,6 +130,26 @@ def test_what_recurs_is_reported_once_also_by_a_writer_that_is_started_again(
     assert (alert.run, alert.finding, alert.habit, alert.is_growth) == (RUN_ID, "R1", "interruptions", False)
     assert (alert.cost_us, alert.sentence) == (stored.recurrence.cost_us, stored.sentence)
     assert alert.dashboard == f"http://127.0.0.1:1234/r/{RUN_ID}/incident/R1"
+
+
+def test_ranks_that_are_slow_all_the_time_are_reported_while_the_run_goes_on(
+    broker: RunBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(liveincidents, "RECURRENCES_S", 0.0)
+    monkeypatch.setattr(liveincidents, "MOST_SHARE_OF_RECURRENCES", 1e9)
+    url = f"sqlite:///{tmp_path / 'provenance.sqlite'}"
+    make_store(url)
+    got: list[bytes] = []
+    service = WriterService(broker, Destination(url, RUN_ID, alert_us=LEAST_US, hooks={"hook": got.append}))
+    for lost_us in (0.5 * LEAST_US, 5.0 * LEAST_US, 6.0 * LEAST_US):
+        slow = SlowRank(0, 4, "n1", "", 1.34, 9.0, lost_us, 4, 16)
+        statistics = RunStatistics({0: "heat"}, slow_ranks=[slow])
+        broker.client.xadd(broker.keys.statistics, {PAYLOAD: broker.seal.encode(statistics)})
+        service.serve_once(is_stopping=False)
+    service.close()
+    (alert,) = (msgspec.json.decode(body, type=FindingAlert) for body in got)
+    assert (alert.habit, alert.cost_us) == ("slow ranks", 5.0 * LEAST_US)
+    assert alert.sentence.startswith("Rank 4 on node n1 takes 1.34 times as long as other ranks all the time")
 
 
 def test_storing_does_not_wait_for_a_hook(

@@ -25,8 +25,8 @@ TRAFFIC_ROWS = [(0, 1, 2, 3, 24), (0, 1, OTHERS, 9, 72)]
 
 
 @pytest.fixture
-def report(tmp_path: Path) -> dict[str, Any]:
-    """As it is read from its file."""
+def server() -> ServerState:
+    """At the end of a run."""
     server = ServerState()
     server.name_programs({0: "heat"})
     agent = make_agent(0)
@@ -46,6 +46,12 @@ def report(tmp_path: Path) -> dict[str, Any]:
     )
     assert server.apply(msgspec.structs.replace(delta, telemetry=telemetry))
     server.frame(is_last=True)
+    return server
+
+
+@pytest.fixture
+def report(server: ServerState, tmp_path: Path) -> dict[str, Any]:
+    """As it is read from its file."""
     write_report(tmp_path / "report.json.gz", server.report("model.json"))
     found: dict[str, Any] = json.loads(gzip.decompress((tmp_path / "report.json.gz").read_bytes()))
     return found
@@ -90,8 +96,11 @@ def test_a_report_that_cannot_be_written_is_said_in_one_line(tmp_path: Path) -> 
         write_report(tmp_path / "nowhere" / "report.json.gz", ServerState().report(""))
 
 
-def test_slow_ranks_and_the_analysis_itself(report: dict[str, Any]) -> None:
+def test_slow_ranks_and_the_analysis_itself(report: dict[str, Any], server: ServerState) -> None:
     assert {(one["rank"], one["function"]) for one in report["slow_ranks"]} == {(4, ""), (4, NAMES[1])}
+    statistics = server.statistics()
+    assert statistics is not None
+    assert msgspec.to_builtins(statistics.slow_ranks) == report["slow_ranks"]
     analysis = report["analysis"]
     assert analysis["agents"]["agent0"]["pss_bytes"] == 1 << 20
     assert [(stream["rank"], stream["state"]) for stream in analysis["streams"]] == [(1, "reading")]
