@@ -41,7 +41,7 @@ SECTIONS = {
         "See what was found",
         {
             "report": "Write a run as one page that can be mailed.",
-            "view": "Show a run in the browser; Ctrl-C ends it.",
+            "view": "Show runs in the browser; Ctrl-C ends it.",
             "incidents": "List what was slow and why, each delay once.",
             "nodes": "What nodes did, and what was wrong there.",
             "query": "List abnormal calls, worst first.",
