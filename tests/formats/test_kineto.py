@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from chimbuko.config import AnalysisConfig
 from chimbuko.formats.readers.kineto import CORRELATION_ID
 from chimbuko.formats.streams.conversion import convert
 from chimbuko.trace.schema import OPERATION_COMMUNICATOR, OPERATION_NUMBER, OPERATION_RANK
+from evaluation.recorded import analyse
 from tests.formats.traces import calls_of, converted, rows_of, steps_of
 from tests.places import DATA
 
@@ -78,3 +80,28 @@ def test_launches_and_kernels(tmp_path: Path) -> None:
     assert names.metadata == {(0, 1, "CUDA Device"): "0", (0, 1, "CUDA Stream"): "7"}
     assert [(row[2], row[4]) for row in rows_of(result, "counters")] == [(0, 41), (1, 41)]
     assert [call[2] for call in calls_of(result)] == ["cudaLaunchKernel", "gemm"]
+
+
+def test_a_slow_kernel_leads_to_its_launch(tmp_path: Path) -> None:
+    """Across all of the analysis: kernels run behind their launches, in another order on two streams."""
+    events: list[dict[str, Any]] = []
+    for number in range(200):
+        begin_us, correlation = 10_000 * number, {"correlation": 1000 + number}
+        kernel_us = 9_000 if number == 150 else 100
+        stream = {
+            "pid": 0,
+            "tid": 7 + number % 2,
+            "args": correlation | {"device": 0, "stream": 7 + number % 2},
+        }
+        operator = "aten::mm" if number % 2 else "aten::conv2d"
+        launch = {"name": "cudaLaunchKernel", "cat": "cuda_runtime", "args": correlation}
+        events += [
+            {"name": "gemm", "cat": "kernel", "ts": begin_us + 200, "dur": kernel_us} | stream,
+            {"name": operator, "cat": "cpu_op", "ts": begin_us, "dur": 60},
+            launch | {"ts": begin_us + 20, "dur": 5},
+        ]
+    streams = converted(tmp_path, trace(0, *events)).streams
+    (slow,) = (call for call in analyse(streams, AnalysisConfig(), 1).anomalies() if call.function == "gemm")
+    assert (slow.inclusive_us, slow.entry_us) == (9_000, 10**12 + 150 * 10_000 + 200)
+    assert [frame.function for frame in slow.launch_stack] == ["cudaLaunchKernel", "aten::conv2d"]
+    assert slow.launch_stack[0].entry_us == 10**12 + 150 * 10_000 + 20
