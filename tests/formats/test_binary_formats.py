@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import itertools
 from pathlib import Path
@@ -254,3 +255,39 @@ def test_otf2_that_is_broken(tmp_path: Path) -> None:
     path.write_bytes(b"nothing of the kind")
     with pytest.raises(TraceFormatError, match="cannot be read"):
         convert([path], tmp_path / "streams", "program", PERIOD_US)
+
+
+def test_otf2_that_is_cut_off(tmp_path: Path) -> None:
+    """What came before is taken, as far as the library gives it."""
+    with otf2.writer.open(str(tmp_path / "otf2"), timer_resolution=1_000_000) as trace:
+        node = trace.definitions.system_tree_node("node")
+        work = trace.definitions.region("work")
+        group = trace.definitions.location_group("MPI Rank 0", system_tree_parent=node)
+        writer = trace.event_writer("Master thread", group=group)
+        for number in range(300):
+            writer.enter(1000 + 100 * number, work)
+            writer.leave(1050 + 100 * number, work)
+    (events,) = (tmp_path / "otf2").rglob("*.evt")
+    events.write_bytes(events.read_bytes()[: events.stat().st_size // 2])
+    result = convert([tmp_path / "otf2" / "traces.otf2"], tmp_path / "streams", "program", PERIOD_US)
+    assert 50 < len(calls_of(result)) < 300
+    (complaint,) = result.complaints
+    assert "what came before is taken" in complaint
+
+
+def test_caliper_that_is_cut_off(tmp_path: Path) -> None:
+    """Half a line is none, as half a number is another one."""
+    result = converted(tmp_path, CALIPER[: CALIPER.rindex("00=3")].encode(), name="e.cali")
+    assert calls_of(result) == [(3, 0, "main", 1000, 0), (3, 0, "foo", 2000, 2500)]
+    assert "it ends within a line" in result.complaints[0]
+
+
+def test_packed_caliper_that_is_cut_off(tmp_path: Path) -> None:
+    pairs = (
+        f"__rec=ctx,ref=31,attr=25=26,data={at}=3\n__rec=ctx,ref=32,attr=25=26,data={at + 999}=3\n"
+        for at in range(4_000_000, 9_000_000, 2_000)
+    )
+    packed = gzip.compress(f"{CALIPER}{''.join(pairs)}".encode())
+    result = converted(tmp_path, packed[: len(packed) // 2], name="e.cali.gz")
+    assert 100 < len(calls_of(result)) < 2_500
+    assert "it cannot be read any further" in result.complaints[0]

@@ -17,7 +17,7 @@ from caliperreader.readererror import ReaderError
 
 from chimbuko.arrays import Table
 from chimbuko.formats.events import Catalogue, Kind, Row, table_of
-from chimbuko.formats.readers.registry import open_unpacked
+from chimbuko.formats.readers.registry import UNREADABLE, open_unpacked
 
 LINES_AT_ONCE: Final = 50_000
 MOST_LINE_BYTES: Final = 1 << 20
@@ -32,31 +32,45 @@ _THREADS: Final = ("pthread.id", "omp.thread.id")
 
 
 def events(catalogue: Catalogue, source: int, path: Path) -> Iterator[Table]:
-    """The events of a file."""
+    """The events of a file; before an error all that came before it."""
     reader = CaliperStreamReader()
     regions, nodes = _Regions(catalogue, source), _Nodes()
-    complaint = ""
+    complaint, error = "", None
     with open_unpacked(path) as file:
-        lines = (
-            line.decode("utf-8", "replace") for line in iter(lambda: file.readline(MOST_LINE_BYTES), b"")
-        )
-        while not complaint and (some := list(itertools.islice(lines, LINES_AT_ONCE))):
+        lines = iter(lambda: file.readline(MOST_LINE_BYTES), b"")
+        while not complaint and error is None:
+            some: list[str] = []
             try:
-                reader.read(map(nodes.checked, (line for line in some if not line.isspace())), regions.take)
-            except (
-                ReaderError,
-                LookupError,
-                ValueError,
-                AttributeError,
-                RuntimeError,
-                RecursionError,
-            ) as error:
-                complaint = f"it holds a line that is not Caliper's ({' '.join(str(error).split())[:80]})"
+                # What came before an error stays in it.
+                some.extend(
+                    line.decode("utf-8", "replace") for line in itertools.islice(lines, LINES_AT_ONCE)
+                )
+            except UNREADABLE as unreadable:
+                error = unreadable
+            if not some:
+                break
+            if not some[-1].endswith("\n"):
+                # Half a number is another one.
+                complaint = (
+                    "it ends within a line" if len(some.pop()) < MOST_LINE_BYTES else "a line has no end"
+                )
+            complaint = _complaint_of(reader, map(nodes.checked, some), regions) or complaint
             yield regions.rows()
     if not complaint and not regions.count:
         complaint = "it has no events with times; record with CALI_SERVICES_ENABLE=event,recorder,timer,trace"
+    if error is not None:
+        raise error
     if complaint:
         catalogue.complaints.append(f"{path}: {complaint}; what came before is taken")
+
+
+def _complaint_of(reader: CaliperStreamReader, lines: Iterator[str], regions: _Regions) -> str:
+    """Read lines up to one that cannot be; what is wrong with that, or nothing."""
+    try:
+        reader.read((line for line in lines if not line.isspace()), regions.take)
+    except (ReaderError, LookupError, ValueError, AttributeError, RuntimeError, RecursionError) as error:
+        return f"it holds a line that is not Caliper's ({' '.join(str(error).split())[:80]})"
+    return ""
 
 
 class _Nodes:

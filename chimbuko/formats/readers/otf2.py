@@ -23,23 +23,28 @@ from chimbuko.formats.readers.chrome import rank_in
 ROWS_AT_ONCE: Final = 200_000
 MOST_NS: Final = 1 << 62
 NS_PER_S: Final = 10**9
+_DAMAGES: Final = (
+    *(otf2.error.Error, LibraryError, RuntimeError, ValueError, OSError),
+    *(LookupError, AttributeError, TypeError, ArithmeticError),
+)
+"""What damaged files end by; where definitions are missing, the library gives None in their place."""
 
 
 def events(catalogue: Catalogue, source: int, path: Path) -> Iterator[Table]:
-    """The events of a trace, of which the anchor file is given."""
+    """The events of a trace, of which the anchor file is given; before an error all that came before it."""
     complaint = ""
+    rows: list[Row] = []
     try:
         with _quiet(), otf2.reader.open(str(path)) as trace:
             locations = _Locations(catalogue, source, trace)
-            rows: list[Row] = []
             for location, event in trace.events:
                 locations.take(location, event, rows)
                 if len(rows) >= ROWS_AT_ONCE:
                     yield table_of(rows)
                     rows = []
-            yield table_of(rows)
-    except (otf2.error.Error, LibraryError, RuntimeError, ValueError, OSError) as error:
-        complaint = " ".join(str(error).split())[:100]
+    except _DAMAGES as error:
+        complaint = " ".join(str(error).split())[:100] or type(error).__name__
+    yield table_of(rows)
     if complaint:
         catalogue.complaints.append(f"{path}: cannot be read ({complaint}); what came before is taken")
 

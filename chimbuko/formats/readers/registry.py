@@ -17,6 +17,8 @@ from chimbuko.formats.events import Catalogue
 
 HEAD_BYTES: Final = 1 << 16
 PIECE_BYTES: Final = 4 << 20
+UNREADABLE: Final = (OSError, EOFError, zlib.error)
+"""What reading a file, packed or not, may end by."""
 _GZIP: Final = b"\x1f\x8b"
 
 
@@ -50,13 +52,15 @@ class Format:
     """It has a ``Reader``."""
 
 
-_JSON: Final = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*[\[{]")
+_JSON: Final = re.compile(
+    rb"(?:\xef\xbb\xbf)?[ \t\r\n]*(?:\[[ \t\r\n]*(?:[\[{\"\],]|\Z)|{[ \t\r\n]*(?:[\"}]|\Z))"
+)
+"""A bracket, and what may stand behind it: of Perfetto's traces some begin by a line's end and a bracket."""
 _KINETO: Final = re.compile(rb'"(?:schemaVersion|deviceProperties|distributedInfo|baseTimeNanoseconds)"\s*:')
-_BINARY: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
 def _is_json(head: bytes, name: str) -> bool:
-    return _JSON.match(head) is not None and _BINARY.search(head) is None
+    return _JSON.match(head) is not None
 
 
 FORMATS: Final = (
@@ -107,7 +111,7 @@ def pieces(file: IO[bytes]) -> Iterator[bytes]:
             if size >= PIECE_BYTES:
                 yield b"".join(held)
                 held, size = [], 0
-    except (OSError, EOFError, zlib.error):
+    except UNREADABLE:
         yield b"".join(held)
         raise
     yield b"".join(held)
@@ -124,7 +128,7 @@ def format_of(path: Path) -> Format:
     try:
         with open_unpacked(path) as file:
             head = file.read(HEAD_BYTES)
-    except (OSError, EOFError, zlib.error) as error:
+    except UNREADABLE as error:
         raise TraceFormatError(f"{path}: cannot be read ({_reason(error)})") from error
     for known in FORMATS:
         if known.is_it(head, path.name):
@@ -163,7 +167,7 @@ def events_of(path: Path, catalogue: Catalogue, source: int) -> Iterator[Table]:
                     yield reader.feed(data)
         else:
             yield from _module(form).events(catalogue, source, path)
-    except (OSError, EOFError, zlib.error) as error:
+    except UNREADABLE as error:
         complaint = f"it cannot be read any further ({_reason(error)})"
     if form.is_streamed:
         yield reader.finish()
