@@ -80,6 +80,8 @@ def _draw_curve(axes: Axes, one: Fit) -> None:
     for (value,), times_s in zip(one.measured.points.tolist(), one.measured.repetitions, strict=True):
         axes.plot([value] * len(times_s), times_s, "o", color=_MEASURED, markersize=4)
     axes.set_xscale("log", base=2)
+    values = sorted(one.measured.points[:, 0].tolist())
+    axes.set_xticks(values, [f"{value:g}" for value in values])
     axes.set_xlabel(name)
     axes.set_ylabel("seconds")
     axes.legend()
