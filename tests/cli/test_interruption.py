@@ -66,6 +66,7 @@ def test_a_background_job_of_a_shell_goes_on() -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("words", "latest_s"),
     [

@@ -51,6 +51,7 @@ def test_whatever_is_no_python_is_named_as_data_of_its_package() -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(900)
 def test_a_clean_environment_runs_a_program_from_the_wheel_alone(tmp_path: Path) -> None:
     def run(*words: str | Path, **variables: str) -> str:
         done = subprocess.run(
