@@ -8,6 +8,7 @@ meanwhile.
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -31,11 +32,20 @@ SCENARIOS: dict[str, Kind | None] = {
     "slow_disk": Kind.STORAGE,
     "system_calls": Kind.SYSTEM_TIME,
     "migrations": Kind.MIGRATION,
+    "memory_limit": Kind.MEMORY,
     "computes": Kind.OWN_CODE,
     "sleeps": Kind.OWN_CODE,
     CLEAN: None,
 }
-"""What each is delayed by; ``memory_limit`` needs a control group, and is started by hand."""
+"""What each is delayed by."""
+LIMITED = "memory_limit"
+LIMIT_BYTES = 48 << 20
+"""Half of the file that the scenario reads."""
+GROUPS = (
+    (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"),
+    (Path("/sys/fs/cgroup"), "memory.max"),
+)
+"""Where groups of memory are made, and the name of their limit, in both versions of control groups."""
 DELAYED = 1
 """The rank; the other one waits for it."""
 LEAST_US = 60_000
@@ -50,11 +60,43 @@ def build(program: Path) -> None:
     subprocess.run([BIN / "mpicc", *flags, SOURCE, "-o", program], check=True)
 
 
+@contextmanager
+def limited_group() -> Iterator[Path]:
+    """A control group that may hold ``LIMIT_BYTES``.
+
+    Raises
+    ------
+    OSError
+        None can be made here.
+    """
+    root, limit = next((one for one in GROUPS if (one[0] / "cgroup.procs").exists()), GROUPS[1])
+    group = root / f"chimbuko-scenario-{os.getpid()}"
+    group.mkdir()
+    try:
+        (group / limit).write_text(str(LIMIT_BYTES))
+        yield group
+    finally:
+        group.rmdir()
+
+
 def causes(program: Path, scenario: str, folder: Path) -> Counter[Kind]:
-    """Causes of the delays of one run, by how often they were found."""
+    """Causes of the delays of one run, by how often they were found.
+
+    Raises
+    ------
+    OSError
+        The scenario needs a control group, and none can be made here.
+    """
+    if scenario == LIMITED:
+        with limited_group() as group:
+            return _causes(program, scenario, folder, group)
+    return _causes(program, scenario, folder)
+
+
+def _causes(program: Path, scenario: str, folder: Path, *more: Path) -> Counter[Kind]:
     run = RunDirectory(folder / "run")
     analysis = ["--no-dashboard", "--period", "0.5", "-o", run.path]
-    traced = [BIN / "mpirun", "-n", "2", BIN / "chimbuko", "trace", program, scenario, folder]
+    traced = [BIN / "mpirun", "-n", "2", BIN / "chimbuko", "trace", program, scenario, folder, *more]
     subprocess.run(
         [BIN / "chimbuko", "run", *analysis, "--", *traced], check=True, timeout=300, capture_output=True
     )
@@ -109,12 +151,17 @@ def main() -> None:
             for number in range(options.rounds):
                 folder = Path(temporary) / f"{scenario}-{number}"
                 folder.mkdir()
-                found = causes(program, scenario, folder)
+                try:
+                    found = causes(program, scenario, folder)
+                except OSError as error:
+                    print(f"| {scenario} | | | left out: {error} |", flush=True)
+                    break
                 right += is_right(scenario, found)
                 total += found
-            known = total.pop(wanted, 0) if (wanted := SCENARIOS[scenario]) else 0
-            others = ", ".join(f"{count} {kind}" for kind, count in total.most_common())
-            print(f"| {scenario} | {right}/{options.rounds} | {known} | {others} |", flush=True)
+            else:
+                known = total.pop(wanted, 0) if (wanted := SCENARIOS[scenario]) else 0
+                others = ", ".join(f"{count} {kind}" for kind, count in total.most_common())
+                print(f"| {scenario} | {right}/{options.rounds} | {known} | {others} |", flush=True)
 
 
 if __name__ == "__main__":

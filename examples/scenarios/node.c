@@ -5,7 +5,8 @@
    chimbuko run -- mpirun -n 2 chimbuko trace ./node stopped
    chimbuko incidents
 
-   Usage: node NAME [FOLDER]; on two ranks. Rank 1 is delayed in kernel(), and rank 0 waits for it in MPI_Allreduce.
+   Usage: node NAME [FOLDER [GROUP]]; on two ranks. memory_limit is delayed in a control group, the folder GROUP, that
+   may hold less than 96 MiB. Rank 1 is delayed in kernel(), and rank 0 waits for it in MPI_Allreduce.
    Between two steps all sleep, so that ranks that share a core do not disturb each other. What is work takes 200 ms
    of CPU time, also where others use the machine. */
 
@@ -205,26 +206,38 @@ QUIET static void migrations(void) {
   sched_setaffinity(0, sizeof before, &before);
 }
 
-/* More of a file than the control group may hold is read again and again. */
-QUIET static void memory_limit(void) {
-  const size_t size = 96u * MIB;
+/* Rank 1 alone is limited; what it has had before counts elsewhere. */
+QUIET static void join(const char *group) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s/cgroup.procs", group);
+  FILE *members = fopen(path, "w");
+  if (members == NULL || fprintf(members, "%d\n", getpid()) < 0 || fclose(members) != 0) perror(path);
+}
+
+/* More of a file than the control group may hold is read again and again, page by page in no order. */
+static const size_t FILE_SIZE = 96u * MIB, PAGE = 4096;
+static int file_of_limit = -1;
+
+QUIET static void write_file_of_limit(void) {
   char path[4096], *some = malloc(MIB);
-  static int file = -1;
-  if (file < 0) {
-    snprintf(path, sizeof path, "%s/node-scenario-%d", folder, getpid());
-    file = open(path, O_CREAT | O_RDWR | O_TRUNC, 0600);
-    unlink(path);
-    memset(some, 1, MIB);
-    for (size_t at = 0; at < size; at += MIB)
-      if (pwrite(file, some, MIB, (off_t)at) < 0) return;
-    fsync(file);
-  }
-  char *mapped = mmap(NULL, size, PROT_READ, MAP_SHARED, file, 0);
+  snprintf(path, sizeof path, "%s/node-scenario-%d", folder, getpid());
+  file_of_limit = open(path, O_CREAT | O_RDWR | O_TRUNC, 0600);
+  unlink(path);
+  memset(some, 1, MIB);
+  for (size_t at = 0; at < FILE_SIZE; at += MIB)
+    if (pwrite(file_of_limit, some, MIB, (off_t)at) < 0) perror(path);
+  fsync(file_of_limit);
+  free(some);
+}
+
+QUIET static void memory_limit(void) {
+  char *mapped = mmap(NULL, FILE_SIZE, PROT_READ, MAP_SHARED, file_of_limit, 0);
+  if (mapped == MAP_FAILED) return;
+  madvise(mapped, FILE_SIZE, MADV_RANDOM);
   volatile char sum = 0;
   double until = now_ms(CLOCK_MONOTONIC) + DELAY_MS;
-  for (size_t at = 0; now_ms(CLOCK_MONOTONIC) < until; at = (at + 1048573) % size) sum += mapped[at];
-  munmap(mapped, size);
-  free(some);
+  for (size_t at = 0; now_ms(CLOCK_MONOTONIC) < until; at = (at + 257 * PAGE) % FILE_SIZE) sum += mapped[at];
+  munmap(mapped, FILE_SIZE);
 }
 
 static const struct {
@@ -263,6 +276,8 @@ int main(int argc, char **argv) {
   for (scenario = 0; scenario < count && (argc < 2 || strcmp(argv[1], SCENARIOS[scenario].name)); scenario++) {
   }
   if (argc > 2) folder = argv[2];
+  if (rank == 1 && argc > 3) join(argv[3]);
+  if (rank == 1 && scenario < count && SCENARIOS[scenario].delay == memory_limit) write_file_of_limit();
   if (rank == 1 && scenario == 0) start_spinner();
   for (int step = 1; scenario < count && step <= ITERATIONS; step++) {
     double own = rank, sum;

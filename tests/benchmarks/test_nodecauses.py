@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.nodecauses import CLEAN, SCENARIOS, build, causes, is_right
+from benchmarks.nodecauses import SCENARIOS, build, causes, is_right
 from tests.thorough import first
+
+LEAST_OF_FIVE = 4
+"""Delays that must have their known cause."""
 
 
 @pytest.fixture(scope="session")
@@ -20,6 +23,10 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.thorough
 @pytest.mark.parametrize("scenario", first(1, SCENARIOS))
 def test_the_cause_is_the_known_one(program: Path, tmp_path: Path, scenario: str) -> None:
-    found = causes(program, scenario, tmp_path)
+    try:
+        found = causes(program, scenario, tmp_path)
+    except OSError as error:
+        pytest.skip(f"no control group can be made here: {error}")
     assert is_right(scenario, found), found
-    assert scenario == CLEAN or found.total() >= 2, found
+    wanted = SCENARIOS[scenario]
+    assert wanted is None or found[wanted] >= LEAST_OF_FIVE, found
