@@ -241,12 +241,13 @@ def analyse_namespace(
 ) -> None:
     """Print what ANALYSIS finds in what was published in NAMESPACE, as far back as it is kept.
 
-    There are 'cpu-utilisation' (of hardware) and 'load-balance' (of performance), and those that packages
-    bring as entry points of the group 'chimbuko.analyses'.
+    There are 'cpu-utilisation' (of hardware), 'load-balance' (of performance), 'metric-anomalies' (of
+    application), and those that packages bring as entry points of the group 'chimbuko.analyses'.
 
     \b
     Examples:
       chimbuko namespaces analyse hardware cpu-utilisation
+      chimbuko namespaces analyse application metric-anomalies --form json
       chimbuko namespaces analyse performance load-balance --publish analysis
     """
     from chimbuko.namespaces.client.client import Client

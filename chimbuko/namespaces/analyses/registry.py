@@ -11,13 +11,18 @@ from importlib.metadata import entry_points
 from chimbuko.errors import ConfigError
 from chimbuko.namespaces.analyses.cpuutilisation import cpu_utilisation
 from chimbuko.namespaces.analyses.loadbalance import load_balance
+from chimbuko.namespaces.analyses.metricanomalies import metric_anomalies
 from chimbuko.namespaces.exchange.reader import Observation
 from chimbuko.namespaces.tree.leaves import as_leaf
 from chimbuko.namespaces.tree.tree import Nested, Tree, flattened
 
 Analysis = Callable[[Sequence[Observation]], Nested]
 GROUP = "chimbuko.analyses"
-OURS: Mapping[str, Analysis] = {"cpu-utilisation": cpu_utilisation, "load-balance": load_balance}
+OURS: Mapping[str, Analysis] = {
+    "cpu-utilisation": cpu_utilisation,
+    "load-balance": load_balance,
+    "metric-anomalies": metric_anomalies,
+}
 
 
 def names() -> list[str]:

@@ -5,18 +5,22 @@ from __future__ import annotations
 from importlib.metadata import EntryPoint, EntryPoints
 from typing import Any
 
+import msgspec
+import numpy as np
 import pytest
 
 from chimbuko.errors import ConfigError
 from chimbuko.namespaces.analyses import registry
 from chimbuko.namespaces.analyses.cpuutilisation import cpu_utilisation
 from chimbuko.namespaces.analyses.loadbalance import load_balance
+from chimbuko.namespaces.analyses.metricanomalies import metric_anomalies
 from chimbuko.namespaces.analyses.registry import analyse, names
 from chimbuko.namespaces.analyses.series import series
 from chimbuko.namespaces.exchange.reader import Observation
 from chimbuko.namespaces.tree.change import Change
 from chimbuko.namespaces.tree.leaves import as_leaf
 from chimbuko.namespaces.tree.paths import parse_path
+from tests.namespaces.metrics.astaroth import RANKS, local_instability
 
 
 def observed(*values: dict[str, Any]) -> list[Observation]:
@@ -79,6 +83,42 @@ def test_load_balance_is_of_the_time_in_mpi() -> None:
     assert load_balance(observed({"Rank 0/MPI_Recv_Exclusive": 0.0}))["balance"] == 1.0
 
 
+def test_metric_anomalies_are_found_in_what_ranks_publish() -> None:
+    """In Astaroth's layout; leaves that do not change are not in it, and rank 14 is wrong."""
+    whole = local_instability(1)
+    observations = []
+    for at, step in enumerate(whole.steps):
+        for rank in range(RANKS):
+            put = {
+                "timestep": int(step),
+                "local_mass": whole.mass[at, rank],
+                "FIELD_0/min/value": np.float32(whole.density_min[at, rank]),
+                "FIELD_0/min/location": [1, 2, 3],
+                "name": "astaroth",
+            }
+            put |= {"FIELD_0/nan/value": False} if at == 0 else {}
+            (one,) = observed(put)
+            observations.append(msgspec.structs.replace(one, rank=rank, time_us=at))
+    found = metric_anomalies(observations)
+    assert (found["samples"], found["ranks"]) == (len(whole.steps), RANKS)
+    first = found["findings"]["0"]
+    assert (first["kind"], first["quantity"]) == ("departure", "FIELD_0/min/value")
+    assert first["ranks"].tolist() == [14] and first["step"] <= 2_000
+    assert first["sentence"].startswith("FIELD_0/min/value departs from the other ranks on rank 14: by ")
+
+
+def test_ranks_are_named_by_their_own_numbers() -> None:
+    found = metric_anomalies(
+        observed(*({f"Rank {rank}/temperature": float("nan") if rank == 9 else 1.0 for rank in (3, 9)},) * 2)
+    )
+    assert found["findings"]["0"]["sentence"] == "temperature is not a number on rank 9, at step 0."
+    flagged = metric_anomalies(
+        observed({"Rank 2/FIELD_1/nan/value": True, "Rank 1/FIELD_1/nan/value": False})
+    )
+    assert [one["ranks"].tolist() for one in flagged["findings"].values()] == [[2]]
+    assert metric_anomalies([]) == {"findings": {}, "samples": 0, "ranks": 0}
+
+
 def test_series_have_all_values_of_a_leaf() -> None:
     assert series(observed({"a": 1}, {"b": 5}, {"a": 2})) == {("a",): [(0, 1), (2, 2)], ("b",): [(1, 5)]}
 
@@ -93,7 +133,7 @@ def test_packages_bring_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
         EntryPoint("broken", "no.such.module:f", registry.GROUP),
     ]
     monkeypatch.setattr(registry, "entry_points", lambda **wanted: EntryPoints(entries).select(**wanted))
-    assert names() == ["cpu-utilisation", "load-balance", "broken", "count"]
+    assert names() == [*registry.OURS, "broken", "count"]
     assert dict(analyse("count", observed({"a": 1}))) == {("group", "count"): 1}
     with pytest.raises(ConfigError, match=r"analysis broken \(no.such.module:f\) cannot be loaded"):
         analyse("broken", [])

@@ -1,0 +1,49 @@
+"""What is wrong with a quantity that a program publishes."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+
+class Kind(Enum):
+    """What a finding is about."""
+
+    GLOBAL_DRIFT = "global drift"
+    """The sum over all ranks is not conserved, and no rank stands out: a parameter of the whole is wrong."""
+    LOCAL_DRIFT = "local drift"
+    """The sum is not conserved because of few ranks."""
+    DEPARTURE = "departure"
+    """A rank departs from the others."""
+    NOT_A_NUMBER = "not a number"
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing that is wrong; it is found once."""
+
+    kind: Kind
+    quantity: str
+    ranks: tuple[int, ...]
+    """Those that stand out; none where all are alike."""
+    since: int
+    """Step of the program at which it began, as far as can be said."""
+    step: int
+    """At which it was found."""
+    change: float
+    """How far it had come then: of a drift relative to the sum, of a departure in standard deviations."""
+
+    @property
+    def sentence(self) -> str:
+        """All of it in words."""
+        who = f"rank {', '.join(map(str, self.ranks))}" if self.ranks else "all ranks"
+        match self.kind:
+            case Kind.NOT_A_NUMBER:
+                return f"{self.quantity} is not a number on {who}, at step {self.step:,}."
+            case Kind.DEPARTURE:
+                what = f"departs from the other ranks on {who}: by {abs(self.change):.1f} standard deviations"
+            case Kind.LOCAL_DRIFT:
+                what = f"is not conserved because of {who}: the sum has changed by {100 * self.change:+.3g} %"
+            case Kind.GLOBAL_DRIFT:
+                what = f"is not conserved, alike on {who}: the sum has changed by {100 * self.change:+.3g} %"
+        return f"{self.quantity} {what}, since about step {self.since:,}."
