@@ -40,6 +40,9 @@ PICTURE = ("columns", "after")
 """Parameters that depend on the picture: the page leaves them out where it looks for an answer."""
 ALWAYS_LEFT_OUT = ["timelines of whole ranks", "comparison with other runs", "exports"]
 
+ENOUGH_MISSED = 3
+"""Answers of one kind for which there was no room: no further ones are tried, as each takes its time."""
+
 STATISTICS = ("mean", "stddev", "maximum", "minimum", "total", "skewness", "kurtosis", "steps")
 
 Query = list[tuple[str, str]]
@@ -68,6 +71,9 @@ class _Answers:
         key = _key(path, query or [])
         if key in self.found:
             return dict(msgspec.json.decode(self.found[key]))
+        if what and self.missed[what] >= ENOUGH_MISSED:
+            self.missed[what] += 1
+            return {}
         answer = self._client.get(f"{ROOT}/{path}", query_string=query or [])
         if answer.status_code != 200:
             return {}

@@ -98,6 +98,7 @@ def test_what_is_not_in_it_says_so(page: Page) -> None:
     show(page, "timeline", "text=Not in this report. All of the run: chimbuko view")
 
 
+@pytest.mark.thorough
 def test_what_does_not_fit_is_left_out_and_said(traced: MadeRun, tmp_path: Path, written: Path) -> None:
     small = write_report(traced.directory, tmp_path / "small.html", 550_000)
     assert small.size_bytes <= 550_000
