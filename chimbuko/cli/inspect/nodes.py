@@ -129,6 +129,9 @@ def _print_node(view: NodeView, zero_us: int) -> None:
     for one in view.findings:
         output.line(f"{MARK} {one.kind}: {one.text}", "red")
         output.line(f"    {one.advice}")
+    if not (view.threads or view.cores):
+        output.line("nothing is known of that time: no process of the run was sampled then")
+        return
     output.heading(f"Threads: {_shown(len(view.threads), view.all_threads)}")
     columns = [
         *(Column(title, is_number=True) for title in ("RANK", "THREAD", "TID")),

@@ -40,7 +40,8 @@ def made(folder: Path, with_samples: bool) -> RunDirectory:
             findings=[CROWDED],
             cores=cores,
         )
-        total = msgspec.structs.replace(total, threads=total.looks, looks=b"")
+        # All has ended by 10 s, and the agent some time later.
+        total = msgspec.structs.replace(total, threads=total.looks, looks=b"", end_us=at(15_000))
         stolen = [thread(0, 2_000, 3_000, ran_us=0, waited_us=1_000_000)]
         fine = batch([], periods=stolen, others=[other(2_000, 3_000, 0, 900, name="thief")])
         writer.write_samples([total, fine])
@@ -90,5 +91,7 @@ def test_wrong_input_is_answered_in_one_line(run: RunDirectory, tmp_path: Path) 
     assert f"there are samples of {NODE_NAME}" in elsewhere.stderr
     assert "give --node" in nodes(run.path, "--time", "1s:2s", code=1).stderr
     assert "was not sampled then" in nodes(run.path, "--node", NODE_NAME, "--time", "0s:1ms", code=1).stderr
+    after = nodes(run.path, "--node", NODE_NAME, "--time", f"{at(14_000) / 1e6}s:{at(15_000) / 1e6}s")
+    assert "nothing is known of that time" in after.stdout
     bare = made(tmp_path / "bare", with_samples=False)
     assert "no node of this run was sampled" in nodes(bare.path).stderr
