@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,27 @@ def test_the_cause_is_the_known_one(program: Path, tmp_path: Path, name: str) ->
     for one in right if truth.waiting is not None else ():
         waited = {other.rank for other in one.waited if other.kind is truth.waiting}
         assert waiting_ranks(run, one) <= waited, one.waited
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["chain", "late_at_collective"])
+def test_a_kept_trace_gives_the_same_incidents_as_the_live_run(
+    program: Path, tmp_path: Path, name: str
+) -> None:
+    truth = causes.SCENARIOS[name]
+    live = causes.run(program, name, tmp_path / "live", ["--keep-trace"])
+    again = [causes.BIN / "chimbuko", "run", "--no-dashboard", "--trace", f"{live.trace}/*.bp"]
+    again += ["--period", str(truth.period_s), "-o", tmp_path / "again"]
+    subprocess.run(again, check=True, timeout=170, capture_output=True)
+    expected, found = (
+        {
+            one.call_id: (causes.cause_of(one), {other.rank for other in one.waited if other.is_flagged})
+            for one in causes.delays_of(causes.incidents_of(run), truth)
+        }
+        for run in (live, RunDirectory(tmp_path / "again"))
+    )
+    assert len(expected) >= LEAST_RIGHT
+    assert found == expected
 
 
 def waiting_ranks(run: RunDirectory, incident: Incident) -> set[int]:
