@@ -108,17 +108,21 @@ def build(program: Path) -> Path:
     return program
 
 
-def run(program: Path, scenario: str, output: Path, options: Sequence[str] = ()) -> RunDirectory:
-    """One run of a scenario; ``options`` are further ones of ``chimbuko run``.
+def command(program: Path, scenario: str, output: Path, options: Sequence[str] = ()) -> list[str | Path]:
+    """What runs a scenario; ``options`` are further ones of ``chimbuko run``.
 
     Nothing is said of the node: of a machine that is busy otherwise it would be the cause, rightly.
     """
     truth = SCENARIOS[scenario]
     analysis = ["--no-dashboard", "--no-node-samples", "--period", str(truth.period_s)]
-    analysis += ["--metric", truth.metric, *options, "-o", output]
+    analysis += ["--metric", truth.metric, *options]
     traced = [BIN / "mpirun", "-n", str(RANKS), BIN / "chimbuko", "trace", program, scenario]
-    command = [BIN / "chimbuko", "run", *analysis, "--", *traced]
-    subprocess.run(command, check=True, timeout=170, capture_output=True)
+    return [BIN / "chimbuko", "run", *analysis, "-o", output, "--", *traced]
+
+
+def run(program: Path, scenario: str, output: Path, options: Sequence[str] = ()) -> RunDirectory:
+    """One run of a scenario, as ``command`` says it."""
+    subprocess.run(command(program, scenario, output, options), check=True, timeout=170, capture_output=True)
     return RunDirectory(output)
 
 
