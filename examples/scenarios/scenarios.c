@@ -35,6 +35,7 @@ __attribute__((no_instrument_function)) static void receive_from(int other) {
 
 void relax(void) { work(1); }
 void prepare(void) { work(0); }
+void produce(void) { pass(1.0); }
 void consume(void) { work(1); }
 void assemble(void) { work(2); }
 void read_input(void) { work(0); }
@@ -71,7 +72,7 @@ static void late_sender(void) {
 
 static void late_receiver(void) {
   if (rank == 0) {
-    pass(1.0);
+    produce();
     MPI_Ssend(data, DOUBLES, MPI_DOUBLE, 1, TAG, MPI_COMM_WORLD);
   } else if (rank == 1) {
     consume();
@@ -108,7 +109,7 @@ static void more_bytes(void) {
   int count = is_delayed ? MANY_DOUBLES : DOUBLES;
   if (rank > 1) return;
   if (much == NULL) much = calloc(MANY_DOUBLES, sizeof *much);
-  pass(1.0);
+  produce();
   if (rank == 0) MPI_Send(much, count, MPI_DOUBLE, 1, TAG, MPI_COMM_WORLD);
   if (rank == 1) MPI_Recv(much, count, MPI_DOUBLE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
