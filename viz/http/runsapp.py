@@ -19,7 +19,7 @@ from urllib.parse import quote
 import msgspec
 from flask import Flask, Response, redirect, request
 
-from chimbuko.errors import ChimbukoError
+from chimbuko.errors import ChimbukoError, ServiceError
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.viz.api.endpoint import Missing
 from chimbuko.viz.api.openapi import ROOT
@@ -96,7 +96,8 @@ class RunsApp:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stopping.set()
+        with self._lock:
+            self._stopping.set()
         self._thread.join()
         for name in list(self._open):
             self._close(name)
@@ -124,11 +125,16 @@ class RunsApp:
         ------
         Missing
             There is no such run, or not any more.
+        ServiceError
+            The server is ending.
         ChimbukoError
             It cannot be read.
         """
         while True:
             with self._lock:
+                if self._stopping.is_set():
+                    # A page that was sent away asks again at once; what it opened now nobody would close.
+                    raise ServiceError("the server is ending")
                 one = self._open.setdefault(name, _OpenRun())
             with one.opening:
                 if self._open.get(name) is not one:

@@ -34,8 +34,8 @@ class Others:
     def __init__(self, files: ProcReader) -> None:
         self._files = files
         self._last: dict[int, _Seen] = {}
-        self._suspects: dict[int, int] = {}
-        """When a process was found to run, of those that did last."""
+        self._suspects: dict[int, tuple[int, int]] = {}
+        """When a process was found to run, and for how long, in µs, of those that did last."""
         self._boot_us = 0
 
     def look(self, time_us: int, watched: Collection[int]) -> Rows:
@@ -45,8 +45,8 @@ class Others:
         for pid in self._last.keys() - now.keys():
             self._files.forget(_path(pid))
         self._last = now
-        running = sorted(self._suspects.items(), key=lambda one: -one[1])[:MOST_SUSPECTS]
-        self._suspects = {pid: at_us for pid, at_us in running if pid in now}
+        running = sorted(self._suspects.items(), key=lambda one: one[1], reverse=True)[:MOST_SUSPECTS]
+        self._suspects = {pid: ran for pid, ran in running if pid in now}
         return rows
 
     def look_again(self, time_us: int) -> Rows:
@@ -78,7 +78,7 @@ class Others:
                 length_us = max(1, time_us - since_us)
                 who = stat.name.encode()[:16], user_of(pid).encode()[:16]
                 rows.append((since_us, length_us, pid, stat.processor, ran_us, *who))
-                self._suspects[pid] = time_us
+                self._suspects[pid] = time_us, ran_us
             else:
                 # It counts with what it runs until the next look.
                 now[pid] = _Seen(data, before.stat, before.time_us) if before and not is_new else now[pid]

@@ -57,7 +57,8 @@ def test_a_watched_program_has_its_gpus_in_all_reports(tmp_path: Path) -> None:
     assert "GPU 0 - Made 100 (metric: min avg max)" in lines and "GPU 1 - Old (metric: min avg max)" in lines
     assert "    Utilization %: 0.00 26.00 52.00" in lines
     assert "    Memory Used (GB): 1.00 1.50 2.00" in lines
-    (path,) = tmp_path.glob("zs.data.*.csv")
+    # Of this process: whoever runs tests may have others.
+    path = tmp_path / f"zs.data.here.{os.getpid()}.csv"
     values = [
         (one.step, one.value) for one in read_zerosum(path) if (one.resource, one.name) == ("GPU", BUSY)
     ]

@@ -18,11 +18,14 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 from click.testing import CliRunner
+from werkzeug.test import Client
 
 from chimbuko.cli.inspect.view import command as view
 from chimbuko.errors import ConfigError
 from chimbuko.process.nameholding import hold
 from chimbuko.runs.directory import RunDirectory, claim_name
+from chimbuko.viz.http.runsapp import RunsApp
+from chimbuko.viz.jobs.workerpool import WorkerPool
 from tests.viz.conftest import TOKEN
 from tests.viz.made_run import make_run
 
@@ -208,6 +211,17 @@ def test_a_run_that_comes_is_listed_and_one_that_is_deleted_says_so(page: Page, 
     page.goto(served.base + "r/second")
     page.wait_for_selector(".banner >> text=There is no run second here, or not any more.")
     assert rows(page) == ["live", "etl", "heat 1"]
+
+
+def test_a_server_that_ends_opens_no_run_any_more(tmp_path: Path) -> None:
+    """A page that is sent away asks again at once: what it opened would keep the process alive."""
+    add_run(tmp_path, "heat", 1)
+    app = RunsApp(tmp_path, TOKEN, frozenset(), lambda: WorkerPool(None), lambda run: None)
+    client, key = Client(app), {"Authorization": f"Bearer {TOKEN}"}
+    with app:
+        assert client.get("/of/heat/api/v1/run", headers=key).status_code == 200
+    late = client.get("/of/heat/api/v1/run", headers=key)
+    assert late.status_code == 503 and "the server is ending" in late.text
 
 
 def test_a_server_that_comes_back_with_another_token_is_recognised(

@@ -1,5 +1,5 @@
 import { batch } from '@preact/signals';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { prepare } from '../../shared/charts/canvas';
 import { paintHeatFocus, paintHeatMap, type Box } from './heatpainter';
 import { ranked } from '../../shared/names/answer';
@@ -100,7 +100,8 @@ export function HeatChart({ grid }: { grid: Grid }) {
     const brush = drag ? brushed(layout, drag) : cell && corner ? boxAround(layout, corner, cell) : null;
     paintHeatFocus(prepare(above.current, width, height), cell && boxOf(layout, cell), brush, theme.value);
   }, [layout, theme.value, cell?.row, cell?.column, corner?.row, corner?.column, drag]);
-  useEffect(() => {
+  // Before the next event: later it would speak of a cell that has been left meanwhile.
+  useLayoutEffect(() => {
     if (cell && found && !drag) explain(cell, found, tip.value === null ? undefined : 0);
   }, [found]);
 

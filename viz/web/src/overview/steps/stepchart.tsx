@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { prepare } from '../../shared/charts/canvas';
 import { paintScatter } from './steppainter';
 import { ranked } from '../../shared/names/answer';
@@ -50,7 +50,8 @@ export function StepChart({ series, zoom }: Props) {
     paintScatter(prepare(canvas.current, width, height), drawn, emphasis, theme.value);
   }, [drawn, theme.value, hoveredRank.value, point, view.value.steps, brush?.[0], brush?.[1]]);
 
-  useEffect(() => {
+  // Before the next event: later it would speak of a point that has been left meanwhile.
+  useLayoutEffect(() => {
     if (point !== null && detail !== null && drag === null) explain(point, detail, tip.value === null ? undefined : 0);
   }, [detail]);
 
