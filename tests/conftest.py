@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import signal
+import sys
 import tarfile
 from collections import defaultdict
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from chimbuko.process.signals import FROM_OTHERS
 from tests.places import DATA, ROOT
 
 if TYPE_CHECKING:
@@ -43,6 +45,17 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def process_as_it_was() -> Iterator[None]:
+    """Undo what commands and services change in their own process, for tests that run them in this one."""
+    handlers = {number: signal.getsignal(number) for number in FROM_OTHERS}
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+    if sys.modules.get("scipy", ...) is None:
+        del sys.modules["scipy"]
 
 
 @pytest.fixture(autouse=True, scope="session")
