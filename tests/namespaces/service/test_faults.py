@@ -86,6 +86,7 @@ def test_another_instance_stands_in_for_one_that_was_killed_until_it_is_back(tmp
         service.problems.clear()
 
 
+@pytest.mark.thorough
 def test_all_is_readable_while_no_instance_lives(tmp_path: Path) -> None:
     with served(tmp_path / "service") as service, Client(service.path) as client:
         kill_instance(service, "application-0")
@@ -184,6 +185,7 @@ def test_old_values_and_publications_make_room_for_new_ones(tmp_path: Path) -> N
         assert client.delivered == 301
 
 
+@pytest.mark.thorough
 def test_in_a_cluster_it_is_the_same(tmp_path: Path, cluster: str) -> None:
     with served(tmp_path / "service", instances=2, broker=cluster) as service:
         for rank in range(2):
