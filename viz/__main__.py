@@ -98,7 +98,7 @@ def main(
     handed = next((number for number in (listening, shared) if number is not None), None)
     given = None if handed is None else socket.socket(fileno=handed)
     try:
-        token = front.token()
+        token = front.token(run.page_token_path)
         if processes > 1:
             place = serving_together(
                 run, port, token, broker, names, processes, stopping, jobs_broker, jobs_folder, given, front

@@ -26,10 +26,11 @@ from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.transport import StreamPlace, place_streams, shielded
 from chimbuko.provenance.store.engine import public_url
 from chimbuko.runs import userindex
-from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory, new_run, write_secret
+from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory, new_run
 from chimbuko.runs.environment import surroundings
 from chimbuko.runs.manifest import note_recorded
 from chimbuko.runs.programname import program_of
+from chimbuko.runs.secretfiles import write_secret
 from chimbuko.trace.discovery import StreamName, Transport, find_recorded
 from chimbuko.trace.isolated import readable
 from chimbuko.trace.tausettings import application_settings, transport_settings

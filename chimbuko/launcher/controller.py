@@ -106,6 +106,8 @@ class Controller:
                 if services.dashboard_url:
                     self._address.keep(services.dashboard_url)
                     say(f"dashboard: {self._address.words_for(STDERR)}")
+                    if tunnel := self._address.tunnel():
+                        say(f"from the computer where you sit: {tunnel}")
                 if services.metrics_url:
                     say(f"metrics: {services.metrics_url} (its token: {services.run.metrics_token_path})")
                 code = self._start_application()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import platform
 import re
-import secrets
 import time
 import uuid
 import zlib
@@ -21,9 +20,13 @@ from chimbuko.atomicfile import write_atomically
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ConfigError
 from chimbuko.runs import userindex
+from chimbuko.runs.secretfiles import write_secret
 
 RUNS_FOLDER = Path("chimbuko-runs")
 """Where runs go, and are looked for, unless told otherwise; relative to the current folder."""
+
+PAGE_TOKEN = "page-token"
+"""File of a run, or of a folder of runs, with what browsers have to bring."""
 
 RESCUED = "rescued"
 """Folder of a run with one for each node whose agent could not deliver all that it had found."""
@@ -191,12 +194,10 @@ class RunDirectory:
         """What Prometheus has to bring; it is the owner's alone."""
         return self.path / "metrics-token"
 
-    def metrics_token(self, given: str | None) -> str:
-        """The same: what is given, or what services of this run had before, or else a new one."""
-        path = self.metrics_token_path
-        token = given or (path.read_text() if path.exists() else secrets.token_urlsafe(24))
-        write_secret(path, token)
-        return token
+    @property
+    def page_token_path(self) -> Path:
+        """What browsers have to bring to the run's dashboard, whoever starts it; the owner's alone, too."""
+        return self.path / PAGE_TOKEN
 
     @property
     def dashboard_path(self) -> Path:
@@ -281,11 +282,6 @@ class RunDirectory:
             write_atomically(self.info_path, msgspec.json.format(msgspec.json.encode(info)), is_durable=True)
         except OSError as error:
             raise ConfigError(f"{self.info_path}: cannot be written ({error.strerror})") from error
-
-
-def write_secret(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, whatever was there; a reader sees all of the text."""
-    write_atomically(path, text.encode(), mode=0o600)
 
 
 def new_run(

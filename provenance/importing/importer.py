@@ -25,7 +25,8 @@ from chimbuko.provenance.importing.recordfiles import PROFILES, NotJson, read_ob
 from chimbuko.provenance.importing.tally import ImportTally
 from chimbuko.provenance.store.engine import close, open_for_writing, public_url
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.runs.directory import RunDirectory, new_run, write_secret
+from chimbuko.runs.directory import RunDirectory, new_run
+from chimbuko.runs.secretfiles import write_secret
 from chimbuko.statistics.schema import schema_of
 
 AT_ONCE = 500

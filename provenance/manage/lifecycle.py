@@ -30,6 +30,7 @@ SILENT_S = 120.0
 
 _FILES = (
     *("provenance.sqlite*", "model.msgpack", "report.json.gz", "broker", "dashboard", "store", ".*-*"),
+    "*-token",
     *("recorded.json", "timelines/*.spans*", "timelines/*.links*", "timelines/*.header*"),
     *("settings/adios2*.xml", "settings/tau-select.txt", "settings/streams", "settings/node"),
     *("alive", "interrupted", "statistics", "settings/serve.json", "settings/programs.json"),

@@ -79,8 +79,11 @@ class CommandLines(threading.Thread):
 
 def files_of(run: Run) -> dict[str, bytes]:
     """What the run has left, without the files for its owner alone."""
+    directory = RunDirectory(run.folder)
+    secret_files = directory.store_url_path, directory.page_token_path
+    assert {path.stat().st_mode & 0o777 for path in secret_files} == {0o600}
     paths = (path for path in run.folder.rglob("*") if path.is_file())
-    return {str(path): path.read_bytes() for path in paths if path != RunDirectory(run.folder).store_url_path}
+    return {str(path): path.read_bytes() for path in paths if path not in secret_files}
 
 
 def dump_of(server: PostgresqlServer) -> str:

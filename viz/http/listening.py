@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import os
 import platform
-import secrets
 import socket
 import ssl
 from dataclasses import dataclass
@@ -14,9 +13,10 @@ from urllib.parse import quote, urlsplit
 
 from chimbuko.errors import ConfigError, ServiceError
 from chimbuko.protocol.broker import LOOPBACK, address_of
+from chimbuko.runs.secretfiles import kept_token
 
 TOKEN_VARIABLE = "CHIMBUKO_TOKEN"
-"""Environment variable with the token; without it there is a new one each time."""
+"""Environment variable with the token."""
 SHORTEST_TOKEN = 16
 """Characters of a token for a dashboard that others reach: fewer can be guessed."""
 EVERYWHERE = "0.0.0.0"
@@ -59,22 +59,24 @@ class Front:
                 "choose another with --port, 0 takes any"
             ) from None
 
-    def token(self) -> str:
-        """The token in the environment, or a new one.
+    def token(self, kept: Path) -> str:
+        """The token in the environment, or else the one that is kept in that file, from its first use on.
+
+        So pages go on by themselves when their server is started again.
 
         Raises
         ------
         ConfigError
             It is too short for a dashboard that others reach.
         """
-        given = os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(24)
+        given = os.environ.get(TOKEN_VARIABLE)
         is_for_others = bool(self.public_url) or not ipaddress.ip_address(self.address).is_loopback
-        if is_for_others and len(given) < SHORTEST_TOKEN:
+        if is_for_others and given and len(given) < SHORTEST_TOKEN:
             raise ConfigError(
                 f"{TOKEN_VARIABLE}: others reach this dashboard; give a token of {SHORTEST_TOKEN} characters "
-                "or more, or none for a new one"
+                "or more, or none for one of ours"
             )
-        return given
+        return given or kept_token(kept)
 
     def tls(self) -> ssl.SSLContext | None:
         """For connections of browsers; None where they are not encrypted.

@@ -12,9 +12,10 @@ import click
 
 from chimbuko.errors import ConfigError
 from chimbuko.launcher.outcome.addressfile import AddressFile
+from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.outcome.reach import reach, reachable_run
 from chimbuko.process.signals import FROM_OTHERS, heed
-from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory, runs_in
+from chimbuko.runs.directory import PAGE_TOKEN, RUNS_FOLDER, RunDirectory, runs_in
 from chimbuko.viz.http.listening import Front
 from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
 
@@ -93,8 +94,9 @@ def command(
 
     RUN is the folder, name or id of a run, or a folder of runs: then there is a list of them, each is a click
     away, and two are compared by ticking them. Without RUN it is that of the runs under ./chimbuko-runs. The
-    address that is printed holds a secret: who has it can see the runs. The secret is a new one, or that in
-    CHIMBUKO_TOKEN. Where standard output is no terminal, the name of a file that holds it is printed.
+    address that is printed holds a secret: who has it can see the runs. The secret is that in CHIMBUKO_TOKEN,
+    or one that is kept in the run's folder, so that pages go on when the server is started again. Where
+    standard output is no terminal, the name of a file that holds the address is printed.
 
     \b
     Examples:
@@ -113,7 +115,7 @@ def command(
     stopping = threading.Event()
     heed(FROM_OTHERS, lambda *_: stopping.set())
     front = Front(bind, certificate, key, public_url)
-    token, hosts = front.token(), frozenset[str]()
+    hosts = frozenset[str]()
     folder = _folder_of_runs(run_dir)
 
     def make_pool() -> WorkerPool:
@@ -122,12 +124,14 @@ def command(
     if folder is not None:
         if processes > 1:
             raise ConfigError(f"{folder}: --processes are for one run; name it")
+        token = front.token(folder / PAGE_TOKEN)
         place = serving_folder(folder, port, token, make_pool, reach, front)
     elif processes > 1:
+        run = reachable_run(run_dir)
         place = serving_together(
-            reachable_run(run_dir),
+            run,
             port,
-            token,
+            front.token(run.page_token_path),
             None,
             hosts,
             processes,
@@ -137,10 +141,14 @@ def command(
             front=front,
         )
     else:
-        place = serving(reachable_run(run_dir), port, token, None, hosts, make_pool(), front=front)
+        run = reachable_run(run_dir)
+        token = front.token(run.page_token_path)
+        place = serving(run, port, token, None, hosts, make_pool(), front=front)
     with place as url, _address_file() as file:
         file.keep(starting_at(url, path))
         print(file.words_for(STDOUT), flush=True)
+        if tunnel := file.tunnel():
+            say(f"from the computer where you sit: {tunnel}")
         stopping.wait()
 
 

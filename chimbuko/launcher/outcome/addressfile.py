@@ -7,10 +7,17 @@ printed there is where the address is.
 from __future__ import annotations
 
 import os
+import pwd
+import socket
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from chimbuko.runs.directory import write_secret
+from chimbuko.protocol.broker import LOOPBACK
+from chimbuko.runs.secretfiles import write_secret
+
+SSH_PORT = "22"
 
 
 class AddressFile:
@@ -44,3 +51,26 @@ class AddressFile:
     def words_for(self, stream: int) -> str:
         """The address where the file descriptor ``stream`` is a terminal, elsewhere where to find it."""
         return self._address if os.isatty(stream) else f"the address is in {self._path}"
+
+    def tunnel(self, environment: Mapping[str, str] = os.environ) -> str:
+        """The command by which a browser on the computer where the user sits reaches the address.
+
+        Empty where it need not, or cannot be known: sshd notes in ``SSH_CONNECTION`` under which address and
+        port of this host it was reached, and a job may have got that from another host.
+        """
+        parts = urlsplit(self._address)
+        reached = environment.get("SSH_CONNECTION", "").split()
+        if parts.hostname != LOOPBACK or len(reached) != 4 or not _is_ours(reached[2]):
+            return ""
+        port = "" if reached[3] == SSH_PORT else f"-p {reached[3]} "
+        user = pwd.getpwuid(os.geteuid()).pw_name
+        return f"ssh -N {port}-L {parts.port}:{LOOPBACK}:{parts.port} {user}@{reached[2]}"
+
+
+def _is_ours(address: str) -> bool:
+    """Whether an interface of this host has the address."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.bind((address, 0))
+        return True
+    return False

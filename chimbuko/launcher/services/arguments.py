@@ -12,6 +12,7 @@ from chimbuko.protocol.broker import BROKER_VARIABLE
 from chimbuko.protocol.metricsplace import TOKEN_VARIABLE
 from chimbuko.provenance.write.__main__ import STORE_VARIABLE
 from chimbuko.runs.directory import RunDirectory
+from chimbuko.runs.secretfiles import kept_token
 
 
 def parameter_server(
@@ -35,7 +36,7 @@ def parameter_server(
     secret = {BROKER_VARIABLE: broker_url}
     if metrics is not None:
         words += ["--metrics", metrics]
-        secret[TOKEN_VARIABLE] = run.metrics_token(os.environ.get(TOKEN_VARIABLE))
+        secret[TOKEN_VARIABLE] = kept_token(run.metrics_token_path, os.environ.get(TOKEN_VARIABLE))
     return Service("pserver", "chimbuko.pserver", words, secret, run.logs, start=fork)
 
 

@@ -47,7 +47,7 @@ class Dashboard:
     ) -> None:
         self._run = run
         self._processes = processes
-        self._secret = {BROKER_VARIABLE: broker_url, TOKEN_VARIABLE: front.token()}
+        self._secret = {BROKER_VARIABLE: broker_url, TOKEN_VARIABLE: front.token(run.page_token_path)}
         self._front = front
         self._listening = front.listen(port)
         self._group = ServiceGroup(problems)

@@ -33,6 +33,7 @@ from chimbuko.provenance.store import engine as store
 from chimbuko.provenance.store.engine import open_for_reading
 from chimbuko.runs import userindex
 from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory, claim_name
+from chimbuko.runs.secretfiles import kept_token
 from tests.provenance.store.test_migrations import FIRST_LAYOUT
 from tests.provenance.whole_runs import ALL, answers_of, make_whole_run, move_to
 from tests.viz.made_run import MadeRun
@@ -229,6 +230,8 @@ def test_a_deleted_run_leaves_nothing(run: RunDirectory) -> None:
     other = make_whole_run(RUNS_FOLDER / "other", 1).directory
     info = run.read_info()
     url = run.used_store_url(info)
+    for secret in (run.page_token_path, run.metrics_token_path):
+        kept_token(secret)
     assert runs("delete", "heat", "--yes").exit_code == 0
     assert list(RUNS_FOLDER.iterdir()) == [Path(RUNS_FOLDER) / "other"]
     assert answers_of(other)["calls"] is not None

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import pwd
 from pathlib import Path
+
+import pytest
 
 from chimbuko.launcher.outcome.addressfile import AddressFile
 
+LOCAL = "http://127.0.0.1:8080/?token=x"
 ADDRESS = "http://127.0.0.1:80/?token=secret"
 
 
@@ -32,3 +36,28 @@ def test_a_terminal_gets_the_address_and_all_else_the_name_of_the_file(tmp_path:
     assert file.words_for(writing) == f"the address is in {tmp_path / 'dashboard'}"
     for number in (terminal, other_end, reading, writing):
         os.close(number)
+
+
+@pytest.mark.parametrize(
+    ("address", "connection", "options"),
+    [
+        (LOCAL, "192.0.2.7 50123 127.0.0.1 22", "-N -L 8080:127.0.0.1:8080"),
+        (
+            LOCAL,
+            "192.0.2.7 50123 127.0.0.1 2222",
+            "-N -p 2222 -L 8080:127.0.0.1:8080",
+        ),
+        # Noted on the login node from which a job came: an address of none of our interfaces.
+        (LOCAL, "192.0.2.7 50123 192.0.2.8 22", None),
+        (LOCAL, None, None),
+        ("https://login7.example/?token=x", "192.0.2.7 50123 127.0.0.1 22", None),
+    ],
+)
+def test_who_came_by_ssh_is_shown_the_way_for_a_browser(
+    address: str, connection: str | None, options: str | None, tmp_path: Path
+) -> None:
+    file = AddressFile(tmp_path / "dashboard")
+    file.keep(address)
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    expected = "" if options is None else f"ssh {options} {user}@127.0.0.1"
+    assert file.tunnel({} if connection is None else {"SSH_CONNECTION": connection}) == expected

@@ -88,15 +88,19 @@ def listening_port(pid: int) -> int:
 
 
 @pytest.mark.parametrize("front", [Front(bind="0.0.0.0"), Front(public_url="https://site.example/")])
-def test_a_token_that_can_be_guessed_is_refused(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_that_can_be_guessed_is_refused(
+    front: Front, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    kept = tmp_path / "page-token"
     monkeypatch.setenv(TOKEN_VARIABLE, "x" * (SHORTEST_TOKEN - 1))
-    with pytest.raises(ConfigError, match="or none for a new one"):
-        front.token()
-    assert Front().token() == "x" * (SHORTEST_TOKEN - 1)
+    with pytest.raises(ConfigError, match="or none for one of ours"):
+        front.token(kept)
+    assert Front().token(kept) == "x" * (SHORTEST_TOKEN - 1)
     monkeypatch.setenv(TOKEN_VARIABLE, "x" * SHORTEST_TOKEN)
-    assert front.token() == "x" * SHORTEST_TOKEN
+    assert front.token(kept) == "x" * SHORTEST_TOKEN and not kept.exists()
     monkeypatch.delenv(TOKEN_VARIABLE)
-    assert len(front.token()) >= SHORTEST_TOKEN and front.token() != front.token()
+    assert len(front.token(kept)) >= SHORTEST_TOKEN
+    assert front.token(kept) == Front().token(kept) != front.token(tmp_path / "another run")
 
 
 @pytest.mark.parametrize(
