@@ -8,6 +8,7 @@ import sys
 
 import click
 import pytest
+from click.testing import CliRunner, Result
 
 from chimbuko import __version__
 from chimbuko.cli import VERBS, main
@@ -42,21 +43,15 @@ def test_a_run_loads_nothing_that_it_does_not_use() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def said(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """What the command says, in a process of its own, as its name reaches it there."""
-    program = "import sys; from chimbuko.cli import main; main(prog_name='chimbuko')"
-    return subprocess.run(
-        [sys.executable, "-c", program, *words],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **variables},
-    )
+def said(*words: str, **variables: str) -> Result:
+    """What the command says, as its name reaches it."""
+    return CliRunner().invoke(main, words, prog_name="chimbuko", env=variables)
 
 
 def test_a_verb_with_a_slip_gets_a_suggestion_as_an_option_does() -> None:
     for words, meant in ((["qurey"], "query"), (["runs", "lst"], "list"), (["--versoin"], "--version")):
         done = said(*words)
-        assert done.returncode == 2 and f"Did you mean {meant!r}?" in done.stderr
+        assert done.exit_code == 2 and f"Did you mean {meant!r}?" in done.stderr
     assert "Did you mean" not in said("zzz").stderr
 
 
@@ -82,7 +77,7 @@ def test_verbs_options_and_choices_are_completed(words: str, expected: set[str])
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_is_served(shell: str) -> None:
     script = said(_CHIMBUKO_COMPLETE=f"{shell}_source")
-    assert script.returncode == 0 and f"_CHIMBUKO_COMPLETE={shell}_complete" in script.stdout
+    assert script.exit_code == 0 and f"_CHIMBUKO_COMPLETE={shell}_complete" in script.stdout
     number = "re" if shell == "fish" else "1"
     done = said(COMP_WORDS="chimbuko re", COMP_CWORD=number, _CHIMBUKO_COMPLETE=f"{shell}_complete")
     assert all(verb in done.stdout for verb in ("recall", "relabel", "replay")) and "query" not in done.stdout

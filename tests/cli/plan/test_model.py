@@ -90,6 +90,7 @@ def test_without_measurements_there_is_no_interval(files: Path) -> None:
     assert json.loads(model("advise", "published.toml", "--json").stdout)["best"]["interval_s"] is None
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "words",
     [
