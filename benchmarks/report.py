@@ -42,7 +42,8 @@ DOCUMENTS = {
     },
     "many-nodes": {"service-node": "-m benchmarks.server.node"},
     "other-traces": {
-        f"conversion-{name}": f"-m benchmarks.conversion --only {name}" for name in ("flags", "reading")
+        "conversion-flags": "-m benchmarks.conversion --only flags",
+        "conversion-reading": "-m benchmarks.conversion --only reading --megabytes 30 100",
     },
     "transports": {
         name: f"-m benchmarks.transports --only {name}" for name in ("metadata", "kills", "cost", "follow")
