@@ -30,7 +30,6 @@ from chimbuko.protocol.telemetry import (
 from chimbuko.pserver.metricsport import MetricsPort
 from chimbuko.pserver.prometheus import MOST_SILENT, PrometheusCollector
 from chimbuko.pserver.runfigures import MOST_GROUPS, RunFigures
-from chimbuko.runs.directory import RunDirectory
 from chimbuko.statistics.schema import PROFILE
 
 NAMES = {0: "heat", 1: "viewer"}
@@ -160,14 +159,6 @@ def test_places() -> None:
     for given in ("", "lo:", "lo:99999", "lo"):
         with pytest.raises(ConfigError, match="no port"):
             metrics_place(given)
-
-
-def test_the_token_of_a_run_stays_the_same_and_is_the_owners_alone(tmp_path: Path) -> None:
-    run = RunDirectory(tmp_path)
-    token = run.metrics_token(None)
-    assert len(token) >= 24 and token == run.metrics_token(None) == run.metrics_token_path.read_text()
-    assert run.metrics_token_path.stat().st_mode & 0o777 == 0o600
-    assert run.metrics_token(TOKEN) == run.metrics_token(None) == TOKEN
 
 
 def with_token(url: str) -> urllib.request.Request:

@@ -35,7 +35,7 @@ for number in range({BATCHES}):
     os.write(1, {ACKNOWLEDGED!r})
 os._exit(0)
 """
-CALL = re.compile(r'\d+ (\w+)\((?:(\w+)<([^>]*)>|"([^"]*)")(?:, (.*))?\) += (\d+)(?:<([^>]*)>)?$')
+CALL = re.compile(r'\d+ +(\w+)\((?:(\w+)<([^>]*)>|"([^"]*)")(?:, (.*))?\) += (\d+)(?:<([^>]*)>)?$')
 
 
 class Disk:
