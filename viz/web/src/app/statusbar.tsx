@@ -5,7 +5,7 @@ import { addressOf, follow, view } from '../shared/address/address';
 import { banner, condition } from '../shared/session/feed';
 import { helpOpen } from '../shared/session/page';
 import { canPause, paused, run, status, togglePause } from '../shared/session/session';
-import { appearance, APPEARANCES, choose, type Appearance } from '../shared/session/theme';
+import { AppearanceChoice } from '../shared/parts/appearancechoice';
 import { Search } from './search';
 
 const HOME = { page: 'overview', call: null, cursor: null } as const;
@@ -28,18 +28,7 @@ export function StatusBar() {
           </button>
         )}
         <Search />
-        <select
-          aria-label="Appearance"
-          title="Light, dark, or for a projector"
-          value={appearance.value}
-          onChange={(event) => choose(event.currentTarget.value as Appearance)}
-        >
-          {APPEARANCES.map((one) => (
-            <option key={one} value={one}>
-              {one}
-            </option>
-          ))}
-        </select>
+        <AppearanceChoice />
         <button onClick={() => (helpOpen.value = true)} title="Keys and marks (?)" aria-label="Help">
           ?
         </button>

@@ -1,7 +1,7 @@
 import { useEffect, useRef } from 'preact/hooks';
 import { folderAnswer, lengthOf, stateOf } from '../shared/names/runs';
 import { bytes, duration, exact, wallClock } from '../shared/units/units';
-import { appearance, APPEARANCES, choose, type Appearance } from '../shared/session/theme';
+import { AppearanceChoice } from '../shared/parts/appearancechoice';
 import { lettersAct } from '../shared/session/settings';
 import { answer, comparison, missing, pageOf, shown, text, tick, ticked, trouble } from './runs';
 import type { ListedRun } from '../shared/api/types';
@@ -26,18 +26,7 @@ export function Runs() {
           <span class="run">Chimbuko</span>
           <span class="fact">{answer.value?.folder}</span>
           <span class="space" />
-          <select
-            aria-label="Appearance"
-            title="Light, dark, or for a projector"
-            value={appearance.value}
-            onChange={(event) => choose(event.currentTarget.value as Appearance)}
-          >
-            {APPEARANCES.map((one) => (
-              <option key={one} value={one}>
-                {one}
-              </option>
-            ))}
-          </select>
+          <AppearanceChoice />
         </div>
         {(missing !== '' || trouble.value !== '') && (
           <p class="banner" role="status">
