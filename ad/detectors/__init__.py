@@ -29,7 +29,8 @@ class Limits:
     expected_us: Float64Array
     """f8[functions]: what calls are compared with."""
     measures: Float64Array
-    """f8[functions, ...]: what the detector judges calls by, in its own terms."""
+    """f8[functions, ...]: what the detector judges calls by, in its own terms; zero where nothing is known.
+    The width is the detector's, for any number of functions."""
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,8 @@ class FunctionLimits:
         self._seen = np.empty(0)
         self.edges_us = np.empty((0, 2))
         """f8[timers, edges], as in ``Limits``."""
-        self.measures = np.empty((0, 0))
-        """f8[timers, ...], as in ``Limits``."""
+        self.measures = detector.limits(detector.schema.empty(0), np.empty(0)).measures
+        """f8[timers, ...], as in ``Limits``; zero where nothing is known."""
         self.expected_us = np.empty(0)
         """f8[timers]"""
         self.is_judged = np.zeros(0, np.uint8)
@@ -53,6 +53,7 @@ class FunctionLimits:
         self._seen = longer(self._seen, room)
         self.expected_us = longer(self.expected_us, room)
         self.is_judged = longer(self.is_judged, room)
+        self.measures = longer(self.measures, room)
         self.edges_us = self._widened(self.edges_us.shape[1], room)
 
     def name(self, timer: int, name: str) -> None:
@@ -108,10 +109,6 @@ class FunctionLimits:
         self.edges_us[timers] = np.inf
         self.edges_us[timers, : edges_us.shape[1]] = edges_us
         self.expected_us[timers] = expected_us
-        if limits.measures.shape[1] != self.measures.shape[1] or len(self.measures) < len(self._seen):
-            measures = np.zeros((len(self._seen), limits.measures.shape[1]))
-            measures[: len(self.measures), : self.measures.shape[1]] = self.measures
-            self.measures = measures
         self.measures[timers] = limits.measures
         self._seen[timers] = seen
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from chimbuko.ad.detectors import Judgements, Limits, make_detector
 from chimbuko.ad.detectors.limits import FunctionLimits
 from chimbuko.arrays import Float64Array
-from chimbuko.config import AnalysisConfig
+from chimbuko.config import DETECTORS, AnalysisConfig
 from chimbuko.statistics.schema import BUCKETED_PROFILE
 from tests.ad.tables import is_ordinary, table_of
 
@@ -44,6 +44,18 @@ def sstd(**options: object) -> AnalysisConfig:
 def test_where_nothing_is_known_all_is_ordinary() -> None:
     limits = limits_of(AnalysisConfig())
     assert all(is_ordinary(edges_us, us) for edges_us in limits.edges_us for us in (0.0, 1e15))
+
+
+@pytest.mark.parametrize("detector", DETECTORS)
+def test_calls_of_functions_of_which_nothing_is_known_can_be_scored(detector: str) -> None:
+    """They are recorded where they are landmarks: here before the first limit, and of a later function."""
+    config = AnalysisConfig(detector=detector)
+    limits = limits_of(config)
+    runtimes_us = np.array([0.0, 1e6])
+    assert not make_detector(config).judge(limits.measures[[SOLVE, ONCE]], runtimes_us).score.any()
+    limits.update(np.array([SOLVE]), np.array([1000.0]), table_of(CALLS))
+    limits.reserve(100)
+    assert not make_detector(config).judge(limits.measures[[ONCE, 99]], runtimes_us).score.any()
 
 
 def test_a_function_without_a_name_is_not_judged() -> None:
