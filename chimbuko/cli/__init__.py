@@ -62,6 +62,8 @@ SECTIONS = {
     "observe": (
         "Observe a workflow",
         {
+            "workflow": "Run a workflow's tasks with services, analysis and monitors.",
+            "task": "Report tasks of your own workflow engine.",
             "namespaces": "Serve, publish and read observations of a workflow.",
         },
     ),

@@ -5,11 +5,13 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import click
 
-from chimbuko.errors import ConfigError
+from chimbuko.errors import ConfigError, ServiceError
 from chimbuko.monitor.procfs.cpulist import format_cpulist
 from chimbuko.monitor.service.endings import Endings, LogWatch
 from chimbuko.monitor.service.program import attach, run
@@ -40,6 +42,12 @@ from chimbuko.visible import visible
     type=click.Path(path_type=Path),
     help="File for the newest values as Prometheus' text, such as a node exporter reads (*.prom).",
 )
+@click.option(
+    "--publish",
+    is_flag=True,
+    help="Publish what the node does in the namespace 'hardware' (CHIMBUKO_NAMESPACES); without COMMAND and "
+    "--pid until Ctrl-C.",
+)
 @click.option("--heartbeat", is_flag=True, help="A line each period: what runs, and what memory is left.")
 @click.option(
     "--watch-log",
@@ -65,6 +73,7 @@ def command(
     folder: Path | None,
     baseline: Path | None,
     prometheus: Path | None,
+    publish: bool,
     heartbeat: bool,
     watch_log: Path | None,
     time_out: str,
@@ -89,6 +98,7 @@ def command(
       chimbuko monitor --watch-log out.log --time-out 600s -- ./app
       chimbuko monitor --messages 'trace/tau-metrics-*.bp' --csv messages
       chimbuko monitor --baseline samples -- mpirun -n 4 ./app
+      chimbuko monitor --publish --period 10s
       chimbuko monitor --topology
     """
     if topology:
@@ -98,33 +108,56 @@ def command(
     if messages:
         _count_messages(messages, folder)
         return
+    if publish and pid is None and not command_line:
+        from chimbuko.namespaces.sources.hardware import HardwarePublisher, publish_until_asked
+
+        with HardwarePublisher() as publisher:
+            publish_until_asked(publisher, _seconds("--period", period, 0.05))
+        return
     if (pid is None) == (not command_line):
         raise ConfigError("give either a command behind --, or --pid")
     if pid is not None and (watch_log or stop_file):
         raise ConfigError("--watch-log and --stop-file end what they have started: give a command behind --")
-    settings = Settings(
-        period_s=_seconds("--period", period, 0.05),
-        core=core,
-        csv=folder,
-        baseline=baseline,
-        prometheus=prometheus,
-        heartbeat=heartbeat,
-    )
     time_out_s = _seconds("--time-out", time_out, 1.0)
     allowed = os.sched_getaffinity(0)
     if core is not None and core not in allowed:
         raise ConfigError(f"--core {core}: this process may use {format_cpulist(allowed)} only")
-    # Values of a sample live until the next one: to look for cycles among them costs, and finds none.
-    gc.freeze()
-    gc.set_threshold(100_000, 50, 100)
-    if pid is not None:
-        print("\n".join(map(visible, attach(pid, settings))))
-        return
-    endings = Endings(LogWatch(watch_log, time_out_s) if watch_log else None, stop_file)
-    code, lines = run(command_line, settings, endings)
-    if lines:
-        print("\n".join(map(visible, lines)), file=sys.stderr)
+    with _published() if publish else nullcontext() as publish_now:
+        settings = Settings(
+            period_s=_seconds("--period", period, 0.05),
+            core=core,
+            csv=folder,
+            baseline=baseline,
+            prometheus=prometheus,
+            heartbeat=heartbeat,
+            publish=publish_now,
+        )
+        # Values of a sample live until the next one: to look for cycles among them costs, and finds none.
+        gc.freeze()
+        gc.set_threshold(100_000, 50, 100)
+        if pid is not None:
+            print("\n".join(map(visible, attach(pid, settings))))
+            return
+        endings = Endings(LogWatch(watch_log, time_out_s) if watch_log else None, stop_file)
+        code, lines = run(command_line, settings, endings)
+        if lines:
+            print("\n".join(map(visible, lines)), file=sys.stderr)
     sys.exit(code)
+
+
+@contextmanager
+def _published() -> Iterator[Callable[[], None]]:
+    """What publishes the state of the node; that not all arrives does not change the program's exit code."""
+    from chimbuko.namespaces.sources.hardware import HardwarePublisher
+
+    publisher = HardwarePublisher()
+    try:
+        yield publisher.publish
+    finally:
+        try:
+            publisher.close()
+        except ServiceError as error:
+            log(str(error))
 
 
 def _count_messages(patterns: tuple[str, ...], folder: Path | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import socket
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +42,8 @@ class Settings:
     """File that holds the newest values."""
     heartbeat: bool = False
     """A line each period."""
+    publish: Callable[[], None] | None = None
+    """Called each period by the one monitor that samples the node."""
 
 
 class Session:
@@ -85,6 +87,8 @@ class Session:
         if self._settings.prometheus is not None:
             text = exposition(total, self._watch.identities, self._node)
             write_exposition(self._settings.prometheus, text)
+        if self._settings.publish is not None:
+            self._settings.publish()
         if self._settings.heartbeat:
             log(heartbeat(span, total))
         return span

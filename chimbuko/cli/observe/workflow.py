@@ -1,0 +1,44 @@
+"""``chimbuko workflow``: the tasks of a workflow, with services and monitors around them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import click
+
+
+@click.command("workflow", short_help="Run a workflow's tasks with services, analysis and monitors.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="New folder for what is found.")
+@click.option("--check", is_flag=True, help="Only say whether FILE can be run here.")
+def command(file: Path, output: Path | None, check: bool) -> None:
+    """Run the tasks that FILE (TOML, or YAML with PyYAML) describes, each when those before it are done.
+
+    Services start first (namespaces, and the analysis if FILE has one), then the monitors of nodes, then
+    tasks, on the cores that are free; services end last. What tasks do is published in the namespace
+    'workflow'. In a job of Slurm tasks are its steps. Ctrl-C ends the tasks, a second one kills them.
+
+    \b
+    Examples:
+      chimbuko workflow heat.toml
+      chimbuko workflow heat.toml -o heat-1
+      chimbuko workflow heat.toml --check
+      salloc --nodes=2 --exclusive chimbuko workflow heat.toml
+    """
+    from chimbuko.workflow.leading.leader import lead
+    from chimbuko.workflow.leading.machines import machine_of
+    from chimbuko.workflow.tasks.description import check_room
+    from chimbuko.workflow.tasks.reading import read_workflow
+
+    workflow = read_workflow(file)
+    if check:
+        machine = machine_of(os.environ, workflow.mpirun)
+        check_room(workflow.tasks, machine.nodes)
+        cores = sum(len(node.cores) for node in machine.nodes)
+        print(f"{file}: {len(workflow.tasks)} tasks can run on {len(machine.nodes)} nodes, {cores} cores")
+        return
+    folder = output or Path("chimbuko-workflows") / f"{file.stem}-{time.strftime('%Y%m%d-%H%M%S')}"
+    sys.exit(lead(workflow, file.absolute().parent, folder))

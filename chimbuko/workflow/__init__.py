@@ -1,0 +1,11 @@
+"""Workflows: several programs that run after and beside each other, as tasks that depend on one another.
+
+May import workflow.records.
+
+With ``task_started`` and ``task_ended`` a user's own workflow engine reports what ``chimbuko workflow``
+reports of its tasks.
+"""
+
+from chimbuko.workflow.records.engine import task_ended, task_started
+
+__all__ = ["task_ended", "task_started"]

@@ -1,0 +1,77 @@
+"""Tasks of a workflow, and the states that they go through."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class State(Enum):
+    """Where a task stands, in RADICAL-Pilot's words."""
+
+    NEW = "NEW"
+    """It waits for other tasks."""
+    SCHEDULED = "SCHEDULED"
+    """It waits for cores."""
+    EXECUTING = "EXECUTING"
+    DONE = "DONE"
+    FAILED = "FAILED"
+    CANCELED = "CANCELED"
+    """It did not run, or not to its end, because of something else."""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether no other state follows."""
+        return self in (State.DONE, State.FAILED, State.CANCELED)
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a task takes while it runs."""
+
+    ranks: int = 1
+    """Processes of the program, over all nodes."""
+    cores: int = 1
+    """For each rank."""
+    nodes: int = 1
+    """On which the ranks are spread."""
+
+    @property
+    def cores_per_node(self) -> int:
+        """That have to be free on each of its nodes."""
+        return -(-self.ranks // self.nodes) * self.cores
+
+
+ONE_CORE = Resources()
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """A value that a task reads when all that it waits for is done."""
+
+    namespace: str
+    key: str
+    """Path of a leaf, as text."""
+    default: str | int | float | None = None
+    """Where nothing has been recommended; None if the task cannot run then."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task: a program that is to run."""
+
+    name: str
+    command: tuple[str, ...]
+    """Words; ``{name}`` in one stands for a recommended value, or for ``ranks``, ``cores`` and ``nodes``."""
+    after: tuple[str, ...] = ()
+    """Tasks that have to be done before."""
+    resources: Resources = ONE_CORE
+    retries: int = 0
+    """How often it is tried again after it has failed."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables that it gets beside those of the workflow."""
+    folder: str = "."
+    """In which it runs."""
+    recommended: Mapping[str, Recommendation] = field(default_factory=dict)
+    """By name; ``ranks``, ``cores`` and ``nodes`` replace those of the resources."""
