@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from chimbuko.ad.detectors import Detector
 from chimbuko.arrays import Float64Array, longer
+from chimbuko.calls.functionnames import function_matcher
 from chimbuko.config import AnalysisConfig
-from chimbuko.patterns import name_matcher
 
 NEAR = 0.8
 """A call nearer to a limit than this times the limit makes it be worked out anew."""
@@ -30,8 +30,8 @@ class FunctionLimits:
         self._min_anomaly_us = config.min_anomaly_us
         self._fast_side = config.fast_side
         self._usual = detector.default_threshold if config.threshold is None else config.threshold
-        self._special = [(name_matcher(pattern), threshold) for pattern, threshold in config.thresholds]
-        self._ignored = [name_matcher(pattern) for pattern in config.ignore]
+        self._special = [(function_matcher(pattern), threshold) for pattern, threshold in config.thresholds]
+        self._ignored = [function_matcher(pattern) for pattern in config.ignore]
         self._thresholds = np.empty(0)
         self._seen = np.empty(0)
         self.edges_us = np.empty((0, 2))

@@ -22,9 +22,9 @@ from chimbuko.ad.spool.delivery import SpoolDelivery
 from chimbuko.ad.spool.spool import SpoolFrame, SpoolWriter
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.arrays import Float64Array
+from chimbuko.calls.functionnames import function_matcher
 from chimbuko.calls.record import Silence, StreamHealth
 from chimbuko.config import AnalysisConfig
-from chimbuko.patterns import name_matcher
 from chimbuko.statistics.schema import PROFILE
 from chimbuko.trace.schema import StreamNames
 
@@ -65,7 +65,7 @@ class HangWatchdog:
         self._bell = bell
         self._config = config
         self._detector = make_detector(config)
-        self._ignored = [name_matcher(pattern) for pattern in config.ignore]
+        self._ignored = [function_matcher(pattern) for pattern in config.ignore]
         self._spool = SpoolWriter(folder, agent, config.spool_limit_bytes)
         self.delivery = SpoolDelivery(agent, folder)
         self._reported: dict[str, dict[tuple[int, int], float]] = {}

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from chimbuko.calls.functionnames import short_name
 from chimbuko.causes.evidence.part import OF_NODE, Kind, Part
 from chimbuko.causes.grouping import main_part
 from chimbuko.causes.incident import Incident, Waited
@@ -16,8 +17,6 @@ MOST_OPERATIONS = 2
 MOST_FUNCTIONS = 3
 MOST_RANKS = 6
 """More are named as ranges, and counted."""
-_HAS_TYPES = re.compile(r"\w<|\w\(")
-"""Templates, or arguments."""
 _ZEROS = re.compile(r"\.0+(?= )")
 ALIKE = 1.1
 """Figures that differ by less than this factor are one."""
@@ -85,24 +84,6 @@ def _slow_ranks(recurrence: Recurrence) -> str:
         f"{ranks[:1].upper()}{ranks[1:]}{where} {'take' if several else 'takes'} "
         f"{recurrence.factor:.2f} times as long as other ranks all the time, in {functions}{others}"
     )
-
-
-def short_name(function: str) -> str:
-    """A function without where it stands in the source, and one of C++ without its types.
-
-    ``void A::solve<double, B<int> >(int) const [{a.cpp} {3,1}]`` is ``A::solve``. Operators stay as they are.
-    """
-    name = function.split(" [")[0].removesuffix("()")
-    if "operator" in name or not _HAS_TYPES.search(name):
-        return name
-    kept, depth = "", 0
-    for letter in name.replace("(anonymous namespace)", "{anonymous}"):
-        if letter == "(" and depth == 0:
-            break
-        depth += {"<": 1, ">": -1}.get(letter, 0)
-        if depth == 0 and letter != ">":
-            kept += letter
-    return kept.strip().split(" ")[-1] or name
 
 
 def ranks_in_words(ranks: Iterable[int]) -> str:

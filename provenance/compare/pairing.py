@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping
+
+from chimbuko.calls.functionnames import parse_name
 
 FunctionKey = tuple[str, str]
 """Names of program and function."""
-
-_LOCATION = re.compile(r"\s*\[\{[^}]*\}\s*\{[^}]*\}(?:-\{[^}]*\})?\]\s*$")
-"""TAU's ``[{file} {line,column}-{line,column}]``."""
-
-
-def without_location(name: str) -> str:
-    """A function's name without the place in the source that TAU puts behind it."""
-    return _LOCATION.sub("", name)
 
 
 def pair_functions(
@@ -23,22 +16,49 @@ def pair_functions(
 ) -> dict[FunctionKey, FunctionKey]:
     """Functions of the run before to those of the run after that they are.
 
-    First those of the same name, then those of the same name but for their place in the source, where that
-    tells them apart. Where each run has one program that the other has not, they are taken for the same one.
+    Those of one name and file are taken in the order of their lines, where both runs have as many of them: so
+    all of a file may have moved. Of the others those of the same name in full are one, then those of the same
+    name and module, then those of the same name alone, where that tells them apart. Where each run has one
+    program that the other has not, they are taken for the same one.
     """
     left, right = set(before), set(after)
     programs = _pair_programs({program for program, _ in left}, {program for program, _ in right})
     paired: dict[FunctionKey, FunctionKey] = {}
-    for program, name in left:
-        other = (programs.get(program, program), name)
-        if other in right:
-            paired[program, name] = other
-    moved = _unique(key for key in right if key not in set(paired.values()))
-    for (program, bare), key in _unique(key for key in left if key not in paired).items():
-        found = moved.get((programs.get(program, program), bare))
-        if found is not None:
-            paired[key] = found
+    for identity in (_in_file, str, _in_module, _alone):
+        others = _groups(right - set(paired.values()), identity, {})
+        for key, ours in _groups(left - paired.keys(), identity, programs).items():
+            theirs = others.get(key, [])
+            if len(ours) == len(theirs) and (len(ours) == 1 or identity is _in_file):
+                paired |= zip(sorted(ours, key=_place), sorted(theirs, key=_place), strict=True)
     return paired
+
+
+def _groups(
+    keys: Iterable[FunctionKey], identity: Callable[[str], Hashable], programs: Mapping[str, str]
+) -> dict[Hashable, list[FunctionKey]]:
+    groups: dict[Hashable, list[FunctionKey]] = defaultdict(list)
+    for program, name in keys:
+        groups[programs.get(program, program), identity(name)].append((program, name))
+    return groups
+
+
+def _in_file(name: str) -> Hashable:
+    one = parse_name(name)
+    return one.function, one.file.rpartition("/")[2] or one.module
+
+
+def _in_module(name: str) -> Hashable:
+    one = parse_name(name)
+    return one.function, one.module.rpartition(".")[2]
+
+
+def _alone(name: str) -> Hashable:
+    return parse_name(name).function
+
+
+def _place(key: FunctionKey) -> tuple[str, int, str]:
+    one = parse_name(key[1])
+    return one.file, one.line, key[1]
 
 
 def _pair_programs(before: set[str], after: set[str]) -> dict[str, str]:
@@ -46,11 +66,3 @@ def _pair_programs(before: set[str], after: set[str]) -> dict[str, str]:
     if len(only_before) == len(only_after) == 1:
         return {only_before.pop(): only_after.pop()}
     return {}
-
-
-def _unique(keys: Iterable[FunctionKey]) -> dict[FunctionKey, FunctionKey]:
-    """By program and name without place, those that no other has."""
-    listed = list(keys)
-    bare = [(program, without_location(name)) for program, name in listed]
-    times = Counter(bare)
-    return {name: key for name, key in zip(bare, listed, strict=True) if times[name] == 1}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from chimbuko.calls.functionnames import short_name, shown_names
 from chimbuko.provenance.compare.calltime import CallTime
 from chimbuko.provenance.compare.changes import Change
 from chimbuko.provenance.compare.comparison import NAMED, Comparison, Shift
@@ -25,7 +26,8 @@ SPREAD = 4.0
 def sentences(found: Comparison) -> list[str]:
     """What changed, in words; the most important first."""
     named = [shift for shift in found.functions if shift.decisive.verdict in NAMED]
-    lines = [_sentence(shift) for shift in named[:MOST_SENTENCES]]
+    shown = shown_names((shift.name for shift in named), short_name)
+    lines = [_sentence(shift, shown[shift.name]) for shift in named[:MOST_SENTENCES]]
     if len(named) > MOST_SENTENCES:
         lines.append(f"{len(named) - MOST_SENTENCES} more are slower or faster")
     if not named:
@@ -63,11 +65,11 @@ def _nothing(found: Comparison) -> str:
     return f"{text}; but all calls together take {way} than chance explains"
 
 
-def _sentence(shift: Shift) -> str:
+def _sentence(shift: Shift, name: str) -> str:
     change = shift.decisive
     lost = f"{format_duration_us(abs(change.lost_us))} {'lost' if change.lost_us > 0 else 'gained'} in all"
     others = "; it waits for others" if shift.is_waiting else ""
-    return f"{shift.name} is {change.verdict}{_by(shift)}, {lost}{others}"
+    return f"{name} is {change.verdict}{_by(shift)}, {lost}{others}"
 
 
 def _by(shift: Shift) -> str:

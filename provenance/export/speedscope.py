@@ -10,8 +10,8 @@ from typing import IO, Any
 import msgspec
 
 from chimbuko import __version__
+from chimbuko.calls.functionnames import short_name
 from chimbuko.causes.evidence.part import Kind
-from chimbuko.causes.sentence import short_name
 from chimbuko.protocol.messages import PathStatistics
 from chimbuko.provenance.export.source import ExportSource
 from chimbuko.provenance.incidents.incidentlist import IncidentDetails

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 from sqlalchemy import ColumnElement
 
+from chimbuko.calls.functionnames import function_matcher
 from chimbuko.calls.schema import SORTS, CallFields
 from chimbuko.errors import ConfigError
 from chimbuko.patterns import name_matcher
@@ -130,9 +131,15 @@ def matching_names(pattern: str, names: set[str]) -> set[str]:
 
     A name that is itself known is that one alone: C++ signatures contain ``*``.
     """
-    if pattern in names or not {"*", "?"} & set(pattern):
-        return names & {pattern}
-    return set(filter(name_matcher(pattern), names))
+    return {pattern} if pattern in names else set(filter(name_matcher(pattern), names))
+
+
+def matching_functions(pattern: str, names: set[str]) -> set[str]:
+    """Functions that ``pattern`` means: as they are stored, as they are shown, or by the function alone.
+
+    A function that is itself stored is that one alone.
+    """
+    return {pattern} if pattern in names else set(filter(function_matcher(pattern), names))
 
 
 class CallSummary(CallFields, frozen=True, kw_only=True):

@@ -11,8 +11,9 @@ import msgspec
 from sqlalchemy import ColumnElement, String, Table, and_, cast, literal, select
 
 from chimbuko.arrays import RankKey
+from chimbuko.calls.functionnames import shown_name
 from chimbuko.causes.recurrence import Habit, Recurrence
-from chimbuko.provenance.query.filters import CallFilter, matching_names
+from chimbuko.provenance.query.filters import CallFilter, matching_functions, matching_names
 from chimbuko.provenance.query.planner import Place, Resolved, of_ranks, one_of
 from chimbuko.provenance.query.rows import AnyRow, AnySelect
 from chimbuko.provenance.store.numbering import NO_PATH, NumberedNames
@@ -128,7 +129,7 @@ class RunNames:
 
     def _functions(self, pattern: str) -> list[int]:
         self.functions.refresh()
-        names = matching_names(pattern, set(self.functions.values()))
+        names = matching_functions(pattern, set(self.functions.values()))
         return [number for number, name in self.functions.items() if name in names]
 
     def _ranks_on(self, nodes: Collection[str]) -> list[RankKey]:
@@ -139,7 +140,7 @@ class RunNames:
 
     def _with_text(self, resolved: Resolved, text: str) -> Resolved:
         self.functions.refresh()
-        functions = [number for number, name in self.functions.items() if text in name.casefold()]
+        functions = [number for number, name in self.functions.items() if _has(text, name)]
         nodes = {node for node in self.nodes() if text in node.casefold()}
         return replace(
             resolved,
@@ -215,6 +216,11 @@ class FindingCalls:
             columns.flags == 1,
             columns.cost_us < self.short_us,
         )
+
+
+def _has(text: str, function: str) -> bool:
+    """Whether a function's name, stored or shown, has this in it, whatever the case."""
+    return text in function.casefold() or text in shown_name(function).casefold()
 
 
 def finding_calls(

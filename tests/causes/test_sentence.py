@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import msgspec
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.incidentbook import IncidentBook
 from chimbuko.causes.recurrence import Habit, Recurrence
-from chimbuko.causes.sentence import ranks_in_words, recurrence_sentence, sentence, short_name
+from chimbuko.causes.sentence import ranks_in_words, recurrence_sentence, sentence
 from tests.causes.flagged import flag
 
 
@@ -93,27 +90,3 @@ def test_drift_and_slow_ranks() -> None:
     assert recurrence_sentence(one).startswith(
         "Rank 4 takes 1.33 times as long as other ranks all the time, in relax: "
     )
-
-
-@pytest.mark.parametrize(
-    ("name", "short"),
-    [
-        ("MPI_Allreduce()", "MPI_Allreduce"),
-        ("relax_block [{heat2d.c} {47,0}]", "relax_block"),
-        ("void A::solve<double, B<int> >(int, C<D>) const [{a.cpp} {3,1}]", "A::solve"),
-        ("std::vector<int>::push_back(int const&)", "std::vector::push_back"),
-        ("(anonymous namespace)::step(float)", "{anonymous}::step"),
-        ("int main(int, char**)", "main"),
-        ("bool operator< <int>(A<int> const&)", "bool operator< <int>(A<int> const&)"),
-        ("MPI Collective Sync", "MPI Collective Sync"),
-        ("<module>", "<module>"),
-        ("Step.solve", "Step.solve"),
-    ],
-)
-def test_names_without_types(name: str, short: str) -> None:
-    assert short_name(name) == short
-
-
-@given(st.text(alphabet="ab<>(): {}[]~&*,", max_size=30))
-def test_any_name_has_a_short_one(name: str) -> None:
-    assert len(short_name(name)) <= len(name) and (short_name(name) or name.split(" [")[0] in ("", "()"))

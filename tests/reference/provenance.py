@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from chimbuko.calls.functionnames import shown_name
 from chimbuko.calls.record import CallRecord, StepCount
 from chimbuko.calls.schema import Label
-from chimbuko.provenance.query.filters import CallFilter, matching_names
+from chimbuko.provenance.query.filters import CallFilter, matching_functions, matching_names
 
 
 def wants(wanted: CallFilter, call: CallRecord, calls: Sequence[CallRecord]) -> bool:
@@ -19,8 +20,8 @@ def wants(wanted: CallFilter, call: CallRecord, calls: Sequence[CallRecord]) -> 
     last_us = float("inf") if is_open else call.entry_us + call.inclusive_us
     checks: dict[str, Callable[[Any], bool]] = {
         "label": lambda label: call.label == label,
-        "function": lambda pattern: call.function in matching_names(pattern, functions),
-        "through": lambda pattern: bool(on_path & matching_names(pattern, functions)),
+        "function": lambda pattern: call.function in matching_functions(pattern, functions),
+        "through": lambda pattern: bool(on_path & matching_functions(pattern, functions)),
         "node": lambda pattern: call.node in matching_names(pattern, {each.node for each in calls}),
         "program": lambda program: call.program == program,
         "rank": lambda rank: call.rank == rank,
@@ -37,7 +38,8 @@ def wants(wanted: CallFilter, call: CallRecord, calls: Sequence[CallRecord]) -> 
         "is_gpu": lambda value: call.is_gpu == value,
         "detector": lambda detector: call.detector == detector,
         "text": lambda text: any(
-            text.casefold() in name.casefold() for name in {*on_path, call.function, call.node}
+            text.casefold() in name.casefold()
+            for name in {*on_path, *map(shown_name, on_path | {call.function}), call.function, call.node}
         ),
     }
     return all(check(value) for name, check in checks.items() if (value := getattr(wanted, name)) is not None)

@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from chimbuko.calls.functionnames import shown_name
 from chimbuko.runs.directory import RunInfo
 from chimbuko.viz.live.livetotals import LiveTotals
 from chimbuko.viz.live.sums import Sums
@@ -133,7 +134,7 @@ def _silent(sums: Sums) -> str:
     if not sums.silent:
         return ""
     (program, rank), silence = next(iter(sums.silent.items()))
-    function = silence.function.partition(" [")[0]
+    function = shown_name(silence.function)
     doing = f"it is in {function}" if function else "it is in no call that is known"
     others = f" {len(sums.silent) - 1} more are silent." if len(sums.silent) > 1 else ""
     return f"Rank {program}:{rank} gives no step, {doing}.{others}"

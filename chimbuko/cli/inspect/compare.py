@@ -11,10 +11,10 @@ from typing import Literal
 import click
 import msgspec
 
+from chimbuko.calls.functionnames import function_matcher, shown_names
 from chimbuko.cli.output.table import MARK, Column, Output
 from chimbuko.errors import ConfigError
 from chimbuko.launcher.outcome.reach import reachable_run
-from chimbuko.patterns import name_matcher
 from chimbuko.provenance.compare.comparison import (
     LEAST_EFFECT,
     Comparison,
@@ -24,7 +24,6 @@ from chimbuko.provenance.compare.comparison import (
     compare,
 )
 from chimbuko.provenance.compare.merging import merged
-from chimbuko.provenance.compare.pairing import without_location
 from chimbuko.provenance.compare.rates import Rate
 from chimbuko.provenance.compare.runprofile import RunProfile, read_profile
 from chimbuko.provenance.compare.wording import interval, sentences
@@ -180,10 +179,10 @@ def _only(found: Comparison, pattern: str | None) -> Comparison:
     """Functions that match alone, with their place in the source or without."""
     if pattern is None:
         return found
-    matches = name_matcher(pattern)
+    matches = function_matcher(pattern)
 
     def is_wanted(item: Shift | OneSided) -> bool:
-        return matches(item.name) or matches(without_location(item.name))
+        return matches(item.name)
 
     return msgspec.structs.replace(
         found,
@@ -207,15 +206,19 @@ def _print(found: Comparison, by: Literal["function", "path"], limit: int) -> No
     for title, functions in (("New functions", found.new), ("Vanished functions", found.vanished)):
         if functions:
             output.heading(title)
+            listed = functions[:limit]
+            shown = shown_names(one.name for one in listed)
             output.table(
                 [Column("CALLS", True), Column("TIME", True), Column("FUNCTION", may_shrink=True)],
-                [[f"{one.calls:,}", format_duration_us(one.total_us), one.name] for one in functions[:limit]],
+                [[f"{one.calls:,}", format_duration_us(one.total_us), shown[one.name]] for one in listed],
             )
     _print_anomalies(output, found, limit)
     _print_ranks(output, found, limit)
 
 
 def _print_shifts(output: Output, shifts: list[Shift], by: Literal["function", "path"]) -> None:
+    paths = [[*shift.callers, shift.name] if by == "path" else [shift.name] for shift in shifts]
+    shown = shown_names(name for path in paths for name in path)
     rows = [
         [
             MARKS[change.verdict],
@@ -225,10 +228,10 @@ def _print_shifts(output: Output, shifts: list[Shift], by: Literal["function", "
             shift.decided_by,
             *_runtimes(shift),
             *(f"{calls:,}" for calls in shift.calls),
-            " → ".join([*shift.callers, shift.name]) if by == "path" else shift.name,
+            " → ".join(shown[name] for name in path),
             "waits" if shift.is_waiting else "",
         ]
-        for shift in shifts
+        for shift, path in zip(shifts, paths, strict=True)
         for change in [shift.decisive]
     ]
     numbers = ("BEFORE", "AFTER", "CALLS BEFORE", "CALLS AFTER")
@@ -243,8 +246,9 @@ def _runtimes(shift: Shift) -> list[str]:
 
 
 def _print_anomalies(output: Output, found: Comparison, limit: int) -> None:
+    shown = shown_names(shift.name for shift in found.functions)
     rows = [
-        [MARK, *(_rate(rate) for rate in shift.rates), shift.name]
+        [MARK, *(_rate(rate) for rate in shift.rates), shown[shift.name]]
         for shift in found.functions
         if shift.rates is not None and shift.has_more_anomalies
     ]

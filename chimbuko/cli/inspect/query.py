@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from chimbuko.calls.functionnames import shown_names
 from chimbuko.calls.schema import SORTS, Label
 from chimbuko.cli.options.calls import CallChoice, call_options, start_us
 from chimbuko.cli.output.stuck import stuck_lines
@@ -89,6 +90,7 @@ def _print_calls(calls: list[CallSummary], zero_us: int, with_program: bool, wit
         Column("SCORE", is_number=True),
         Column("FUNCTION", may_shrink=True),
     ]
+    shown = shown_names(call.function for call in calls)
     rows = [
         [
             *([MARK if call.label is Label.ANOMALY else ""] if with_mark else []),
@@ -103,7 +105,7 @@ def _print_calls(calls: list[CallSummary], zero_us: int, with_program: bool, wit
             ("" if call.exit_us else "≥ ") + format_duration_us(call.inclusive_us),
             format_duration_us(call.expected_us),
             f"{call.score:.1f}",
-            call.function,
+            shown[call.function],
         ]
         for call in calls
     ]

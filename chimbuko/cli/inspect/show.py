@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from chimbuko.calls.functionnames import shown_name, shown_names
 from chimbuko.calls.record import CallRecord, CounterValue
 from chimbuko.calls.schema import Label
 from chimbuko.cli.output.incident import print_incident, print_recurrence
@@ -91,7 +92,7 @@ def headline(call: CallRecord, metric: str) -> str:
     """How long the call took, against what is usual of its function."""
     runtime_us = call.inclusive_us if metric == "inclusive" or not call.exit_us else call.exclusive_us
     took = "took" if call.exit_us else "has not ended after"
-    took = f"{call.function} {took} {format_duration_us(runtime_us)}"
+    took = f"{shown_name(call.function)} {took} {format_duration_us(runtime_us)}"
     if call.expected_us <= 0:
         return took
     times = runtime_us / call.expected_us
@@ -125,12 +126,13 @@ def _print_headline(output: Output, call: CallRecord, metric: str, program: str,
 
 def _print_stack(output: Output, call: CallRecord) -> None:
     output.heading("Call stack, innermost first")
+    shown = shown_names(frame.function for frame in call.call_stack)
     rows = [
         [
             _marks(call, frame.id, frame.is_anomaly),
             format_offset_us(frame.entry_us - call.entry_us),
             _runtime(frame.entry_us, frame.exit_us),
-            frame.function,
+            shown[frame.function],
         ]
         for frame in call.call_stack
     ]
@@ -140,12 +142,13 @@ def _print_stack(output: Output, call: CallRecord) -> None:
 def _print_window(output: Output, call: CallRecord) -> None:
     output.heading("Neighbours on the same thread, in order of entry")
     outermost = min((neighbour.depth for neighbour in call.window), default=0)
+    shown = shown_names(neighbour.function for neighbour in call.window)
     rows = [
         [
             _marks(call, neighbour.id, neighbour.is_anomaly),
             format_offset_us(neighbour.entry_us - call.entry_us),
             _runtime(neighbour.entry_us, neighbour.exit_us),
-            "  " * (neighbour.depth - outermost) + neighbour.function,
+            "  " * (neighbour.depth - outermost) + shown[neighbour.function],
         ]
         for neighbour in call.window
     ]
@@ -156,7 +159,7 @@ def _print_messages(output: Output, call: CallRecord) -> None:
     if not call.messages:
         return
     output.heading("Messages in these calls")
-    names = {neighbour.id: neighbour.function for neighbour in call.window}
+    names = {neighbour.id: shown_name(neighbour.function) for neighbour in call.window}
     rows = [
         [
             format_offset_us(message.time_us - call.entry_us),
@@ -176,7 +179,7 @@ def _print_messages(output: Output, call: CallRecord) -> None:
 def _print_counters(output: Output, call: CallRecord) -> None:
     if call.counters:
         output.heading("Counters in these calls")
-        names = {neighbour.id: neighbour.function for neighbour in call.window}
+        names = {neighbour.id: shown_name(neighbour.function) for neighbour in call.window}
         columns = [_TIME, Column("VALUE", is_number=True), Column("COUNTER"), _FUNCTION]
         rows = [[*_counter(call, value), names.get(value.call_id, value.call_id)] for value in call.counters]
         output.table(columns, rows)
@@ -231,7 +234,7 @@ def _print_comparison(output: Output, call: CallRecord, normal: CallRecord | Non
 
 
 def _caller(record: CallRecord) -> str:
-    return record.call_stack[1].function if len(record.call_stack) > 1 else "-"
+    return shown_name(record.call_stack[1].function) if len(record.call_stack) > 1 else "-"
 
 
 def _counter(call: CallRecord, value: CounterValue) -> list[str]:

@@ -14,6 +14,7 @@ import click
 import msgspec
 from sqlalchemy import Engine
 
+from chimbuko.calls.functionnames import shown_names
 from chimbuko.cli.output import runlist
 from chimbuko.cli.output.table import Column, Output
 from chimbuko.errors import ConfigError
@@ -362,12 +363,13 @@ def _print_pruned(pruned: list[PrunedFunction], is_dry_run: bool) -> None:
         Column("NORMAL CALLS", is_number=True),
         Column("FUNCTION", may_shrink=True),
     ]
+    shown = shown_names(function.function for function in pruned)
     rows = [
         [
             f"{function.anomalies:,}",
             format_duration_us(function.severity_us),
             f"{function.normal_calls:,}",
-            function.function,
+            shown[function.function],
         ]
         for function in pruned
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chimbuko.calls.functionnames import shown_name, shown_names
 from chimbuko.causes.evidence.part import Part
 from chimbuko.causes.sentence import ranks_in_words
 from chimbuko.cli.output.table import MARK, Column, Output
@@ -30,12 +31,13 @@ def print_incident(output: Output, details: IncidentDetails, start_us: int) -> N
         output.line(f"The delayed call is {incident.call_id}; 'chimbuko show {incident.call_id}' shows it.")
     if incident.waited:
         output.heading("Who lost time because of it")
+        shown = shown_names(one.operation for one in incident.waited)
         rows = [
             [
                 str(one.rank),
                 format_offset_us(one.entry_us - incident.entry_us),
                 format_duration_us(one.lost_us),
-                one.operation,
+                shown[one.operation],
                 one.kind if one.is_flagged else f"{one.kind} (not flagged)",
                 one.call_id,
                 one.for_call_id,
@@ -58,10 +60,10 @@ def print_recurrence(output: Output, found: RecurrenceSummary, start_us: int) ->
     output.line(f"Finding {found.id}, program {one.program}; {one.kind}; {when}")
     output.heading("Where and when")
     facts = [
-        ("functions", ", ".join(one.functions)),
+        ("functions", ", ".join(shown_names(one.functions).values())),
         ("ranks", ranks_in_words(one.ranks) if one.ranks else ""),
         ("node", one.node),
-        ("called by", ", ".join(one.callers)),
+        ("called by", ", ".join(shown_names(one.callers).values())),
         ("every", format_duration_us(one.every_us) if one.every_us else ""),
         ("take", format_duration_us(one.typical_us) if one.typical_us else ""),
         ("instead of", format_duration_us(one.usual_us) if one.usual_us else ""),
@@ -74,6 +76,6 @@ def print_recurrence(output: Output, found: RecurrenceSummary, start_us: int) ->
 
 
 def _whom(part: Part) -> str:
-    where = [part.function] if part.function else []
+    where = [shown_name(part.function)] if part.function else []
     where += [] if part.rank is None else [f"rank {part.rank}"]
     return ", ".join(where)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chimbuko.calls.functionnames import shown_name
 from chimbuko.calls.record import CallRecord
 from chimbuko.monitor.findings.deadlock import deadlock
 from chimbuko.monitor.findings.stacktree import lines, merged
@@ -27,7 +28,7 @@ def stuck_lines(provenance: Provenance) -> list[str]:
         own = [one for one in health if one.program == program]
         for one in own:
             if one.silence is not None and one.silence.function:
-                stacks.setdefault(one.rank, [one.silence.function])
+                stacks.setdefault(one.rank, [shown_name(one.silence.function)])
         if not stacks:
             continue
         over = {one.rank for one in own if one.state in OVER}
@@ -44,4 +45,4 @@ def stack_of(record: CallRecord) -> list[str]:
     """Functions from the outermost to the innermost that is open."""
     inside = sorted((call for call in record.window if not call.exit_us), key=lambda call: call.depth)
     outer = [frame.function for frame in reversed(record.call_stack)]
-    return [*outer, *(call.function for call in inside if call.id != record.id)]
+    return list(map(shown_name, (*outer, *(call.function for call in inside if call.id != record.id))))

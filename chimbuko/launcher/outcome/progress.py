@@ -12,6 +12,7 @@ from typing import Self
 import msgspec
 import redis
 
+from chimbuko.calls.functionnames import shown_name
 from chimbuko.calls.record import Silence, StreamHealth
 from chimbuko.process.lifetime import log, write_error
 from chimbuko.protocol.messages import Frame
@@ -99,5 +100,5 @@ def progress_line(streams: Collection[StreamHealth]) -> str:
 
 
 def _silent(stream: StreamHealth, silence: Silence) -> str:
-    function = silence.function.partition(" [")[0]
+    function = shown_name(silence.function)
     return f"{stream.program}:{stream.rank} in {function}" if function else f"{stream.program}:{stream.rank}"

@@ -8,6 +8,7 @@ from collections import Counter
 
 import msgspec
 
+from chimbuko.calls.functionnames import shown_name, shown_names
 from chimbuko.calls.record import NO_ROOM_RECORDS, StreamHealth
 from chimbuko.launcher.outcome.filteradvice import LARGEST_STEP_BYTES, LargeStep, advise, mend_step
 from chimbuko.launcher.outcome.incidents import incident_lines, slow_ranks_of
@@ -186,8 +187,9 @@ def summary_lines(summary: Summary) -> list[str]:
     lines += incident_lines(summary.incidents, summary.recurrences)
     if summary.functions:
         lines.append("Worst functions, by time lost:")
+        shown = shown_names(f.name for f in summary.functions)
         lines += [
-            f"  {format_duration_us(f.severity_us):>8}  {f.anomalies:>5}×  {f.name}"
+            f"  {format_duration_us(f.severity_us):>8}  {f.anomalies:>5}×  {shown[f.name]}"
             for f in summary.functions
         ]
         lines.append("Worst ranks, by anomalies per step:")
@@ -195,14 +197,17 @@ def summary_lines(summary: Summary) -> list[str]:
             f"  rank {r.program}:{r.rank:<5} {r.total:>5}, mean {r.mean:.2f}, maximum {r.maximum}"
             for r in summary.worst_ranks
         ]
-    lines += [f"Drifted: {f.name} now takes {f.drift:.2g} times as long as at first" for f in summary.drifted]
+    lines += [
+        f"Drifted: {shown_name(f.name)} now takes {f.drift:.2g} times as long as at first"
+        for f in summary.drifted
+    ]
     if summary.slow_ranks:
         lines.append("Slow all the time, compared with the other ranks:")
         lines += slow_lines(summary.slow_ranks)
     if summary.unended:
         lines.append("Calls that never ended, the longest first:")
         lines += [
-            f"  {format_duration_us(call.inclusive_us):>8}  {call.id}  {call.function}"
+            f"  {format_duration_us(call.inclusive_us):>8}  {call.id}  {shown_name(call.function)}"
             for call in summary.unended
         ]
     lines.append(
@@ -250,7 +255,9 @@ def slow_lines(slow_ranks: list[SlowRank]) -> list[str]:
         named = ", ".join(f"{slow.program}:{slow.rank}" for slow in ranks[:MOST_SHOWN])
         more = f" and {len(ranks) - MOST_SHOWN} more" if len(ranks) > MOST_SHOWN else ""
         ratio = math.exp(sum(math.log(slow.ratio) for slow in ranks) / len(ranks))
-        functions = sorted({slow.function or "all they compute" for slow in ranks})
+        functions = sorted(
+            {shown_name(slow.function) if slow.function else "all they compute" for slow in ranks}
+        )
         lines.append(
             f"  {format_duration_us(lost[node]):>8}  {named}{more} on {node}: {ratio:.2f} times as long in "
             f"{', '.join(functions[:MOST_SHOWN])}"

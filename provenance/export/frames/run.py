@@ -54,7 +54,7 @@ from chimbuko.provenance.export.frames.columns import (
 )
 from chimbuko.provenance.incidents.incidentlist import Incidents, IncidentSummary
 from chimbuko.provenance.query.aggregates import By
-from chimbuko.provenance.query.filters import Sort, matching_names
+from chimbuko.provenance.query.filters import Sort, matching_functions
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import open_for_reading
 from chimbuko.provenance.store.readonly import TIME_LIMIT_S, Value, answer_to, parameters_of
@@ -317,7 +317,7 @@ class Run:
         if where is None:
             raise ConfigError(f"detector {detector}: keeps no distributions of runtimes")
         models = [m for m in self._provenance.models.newest() if program is None or m.program == program]
-        names = matching_names(function, {model.name for model in models})
+        names = matching_functions(function, {model.name for model in models})
         if len(names) != 1:
             raise ConfigError(f"function {function!r}: {len(names)} of that name; functions() lists them")
         counts = sum(np.frombuffer(model.row)[where] for model in models if model.name in names)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chimbuko.calls.functionnames import short_name
 from chimbuko.errors import ConfigError
 from chimbuko.provenance.compare.comparison import Comparison, compare
 from chimbuko.provenance.compare.levels import level_of_mean
@@ -121,7 +122,7 @@ def test_rare_delays_are_named_by_the_mean(
     longer_us = worst.calls[1] * (worst.mean_us[1] - worst.mean_us[0])
     assert worst.mean.lost_us == pytest.approx(longer_us, rel=0.3)
     headline = sentences(found)[0]
-    assert headline.startswith(f"{name} is slower in the mean, ")
+    assert headline.startswith(f"{short_name(name)} is slower in the mean, ")
     said = re.search(r"(\S+) % more of its calls take some (\S+) ms", headline)
     assert said is not None, headline
     assert float(said[1]) == pytest.approx(100 * share, rel=0.3)

@@ -99,3 +99,34 @@ def test_functions_are_matched_without_lines_where_that_is_clear() -> None:
     after = [("heat2", "f [{a.c} {7,0}]"), ("heat2", "g [{a.c} {9,0}]"), ("heat2", "g [{b.c} {11,0}]")]
     paired = pair_functions(before, after)
     assert paired == dict(zip(before[:3], after, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        # All of a file moved, by as many lines as lie between two of its functions.
+        (["f [{a.py}{10}]", "f [{a.py}{20}]"], ["f [{a.py}{20}]", "f [{a.py}{30}]"]),
+        (["f [{/old/a.c} {10,0}-{12,1}]", "g"], ["f [{/new/a.c} {11,0}-{13,1}]", "g"]),
+        # The tracer's names, and those of an annotated program's file.
+        (["f [{etl.py}{2}]", "f [{grid.py}{9}]"], ["f [etl]", "f [pkg.grid]"]),
+        (["Grid.step [{etl.py}{2}]"], ["Grid.step [__main__]"]),
+        (["step [{solver.c} {3,0}]"], ["step [solver.c]"]),
+    ],
+)
+def test_functions_that_moved_or_are_named_otherwise_are_the_same(
+    before: list[str], after: list[str]
+) -> None:
+    paired = pair_functions([("etl", name) for name in before], [("generic", name) for name in after])
+    assert paired == {("etl", a): ("generic", b) for a, b in zip(before, after, strict=True)}
+
+
+def test_functions_that_cannot_be_told_apart_are_not_paired() -> None:
+    before = [("a", "f [{a.py}{10}]"), ("a", "f [{a.py}{20}]"), ("a", "g [{a.py}{30}]")]
+    after = [
+        ("a", "f [{a.py}{12}]"),
+        ("a", "f [{a.py}{20}]"),
+        ("a", "f [{a.py}{40}]"),
+        ("a", "g [{b.py}{1}]"),
+    ]
+    # One is where it was; which of the others the second is nobody knows.
+    assert pair_functions(before, after) == {before[1]: after[1], before[2]: after[3]}

@@ -2,7 +2,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { prepare } from '../shared/charts/canvas';
 import { AXIS, boxes, paintTimeline, ROW, type Scale, type Tick } from './windowpainter';
 import { commonTimes, timelineOf, type Bar, type Timeline } from './model/callwindow';
-import { wrapped } from '../shared/names/names';
+import { placedName, wrapped } from '../shared/names/names';
 import { showCommand } from '../shared/asking/commands';
 import { callRequest } from '../shared/api/functionrequests';
 import { columnUnit, duration, inUnit } from '../shared/units/units';
@@ -134,7 +134,7 @@ function Strip({ name, timeline, scale, ticks, width }: StripProps) {
 }
 
 function barTip(bar: Bar): string[] {
-  const lines = [wrapped(bar.function), bar.open ? 'still open when recorded' : `inclusive ${duration(bar.end - bar.start)}`];
+  const lines = [wrapped(placedName(bar.function)), bar.open ? 'still open when recorded' : `inclusive ${duration(bar.end - bar.start)}`];
   if (bar.isAnomaly) lines.push('▲ abnormal');
   return [...lines, `call ${bar.id}`];
 }

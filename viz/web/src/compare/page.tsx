@@ -50,10 +50,10 @@ function Page({ found }: { found: ComparisonAnswer }) {
   return (
     <>
       <h1 class="answer" data-answer>
-        {inShort(sentences[0] ?? '', changes.functions, (name) => names.get(name)?.text ?? name)}
+        {sentences[0] ?? ''}
       </h1>
       {sentences.slice(1).map((sentence) => (
-        <p key={sentence}>{inShort(sentence, changes.functions, (name) => names.get(name)?.text ?? name)}.</p>
+        <p key={sentence}>{sentence}.</p>
       ))}
       <Sides before={changes.before} after={changes.after} />
       <div class="changes">
@@ -74,12 +74,6 @@ function Page({ found }: { found: ComparisonAnswer }) {
 /** The function of the address, else the most important one. */
 function chosen(shifts: readonly Shift[]): Shift | undefined {
   return shifts.find((shift) => shift.name === view.value.function) ?? shifts[0];
-}
-
-/** A sentence of the server, with a name of 2,500 characters shortened. */
-function inShort(sentence: string, shifts: readonly Shift[], short: (name: string) => string): string {
-  const named = shifts.find((shift) => sentence.startsWith(`${shift.name} is `));
-  return named ? short(named.name) + sentence.slice(named.name.length) : sentence;
 }
 
 function Sides({ before, after }: { before: RunSide; after: RunSide }) {

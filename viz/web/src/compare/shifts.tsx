@@ -1,5 +1,5 @@
 import { between, change, decisive, lost, placeOf, reachOf, runtimesOf, shiftSummary, ticksOf, VERDICT_MARKS, VERDICT_WORDS } from './model/comparison';
-import { wrapped, type ShortName } from '../shared/names/names';
+import { placedName, wrapped, type ShortName } from '../shared/names/names';
 import { duration, exact } from '../shared/units/units';
 import { go, view } from '../shared/address/address';
 import { hideTip, showTip } from '../shared/session/page';
@@ -104,7 +104,7 @@ function Interval({ shift, reach }: { shift: Shift; reach: number }) {
 
 function tipOf(shift: Shift): string[] {
   return [
-    wrapped(shift.name),
+    wrapped(placedName(shift.name)),
     `${VERDICT_WORDS[decisive(shift).verdict]}: ${change(decisive(shift).effect)}, with 95 % confidence ${between(shift)}`,
     shiftSummary(shift),
     `lost in all: ${lost(shift)}${shift.is_waiting ? '; by its name it waits for others' : ''}`,

@@ -2,7 +2,7 @@ import { useMemo } from 'preact/hooks';
 import { callAnswer, ranked } from '../shared/names/answer';
 import { queryCommand } from '../shared/asking/commands';
 import { filtersOf, UNFILTERED } from '../shared/asking/filters';
-import { shortenAll, wrapped, type ShortName } from '../shared/names/names';
+import { placedName, shortenAll, wrapped, type ShortName } from '../shared/names/names';
 import { clock, count, digits, duration, exact, ratio, sinceStart, wallClock } from '../shared/units/units';
 import type { View } from '../shared/address/model/view';
 import { addressOf, follow, go, view } from '../shared/address/address';
@@ -149,7 +149,7 @@ function CallLine({ row, name }: { row: CallSummary; name: ShortName }) {
 
 function callTip(row: CallSummary): string[] {
   return [
-    wrapped(row.function),
+    wrapped(placedName(row.function)),
     `exclusive ${duration(row.exclusive_us)}, inclusive ${duration(row.inclusive_us)}; expected ${duration(row.expected_us)}`,
     `${duration(row.severity_us)} lost, score ${digits(row.score)}`,
     `${ranked(keyOf(row), programs.value)}, thread ${row.thread}${row.node ? `, node ${row.node}` : ''}, step ${exact(row.step)}`,

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useMemo } from 'preact/hooks';
-import { shortenAll, wrapped, type ShortName } from '../shared/names/names';
+import { placedName, shortenAll, wrapped, type ShortName } from '../shared/names/names';
 import { STATISTIC_NAMES, type FunctionLine, type FunctionLines } from './model/ranking';
 import { columnUnit, digits, duration, exact, inUnit } from '../shared/units/units';
 import { FUNCTION_STATISTICS, type FunctionStatistic, type View } from '../shared/address/model/view';
@@ -195,7 +195,7 @@ function FunctionBar({ row, name, value, waited, share }: BarProps) {
 }
 
 function functionTip(row: FunctionLine, chosen: boolean): string[] {
-  return [wrapped(row.name), ...row.facts, `click: its page · Ctrl-click: ${chosen ? 'all functions again' : 'only its calls'}`];
+  return [wrapped(placedName(row.name)), ...row.facts, `click: its page · Ctrl-click: ${chosen ? 'all functions again' : 'only its calls'}`];
 }
 
 function summaryOf(shown: FunctionLines | null, names: ReadonlyMap<string, ShortName>, text: (value: number) => string): string {

@@ -1,6 +1,6 @@
 /** What a search finds: pages, ranks, steps, calls, and functions by a part of their name. */
 
-import { shorten } from '../../shared/names/names';
+import { shorten, shownName } from '../../shared/names/names';
 import { callsOf, PAGES, toNode, toPage } from '../../shared/address/model/trail';
 import { count, duration } from '../../shared/units/units';
 import { parseRank, type View } from '../../shared/address/model/view';
@@ -59,9 +59,14 @@ function places(wanted: string, text: string): Found[] {
 /** Functions whose name holds all words, those that begin with the first one before the others. */
 function named(wanted: string, functions: readonly FunctionRow[]): Found[] {
   const words = wanted.split(/\s+/);
-  const begins = (row: FunctionRow): number => (row.name.toLowerCase().startsWith(words[0] as string) ? 0 : 1);
+  const begins = (row: FunctionRow): number =>
+    shownName(row.name)
+      .toLowerCase()
+      .startsWith(words[0] as string)
+      ? 0
+      : 1;
   return functions
-    .filter((row) => words.every((word) => row.name.toLowerCase().includes(word)))
+    .filter((row) => words.every((word) => `${shownName(row.name)} ${row.name}`.toLowerCase().includes(word)))
     .sort((a, b) => begins(a) - begins(b))
     .map((row) => ({
       kind: 'function',

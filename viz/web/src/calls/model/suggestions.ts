@@ -1,6 +1,6 @@
 /** Functions that a part of a name may mean. */
 
-import { shortenAll } from '../../shared/names/names';
+import { shortenAll, shownName } from '../../shared/names/names';
 import { count, duration, plural } from '../../shared/units/units';
 import type { FunctionRow } from '../../shared/api/types';
 
@@ -17,9 +17,9 @@ export function suggested(text: string, rows: readonly FunctionRow[]): Suggestio
   const wanted = text.trim().toLowerCase();
   if (wanted === '') return [];
   const pattern = matcher(wanted);
-  const begins = (row: FunctionRow): number => (row.name.toLowerCase().startsWith(wanted) ? 0 : 1);
+  const begins = (row: FunctionRow): number => ([row.name, shownName(row.name)].some((name) => name.toLowerCase().startsWith(wanted)) ? 0 : 1);
   const found = rows
-    .filter((row) => pattern.test(row.name))
+    .filter((row) => pattern.test(row.name) || pattern.test(shownName(row.name)))
     .sort((a, b) => begins(a) - begins(b) || b.severity_us - a.severity_us)
     .slice(0, MOST);
   const names = shortenAll(

@@ -1,7 +1,7 @@
 /**
  * Function names, shortened so that a 2,500-character kernel name is recognised in 24 characters.
  *
- * In order: the source location becomes a field; launch prefixes become a tag; wrappers (Kokkos,
+ * In order: the source location becomes a field, and a Python file the module in front; launch prefixes become a tag; wrappers (Kokkos,
  * RAJA, std::function) give way to their functor; return type and parameters go, template arguments
  * become <…>, lambdas λ6; too long, leading namespaces go, then the middle; equal results in one
  * view get their first differing argument.
@@ -16,6 +16,14 @@ export interface ShortName {
 }
 
 const LOCATION = /\s*\[\{([^}]*)\}\s*\{([^}]*)\}(?:-\{[^}]*\})?\]\s*$/;
+const PYTHON = /^(.*)\.pyw?$/;
+/** As PerfFlowAspect's traces of Python become; TAU's remarks in capitals are no modules. */
+const MODULE = /^([A-Za-z_<][\w.<>]*) \[((?=\w*[a-z])[A-Za-z_]\w*(?:\.\w+)*)\]$/;
+const SOURCE = /\.(?:c|cc|cpp|cxx|cu|h|hh|hpp|f|f90|f03|f08)$/i;
+const ROOT = '.TAU application';
+/** What is shown of it. */
+const PROGRAM = '(program)';
+const UNRESOLVED = 'addr=<';
 const LAUNCH = /^(?:cuda|hip|cu)(?:Module)?LaunchKernel: /;
 const THREAD = /^\[PTHREAD\] /;
 const KOKKOS_TOOL = /^Kokkos::(parallel_\w+) (.+?)(?: \[device=\d+\])?$/;
@@ -24,16 +32,47 @@ const LAMBDA = /^\{lambda\(.*\)#(\d+)\}/s;
 const OPERATOR = /^operator\s*(?:\(\)|\[\]|[-+*/%^&|~!=<>,]{1,3})(?=\()/;
 const CLOSING: Record<string, string> = { '<': '>', '(': ')', '{': '}', '[': ']' };
 
+interface Named {
+  module: string;
+  rest: string;
+  file: string;
+  line: string;
+}
+
+/** Function, Python module and place of a stored name. */
+function parsed(full: string): Named {
+  const name = full.trim();
+  const location = LOCATION.exec(name);
+  if (location) {
+    const file = (location[1] as string).split('/').pop() as string;
+    const line = /\d+/.exec(location[2] as string)?.[0] ?? '';
+    return { module: PYTHON.exec(file)?.[1] ?? '', rest: name.slice(0, location.index), file, line };
+  }
+  const [, rest, module] = MODULE.exec(name) ?? [];
+  if (rest === undefined || module === undefined) return { module: '', rest: name, file: '', line: '' };
+  return SOURCE.test(module) ? { module: '', rest, file: module, line: '' } : { module, rest, file: '', line: '' };
+}
+
+const qualified = ({ module, rest }: Named): string => (module === '' ? rest : `${module}.${rest}`);
+
+/** What the command line shows of a name as well: without its place in the source, Python's with their module. */
+export function shownName(full: string): string {
+  if (full === ROOT) return PROGRAM;
+  return full.includes(UNRESOLVED) ? full : qualified(parsed(full));
+}
+
+/** The same with its place behind it, where that is known. */
+export function placedName(full: string): string {
+  const { file, line } = parsed(full);
+  return file === '' || full.includes(UNRESOLVED) ? shownName(full) : `${shownName(full)} (${line === '' ? file : `${file}:${line}`})`;
+}
+
 /** Shorten one name to at most `limit` characters (its tag not counted). */
 export function shorten(full: string, limit = 28): ShortName {
-  let rest = full.trim();
-  const location = LOCATION.exec(rest);
-  if (location) rest = rest.slice(0, location.index);
-  let tag = '';
-  [rest, tag] = taken(rest);
-  const text = fit(simplify(unwrap(rest)), limit);
-  const line = location ? (/\d+/.exec(location[2] as string)?.[0] ?? '') : '';
-  return { full, text, tag, file: location?.[1]?.split('/').pop() ?? '', line };
+  const named = parsed(full);
+  const [rest, tag] = taken(full === ROOT ? PROGRAM : qualified(named));
+  const text = fit(simplify(unwrap(rest)), limit, named.module === '' ? '::' : '.');
+  return { full, text, tag, file: named.file, line: named.line };
 }
 
 /** Shorten the names of one view; those that come out equal also show what differs. */
@@ -153,15 +192,15 @@ function withoutReturnType(name: string): string {
   return from >= 0 ? words.slice(from).join(' ') : (words[words.length - 1] as string);
 }
 
-/** Cut to `limit`: leading namespaces first, then the middle; a lambda keeps its owner and number. */
-function fit(text: string, limit: number): string {
+/** Cut to `limit`: leading namespaces or modules first, then the middle; a lambda keeps its owner and number. */
+function fit(text: string, limit: number, separator: string): string {
   const lambda = / λ\d+$/.exec(text)?.[0] ?? '';
   let owner = text.slice(0, text.length - lambda.length);
   const room = Math.max(4, limit - lambda.length);
-  const parts = splitTop(owner, '::');
+  const parts = splitTop(owner, separator);
   while (owner.length > room && parts.length > 1) {
     parts.shift();
-    owner = parts.join('::');
+    owner = parts.join(separator);
   }
   if (owner.length > room) {
     const tail = Math.ceil(((room - 1) * 2) / 3);

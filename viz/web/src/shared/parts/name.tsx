@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks';
+import { placedName } from '../names/names';
 import { copy } from '../session/page';
 
 /** Characters of a name that are shown at first: two lines. */
@@ -7,13 +8,14 @@ const SHORT = 240;
 /** The whole name of a function, to be read and copied; long ones are folded. */
 export function Name({ name }: { name: string }) {
   const [open, setOpen] = useState(false);
-  const isLong = name.length > SHORT;
+  const text = placedName(name);
+  const isLong = text.length > SHORT;
   return (
     <p class="full-name">
-      <code>{isLong && !open ? `${name.slice(0, SHORT - 1)}…` : name}</code>{' '}
+      <code>{isLong && !open ? `${text.slice(0, SHORT - 1)}…` : text}</code>{' '}
       {isLong && (
         <button class="quiet" aria-expanded={open} onClick={() => setOpen(!open)}>
-          {open ? 'Less' : `All ${name.length.toLocaleString('en-US')} characters`}
+          {open ? 'Less' : `All ${text.length.toLocaleString('en-US')} characters`}
         </button>
       )}
       <button class="quiet" onClick={() => void copy(name)}>

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { shorten, shortenAll } from '../../../src/shared/names/names';
+import { placedName, shorten, shortenAll, shownName } from '../../../src/shared/names/names';
+import shownNames from './shownnames.json';
 
 const KERNEL =
   'void Kokkos::Impl::cuda_parallel_launch_local_memory<Kokkos::Impl::ParallelFor<electron_push(int, ' +
@@ -11,7 +12,9 @@ describe('one name', () => {
     ['relax_block [{heat2d.c} {47,0}]', 'relax_block'],
     ['MPI_Allreduce()', 'MPI_Allreduce'],
     ['MPI Collective Sync', 'MPI Collective Sync'],
-    ['.TAU application', '.TAU application'],
+    ['.TAU application', '(program)'],
+    ['load [{etl.py}{2}]', 'etl.load'],
+    ['Assembler.assemble_everything [{assembly_of_grids.py}{2}]', 'assemble_everything'],
     ['addr=<559bb3460262> [{hello} {0,0}]', 'addr=<559bb3460262>'],
     ['Memory copy Host to Device', 'Memory copy Host to Device'],
     ['ipc1:copy_ptl_to_host', 'ipc1:copy_ptl_to_host'],
@@ -28,6 +31,17 @@ describe('one name', () => {
     const short = shorten(full);
     expect(short.text).toBe(text);
     expect(short.full).toBe(full);
+  });
+
+  test.each(Object.entries(shownNames))('%s is shown as by the command line', (full, shown) => {
+    expect(shownName(full)).toBe(shown);
+  });
+
+  test('the whole name has its place behind it', () => {
+    expect(placedName('load [{src/etl.py}{2}]')).toBe('etl.load (etl.py:2)');
+    expect(placedName('step [solver.c]')).toBe('step (solver.c)');
+    expect(placedName('MPI_Wait()')).toBe('MPI_Wait()');
+    expect(placedName('addr=<55> [{hello} {0,0}]')).toBe('addr=<55> [{hello} {0,0}]');
   });
 
   test('location becomes a field', () => {
