@@ -20,7 +20,7 @@ from chimbuko.ad.records.counters import Counters
 from chimbuko.ad.records.floodlimit import FloodLimit
 from chimbuko.ad.records.launches import Launches
 from chimbuko.ad.records.reportedcalls import ReportedCalls, Reports
-from chimbuko.ad.records.selection import NO_ROWS, Selection
+from chimbuko.ad.records.selection import Selection
 from chimbuko.ad.records.windows import StepFacts, Windows
 from chimbuko.arrays import Float64Array, Int32Array, Int64Array, Rows
 from chimbuko.calls.record import CounterStatistics, StepCount, StreamHealth
@@ -104,7 +104,7 @@ class StreamAnalysis:
         stacks.build(step, names)
         self._traffic.read(step, names)
         self._paths.read(stacks)
-        marks = landmarks(notes, stacks.message_calls, stacks.calls) if len(notes) else NO_ROWS
+        marks = landmarks(notes, stacks.message_calls, stacks.calls)
         completed, judged = self._detection.step(stacks, names, marks)
         is_recorded = self._config.records_step(step.step)
         selection = self._reported.complete(judged if is_recorded else Selection.none(), stacks)

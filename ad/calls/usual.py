@@ -61,10 +61,12 @@ class UsualRuntimes:
             or what they take does not clearly differ.
         """
         usual = self._usual[calls["path"]]
-        is_known = (usual["calls"] >= FIRST).tolist()
         found = of_function_us.copy()
-        for at in np.flatnonzero(is_known).tolist():
-            own_us = runtime_of(float(usual["level"][at]))
-            if not found[at] / CLEARLY < own_us < found[at] * CLEARLY:
-                found[at] = own_us
+        # Of a step they are few: one by one, as whole arrays would take longer.
+        known = zip(usual["calls"].tolist(), usual["level"].tolist(), of_function_us.tolist(), strict=True)
+        for at, (seen, level, function_us) in enumerate(known):
+            if seen >= FIRST:
+                own_us = runtime_of(level)
+                if not function_us / CLEARLY < own_us < function_us * CLEARLY:
+                    found[at] = own_us
         return found

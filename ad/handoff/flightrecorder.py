@@ -204,7 +204,9 @@ def read_recording(path: Path) -> Recording:
         return Recording([], is_whole=False)
     try:
         head = _read_cells(file)[_Cell.HEAD]
-        content = os.pread(file, os.fstat(file).st_size - _HEADER_BYTES, _HEADER_BYTES)
+        # In the first lap there is nothing behind the newest record.
+        size = os.fstat(file).st_size - _HEADER_BYTES
+        content = os.pread(file, min(size, head), _HEADER_BYTES)
         cells = _read_cells(file)
     finally:
         os.close(file)

@@ -12,31 +12,12 @@ import numpy as np
 
 from chimbuko.ad.records.attachments import table
 from chimbuko.ad.records.kernels import channels as kernels
+from chimbuko.ad.records.selection import NO_ROWS
 from chimbuko.arrays import Int32Array, Rows, Table, UInt32Array
-from chimbuko.calls.rawrows import short_communicators
 from chimbuko.trace.schema import (
-    COLLECTIVE_TYPE,
     COMM_COLUMNS,
-    COMM_PARTNER,
-    COMM_PROGRAM,
-    COMM_RANK,
-    COMM_SIZE,
-    COMM_THREAD,
-    COMM_TIME,
-    COMM_TYPE,
     NO_DETAILS,
-    NO_PEER,
-    OPERATION_COMMUNICATOR,
-    OPERATION_KIND,
-    OPERATION_NUMBER,
-    OPERATION_PEER,
-    OPERATION_PROGRAM,
-    OPERATION_RANK,
-    OPERATION_SIZE,
-    OPERATION_THREAD,
-    OPERATION_TIME,
     EventType,
-    Operation,
     StreamNames,
     TraceStep,
 )
@@ -113,9 +94,11 @@ def landmarks(notes: Notes, message_calls: Int32Array, calls: Rows) -> Int32Arra
     calls
         ``CALL`` rows.
     """
-    number = notes[:, 1]
-    is_landmark = (number >= FIRST_LANDMARK) & (number & (number - np.uint32(1)) == 0) & (message_calls >= 0)
-    rows: Int32Array = np.unique(message_calls[is_landmark])
+    found = np.empty(len(notes), np.int32)
+    count = kernels.find_landmarks(notes, message_calls, FIRST_LANDMARK, found)
+    if not count:
+        return NO_ROWS
+    rows: Int32Array = np.unique(found[:count])
     is_whole = (calls["exit"][rows] != 0) & (calls["doubts"][rows] == 0)
     rows = rows[is_whole]
     return rows[:MOST_LANDMARKS]
@@ -129,29 +112,8 @@ def _no_posted() -> Table:
     return table(kernels.POSTED, 0)
 
 
-_SAME_COLUMNS = (
-    (COMM_PROGRAM, OPERATION_PROGRAM),
-    (COMM_RANK, OPERATION_RANK),
-    (COMM_THREAD, OPERATION_THREAD),
-    (COMM_PARTNER, OPERATION_PEER),
-    (COMM_SIZE, OPERATION_SIZE),
-    (COMM_TIME, OPERATION_TIME),
-)
-
-
 def _with_collectives(step: TraceStep, notes: Notes) -> tuple[TraceStep, Notes]:
-    operations = step.operations[step.operations[:, OPERATION_KIND] == Operation.COLLECTIVE]
-    if not len(operations):
-        return step, notes
-    rows = np.zeros((len(operations), COMM_COLUMNS), np.uint64)
-    rows[:, COMM_TYPE] = COLLECTIVE_TYPE
-    for column, source in _SAME_COLUMNS:
-        rows[:, column] = operations[:, source]
-    has_no_root = rows[:, COMM_PARTNER] == NO_PEER
-    rows[has_no_root, COMM_PARTNER] = rows[has_no_root, COMM_RANK]
-    theirs = np.empty((len(operations), 2), np.uint32)
-    theirs[:, 0] = short_communicators(operations[:, OPERATION_COMMUNICATOR])
-    theirs[:, 1] = operations[:, OPERATION_NUMBER] + np.uint64(1)
-    comms = np.concatenate((step.comms, rows))
-    order = np.argsort(comms[:, COMM_TIME], kind="stable")
-    return replace(step, comms=comms[order]), np.concatenate((notes, theirs))[order]
+    most = len(step.comms) + len(step.operations)
+    comms, both = np.empty((most, COMM_COLUMNS), np.uint64), np.empty((most, 2), np.uint32)
+    rows = kernels.add_collectives(step.comms, notes, step.operations, comms, both)
+    return replace(step, comms=comms[:rows]), both[:rows]

@@ -15,7 +15,7 @@ from chimbuko.ad.handoff.opencalls import OpenCallsFile
 from chimbuko.ad.handoff.telemetry import PathOutbox
 from chimbuko.calls.callpaths import PathTable
 from chimbuko.config import DETECTORS, AnalysisConfig
-from chimbuko.trace.schema import EventType, StreamNames, TraceStep
+from chimbuko.trace.schema import EventType, Operation, StreamNames, TraceStep
 
 GPU_THREAD = 1
 MESSAGES = 40
@@ -51,7 +51,7 @@ def warm_kernels(config: AnalysisConfig | None = None) -> None:
 
 
 def _small_step(number: int) -> TraceStep:
-    """100 calls of two µs, the last of which takes a thousand times as long, a metric, and a GPU's calls."""
+    """100 calls of two µs, the last of which takes a thousand times as long, metrics, messages, GPU calls."""
     start = 1_000_000 * (number + 1)
     events, counters = [[0, 0, 0, 0, 0, start]], [[0, 0, 0, 0, 5, start + 12]]
     for call in range(100):
@@ -72,4 +72,5 @@ def _small_step(number: int) -> TraceStep:
         np.array(events, np.uint64),
         np.array([[0, 0, 0, EventType.SEND, tag, 1, 8, start + 11] for tag in range(MESSAGES)], np.uint64),
         np.array(counters, np.uint64),
+        operations=np.array([[0, 0, 0, Operation.COLLECTIVE, 1, 0, number, 8, 0, start + 11]], np.uint64),
     )

@@ -10,11 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from chimbuko.arrays import Int64Array, Table, UInt32Array, UInt64Array
+from chimbuko.arrays import Int32Array, Int64Array, Table, UInt32Array, UInt64Array
 from chimbuko.kernels.declare import Whole, inner, kernel
 from chimbuko.trace.schema import (
+    COLLECTIVE_TYPE,
+    COMM_COLUMNS,
     COMM_PARTNER,
+    COMM_PROGRAM,
+    COMM_RANK,
+    COMM_SIZE,
     COMM_TAG,
+    COMM_THREAD,
     COMM_TIME,
     COMM_TYPE,
     DETAIL_COMMUNICATOR,
@@ -24,7 +30,11 @@ from chimbuko.trace.schema import (
     OPERATION_KIND,
     OPERATION_NUMBER,
     OPERATION_PEER,
+    OPERATION_PROGRAM,
+    OPERATION_RANK,
     OPERATION_REQUEST,
+    OPERATION_SIZE,
+    OPERATION_THREAD,
     OPERATION_TIME,
     Operation,
 )
@@ -51,6 +61,7 @@ WILDCARD = np.dtype(
 FREE, SENT, RECEIVED = np.uint8(0), np.uint8(1), np.uint8(2)
 MOST_WILDCARDS = 64
 _RECEIVE_POSTED = int(Operation.RECEIVE_POSTED)
+_COLLECTIVE = int(Operation.COLLECTIVE)
 
 # Cells of a state.
 CHANNELS = 0
@@ -124,6 +135,75 @@ def number_messages(
         at += 1
     state[NEXT_MESSAGE] = state[NEXT_OPERATION] = 0
     return True
+
+
+@kernel
+def add_collectives(
+    comms: UInt64Array,
+    notes: UInt32Array,
+    operations: UInt64Array,
+    rows: UInt64Array,
+    row_notes: UInt32Array,
+) -> int:
+    """Write the messages of a step and its collective operations, in order of time; returns how many.
+
+    Parameters
+    ----------
+    comms, notes, operations
+        As in ``number_messages``, each in order of time. Only collective operations are looked at.
+    rows, row_notes
+        u8[messages + operations, COMM_COLUMNS] and u4[messages + operations, 2], which receive them.
+    """
+    count, at, post = 0, 0, 0
+    while at < len(comms) or post < len(operations):
+        if post < len(operations) and operations[post, OPERATION_KIND] != _COLLECTIVE:
+            post += 1
+            continue
+        is_message = post == len(operations)
+        if not is_message and at < len(comms):
+            is_message = comms[at, COMM_TIME] <= operations[post, OPERATION_TIME]
+        if is_message:
+            for column in range(COMM_COLUMNS):
+                rows[count, column] = comms[at, column]
+            row_notes[count, 0], row_notes[count, 1] = notes[at, 0], notes[at, 1]
+            at += 1
+        else:
+            root = operations[post, OPERATION_PEER]
+            rows[count, COMM_PROGRAM] = operations[post, OPERATION_PROGRAM]
+            rows[count, COMM_RANK] = operations[post, OPERATION_RANK]
+            rows[count, COMM_THREAD] = operations[post, OPERATION_THREAD]
+            rows[count, COMM_TYPE] = np.uint64(COLLECTIVE_TYPE)
+            rows[count, COMM_TAG] = np.uint64(0)
+            rows[count, COMM_PARTNER] = (
+                operations[post, OPERATION_RANK] if root == np.uint64(NO_PEER) else root
+            )
+            rows[count, COMM_SIZE] = operations[post, OPERATION_SIZE]
+            rows[count, COMM_TIME] = operations[post, OPERATION_TIME]
+            row_notes[count, 0] = short_communicator(operations[post, OPERATION_COMMUNICATOR])
+            row_notes[count, 1] = np.uint32(operations[post, OPERATION_NUMBER] + np.uint64(1))
+            post += 1
+        count += 1
+    return count
+
+
+@kernel
+def find_landmarks(notes: UInt32Array, message_calls: Int32Array, first: int, rows: Int32Array) -> int:
+    """Write the calls of messages whose numbers are powers of two from ``first`` on; returns how many.
+
+    Parameters
+    ----------
+    message_calls
+        i4[messages]: row of the call of each message, negative for none.
+    rows
+        i4[messages], which receives them.
+    """
+    found = 0
+    for at in range(len(notes)):
+        number = notes[at, 1]
+        if number >= first and number & (number - np.uint32(1)) == 0 and message_calls[at] >= 0:
+            rows[found] = message_calls[at]
+            found += 1
+    return found
 
 
 @kernel

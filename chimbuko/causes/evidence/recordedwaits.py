@@ -32,6 +32,7 @@ MOST_CALLS = 4
 LEAST_SHARE = 0.25
 """Of what a call lost: so much of its time lies in the interval."""
 _FUNCTION = np.uint64(0xFFFFFFFF)
+_THREAD = np.uint64(0xFFFF)
 _FUNCTION_AND_THREAD = np.uint64((1 << 48) - 1)
 _KIND_BITS, _THREAD_BITS = np.uint64(48), np.uint64(32)
 _UNKNOWN = -1
@@ -75,33 +76,33 @@ class RecordedWaits:
         opened = steps[0].packed("open") if steps else np.empty((0, 2), np.uint64)
         events = [step.packed("events") for step in steps]
         rows = np.concatenate([opened, *events])
-        self._times_us = rows[:, 0].astype(np.int64)
+        self._times_us = rows[:, 0].view(np.int64)
         self._codes = rows[:, 1]
-        self._which = np.repeat(np.arange(-1, len(steps)), [len(opened), *map(len, events)])
-        """Index of the step of each row; -1 of calls that were open before."""
         self._firsts = np.cumsum([len(opened), *map(len, events)])
-        entry, leave = (np.uint64(names.event_type_id(kind)) for kind in (EventType.ENTRY, EventType.EXIT))
-        kinds = self._codes >> _KIND_BITS
-        self._is_entry, self._is_exit = kinds == entry, kinds == leave
+        self._entry, self._exit = (
+            np.uint64(names.event_type_id(kind)) for kind in (EventType.ENTRY, EventType.EXIT)
+        )
         self._begins, self._ends = self._pairs()
         self._functions = self._codes[self._begins] & _FUNCTION
-        self._runtimes_us = self._times_us[self._ends] - self._times_us[self._begins]
+        self._begin_us, self._end_us = self._times_us[self._begins], self._times_us[self._ends]
+        self._runtimes_us = self._end_us - self._begin_us
 
     def during(self, asked: Interval) -> list[CallRecord]:
         """Records of calls that waited then, as normal ones: nobody has judged them.
 
         What is expected of them is the median of the other calls of their function that are known.
         """
-        begin_us, end_us = self._times_us[self._begins], self._times_us[self._ends]
-        together_us = np.minimum(end_us, asked.end_us) - np.maximum(begin_us, asked.begin_us)
+        together_us = np.minimum(self._end_us, asked.end_us) - np.maximum(self._begin_us, asked.begin_us)
         longest = np.flatnonzero((together_us > 0) & (self._runtimes_us >= asked.least_us))
         longest = longest[np.argsort(-self._runtimes_us[longest], kind="stable")]
         found: list[CallRecord] = []
         for call in longest.tolist():
-            others = (self._functions == self._functions[call]) & (together_us <= 0)
             if len(found) == MOST_CALLS:
                 break
-            if not others.any() or not self._has_place(call) or self._is_around(call, longest):
+            if not self._has_place(call) or self._is_around(call, longest):
+                continue
+            others = (self._functions == self._functions[call]) & (together_us <= 0)
+            if not others.any():
                 continue
             usual_us = self._runtimes_us[others]
             lost_us = float(self._runtimes_us[call] - np.median(usual_us))
@@ -112,18 +113,21 @@ class RecordedWaits:
     def _pairs(self) -> tuple[Indices, Indices]:
         """ENTRY and EXIT of each call in which ranks wait."""
         waits = [timer for timer, name in self._names.timers.items() if waits_in(name) is not Waits.NOT]
-        is_wait = np.isin(self._codes & _FUNCTION, np.array(waits, np.uint64))
-        rows = np.flatnonzero(is_wait & (self._is_entry | self._is_exit))
+        is_wait = np.zeros(max(waits, default=0) + 2, np.bool_)
+        is_wait[waits] = True
+        # Whatever lies behind them is none.
+        rows = np.flatnonzero(is_wait[np.minimum(self._codes & _FUNCTION, np.uint64(len(is_wait) - 1))])
         keys = self._codes[rows] & _FUNCTION_AND_THREAD
         order = np.argsort(keys, kind="stable")
         rows, keys = rows[order], keys[order]
-        is_pair = (keys[:-1] == keys[1:]) & self._is_entry[rows[:-1]] & self._is_exit[rows[1:]]
+        kinds = self._codes[rows] >> _KIND_BITS
+        is_pair = (keys[:-1] == keys[1:]) & (kinds[:-1] == self._entry) & (kinds[1:] == self._exit)
         return rows[:-1][is_pair], rows[1:][is_pair]
 
     def _has_place(self, call: int) -> bool:
         """Whether the id of a call is known: it was entered in a step that is whole."""
-        at = int(self._which[self._begins[call]])
-        return at >= 0 and self._steps[at].is_whole and self._steps[self._which[self._ends[call]]].is_whole
+        at, end = self._step_at(int(self._begins[call])), self._step_at(int(self._ends[call]))
+        return at >= 0 and self._steps[at].is_whole and self._steps[end].is_whole
 
     def _is_around(self, call: int, others: Indices) -> bool:
         """Whether the wait is that of one of these calls, inside of it."""
@@ -131,12 +135,16 @@ class RecordedWaits:
         inside = others[(self._begins[others] > begin) & (self._ends[others] < end)]
         return any(self._thread(self._begins[other]) == thread for other in inside.tolist())
 
+    def _step_at(self, row: int) -> int:
+        """Index of the step of a row; -1 of calls that were open before, and for no row."""
+        return int(np.searchsorted(self._firsts, row, side="right")) - 1
+
     def _thread(self, row: int) -> int:
-        return int(self._codes[row] >> _THREAD_BITS) & 0xFFFF
+        return _thread_of(int(self._codes[row]))
 
     def _id(self, row: int) -> str:
         """Of the call that was entered there; empty where that is not known."""
-        at = int(self._which[row])
+        at = self._step_at(row)
         if at < 0 or not self._steps[at].is_whole:
             return ""
         return call_id(
@@ -145,19 +153,38 @@ class RecordedWaits:
 
     def _stack(self, row: int) -> list[StackFrame]:
         """The call that is entered at a row, and those that are open then, innermost first."""
-        on_thread = (self._codes[:row] >> _THREAD_BITS & np.uint64(0xFFFF)) == self._thread(row)
-        rows = np.flatnonzero(on_thread & (self._is_entry[:row] | self._is_exit[:row]))
-        depths = np.cumsum(np.where(self._is_entry[rows], 1, -1))
+        at, thread = self._step_at(row), self._thread(row)
+        first = int(self._firsts[at])
+        codes = self._codes[first:row]
+        kinds = codes >> _KIND_BITS
+        is_call = (kinds == self._entry) | (kinds == self._exit)
+        rows = np.flatnonzero(is_call & (codes >> _THREAD_BITS & _THREAD == thread))
+        is_entry = kinds[rows] == self._entry
+        depths = np.cumsum(np.where(is_entry, 1, -1))
         # Open is what was entered and never left: the depth never falls below that of its ENTRY again.
         lowest = np.minimum.accumulate(depths[::-1])[::-1]
-        around = rows[self._is_entry[rows] & (lowest == depths)]
+        around = first + rows[is_entry & (lowest == depths)]
+        before = [row for row in self._steps[at].packed("open").tolist() if _thread_of(row[1]) == thread]
+        left = -int(depths.min(initial=0))
+        still = before[: max(len(before) - left, 0)]
+        inner = [
+            (int(self._times_us[one]), int(self._codes[one]), one) for one in (row, *around[::-1].tolist())
+        ]
+        outer = [(time_us, code, self._entered(time_us, code, at)) for time_us, code in still[::-1]]
         return [
-            StackFrame(self._id(at), self._function(at), int(self._times_us[at]), 0, False)
-            for at in (row, *around[::-1].tolist())
+            StackFrame(self._id(one), self._names.timer_name(code & int(_FUNCTION)), time_us, 0, False)
+            for time_us, code, one in (*inner, *outer)
         ]
 
-    def _function(self, row: int) -> str:
-        return self._names.timer_name(int(self._codes[row] & _FUNCTION))
+    def _entered(self, time_us: int, code: int, before: int) -> int:
+        """The row of an ENTRY in a step before that one, or a row without an id."""
+        for at in range(before - 1, -1, -1):
+            if self._steps[at].start_us <= time_us <= self._steps[at].end_us:
+                first, end = int(self._firsts[at]), int(self._firsts[at + 1])
+                is_it = (self._times_us[first:end] == time_us) & (self._codes[first:end] == code)
+                if is_it.any():
+                    return first + int(is_it.argmax())
+        return _UNKNOWN
 
     def _record(self, call: int, usual_us: npt.NDArray[np.int64]) -> CallRecord:
         begin, end = int(self._begins[call]), int(self._ends[call])
@@ -165,7 +192,7 @@ class RecordedWaits:
         expected_us = float(np.median(usual_us))
         stack = self._stack(begin)
         own = stack[0]
-        step = self._steps[self._which[end]]
+        step = self._steps[self._step_at(end)]
         messages = self._messages(own.id, entry_us, exit_us, self._thread(begin))
         return CallRecord(
             id=own.id,
@@ -248,6 +275,10 @@ class RecordedWaits:
             if step.end_us >= begin_us and step.start_us <= end_us:
                 rows = step.packed(part)
                 is_inside = (rows[:, 0] >= begin_us) & (rows[:, 0] <= end_us)
-                is_inside &= (rows[:, -1] >> _THREAD_BITS & np.uint64(0xFFFF)) == thread
+                is_inside &= (rows[:, -1] >> _THREAD_BITS & _THREAD) == thread
                 found += rows[is_inside].tolist()
         return found
+
+
+def _thread_of(code: int) -> int:
+    return code >> int(_THREAD_BITS) & int(_THREAD)

@@ -60,7 +60,8 @@ def test_a_record_says_what_the_rows_do() -> None:
     later = [*call(RELAX, 21 * MS, 22 * MS), *call(RECV, 105 * MS, 181 * MS), (190 * MS, EXIT, RELAX)]
     messages = np.array([(181 * MS, 2, 800, 7, RECEIVED << 48)], np.uint64).tobytes()
     entered = np.array([(106 * MS, 17 << 32, NO_PEER, 41, 8, 1 << 48)], np.uint64).tobytes()
-    second = RecordedStep(4, 21 * MS, 190 * MS, b"", packed(later), messages, b"", entered, is_whole=True)
+    opened = packed([(0, ENTRY, MAIN), (20 * MS, ENTRY, RELAX)])
+    second = RecordedStep(4, 21 * MS, 190 * MS, opened, packed(later), messages, b"", entered, is_whole=True)
     (record,) = found(first, second)
     assert (record.id, record.function, record.label) == ("0:5:4:2", "MPI_Recv()", Label.NORMAL)
     assert (record.entry_us, record.exit_us, record.step) == (105 * MS, 181 * MS, 4)
