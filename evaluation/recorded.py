@@ -126,11 +126,12 @@ def unpack_traces(archives: Path, folder: Path) -> Iterator[Path]:
 def analyse(
     found: list[StreamName], config: AnalysisConfig, agents: int, make_cluster: MakeCluster = Cluster
 ) -> Cluster:
-    """Recorded streams of one program through agents and server."""
+    """Recorded streams through agents and server; each program is one of its own."""
+    programs = sorted({stream.program for stream in found})
     with ExitStack() as stack:
         readers = [stack.enter_context(StreamReader(stream.path, "BPFile")) for stream in found]
         sources = [
-            Source(0, stream.rank, reader.names, _steps(reader))
+            Source(programs.index(stream.program), stream.rank, reader.names, _steps(reader))
             for stream, reader in zip(found, readers, strict=True)
         ]
         return make_cluster(sources, agents, config)

@@ -20,21 +20,15 @@ from examples.truth import InjectedDelay, match, read_truth
 
 ANNOTATED = ("--aspect", "__main__:work")
 PERIOD_US = round(PERIOD_S * 1e6)
-BY_TIMING = "func_multimodal"
-"""Live, its delays become ordinary while the model is on its way: 10 to 18 are found, whatever traces it."""
+FAR_OUT = "python_hello"
+"""Its delays take 1 s instead of 30 ms: however busy a machine is, they stand out."""
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", sorted(set(processes.PROGRAMS) - {BY_TIMING}))
-def test_live_as_many_as_where_all_functions_are_traced(name: str) -> None:
-    traced = processes.measure(name)
-    if traced.found < traced.delays - 1:
-        pytest.skip("the machine is too busy for these delays to stand out, whatever traces them")
-    annotated = processes.measure(name, ANNOTATED)
-    assert annotated.delays == traced.delays
-    assert abs(annotated.found - traced.found) <= 2
-    assert abs(annotated.settled_found - traced.settled_found) <= 1
+@pytest.mark.timeout(300)
+def test_delays_are_found_live() -> None:
+    annotated = processes.measure(FAR_OUT, ANNOTATED)
+    assert annotated.settled_found == annotated.settled > 0
 
 
 def recorded_twice(program: LiveProgram, folder: Path) -> tuple[list[StreamName], list[StreamName]]:
@@ -67,11 +61,16 @@ def found(streams: list[StreamName], truth: list[InjectedDelay]) -> set[tuple[in
 
 
 @pytest.mark.thorough
-def test_the_same_delays_of_one_execution(tmp_path: Path) -> None:
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", processes.PROGRAMS)
+def test_the_same_delays_of_one_execution(tmp_path: Path, name: str) -> None:
     """Whatever else the machine does: all times are those of the same calls, and no model is on its way."""
-    traced, annotated = recorded_twice(processes.PROGRAMS[BY_TIMING], tmp_path)
+    program = processes.PROGRAMS[name]
+    traced, annotated = recorded_twice(program, tmp_path)
     truth = read_truth(sorted(tmp_path.glob("truth.*")))
+    assert len(truth) == len(program.processes) * len(program.delayed)
     by_tracer, by_annotations = found(traced, truth), found(annotated, truth)
-    assert len(by_tracer) > len(truth) / 2
     # Where steps begin differs, and a step is judged by what the ones before have taught.
     assert abs(len(by_annotations) - len(by_tracer)) <= 1
+    if len(by_tracer) <= len(truth) / 2:
+        pytest.skip("the machine is so busy that most of these delays do not stand out, whatever traces them")
