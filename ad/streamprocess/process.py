@@ -82,9 +82,7 @@ class StreamProcess:
         self._names_file = NamesFile(Path(spec.names))
         self._names_file.load_into(self._names)
         self._open_calls = OpenCallsFile(Path(spec.open_calls))
-        # The rows of a recorded stream are in its file.
-        recorder_bytes = 0 if spec.transport is Transport.RECORDED else spec.config.recorder_bytes
-        self._recorder = FlightRecorder(Path(spec.recorder), recorder_bytes, spec.rank)
+        self._recorder = FlightRecorder(Path(spec.recorder), spec.config.recorder_bytes, spec.rank)
         self._recorded_to = self._recorder.last_step
         self._source: TraceSource | None = None
         self._results: list[StepResult] = []

@@ -12,14 +12,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from chimbuko.runs.directory import RunDirectory
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import EventType, TraceStep
+from evaluation.causes import incidents_of
 from examples.truth import InjectedDelay, match
 from tests.integration.conftest import Run, Start
 from tests.reference.cpp_sstd import CppSstd
 from tests.reference.paths import moments_of
 from tests.thorough import first
 
+LONG_MS = 60
 ROWS = 353_612
 CALLS = 141_202
 
@@ -66,6 +69,17 @@ def test_finds_the_delays_without_flooding(heat4_run: Run, heat4_delays: list[In
     assert len(heat4_delays) == 41
     assert len(found) >= 36
     assert len(anomalies) <= 220
+
+
+def test_incidents_have_the_ranks_that_waited_without_a_flag(
+    heat4_run: Run, heat4_delays: list[InjectedDelay]
+) -> None:
+    """Later in the trace long waits are nothing unusual any more, and hardly any is flagged."""
+    found = [one for one in incidents_of(RunDirectory(heat4_run.folder)) if one.call_id]
+    long = [delay for delay in heat4_delays if delay.milliseconds >= LONG_MS]
+    waited = [{other.rank for other in one.waited} for delay in long for one in found if delay.is_in(one)]
+    assert len(long) == 25
+    assert sum(len(ranks) == 3 for ranks in waited) >= 20
 
 
 def test_notes_what_the_run_was(heat4_run: Run) -> None:
