@@ -1,5 +1,5 @@
 """Verbs that observe workflows.
 
-May import namespaces.client, namespaces.exchange, namespaces.service, namespaces.texts, namespaces.tree,
-protocol, workflow.leading, workflow.records and workflow.tasks.
+May import namespaces.client, namespaces.exchange, namespaces.relay, namespaces.service, namespaces.texts,
+namespaces.tree, protocol, workflow.leading, workflow.records and workflow.tasks.
 """

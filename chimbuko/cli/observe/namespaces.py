@@ -258,6 +258,27 @@ def analyse_namespace(
         _print(FORMATS[form](found), output)
 
 
+@command.command(
+    "relay",
+    short_help="Publish for a program in C.",
+    context_settings={"allow_interspersed_args": False},
+)
+@SERVICE
+@click.argument("command_line", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] COMMAND...")
+def relay_program(service: str | None, command_line: tuple[str, ...]) -> None:
+    """Run COMMAND, and publish what its processes on this node say by chimbuko_namespaces.h, a header for C
+    and C++ beside chimbuko.h ('chimbuko cc-flags'). Its exit code is kept.
+
+    \b
+    Examples:
+      chimbuko namespaces relay -- mpirun -n 4 ./heat
+      srun --ntasks-per-node=1 chimbuko namespaces relay -- ./heat
+    """
+    from chimbuko.namespaces.relay.relaying import relay
+
+    sys.exit(relay(command_line, service))
+
+
 @command.command("counts", short_help="Print how much was published.")
 @SERVICE
 def counts(service: str | None) -> None:

@@ -35,7 +35,7 @@ def command(file: Path, output: Path | None, check: bool) -> None:
 
     workflow = read_workflow(file)
     if check:
-        machine = machine_of(os.environ, workflow.mpirun)
+        machine = machine_of(os.environ, workflow.mpirun, workflow.is_exclusive)
         check_room(workflow.tasks, machine.nodes)
         cores = sum(len(node.cores) for node in machine.nodes)
         print(f"{file}: {len(workflow.tasks)} tasks can run on {len(machine.nodes)} nodes, {cores} cores")

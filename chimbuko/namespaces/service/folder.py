@@ -18,7 +18,7 @@ from chimbuko.atomicfile import write_atomically
 from chimbuko.errors import ConfigError
 from chimbuko.namespaces.exchange.keys import check_name
 from chimbuko.namespaces.exchange.place import READER, WRITER, Place, parse_place
-from chimbuko.namespaces.texts.addresses import format_addresses
+from chimbuko.namespaces.texts.addresses import format_addresses, format_collectors
 from chimbuko.protocol.broker import connect
 
 
@@ -104,6 +104,7 @@ class ServiceFolder:
         address = f"{parts.hostname}:{parts.port or 6379}"
         count = len(settings.namespaces) * settings.instances
         write_atomically(self.addresses_path, format_addresses([address] * count).encode())
+        write_atomically(self.path / "nodes", format_collectors(count).encode())
         for job in self.jobs():
             for role in (WRITER, READER):
                 place = self.place(job, role)

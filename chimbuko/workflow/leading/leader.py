@@ -72,7 +72,7 @@ def lead(workflow: Workflow, base: Path, folder: Path) -> int:
         It cannot begin.
     """
     folder = folder.absolute()
-    machine = machine_of(os.environ, workflow.mpirun)
+    machine = machine_of(os.environ, workflow.mpirun, workflow.is_exclusive)
     check_room(workflow.tasks, machine.nodes)
     try:
         (folder / "logs").mkdir(parents=True)

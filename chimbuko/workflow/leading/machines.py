@@ -23,7 +23,7 @@ class Machine(Protocol):
 
     @property
     def nodes(self) -> Sequence[Node]:
-        """All nodes, the one of the services first."""
+        """All nodes that tasks run on."""
 
     @property
     def bind(self) -> str:
@@ -89,9 +89,11 @@ class SlurmJob:
     def start_on_each_node(self, words: Sequence[str]) -> list[str]:
         """See ``Machine``."""
         count = len(self.nodes)
+        names = ",".join(node.name for node in self.nodes)
         # They take no cores or memory from the tasks' share, and no core is chosen for them.
         return [
-            *("srun", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"),
+            *("srun", f"--nodes={count}", f"--nodelist={names}"),
+            *(f"--ntasks={count}", "--ntasks-per-node=1"),
             *("--overlap", "--mem=0", "--cpu-bind=none", *words),
         ]
 
@@ -100,16 +102,23 @@ class SlurmJob:
         return None
 
 
-def machine_of(environment: Mapping[str, str], mpirun: Sequence[str]) -> Machine:
+def machine_of(environment: Mapping[str, str], mpirun: Sequence[str], is_exclusive: bool) -> Machine:
     """Where this process is.
+
+    Parameters
+    ----------
+    is_exclusive
+        Whether no task shall run on the node of this process, which has the services.
 
     Raises
     ------
     ConfigError
-        It is in a job of Slurm whose nodes cannot be read.
+        It is in a job of Slurm whose nodes cannot be read, or there is no other node.
     """
     listed = environment.get("SLURM_JOB_NODELIST")
     if not listed:
+        if is_exclusive:
+            _check_other([])
         return ThisMachine(Node(platform.node(), tuple(sorted(os.sched_getaffinity(0)))), mpirun)
     counts = cpu_counts(environment.get("SLURM_JOB_CPUS_PER_NODE", ""))
     names = expand(listed)
@@ -119,7 +128,18 @@ def machine_of(environment: Mapping[str, str], mpirun: Sequence[str]) -> Machine
             f"{len(names)}; start it in the job's script, or by salloc"
         )
     nodes = [Node(name, tuple(range(count))) for name, count in zip(names, counts, strict=True)]
-    return SlurmJob(nodes, environment.get("SLURMD_NODENAME") or platform.node())
+    own = environment.get("SLURMD_NODENAME") or platform.node()
+    if is_exclusive:
+        nodes = [node for node in nodes if node.name != own]
+        _check_other(nodes)
+    return SlurmJob(nodes, own)
+
+
+def _check_other(nodes: Sequence[Node]) -> None:
+    if not nodes:
+        raise ConfigError(
+            'placement = "exclusive": no other node is there for tasks; ask Slurm for one more, or leave it out'
+        )
 
 
 def cpu_counts(text: str) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -63,6 +63,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     namespaces: Namespaces = Namespaces()
     monitor: Monitor | None = None
     mpirun: str = "mpirun"
+    placement: Literal["shared", "exclusive"] = "shared"
 
 
 class Workflow(msgspec.Struct, frozen=True):
@@ -76,6 +77,8 @@ class Workflow(msgspec.Struct, frozen=True):
     """None for no monitor of nodes."""
     mpirun: tuple[str, ...]
     """Words that start tasks of several ranks, where no scheduler does."""
+    is_exclusive: bool
+    """Whether services have a node on which no task runs."""
 
 
 def workflow_of(content: Mapping[str, Any]) -> Workflow:
@@ -95,7 +98,14 @@ def workflow_of(content: Mapping[str, Any]) -> Workflow:
         raise ConfigError("no task: add one as a table [[task]] with a name and a command")
     _check_names(tasks)
     _check_circles(tasks)
-    return Workflow(tasks, file.analysis, file.namespaces, file.monitor, _words("mpirun", file.mpirun))
+    return Workflow(
+        tasks,
+        file.analysis,
+        file.namespaces,
+        file.monitor,
+        _words("mpirun", file.mpirun),
+        file.placement == "exclusive",
+    )
 
 
 def check_room(tasks: Iterable[Task], nodes: Sequence[Node]) -> None:

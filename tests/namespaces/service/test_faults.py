@@ -144,6 +144,7 @@ def test_secrets_are_in_files_of_their_owner(tmp_path: Path) -> None:
         assert {path.stat().st_mode & 0o777 for path in secret} == {0o600}
         addresses = service.folder.addresses_path.read_text()
         assert addresses.startswith("2\n0 127.0.0.1:") and "@" not in addresses
+        assert (service.path / "nodes").read_text() == "0\n1\n"
 
 
 def test_what_is_not_understood_is_counted_and_harms_nobody(tmp_path: Path) -> None:
