@@ -20,6 +20,8 @@ from chimbuko.runs.programname import program_of
         ("chimbuko trace etl.py --rows 5", "etl"),
         ("chimbuko trace --rank 3 --aspect a:b etl.py", "etl"),
         ("chimbuko trace -m pkg.etl", "pkg.etl"),
+        ("chimbuko namespaces relay -- ./heat2d --steps 5", "heat2d"),
+        ("chimbuko namespaces relay --service s -- chimbuko trace ./heat2d", "heat2d"),
         ("python3.11 -u -W ignore etl.py", "etl"),
         ("python -m pkg.etl -m 3", "pkg.etl"),
         ("python -m chimbuko trace etl.py", "etl"),

@@ -137,9 +137,7 @@ def machine_of(environment: Mapping[str, str], mpirun: Sequence[str], is_exclusi
 
 def _check_other(nodes: Sequence[Node]) -> None:
     if not nodes:
-        raise ConfigError(
-            'placement = "exclusive": no other node is there for tasks; ask Slurm for one more, or leave it out'
-        )
+        raise ConfigError('placement = "exclusive": no other node is there for tasks; ask Slurm for one more')
 
 
 def cpu_counts(text: str) -> list[int]:
