@@ -24,7 +24,7 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.protocol.messages import FunctionStatistics, RecordBatch, RunStatistics
 from chimbuko.provenance.store.encode import warm_kernels
 from chimbuko.provenance.store.engine import close, open_for_writing
-from chimbuko.provenance.store.levels import LEVELS, MOST_SHOWN
+from chimbuko.provenance.store.levels import LEVELS, MOST_SHOWN, lost_code
 from chimbuko.provenance.store.tables import ALL_RANKS, STEP_HISTOGRAMS, STEP_LEVELS, STEPS
 from chimbuko.provenance.store.upsert import insert
 from chimbuko.provenance.write.writer import Writer
@@ -153,28 +153,38 @@ def _levels(counts: Counts) -> Iterator[list[Row]]:
     ranks, steps = counts.shape
     totals, most = counts.sum(axis=0), counts.max(axis=0)
     for level in (0, *LEVELS):
-        yield _buckets(level, ALL_RANKS, totals, most, np.zeros(-(-steps // 8**level), np.int64), ranks)
+        yield _buckets(level, ALL_RANKS, totals, most, np.zeros((-(-steps // 8**level), 0)), ranks)
         full = (steps - 1) // 8**level
         for rank in range(ranks if level and full else 0):
-            yield _buckets(level, rank, counts[rank], counts[rank], _peaks(counts[rank], level, full), 1)
+            yield _buckets(level, rank, counts[rank], counts[rank], _eighths(counts[rank], level, full), 1)
 
 
-def _peaks(anomalies: Counts, level: int, buckets: int) -> Counts:
-    """The most anomalies of a step in each eighth of a bucket, and 1: eight bytes, i8[buckets]."""
-    eighths = anomalies[: buckets * 8**level].reshape(buckets, 8, -1).max(axis=2)
-    peaks: Counts = (np.minimum(eighths, MOST_SHOWN) + 1).astype(np.uint8).view("<i8").ravel()
+def _eighths(anomalies: Counts, level: int, buckets: int) -> Counts:
+    """The most anomalies of a step in each eighth of a bucket, i8[buckets, 8]."""
+    eighths: Counts = anomalies[: buckets * 8**level].reshape(buckets, 8, -1).max(axis=2)
+    return eighths
+
+
+def _peaks(most: npt.NDArray[np.integer]) -> list[int]:
+    """Of each eighth one more than it had, a byte each; 0 where there are no eighths."""
+    if most.shape[1] == 0:
+        return [0] * len(most)
+    peaks: list[int] = (most + 1).astype(np.uint8).view("<i8").ravel().tolist()
     return peaks
 
 
-def _buckets(level: int, rank: int, anomalies: Counts, most: Counts, peaks: Counts, ranks: int) -> list[Row]:
-    """One for each of ``peaks``."""
-    steps = min(len(anomalies), len(peaks) * 8**level)
+def _buckets(
+    level: int, rank: int, anomalies: Counts, most: Counts, eighths: Counts, ranks: int
+) -> list[Row]:
+    """One for each row of ``eighths``."""
+    steps = min(len(anomalies), len(eighths) * 8**level)
     firsts = np.arange(0, steps, 8**level)
     totals = np.add.reduceat(anomalies[:steps], firsts)
     highest = np.maximum.reduceat(most[:steps], firsts)
     rows = []
-    numbers = zip(firsts.tolist(), totals.tolist(), highest.tolist(), peaks.tolist(), strict=True)
-    for bucket, (first, total, largest, shown) in enumerate(numbers):
+    peaks, lost_peaks = _peaks(np.minimum(eighths, MOST_SHOWN)), _peaks(lost_code(LOST_US * eighths))
+    numbers = zip(firsts.tolist(), totals.tolist(), highest.tolist(), peaks, lost_peaks, strict=True)
+    for bucket, (first, total, largest, shown, shown_lost) in enumerate(numbers):
         end = min(first + 8**level, steps)
         of_bucket = ranks * (end - first)
         key = RUN_NUMBER, level, PROGRAM, rank, bucket
@@ -190,6 +200,8 @@ def _buckets(level: int, rank: int, anomalies: Counts, most: Counts, peaks: Coun
                 0.0,
                 largest,
                 shown,
+                LOST_US * largest,
+                shown_lost,
             )
         )
     return rows

@@ -1,4 +1,4 @@
-"""The most anomalies of a step, by stretches of the steps of single ranks: what a map of all ranks shows.
+"""The most anomalies of a step, and the most time lost, by stretches of the steps of single ranks.
 
 A row of ``step_levels`` holds eight stretches, so an hour of 10,000 ranks is read as 560,000 rows, with eight
 steps in a stretch. What buckets do not hold yet is read from the levels below, and at last from the steps.
@@ -13,7 +13,7 @@ import numpy as np
 
 from chimbuko.arrays import Int64Array, RankKey, UInt8Array
 from chimbuko.provenance.query.reader import RunReader
-from chimbuko.provenance.store.levels import MOST_SHOWN
+from chimbuko.provenance.store.levels import MOST_SHOWN, lost_code_sql
 
 QUIET = 0x01_01_01_01_01_01_01_01
 """``peaks`` of a bucket all of whose eighths were analysed and had no anomaly."""
@@ -36,6 +36,8 @@ class Peaks:
     most: UInt8Array
     """u1[n, stretches]: 0 where no step was analysed, or another row covers it; else one more than the most
     anomalies, up to 255."""
+    lost: UInt8Array
+    """u1[n, stretches]: the same of the code of the most time that was lost in a step."""
 
 
 def step_peaks(
@@ -58,11 +60,16 @@ def step_peaks(
     wanted = _Wanted(reader.run, ranks, steps)
     yield from _whole_buckets(reader, level, wanted)
     for of in range(level - 1, 0, -1):
-        yield _peaks(of, _read(reader, ("t.program", "t.rank", "t.bucket", "t.peaks"), wanted.rest(of)))
+        yield _peaks(
+            of, _read(reader, ("t.program", "t.rank", "t.bucket", "t.peaks", "t.lost_peaks"), wanted.rest(of))
+        )
     # Single steps, put into buckets as those of the first level are.
-    peaks = f"SUM(CAST({_SHOWN} AS BIGINT) << 8 * (t.step - t.step / 8 * 8))"
+    peaks = (
+        f"SUM(CAST({shown} AS BIGINT) << 8 * (t.step - t.step / 8 * 8))"
+        for shown in (_SHOWN, f"{lost_code_sql('t.severity_us')} + 1")
+    )
     grouped = f"{wanted.rest(0)} GROUP BY t.program, t.rank, t.step / 8"
-    yield _peaks(1, _read(reader, ("t.program", "t.rank", "t.step / 8", peaks), grouped))
+    yield _peaks(1, _read(reader, ("t.program", "t.rank", "t.step / 8", *peaks), grouped))
 
 
 def _whole_buckets(reader: RunReader, level: int, wanted: _Wanted) -> Iterator[Peaks]:
@@ -83,15 +90,21 @@ def _whole_buckets(reader: RunReader, level: int, wanted: _Wanted) -> Iterator[P
     buckets = np.arange(begin, lasts.max() + 1)
     is_quiet = (buckets >= firsts[:, None]) & (buckets <= lasts[:, None]) & ~has_gaps[:, None]
     peaks = np.where(is_quiet, np.int64(QUIET), np.int64(0))
+    lost_peaks = peaks.copy()
     condition = f"t.peaks <> {QUIET}"
     if has_gaps.any():
         condition += f" OR {_KEY} IN ({', '.join(map(str, keys[has_gaps].tolist()))})"
-    rows = _read(reader, (_KEY, "t.bucket", "t.peaks"), f"{wanted.all(level)} AND ({condition})")
+    rows = _read(
+        reader, (_KEY, "t.bucket", "t.peaks", "t.lost_peaks"), f"{wanted.all(level)} AND ({condition})"
+    )
     # What was written since they were counted is reported with what is new.
-    of_ranks, at, values = rows[np.isin(rows[:, 0], keys) & np.isin(rows[:, 1], buckets)].T
-    peaks[np.searchsorted(keys, of_ranks), at - begin] = values
+    of_ranks, at, *values = rows[np.isin(rows[:, 0], keys) & np.isin(rows[:, 1], buckets)].T
+    place = np.searchsorted(keys, of_ranks), at - begin
+    peaks[place], lost_peaks[place] = values
     places = np.full(len(keys), begin * 8**level)
-    yield Peaks(8 ** (level - 1), keys // _PROGRAM, keys % _PROGRAM, places, _eighths(peaks))
+    yield Peaks(
+        8 ** (level - 1), keys // _PROGRAM, keys % _PROGRAM, places, _eighths(peaks), _eighths(lost_peaks)
+    )
 
 
 def _read(reader: RunReader, columns: Sequence[str], of: str) -> Int64Array:
@@ -155,8 +168,9 @@ class _Wanted:
 
 
 def _peaks(level: int, rows: Int64Array) -> Peaks:
-    programs, ranks, buckets, peaks = rows.T
-    return Peaks(8 ** (level - 1), programs, ranks, buckets * 8**level, _eighths(peaks[:, None]))
+    programs, ranks, buckets, *peaks = rows.T
+    most, lost = (_eighths(of[:, None]) for of in peaks)
+    return Peaks(8 ** (level - 1), programs, ranks, buckets * 8**level, most, lost)
 
 
 def _eighths(peaks: Int64Array) -> UInt8Array:

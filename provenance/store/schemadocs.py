@@ -153,6 +153,8 @@ _HERE = {
         "rank": "MPI rank; -1 for all ranks of the program",
         "most_anomalies": "Most anomalies that one rank had in one step",
         "peaks": "A byte for each eighth, the first lowest: 0, or the most anomalies of a step of it and 1",
+        "highest_lost_us": "Most time that one rank lost in one step, in µs",
+        "lost_peaks": "As peaks, of the time lost: thirds of its binary logarithm in µs, rounded up",
     },
     "step_histograms": {
         "anomalies": "How many anomalies the steps have",

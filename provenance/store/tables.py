@@ -226,12 +226,16 @@ STEP_LEVELS = _keyed(
     _real("highest_score"),
     _integer("most_anomalies"),
     _integer("peaks"),
+    _real("highest_lost_us"),
+    _integer("lost_peaks"),
 )
 """Sums over 8 ** ``level`` steps of a rank, from step ``bucket * 8 ** level`` on, once a later bucket has
 begun; and over all ranks of a program, from level 0 on (``provenance.stepwriter``). ``most_anomalies`` is the
 largest number that one rank had in one step. ``peaks`` has a byte for each eighth of a rank's bucket, the
 first one lowest: 0 where no step of it was analysed, else one more than the most anomalies that one of its
-steps had, up to 254; over all ranks it is 0. So a row holds eight cells of a map of ranks over steps."""
+steps had, up to 254; over all ranks it is 0. So a row holds eight cells of a map of ranks over steps.
+``highest_lost_us`` and ``lost_peaks`` are the same of the time that one rank lost in one step, which
+``peaks`` has as ``levels.lost_code``."""
 
 STEP_HISTOGRAMS = _keyed(
     "step_histograms",

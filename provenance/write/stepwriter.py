@@ -14,7 +14,7 @@ from sqlalchemy import Connection, delete, func, insert, literal, select
 
 from chimbuko.arrays import RankKey
 from chimbuko.calls.record import StepCount
-from chimbuko.provenance.store.levels import LEVELS, MOST_SHOWN
+from chimbuko.provenance.store.levels import LEVELS, MOST_SHOWN, lost_code_sql
 from chimbuko.provenance.store.lookup import rows_of
 from chimbuko.provenance.store.tables import (
     ALL_RANKS,
@@ -30,7 +30,9 @@ _KEY = ("program", "rank", "step")
 _COLUMNS = StepCount.__struct_fields__
 _WRITE_STEPS = Upsert.of_all(STEPS)
 _ADD_LEVELS = Accumulate(
-    STEP_LEVELS, highest=("end_us", "highest_score", "most_anomalies"), lowest=("start_us",)
+    STEP_LEVELS,
+    highest=("end_us", "highest_score", "most_anomalies", "highest_lost_us"),
+    lowest=("start_us",),
 )
 _ADD_HISTOGRAMS = Accumulate(STEP_HISTOGRAMS, highest=("last_step",))
 
@@ -122,22 +124,28 @@ def _of_level_below(level: int) -> str:
     """Statement that sums up steps, or the level below, of single ranks; a condition and groups follow."""
     if level > 1:
         table, number, steps, most = "step_levels", "bucket", "SUM(steps)", "most_anomalies"
+        lost = "highest_lost_us"
         below = f"level = {level - 1} AND rank <> {ALL_RANKS}"
     else:
         table, number, steps, most = "steps", "step", "COUNT(*)", "anomalies"
+        lost = "severity_us"
         # With "rank >= 0" SQLite reads the steps of all ranks from there on.
         below = f"rank <> {ALL_RANKS}"
     shown = f"CASE WHEN {most} < {MOST_SHOWN} THEN {most} ELSE {MOST_SHOWN} END + 1"
     sums = (
         f"{steps}, COALESCE(MIN(NULLIF(start_us, 0)), {NEVER_US}), MAX(end_us), SUM(calls), SUM(anomalies), "
         f"SUM(severity_us), MAX(highest_score), MAX({most}), "
-        # Each eighth is there once at most, so the sum only puts bytes side by side.
-        f"CAST(SUM(({shown}) << (8 * ({number} & 7))) AS BIGINT)"
+        f"{_side_by_side(shown, number)}, MAX({lost}), {_side_by_side(f'{lost_code_sql(lost)} + 1', number)}"
     )
     return (
         f"INSERT INTO step_levels ({', '.join(STEP_LEVELS.columns.keys())}) "
         f"SELECT run, {level}, program, rank, {number} / 8, {sums} FROM {table} WHERE {below}"
     )
+
+
+def _side_by_side(byte: str, number: str) -> str:
+    # Each eighth is there once at most, so the sum only puts bytes side by side.
+    return f"CAST(SUM(CAST({byte} AS BIGINT) << (8 * ({number} & 7))) AS BIGINT)"
 
 
 def rebuild(connection: Connection, run: int) -> None:
@@ -180,6 +188,8 @@ _SUMS = (
     func.max(STEPS.c.highest_score),
     func.max(STEPS.c.anomalies),
     literal(0, literal_execute=True),
+    func.max(STEPS.c.severity_us),
+    literal(0, literal_execute=True),
 )
 
 
@@ -197,7 +207,7 @@ def _over_all_ranks(run: int, steps: Iterable[StepCount]) -> list[tuple[Any, ...
     for step in steps:
         for level in (0, *LEVELS):
             key = (level, step.program, _bucket(level, step.step))
-            total = sums.setdefault(key, [0, NEVER_US, 0, 0, 0, 0.0, 0.0, 0, 0])
+            total = sums.setdefault(key, [0, NEVER_US, 0, 0, 0, 0.0, 0.0, 0, 0, 0.0, 0])
             total[0] += 1
             total[1] = min(total[1], step.start_us or NEVER_US)
             total[2] = max(total[2], step.end_us)
@@ -206,6 +216,7 @@ def _over_all_ranks(run: int, steps: Iterable[StepCount]) -> list[tuple[Any, ...
             total[5] += step.severity_us
             total[6] = max(total[6], step.highest_score)
             total[7] = max(total[7], step.anomalies)
+            total[9] = max(total[9], step.severity_us)
     return [
         (run, level, program, ALL_RANKS, bucket, *total) for (level, program, bucket), total in sums.items()
     ]

@@ -83,11 +83,12 @@ class LivePage:
         """Take a packet; says whether it is the answer to ``watch``."""
         if packet == "2":
             self._socket.send("3")
-        elif packet.startswith(("42/events,", "451-/events,")):
+        elif packet.startswith(("42/events,", "452-/events,")):
             event, content = json.loads(packet.partition(",")[2])
             if event == "frame":
-                if packet.startswith("451"):
-                    content["grid"]["cells"] = self._receive()
+                if packet.startswith("452"):
+                    for layer in ("cells", "lost"):
+                        content["grid"][layer] = self._receive()
                 self._follow(content)
             elif event == "steps":
                 for rank, rows in content.items():

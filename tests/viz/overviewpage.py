@@ -26,7 +26,7 @@ def map_lines(page: Page) -> list[list[str]]:
 
 def map_cells(page: Page) -> Cells:
     """Counts above 0 of the heat map's table twin, each of one rank and one step."""
-    return {(int(row[0]), int(row[1])): int(row[2]) for row in map_lines(page) if len(row) == 4}
+    return {(int(row[0]), int(row[1])): int(row[2]) for row in map_lines(page) if len(row) == 5}
 
 
 def place(
@@ -73,7 +73,7 @@ def select(page: Page, *ranks: int) -> None:
 
 def step_table(page: Page) -> list[list[str]]:
     """The step chart's table twin."""
-    page.get_by_role("button", name="Anomalies per step: table").click()
+    page.get_by_role("button", name="Steps: table").click()
     page.wait_for_selector(".steps table tbody tr")
     rows: list[list[str]] = page.evaluate(
         "[...document.querySelectorAll('.steps tbody tr')].map(r => [...r.cells].map(c => c.innerText))"

@@ -1,7 +1,7 @@
-"""All ranks over all steps in little memory: of each rank and column the most anomalies of a step. Pure.
+"""All ranks over all steps in little memory: most anomalies of a step, most time lost in one. Pure.
 
 A column is a power of two of steps; when there are too many columns, pairs of them merge. So memory follows
-the number of ranks only: 1 kB each. A row is what is shown: some ranks, of which the one with most counts.
+the number of ranks only: 2 kB each. A row is what is shown: some ranks, of which the one with most counts.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ import numpy.typing as npt
 from chimbuko.arrays import Int64Array, RankKey, UInt8Array
 from chimbuko.calls.record import StepCount
 from chimbuko.provenance.query.peaks import Peaks
-from chimbuko.provenance.store.levels import MOST_SHOWN
+from chimbuko.provenance.store.levels import MOST_SHOWN, lost_code
 from chimbuko.viz.live.gridlayout import ProgramRows, arranged
 
 MOST_ROWS = 512
 MOST_COLUMNS = 1024
 MOST_TOLD = 2_500
-"""Cells of one frame, 10 kB; what is left is reported the next time."""
+"""Cells of one frame, 10 kB, anomalies and times together; what is left is reported the next time."""
+LAYERS = 2
+"""Of each cell: anomalies, and code of the time lost."""
 
 _NEVER = np.iinfo(np.int64).max
 
@@ -36,6 +38,8 @@ class GridUpdate(msgspec.Struct, frozen=True):
     columns: int
     cells: bytes
     """Little-endian u4 of each cell that has grown: row << 18 | column << 8 | value."""
+    lost: bytes
+    """The same of the codes of times lost."""
     starts: list[tuple[int, int]]
     """Columns whose start is known now, or is earlier than was reported, and the start."""
 
@@ -54,6 +58,8 @@ class Picture(msgspec.Struct, frozen=True):
     cells: bytes
     """u1[rows, columns]: the most anomalies that one rank had in one step, up to 254; 255 where no step was
     analysed."""
+    lost: bytes
+    """u1[rows, columns]: the code of the most time that one rank lost in one step; 255 as above."""
 
 
 class Grid:
@@ -75,8 +81,9 @@ class Grid:
         self.steps_per_column = steps_per_column
         self.columns = 0
         self._at: dict[RankKey, int] = {}
-        # By column, since what comes in is of few columns and many ranks. 0 is unknown, all else one more.
-        self._most = np.zeros((MOST_COLUMNS, 64), np.uint8)
+        # By layer and column, since what comes in is of few columns and many ranks. 0 is unknown, all else
+        # one more.
+        self._most = np.zeros((LAYERS, MOST_COLUMNS, 64), np.uint8)
         self._starts = np.zeros(MOST_COLUMNS, np.int64)
         self._silent: frozenset[RankKey] = frozenset()
         self._is_arranged = False
@@ -84,7 +91,7 @@ class Grid:
         self._order = np.empty(0, np.int64)
         self._members = np.empty((1, 0), np.int64)
         self._layout = self._reported_layout = 0
-        self._reported = np.zeros((MOST_COLUMNS, 0), np.uint8)
+        self._reported = np.zeros((LAYERS, MOST_COLUMNS, 0), np.uint8)
         self._reported_starts = self._starts.copy()
         self._touched: set[int] = set()
 
@@ -108,11 +115,11 @@ class Grid:
         if len(self._at) == known:
             return
         self._is_arranged = False
-        held = self._most.shape[1]
+        held = self._most.shape[2]
         # The last place stays empty: it stands for ranks that a row lacks.
         if len(self._at) >= held:
-            more = np.zeros((MOST_COLUMNS, max(len(self._at) + 1, 2 * held) - held), np.uint8)
-            self._most = np.concatenate([self._most, more], axis=1)
+            more = np.zeros((LAYERS, MOST_COLUMNS, max(len(self._at) + 1, 2 * held) - held), np.uint8)
+            self._most = np.concatenate([self._most, more], axis=2)
 
     def note_silent(self, ranks: frozenset[RankKey]) -> None:
         """Which ranks give no step."""
@@ -127,8 +134,9 @@ class Grid:
         self.name(keys)
         at = np.array([self._at[key] for key in keys], np.int64)
         numbers = np.array([step.step for step in steps], np.int64)
-        most = np.array([min(step.anomalies, MOST_SHOWN) + 1 for step in steps], np.uint8)
-        self._add(at, numbers, most)
+        most = np.array([min(step.anomalies, MOST_SHOWN) for step in steps], np.uint8)
+        lost = lost_code([step.severity_us for step in steps])
+        self._add(at, numbers, np.stack([most, lost]) + np.uint8(1))
         self.add_starts((step.step, step.start_us) for step in steps)
 
     def add_peaks(self, peaks: Peaks) -> None:
@@ -140,11 +148,12 @@ class Grid:
         self.name(keys)
         at = np.array([self._at[key] for key in keys], np.int64)[which]
         lengths = peaks.length * np.arange(peaks.most.shape[1])
+        most = np.stack([peaks.most, peaks.lost])
         if len(at) and (peaks.steps == peaks.steps[0]).all():
-            self._add_block(at, peaks.steps[0] + lengths, peaks.most)
+            self._add_block(at, peaks.steps[0] + lengths, most)
         else:
             numbers = peaks.steps[:, None] + lengths
-            self._add(np.repeat(at, len(lengths)), numbers.ravel(), peaks.most.ravel())
+            self._add(np.repeat(at, len(lengths)), numbers.ravel(), most.reshape(LAYERS, -1))
 
     def add_starts(self, starts: Iterable[tuple[int, int]]) -> None:
         """Steps that were added, and when each began; 0 where that is not known."""
@@ -159,28 +168,32 @@ class Grid:
         """What is new since the last time; None where nothing is."""
         if self.layout != self._reported_layout:
             self.forget_changes()
-            return GridUpdate(self.layout, self.steps_per_column, self.columns, b"", [])
+            return GridUpdate(self.layout, self.steps_per_column, self.columns, b"", b"", [])
         if not self._touched:
             return None
-        grown: list[npt.NDArray[np.uint32]] = []
+        grown: list[list[npt.NDArray[np.uint32]]] = [[] for _ in range(LAYERS)]
         starts: list[tuple[int, int]] = []
         left = MOST_TOLD
         for column in sorted(self._touched):
             if self._starts[column] != self._reported_starts[column]:
                 self._reported_starts[column] = self._starts[column]
                 starts.append((column, int(self._starts[column])))
-            shown = self._shown(self._most[column : column + 1])[0]
-            all_rows = np.flatnonzero(shown > self._reported[column])
-            rows = all_rows[:left]
-            self._reported[column, rows] = shown[rows]
-            grown.append((rows << 18 | column << 8 | (shown[rows].astype(np.int64) - 1)).astype("<u4"))
-            left -= len(rows)
-            if len(rows) == len(all_rows):
+            shown = self._shown(self._most[:, column : column + 1])[:, 0]
+            is_left = False
+            for layer, most in enumerate(shown):
+                all_rows = np.flatnonzero(most > self._reported[layer, column])
+                rows = all_rows[:left]
+                self._reported[layer, column, rows] = most[rows]
+                told = rows << 18 | column << 8 | (most[rows].astype(np.int64) - 1)
+                grown[layer].append(told.astype("<u4"))
+                left -= len(rows)
+                is_left |= len(rows) < len(all_rows)
+            if not is_left:
                 self._touched.discard(column)
-        cells = np.concatenate(grown)
-        if not (len(cells) or starts):
+        cells, lost = (np.concatenate(of_layer).tobytes() for of_layer in grown)
+        if not (cells or lost or starts):
             return None
-        return GridUpdate(self.layout, self.steps_per_column, self.columns, cells.tobytes(), starts)
+        return GridUpdate(self.layout, self.steps_per_column, self.columns, cells, lost, starts)
 
     def forget_changes(self) -> None:
         """Who wants to know will read all of it."""
@@ -201,8 +214,10 @@ class Grid:
         layout = arranged(self.ranks[first : last + 1], first, most_rows)
         begin, columns, wide = self._columns(steps, most_columns)
         end = begin + columns * wide
-        by_rank = self._most[begin:end].reshape(columns, wide, self._most.shape[1]).max(axis=1)
-        most = by_rank[:, _slots(layout.members, self._order[first : last + 1])].max(axis=1)
+        by_rank = self._most[:, begin:end].reshape(LAYERS, columns, wide, self._most.shape[2]).max(axis=2)
+        most = by_rank[:, :, _slots(layout.members, self._order[first : last + 1])].max(axis=2)
+        # What is unknown becomes 255.
+        cells, lost = ((of_layer.T - np.uint8(1)).tobytes() for of_layer in most)
         starts = np.where(self._starts == 0, _NEVER, self._starts)[begin:end]
         earliest = starts.reshape(columns, wide).min(axis=1)
         return Picture(
@@ -213,8 +228,8 @@ class Grid:
             steps_per_column=wide * self.steps_per_column,
             columns=columns,
             start_us=np.where(earliest == _NEVER, 0, earliest).tolist(),
-            # What is unknown becomes 255.
-            cells=(most.T - np.uint8(1)).tobytes(),
+            cells=cells,
+            lost=lost,
         )
 
     def _columns(self, steps: tuple[int, int] | None, most: int) -> tuple[int, int, int]:
@@ -230,27 +245,28 @@ class Grid:
         return begin // wide * wide, max(0, -(-end // wide) - begin // wide), wide
 
     def _add(self, at: Int64Array, steps: Int64Array, most: UInt8Array) -> None:
-        taken = most > 0
+        taken = most[0] > 0
         if self._limits is not None:
             taken &= (steps >= self._limits[0]) & (steps <= self._limits[1])
         if not taken.all():
-            at, steps, most = at[taken], steps[taken], most[taken]
+            at, steps, most = at[taken], steps[taken], most[:, taken]
         if not len(steps):
             return
         offsets = steps - self._first_step
         while int(offsets.max()) // self.steps_per_column >= MOST_COLUMNS:
             self._merge_pairs()
         columns = offsets // self.steps_per_column
-        np.maximum.at(self._most.reshape(-1), columns * self._most.shape[1] + at, most)
+        for kept, new in zip(self._most, most, strict=True):
+            np.maximum.at(kept.reshape(-1), columns * kept.shape[1] + at, new)
         self._touched.update(np.unique(columns).tolist())
         self.columns = max(self.columns, int(columns.max()) + 1)
 
     def _add_block(self, at: Int64Array, steps: Int64Array, most: UInt8Array) -> None:
-        """The same steps of several ranks, u1[ranks, steps], in order: so are most of a long run."""
-        is_reported = most.any(axis=0)
+        """The same steps of several ranks, u1[layers, ranks, steps], in order: so are most of a long run."""
+        is_reported = most[0].any(axis=0)
         if self._limits is not None:
             is_reported &= (steps >= self._limits[0]) & (steps <= self._limits[1])
-        steps, most = steps[is_reported], most[:, is_reported]
+        steps, most = steps[is_reported], most[:, :, is_reported]
         if not len(steps):
             return
         offsets = steps - self._first_step
@@ -258,12 +274,13 @@ class Grid:
             self._merge_pairs()
         columns, begins = np.unique(offsets // self.steps_per_column, return_index=True)
         place = np.ix_(columns, at)
-        self._most[place] = np.maximum(self._most[place], np.maximum.reduceat(most, begins, axis=1).T)
+        for kept, new in zip(self._most, most, strict=True):
+            kept[place] = np.maximum(kept[place], np.maximum.reduceat(new, begins, axis=1).T)
         self._touched.update(columns.tolist())
         self.columns = max(self.columns, int(columns[-1]) + 1)
 
     def _merge_pairs(self) -> None:
-        for cells in (self._most, self._reported):
+        for cells in (*self._most, *self._reported):
             cells[: MOST_COLUMNS // 2] = np.maximum(cells[0::2], cells[1::2])
             cells[MOST_COLUMNS // 2 :] = 0
         for starts in (self._starts, self._reported_starts):
@@ -276,9 +293,9 @@ class Grid:
         self.steps_per_column *= 2
 
     def _shown(self, most: UInt8Array) -> UInt8Array:
-        """Columns of rows, u1[columns, rows], of columns of ranks."""
+        """Columns of rows, u1[layers, columns, rows], of columns of ranks."""
         self._arrange()
-        shown: UInt8Array = most[:, self._members].max(axis=1)
+        shown: UInt8Array = most[:, :, self._members].max(axis=2)
         return shown
 
     def _arrange(self) -> None:

@@ -1,7 +1,7 @@
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL
 );
-INSERT INTO "alembic_version" VALUES('0009');
+INSERT INTO "alembic_version" VALUES('0010');
 CREATE TABLE calls (
 	id INTEGER NOT NULL, 
 	run INTEGER NOT NULL, 
@@ -297,7 +297,7 @@ CREATE TABLE step_levels (
 	calls BIGINT NOT NULL, 
 	anomalies BIGINT NOT NULL, 
 	severity_us DOUBLE NOT NULL, 
-	highest_score DOUBLE NOT NULL, most_anomalies BIGINT DEFAULT '0' NOT NULL, peaks BIGINT DEFAULT '0' NOT NULL, 
+	highest_score DOUBLE NOT NULL, most_anomalies BIGINT DEFAULT '0' NOT NULL, peaks BIGINT DEFAULT '0' NOT NULL, highest_lost_us DOUBLE DEFAULT '0' NOT NULL, lost_peaks BIGINT DEFAULT '0' NOT NULL, 
 	CONSTRAINT pk_step_levels PRIMARY KEY (run, level, program, rank, bucket)
 )
  WITHOUT ROWID

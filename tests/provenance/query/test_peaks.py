@@ -1,4 +1,4 @@
-"""The most anomalies of a step by stretches of steps, against the steps themselves."""
+"""The most anomalies and the most time lost in a step by stretches of steps, against the steps themselves."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ QUIET = (*range(64, 192), *range(300, 520))
 def make_steps(random: Random) -> list[StepCount]:
     """Of ranks that came differently far, with gaps."""
     return [
-        StepCount(program, rank, step, 1_000 * step, 1_000 * step + 999, 5, anomalies, 0.0)
+        StepCount(program, rank, step, 1_000 * step, 1_000 * step + 999, 5, anomalies, lost_us)
         for (program, rank), last in zip(RANKS, LAST_STEPS, strict=True)
         for step in range(last + 1)
         for anomalies in [0 if step in QUIET else random.choice((0, 0, 1, 9, 300))]
+        for lost_us in [anomalies and random.choice((0.4, 2.0, 2.0 ** random.uniform(0, 45)))]
         if step == last or (random.random() < 0.8 and not (rank == 0 and step in LOST))
     ]
 
@@ -54,23 +55,31 @@ def stored(any_store_url: str) -> tuple[Provenance, list[StepCount]]:
     return Provenance(open_for_reading(any_store_url)), steps
 
 
+def code_of(lost_us: float) -> int:
+    """By the definition of the code of a time."""
+    return next((n for n in range(127) if lost_us < 2 ** (n / 3)), 127) if lost_us >= 1 else int(lost_us > 0)
+
+
 def covered(found: Iterable[Peaks], steps: list[StepCount]) -> dict[tuple[int, int], set[int]]:
     """Which analysed steps of each rank the stretches cover, once each says what its steps do."""
-    by_rank: dict[tuple[int, int], dict[int, int]] = {}
+    by_rank: dict[tuple[int, int], dict[int, StepCount]] = {}
     for step in steps:
-        by_rank.setdefault((step.program, step.rank), {})[step.step] = step.anomalies
+        by_rank.setdefault((step.program, step.rank), {})[step.step] = step
     reported: dict[tuple[int, int], set[int]] = {}
     for peaks in found:
-        for program, rank, first, row in zip(
-            peaks.programs, peaks.ranks, peaks.steps, peaks.most, strict=True
+        for program, rank, first, row, lost in zip(
+            peaks.programs, peaks.ranks, peaks.steps, peaks.most, peaks.lost, strict=True
         ):
             of_rank = by_rank[int(program), int(rank)]
             for number, most in enumerate(row.tolist()):
                 begin = int(first) + number * peaks.length
                 within = {step for step in range(begin, begin + peaks.length) if step in of_rank}
                 if most:
-                    assert most == max(min(of_rank[step], 254) + 1 for step in within)
+                    assert most == max(min(of_rank[step].anomalies, 254) + 1 for step in within)
+                    assert lost[number] == max(code_of(of_rank[step].severity_us) + 1 for step in within)
                     reported.setdefault((int(program), int(rank)), set()).update(within)
+                else:
+                    assert lost[number] == 0
     return reported
 
 

@@ -13,6 +13,7 @@ from chimbuko.calls.record import SILENT, Silence
 from chimbuko.protocol.messages import RunStatistics
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.engine import open_for_writing
+from chimbuko.provenance.store.levels import lost_code
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.viz.live import gridreading
 from chimbuko.viz.live.feed import Feed
@@ -22,10 +23,16 @@ from tests.viz.api.conftest import Api
 from tests.viz.made_run import LOST_STEPS, RANKS, STEP_US, STEPS, ZERO_US, MadeRun, make_run
 
 
-def cells(body: dict[str, Any]) -> list[list[int]]:
-    flat = np.frombuffer(base64.b64decode(body["cells"]), np.uint8)
+def cells(body: dict[str, Any], layer: str = "cells") -> list[list[int]]:
+    flat = np.frombuffer(base64.b64decode(body[layer]), np.uint8)
     found: list[list[int]] = flat.reshape(body["rows"], body["columns"]).tolist()
     return found
+
+
+def lost(finished: MadeRun, rank: int) -> list[int]:
+    """Codes of the times lost, by step; 255 where it was lost."""
+    codes = {step.step: int(lost_code(step.severity_us)) for step in finished.steps_of(rank)}
+    return [codes.get(step, 255) for step in range(STEPS)]
 
 
 def counted(finished: MadeRun, rank: int) -> list[int]:
@@ -37,6 +44,7 @@ def counted(finished: MadeRun, rank: int) -> list[int]:
 def test_it_is_what_each_rank_had_in_each_step(api: Api, finished: MadeRun) -> None:
     body = api.ask("grid").json
     assert cells(body) == [counted(finished, rank) for rank in range(RANKS)]
+    assert cells(body, "lost") == [lost(finished, rank) for rank in range(RANKS)]
     assert cells(body)[2][LOST_STEPS[2][0]] == 255
     assert body["programs"] == [
         {"program": 0, "first_row": 0, "rows": RANKS, "first_place": 0, "ranks": [[0, RANKS]]}

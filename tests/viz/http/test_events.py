@@ -112,7 +112,8 @@ class SleepingPage:
     def next(self) -> Any:
         """The next frame."""
         packet = self._packet()
-        if packet.startswith(b"451-"):
+        if packet.startswith(b"452-"):
+            self._packet()
             self._packet()
         return json.loads(packet.partition(b",")[2])[1]
 
@@ -146,7 +147,7 @@ def large(finished: MadeRun) -> Iterator[Update]:
     """A frame that fills the buffers of a connection after a few."""
     with open_run(finished.directory) as provenance:
         feed = Feed(finished.directory, provenance, None)
-        yield Update(feed.status(), {}, False, GridUpdate(1, 1, 1, bytes(2_000_000), []))
+        yield Update(feed.status(), {}, False, GridUpdate(1, 1, 1, bytes(2_000_000), b"", []))
 
 
 def test_a_page_that_does_not_read_holds_nobody_up_and_is_told_what_it_missed(large: Update) -> None:

@@ -13,21 +13,24 @@ from hypothesis import strategies as st
 from chimbuko.arrays import RankKey
 from chimbuko.calls.record import StepCount
 from chimbuko.provenance.query.peaks import Peaks
+from chimbuko.provenance.store.levels import lost_code
 from chimbuko.viz.live import grid as grid_module
 from chimbuko.viz.live.grid import MOST_COLUMNS, MOST_TOLD, Grid, GridUpdate, Picture
 from chimbuko.viz.live.gridlayout import arranged
 
 UNKNOWN = 255
+LAYERS = ("cells", "lost")
 Cells = npt.NDArray[np.uint8]
 
 
-def step(program: int, rank: int, number: int, anomalies: int = 0) -> StepCount:
+def step(program: int, rank: int, number: int, anomalies: int = 0, lost_us: float = 0.0) -> StepCount:
     start_us = 1_000 + 10 * number + rank
-    return StepCount(program, rank, number, start_us, start_us + 10, 5, anomalies, 0.0)
+    return StepCount(program, rank, number, start_us, start_us + 10, 5, anomalies, lost_us)
 
 
 class Twin:
-    """By the definition: a cell is the largest number of anomalies that one of its ranks had in one step."""
+    """By the definition: a cell is the largest number of anomalies that one of its ranks had in one step, or
+    the code of the most time that one of them lost in one."""
 
     def __init__(self) -> None:
         self.steps: dict[tuple[RankKey, int], StepCount] = {}
@@ -38,12 +41,12 @@ class Twin:
             self.ranks.add((one.program, one.rank))
             self.steps[(one.program, one.rank), one.step] = one
 
-    def cells(self, picture: Picture) -> list[list[int]]:
+    def cells(self, picture: Picture, layer: str = "cells") -> list[list[int]]:
         rows = []
         for ranks in rows_of(picture):
             firsts = range(picture.first_step, picture.first_step + length(picture), picture.steps_per_column)
             rows.append(
-                [self._most(ranks, range(first, first + picture.steps_per_column)) for first in firsts]
+                [self._most(ranks, range(first, first + picture.steps_per_column), layer) for first in firsts]
             )
         return rows
 
@@ -63,9 +66,11 @@ class Twin:
             for first in firsts
         ]
 
-    def _most(self, ranks: list[RankKey], numbers: range) -> int:
+    def _most(self, ranks: list[RankKey], numbers: range, layer: str) -> int:
         found = [
             min(self.steps[rank, number].anomalies, 254)
+            if layer == "cells"
+            else int(lost_code(self.steps[rank, number].severity_us))
             for rank in ranks
             for number in numbers
             if (rank, number) in self.steps
@@ -87,8 +92,8 @@ def rows_of(picture: Picture) -> list[list[RankKey]]:
     return rows
 
 
-def cells_of(picture: Picture) -> list[list[int]]:
-    cells = np.frombuffer(picture.cells, np.uint8)
+def cells_of(picture: Picture, layer: str = "cells") -> list[list[int]]:
+    cells = np.frombuffer(getattr(picture, layer), np.uint8)
     found: list[list[int]] = cells.reshape(picture.rows, picture.columns).tolist()
     return found
 
@@ -103,10 +108,12 @@ class Page:
         self.layout = grid.layout
         picture = grid.picture(most_rows=grid_module.MOST_ROWS)
         self.width, self.rows = picture.steps_per_column, picture.rows
-        self.cells: Cells = np.zeros((picture.rows, MOST_COLUMNS), np.uint8)
-        self.cells[:, : picture.columns] = (
-            np.array(cells_of(picture), np.uint8).reshape(picture.rows, picture.columns) + 1
-        )
+        shape = picture.rows, picture.columns
+        self.layers: dict[str, Cells] = {}
+        for layer in LAYERS:
+            self.layers[layer] = np.zeros((picture.rows, MOST_COLUMNS), np.uint8)
+            read = np.array(cells_of(picture, layer), np.uint8).reshape(shape)
+            self.layers[layer][:, : picture.columns] = read + 1
         self.columns = picture.columns
 
     def take(self, grid: Grid, update: GridUpdate) -> None:
@@ -115,13 +122,15 @@ class Page:
             return
         while self.width < update.steps_per_column:
             half = MOST_COLUMNS // 2
-            self.cells[:, :half] = np.maximum(self.cells[:, 0::2], self.cells[:, 1::2])
-            self.cells[:, half:] = 0
+            for cells in self.layers.values():
+                cells[:, :half] = np.maximum(cells[:, 0::2], cells[:, 1::2])
+                cells[:, half:] = 0
             self.width *= 2
         self.columns = update.columns
-        for packed in np.frombuffer(update.cells, "<u4").tolist():
-            place = packed >> 18, packed >> 8 & 1023
-            self.cells[place] = max(self.cells[place], (packed & 255) + 1)
+        for layer, cells in self.layers.items():
+            for packed in np.frombuffer(getattr(update, layer), "<u4").tolist():
+                place = packed >> 18, packed >> 8 & 1023
+                cells[place] = max(cells[place], (packed & 255) + 1)
 
 
 counted = st.builds(
@@ -130,6 +139,7 @@ counted = st.builds(
     st.sampled_from([0, 1, 2, 3, 7, 8, 40]),
     st.integers(0, 90),
     st.sampled_from([0, 0, 1, 2, 7, 254, 255, 4000]),
+    st.sampled_from([0.0, 0.3, 1.0, 5.5, 2e6, 1e18]),
 )
 
 
@@ -156,15 +166,17 @@ def test_grid_and_pages_that_follow_it_are_what_the_definition_says(batches: lis
             if update is not None:
                 page.take(grid, update)
         while (update := grid.changes()) is not None:
-            assert len(update.cells) <= 4 * 4
+            assert len(update.cells + update.lost) <= 4 * 4
             page.take(grid, update)
         picture = grid.picture(most_rows=5)
         assert picture.rows <= max(5, len(picture.programs))
         assert picture.columns <= 16
-        assert cells_of(picture) == twin.cells(picture)
+        for layer in LAYERS:
+            assert cells_of(picture, layer) == twin.cells(picture, layer)
         assert picture.start_us == twin.starts(picture)
         assert (page.width, page.columns) == (picture.steps_per_column, picture.columns)
-        assert (page.cells[:, : page.columns] - np.uint8(1)).tolist() == cells_of(picture)
+        for layer, cells in page.layers.items():
+            assert (cells[:, : page.columns] - np.uint8(1)).tolist() == cells_of(picture, layer)
 
 
 @settings(deadline=None)
@@ -186,7 +198,8 @@ def test_a_piece_is_what_the_definition_says(steps: list[StepCount], data: st.Da
     assert [rank for row in rows_of(picture) for rank in row] == sorted(twin.ranks)[places[0] : places[1] + 1]
     assert [of.first_place for of in picture.programs][:1] == [places[0]]
     wanted = {key: one for key, one in twin.steps.items() if among[0] <= key[1] <= among[1]}
-    assert cells_of(picture) == twin.cells(picture)
+    for layer in LAYERS:
+        assert cells_of(picture, layer) == twin.cells(picture, layer)
     last = max((number for _, number in wanted), default=None)
     if last is not None and picture.columns:
         assert picture.first_step + length(picture) > last
@@ -194,14 +207,18 @@ def test_a_piece_is_what_the_definition_says(steps: list[StepCount], data: st.Da
 
 def test_stretches_of_steps_and_steps_make_one_grid() -> None:
     grid = Grid()
-    grid.add_steps([step(0, 0, 0, 3), step(0, 1, 17, 1)])
+    grid.add_steps([step(0, 0, 0, 3, 4.0), step(0, 1, 17, 1, 1.0)])
     ones = np.ones(1, np.int64)
     eight = np.array([[1, 0, 0, 6, 0, 0, 0, 255]], np.uint8)
-    grid.add_peaks(Peaks(8, 0 * ones, 0 * ones, 0 * ones, eight))
+    grid.add_peaks(Peaks(8, 0 * ones, 0 * ones, 0 * ones, eight, np.minimum(eight, 5)))
     picture = grid.picture()
     assert picture.steps_per_column == 8
     assert cells_of(picture) == [
         [3, UNKNOWN, UNKNOWN, 5, *[UNKNOWN] * 3, 254],
+        [UNKNOWN, UNKNOWN, 1, *[UNKNOWN] * 5],
+    ]
+    assert cells_of(picture, "lost") == [
+        [7, UNKNOWN, UNKNOWN, 4, *[UNKNOWN] * 3, 4],
         [UNKNOWN, UNKNOWN, 1, *[UNKNOWN] * 5],
     ]
 
@@ -252,7 +269,7 @@ def test_ten_thousand_ranks_are_reported_in_a_frame() -> None:
         )
         update = grid.changes()
         assert update is not None
-        assert len(update.cells) <= 4 * MOST_TOLD
+        assert len(update.cells + update.lost) <= 4 * MOST_TOLD
     assert grid.picture().rows == 500
 
 

@@ -201,7 +201,7 @@ def test_the_end_of_the_run_is_reported_and_the_page_keeps_all_of_it(
 def map_cells(page: Page) -> dict[tuple[int, int], int]:
     """Counts above 0 of the heat map's table twin, by rank and step."""
     rows = page.evaluate(
-        "[...document.querySelectorAll('.heatmap tbody tr')].filter(r => r.cells.length === 4)"
+        "[...document.querySelectorAll('.heatmap tbody tr')].filter(r => r.cells.length === 5)"
         ".map(r => [0, 1, 2].map(at => Number(r.cells[at].innerText)))"
     )
     return {(rank, step): anomalies for rank, step, anomalies in rows}
@@ -219,7 +219,7 @@ def counted(made: MadeRun, first: int, until: int) -> dict[tuple[int, int], int]
 def wait_for_cells(page: Page, cells: dict[tuple[int, int], int]) -> None:
     """Until these are the counts of the heat map's table twin."""
     page.wait_for_function(
-        "lines => [...document.querySelectorAll('.heatmap tbody tr')].filter(r => r.cells.length === 4)"
+        "lines => [...document.querySelectorAll('.heatmap tbody tr')].filter(r => r.cells.length === 5)"
         ".map(r => [0, 1, 2].map(at => r.cells[at].innerText).join(' ')).sort().join() === lines",
         arg=",".join(sorted(f"{rank} {step} {count}" for (rank, step), count in cells.items())),
         timeout=WAIT_MS,

@@ -48,6 +48,7 @@ def test_zero_unknown_and_counts_have_colours_of_their_own(page: Page, cells: Ce
         const at = canvas.getContext('2d').getImageData(x - box.x, y - box.y, 3, 3).data;
         return [0, 1, 2, 3, 4, 5, 6, 7, 8].map(i => [at[4 * i], at[4 * i + 1], at[4 * i + 2]].join());
     }"""
+    page.goto(page.url + "?measure=anomalies")
     page.wait_for_selector(".heatmap .chart")
     looks = {
         count: page.evaluate(shade, place(page, rank + 0.4, step + 0.4))
@@ -61,18 +62,45 @@ def test_zero_unknown_and_counts_have_colours_of_their_own(page: Page, cells: Ce
     assert unknown.isdisjoint(color for look in looks.values() for color in look)
 
 
+def test_time_lost_comes_first_and_anomalies_are_a_choice_away(page: Page, finished: MadeRun) -> None:
+    """In the map's colours, in its table, and in the heights of the chart of steps."""
+    worst = max(finished.steps, key=lambda step: step.severity_us)
+    lines = [row for row in map_lines(page) if len(row) == 5]
+    assert lines[0][:2] == [str(worst.rank), str(worst.step)]
+    assert microseconds(lines[0][3]) == pytest.approx(worst.severity_us, rel=0.2)
+    lost = [microseconds(row[3]) for row in lines]
+    assert lost == sorted(lost, reverse=True)
+    page.get_by_role("button", name="All ranks: picture").click()
+    assert re.fullmatch(r"\d+ m?s\+", page.locator(".heat-bins span").nth(6).inner_text().strip())
+    page.get_by_label("What colours are").select_option("anomalies")
+    page.wait_for_url("**measure=anomalies*")
+    assert page.locator(".heat-bins span").nth(6).inner_text().strip() == "17+"
+    assert page.locator(".steps .chart").get_attribute("aria-label") == "Anomalies per step"
+    counts = [int(row[2]) for row in map_lines(page) if len(row) == 5]
+    assert counts == sorted(counts, reverse=True)
+    page.get_by_label("What heights are").select_option("lost")
+    page.wait_for_url(lambda url: "measure" not in url)
+    page.go_back()
+    page.wait_for_url("**measure=anomalies*")
+
+
 def test_a_cell_reports_ranks_steps_count_time_and_function(
     page: Page, cells: Cells, provenance: Provenance
 ) -> None:
     count, (rank, step) = max((count, where) for where, count in cells.items())
     lines = tip_at(page, *place(page, rank + 0.5, step + 0.5))
-    assert lines[:3] == [f"rank {rank}", f"step {step}", f"at most {count} anomalies of one rank in one step"]
+    assert lines[:2] == [f"rank {rank}", f"step {step}"]
+    assert re.fullmatch(r"at most about [\d.]+ m?s lost by one rank in one step", lines[2])
+    assert lines[3] == f"at most {count} anomalies of one rank in one step"
     worst = CallFilter(program=0, rank=rank, step_min=step, step_max=step)
     call = provenance.calls.page(worst, "severity_us", limit=1).calls[0]
-    page.wait_for_selector(f".tip >> text=most: rank {rank}, step {step}, in ")
+    page.wait_for_selector(f".tip >> text=most: rank {rank}, step {step}: ")
     lines = page.locator(".tip").inner_text().splitlines()
-    assert call.function.split(" ")[0].rstrip("()") in lines[3] or "push_particles" in lines[3]
-    lost = re.search(r": ([\d.,]+ \S+) lost by one call$", lines[3])
+    [of_step] = [one for one in provenance.steps.counts([(0, rank)], step) if one.step == step]
+    lost = re.search(rf": ([\d.,]+ \S+) lost by {count} anomalies$", lines[4])
+    assert lost and microseconds(lost[1]) == pytest.approx(of_step.severity_us, rel=5e-3)
+    assert call.function.split(" ")[0].rstrip("()") in lines[5] or "push_particles" in lines[5]
+    lost = re.search(r": ([\d.,]+ \S+) lost$", lines[5])
     assert lost and microseconds(lost[1]) == pytest.approx(call.severity_us, rel=5e-3)
     assert f"from +00:00:{step:02d}.000" in lines
     assert lines[-1].startswith("click: select the worst rank")
@@ -85,7 +113,8 @@ def test_a_click_selects_the_worst_rank_of_the_cell_and_lists_its_calls(
     rank, step = next(where for where, count in cells.items() if count == 2)
     page.mouse.click(*place(page, rank + 0.5, step + 0.5))
     page.wait_for_url(f"**sel=*0:{rank}*")
-    page.wait_for_selector(f".notice >> text=rank {rank} had 2 anomalies in step {step}")
+    said = f"rank {rank} had 2 anomalies in step {step}, which lost [0-9.]+ m?s: most time of this cell"
+    page.wait_for_selector(f".notice >> text=/{said}/")
     assert [item.get_attribute("data-legend") for item in page.locator("[data-legend]").all()] == [
         f"0:{rank}"
     ]
@@ -186,6 +215,7 @@ def test_the_zoom_is_common_to_map_and_step_chart(page: Page, finished: MadeRun)
 
 def test_keys_move_select_brush_zoom_and_pan(page: Page, cells: Cells) -> None:
     chart = page.locator(".heatmap .chart")
+    page.goto(page.url + "?measure=anomalies")
     chart.focus()
     page.keyboard.press("ArrowRight")
     most = max(cells.values())

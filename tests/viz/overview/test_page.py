@@ -212,7 +212,7 @@ def test_an_address_opens_the_same_picture_elsewhere(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [(1280, 600), (1920, 940)])
+@pytest.mark.parametrize("size", [(1280, 600), (1440, 900), (1920, 940)])
 def test_the_overview_fits_the_window(
     browser: Browser, stored_dashboard: DashboardProcess, scheme: str, size: tuple[int, int]
 ) -> None:
@@ -228,5 +228,16 @@ def test_the_overview_fits_the_window(
         ".filter(c => c.scrollWidth > c.clientWidth + 1).map(c => c.innerText)"
     )
     assert cut == []
+    if size[1] >= 700:
+        empty = watched.page.evaluate(EMPTY_PX)
+        assert {name: px for name, px in empty.items() if px > 60} == {}, "a run of few ranks fills the page"
     assert watched.errors == []
     watched.close()
+
+
+EMPTY_PX = """() => Object.fromEntries([...document.querySelectorAll('.overview .panel')].map(panel => {
+    const body = panel.querySelector('.panel-body');
+    const end = Math.max(...[...body.querySelectorAll('*')].map(one => one.getBoundingClientRect().bottom));
+    return [panel.dataset.panel, body.getBoundingClientRect().bottom - end];
+}))"""
+"""Of each panel, how far what it holds ends above its lower edge."""

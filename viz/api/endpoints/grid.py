@@ -1,4 +1,4 @@
-"""All ranks over all steps: how many anomalies the worst step of each had."""
+"""All ranks over all steps: how many anomalies the worst step of each had, and how much time it lost."""
 
 from __future__ import annotations
 
@@ -64,6 +64,9 @@ class GridAnswer(Answer, frozen=True, kw_only=True):
     cells: str
     """A byte for each cell, row by row, in base64: the most anomalies that one of the ranks had in one of the
     steps, up to 254; 255 where no step was analysed."""
+    lost: str
+    """The same of the most time that one of the ranks lost in one of the steps: 0 for none, else n for
+    2 ** ((n - 1) / 3) to 2 ** (n / 3) µs."""
     silent: list[SilentRank]
 
 
@@ -71,13 +74,16 @@ class GridAnswer(Answer, frozen=True, kw_only=True):
 def grid(run: ServedRun, wanted: GridParameters) -> GridAnswer:
     """All ranks over all steps, or a piece of it in more detail.
 
-    A cell is the largest number of anomalies that one rank had in one step.
+    A cell is the largest number of anomalies that one rank had in one step, or the most time that one lost in
+    one.
     """
     piece = Piece(_range(wanted.ranks), _range(wanted.steps), wanted.rows, wanted.columns)
     shown = run.feed.grid(piece)
     picture = msgspec.structs.asdict(shown.picture)
+    for layer in ("cells", "lost"):
+        picture[layer] = base64.b64encode(picture[layer]).decode()
     return GridAnswer(
-        **picture | {"cells": base64.b64encode(shown.picture.cells).decode()},
+        **picture,
         version=shown.version,
         layout=shown.layout,
         silent=[

@@ -38,7 +38,7 @@ export function FindingsList() {
           )}
           {found !== null && (
             <span class="unit" data-total={found.total}>
-              {count(found.total)} · core {unit === 'clock' ? 'h:mm:ss' : unit}
+              {count(found.total + found.recurrences.length)} · core {unit === 'clock' ? 'h:mm:ss' : unit}
             </span>
           )}
         </>

@@ -7,6 +7,7 @@ import { Empty } from '../shared/parts/panel';
 import { CallsList } from './callslist';
 import { Functions } from './functions';
 import { FindingsList } from './findingslist';
+import { findingsOf } from './model/findings';
 import { HeatMap } from './heatmap/heatmap';
 import { Ranks } from './ranks';
 import { Steps } from './steps/steps';
@@ -15,10 +16,15 @@ import type { Run } from '../shared/api/types';
 /** Marked once: the time until something useful is seen ends here. */
 const USEFUL = 'first-useful-paint';
 
+/** Of so many rows the map takes no more room than they need. */
+const FEW_ROWS = 8;
+
 /** Where and when: the whole run at once. */
 export function Overview() {
   const known = run.value.value;
   const sentence = known === null ? (run.error.value ?? ' ') : answerOf(known);
+  const isFew = grid.value !== null && grid.value.rows <= FEW_ROWS;
+  const isQuiet = isFew && known !== null && known.status.state === 'ended' && known.answer.anomalies === 0;
   const isUseful = grid.value !== null && ranking.value.value !== null;
   useEffect(() => {
     if (!isUseful || performance.getEntriesByName(USEFUL).length > 0) return;
@@ -33,7 +39,12 @@ export function Overview() {
       {known === null && run.error.value !== null ? (
         <Empty>Nothing can be shown until the server answers.</Empty>
       ) : (
-        <div class="overview-panels">
+        <div
+          class="overview-panels"
+          style={{ '--map-rows': grid.value?.rows ?? 0 }}
+          data-few={isFew ? 'yes' : undefined}
+          data-quiet={isQuiet ? 'yes' : undefined}
+        >
           <HeatMap />
           {list.value === 'incidents' ? <FindingsList /> : <CallsList />}
           <Ranks />
@@ -47,5 +58,5 @@ export function Overview() {
 
 function answerOf(known: Run): string {
   const found = incidents.value.value;
-  return found === null || found.incidents.length === 0 ? overviewAnswer(known) : incidentsAnswer(found, programs.value);
+  return found === null || findingsOf(found).length === 0 ? overviewAnswer(known) : incidentsAnswer(found, programs.value);
 }

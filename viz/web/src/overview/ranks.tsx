@@ -25,6 +25,7 @@ export function Ranks() {
   held.ask(`${statistic} ${n}`);
   const shown = held.shown;
   const asked = shown?.by ?? statistic;
+  const hasLeast = shown !== null && shown.by !== 'origin' && shown.ranks > 1;
   return (
     <Panel
       name="ranks"
@@ -40,9 +41,9 @@ export function Ranks() {
       ) : shown.ranks === 0 ? (
         <Empty>No rank has reported a step yet.</Empty>
       ) : (
-        <div class={shown.by === 'origin' ? 'rank-lists origins' : 'rank-lists'}>
+        <div class={`rank-lists${shown.by === 'origin' ? ' origins' : ''}${hasLeast ? '' : ' alone'}`}>
           <RankList shown={shown} rows={shown.top} name="top" />
-          {shown.by !== 'origin' && <RankList shown={shown} rows={shown.bottom} name="bottom" />}
+          {hasLeast && <RankList shown={shown} rows={shown.bottom} name="bottom" />}
         </div>
       )}
     </Panel>

@@ -1,7 +1,8 @@
 /** All ranks over all steps: the whole as read with what has come since, and the piece of it that is looked at. */
 
 import { computed, effect, signal, untracked } from '@preact/signals';
-import { merged, placesOfRow, ranksOfRow, stepsOfColumn, UNKNOWN, type Grid } from './model/grid';
+import { binsOf, largestOf } from './model/bins';
+import { layerOf, merged, placesOfRow, ranksOfRow, stepsOfColumn, UNKNOWN, type Grid } from './model/grid';
 import { allPlaces, pieceOf, roomFor } from './model/heatlayout';
 import { ALL, moved, shownOf, windowOn, windowOnNow } from './model/window';
 import type { Range } from '../../shared/address/model/view';
@@ -183,18 +184,25 @@ export const gridAsked = computed(() => {
   return gridRequest({ ...(ranks === null ? {} : { ranks }), ...(steps === null ? {} : { steps }) });
 });
 
+/** Largest value of the map, whatever of it is looked at: zooming changes no colour. */
+export const bins = computed(() => {
+  const { measure } = view.value;
+  return binsOf(measure, whole.value === null ? 0 : largestOf(layerOf(whole.value, measure)));
+});
+
 export interface Worst {
   rank: RankKey;
   step: number;
   count: number;
 }
 
-/** The rank and step with most anomalies among some; null where none was analysed. */
+/** The worst rank and step among some, by what the map shows; null where none was analysed. */
 export async function worstOf(ranks: Range, steps: Range, signal: AbortSignal): Promise<Worst | null> {
   const piece = await getGrid(signal, { ranks, steps });
+  const cells = layerOf(piece, view.value.measure);
   let most = -1;
-  for (const [at, count] of piece.cells.entries()) {
-    if (count !== UNKNOWN && (most < 0 || count > (piece.cells[most] as number))) most = at;
+  for (const [at, value] of cells.entries()) {
+    if (value !== UNKNOWN && (most < 0 || value > (cells[most] as number))) most = at;
   }
   if (most < 0) return null;
   const [row, column] = [Math.floor(most / piece.columns), most % piece.columns];

@@ -3,7 +3,8 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/ho
 import { prepare } from '../../shared/charts/canvas';
 import { paintHeatFocus, paintHeatMap, type Box } from './heatpainter';
 import { ranked } from '../../shared/names/answer';
-import { MOST, UNKNOWN, type Grid } from './model/grid';
+import { lostOfCode } from './model/bins';
+import { layerOf, MOST, UNKNOWN, type Grid } from './model/grid';
 import {
   allPlaces,
   areaOf,
@@ -18,7 +19,7 @@ import {
   startOf,
   stepAtX,
   stepsOf,
-  valueOf,
+  valuesOf,
   type Cell,
   type HeatLayout,
 } from './model/heatlayout';
@@ -29,8 +30,9 @@ import { formatRange, type Range } from '../../shared/address/model/view';
 import { shareOf } from './model/window';
 import { go, view } from '../../shared/address/address';
 import { tickText, timeText } from '../../shared/session/clock';
-import { end, moveRanks, moveSteps, room, showRanks, showSteps, stepsMissed, worstOf, type Worst } from './grid';
+import { bins, end, moveRanks, moveSteps, room, showRanks, showSteps, stepsMissed, worstOf, type Worst } from './grid';
 import { slots } from '../steps/histories';
+import { getSteps } from '../steps/requests';
 import { worstCall } from '../overview';
 import { hideTip, hoveredRank, say, showTip, spoken, tip } from '../../shared/session/page';
 import { programs, zero_us } from '../../shared/session/session';
@@ -40,6 +42,7 @@ import { useDetail } from '../../shared/parts/detail';
 import { onPage, placeIn } from '../../shared/charts/pointer';
 import { useSize } from '../../shared/charts/size';
 import { choose } from '../choose';
+import { measureName } from '../measurechoice';
 import { HeatLegend, spansText } from './heatmap';
 
 /** A drag shorter than this is a click; one that is as thin in one direction means all there. */
@@ -68,6 +71,8 @@ interface Held {
 }
 
 interface Found extends Worst {
+  /** By all abnormal calls of the rank in the step; null where that is not known. */
+  step_lost_us: number | null;
   function: string | null;
   /** By the call that lost most. */
   lost_us: number;
@@ -93,8 +98,13 @@ export function HeatChart({ grid }: { grid: Grid }) {
   useEffect(() => {
     if (!cells.current || width === 0 || height === 0) return;
     const rank = isHovered.current ? null : hoveredRank.value;
-    paintHeatMap(prepare(cells.current, width, height), layout, { slots: slots.value, rank, end: end.value, stale: stepsMissed.value }, theme.value);
-  }, [layout, theme.value, slots.value, hoveredRank.value, end.value, stepsMissed.value]);
+    paintHeatMap(
+      prepare(cells.current, width, height),
+      layout,
+      { measure: view.value.measure, bins: bins.value, slots: slots.value, rank, end: end.value, stale: stepsMissed.value },
+      theme.value,
+    );
+  }, [layout, view.value.measure, bins.value, theme.value, slots.value, hoveredRank.value, end.value, stepsMissed.value]);
   useEffect(() => {
     if (!above.current || width === 0 || height === 0) return;
     const brush = drag ? brushed(layout, drag) : cell && corner ? boxAround(layout, corner, cell) : null;
@@ -172,7 +182,7 @@ export function HeatChart({ grid }: { grid: Grid }) {
         tabIndex={0}
         role="application"
         aria-roledescription="heat map"
-        aria-label="Anomalies of all ranks by step"
+        aria-label={`${measureName(view.value.measure)} of all ranks by step`}
         data-rows={layout.bands.length}
         data-columns={layout.columns}
         onPointerMove={hover}
@@ -201,7 +211,7 @@ export function HeatChart({ grid }: { grid: Grid }) {
         <canvas ref={cells} aria-hidden="true" />
         <canvas ref={above} aria-hidden="true" />
       </div>
-      <HeatLegend size={cellSize(layout)} toCome={after > end.value} />
+      <HeatLegend size={cellSize(layout)} bins={bins.value} toCome={after > end.value} />
     </div>
   );
 }
@@ -215,19 +225,25 @@ const focusOn = (layout: HeatLayout, { row, column }: Cell): Focus => ({
 const shown = ({ steps }: HeatLayout): Range => [steps[0], Math.max(steps[0], Math.min(steps[1], end.value) - 1)];
 
 const keyOf = (layout: HeatLayout, { row, column }: Cell): string =>
-  `${placesOf(layout, row, row).join()} ${stepsOf(layout, column).join()} ${valueOf(layout, { row, column })}`;
+  `${view.value.measure} ${placesOf(layout, row, row).join()} ${stepsOf(layout, column).join()} ${Object.values(valuesOf(layout, { row, column })).join()}`;
 
 function isCounted(layout: HeatLayout, cell: Cell): boolean {
-  const value = valueOf(layout, cell);
-  return value !== 0 && value !== UNKNOWN;
+  const { count } = valuesOf(layout, cell);
+  return count !== 0 && count !== UNKNOWN;
 }
 
 /** The worst rank and step of a cell, and what it lost time in. */
 async function ask(layout: HeatLayout, { row, column }: Cell, signal: AbortSignal): Promise<Found | null> {
   const worst = await worstOf(placesOf(layout, row, row), stepsOf(layout, column), signal);
   if (worst === null) return null;
-  const call = await worstCall(worst.rank, worst.step, signal);
-  return { ...worst, function: call && shorten(call.function, 40).text, lost_us: call?.severity_us ?? 0 };
+  const [call, step_lost_us] = await Promise.all([worstCall(worst.rank, worst.step, signal), lostIn(worst, signal)]);
+  return { ...worst, step_lost_us, function: call && shorten(call.function, 40).text, lost_us: call?.severity_us ?? 0 };
+}
+
+/** What a rank lost in a step; null where nobody knows any more. */
+async function lostIn({ rank, step }: Worst, signal: AbortSignal): Promise<number | null> {
+  const rows = (await getSteps([rank], signal, [step, step])).get(rank);
+  return rows?.[0]?.[5] ?? null;
 }
 
 /** Select the worst rank of a cell, say which that is, and list its calls in these steps, unless something else is wanted meanwhile. */
@@ -237,12 +253,16 @@ async function select(layout: HeatLayout, { row, column }: Cell, isWanted: () =>
     const worst = await worstOf(placesOf(layout, row, row), steps, AbortSignal.timeout(10_000));
     if (!isWanted()) return;
     if (worst === null) return say('No rank of this cell was analysed in these steps.');
+    const lost_us = worst.count === 0 ? 0 : await lostIn(worst, AbortSignal.timeout(10_000));
+    if (!isWanted()) return;
     choose(worst.rank, { rank: worst.rank, steps, cursor: null });
     const name = ranked(worst.rank, programs.value);
     say(
       worst.count === 0
         ? `${name} is selected; no rank had anomalies here.`
-        : `${name} had ${anomalies(worst.count)} in step ${exact(worst.step)}, most of this cell.`,
+        : `${name} had ${anomalies(worst.count)} in step ${exact(worst.step)}${lost_us === null ? '' : `, which lost ${duration(lost_us)}`}: ${
+            view.value.measure === 'lost' ? 'most time' : 'most'
+          } of this cell.`,
     );
   } catch {
     say('The server did not say which rank is the worst here: try again.');
@@ -252,25 +272,29 @@ async function select(layout: HeatLayout, { row, column }: Cell, isWanted: () =>
 const anomalies = (count: number): string => plural(count, 'anomaly') + (count === MOST ? ' or more' : '');
 
 function tipOf(layout: HeatLayout, cell: Cell, found: Found | null): string[] {
-  const value = valueOf(layout, cell);
+  const { count, lost } = valuesOf(layout, cell);
   const places = placesOf(layout, cell.row, cell.row);
   const steps = stepsOf(layout, cell.column);
   const start = startOf(layout, cell.column);
   const silent = layout.grid.silent.filter(({ place }) => place >= places[0] && place <= places[1]);
-  const what = value === UNKNOWN ? 'not analysed: unknown' : value === 0 ? 'no anomalies' : `at most ${anomalies(value)} of one rank in one step`;
+  const counted = `at most ${anomalies(count)} of one rank in one step`;
+  const lostTime = `at most about ${duration(Number(lostOfCode(lost).toPrecision(2)))} lost by one rank in one step`;
+  const both = view.value.measure === 'lost' ? [lostTime, counted] : [counted, lostTime];
+  const what = count === UNKNOWN ? ['not analysed: unknown'] : count === 0 ? ['no anomalies'] : both;
   const worst = found
     ? [
-        `most: ${ranked(found.rank, programs.value)}, step ${exact(found.step)}${found.function === null ? '' : `, in ${found.function}: ${duration(found.lost_us)} lost by one call`}`,
+        `most: ${ranked(found.rank, programs.value)}, step ${exact(found.step)}${found.step_lost_us === null ? '' : `: ${duration(found.step_lost_us)} lost by ${anomalies(found.count)}`}`,
+        ...(found.function === null ? [] : [`the worst call in ${found.function}: ${duration(found.lost_us)} lost`]),
       ]
     : [];
   return [
     `${places[0] === places[1] ? 'rank' : 'ranks'} ${spansText(ranksAt(layout.grid, places))}`,
     `${steps[0] === steps[1] ? 'step' : 'steps'} ${formatRange(steps)}`,
-    what,
+    ...what,
     ...worst,
     ...(start > 0 ? [`from ${timeText(start)}`] : []),
     ...(silent.length > 0 ? [`${plural(silent.length, 'silent rank')}`] : []),
-    value === UNKNOWN ? 'drag: zoom' : 'click: select the worst rank, list its calls · drag: zoom',
+    count === UNKNOWN ? 'drag: zoom' : 'click: select the worst rank, list its calls · drag: zoom',
   ];
 }
 
@@ -321,7 +345,8 @@ function neighbour(layout: HeatLayout, from: Cell | null, key: string): Cell | n
 }
 
 /** Where the keyboard begins. */
-function worstCell({ cells, columns }: HeatLayout): Cell {
+function worstCell(layout: HeatLayout): Cell {
+  const [cells, { columns }] = [layerOf(layout, view.value.measure), layout];
   let most = 0;
   cells.forEach((value, at) => {
     if (value !== UNKNOWN && (cells[most] === UNKNOWN || value > (cells[most] as number))) most = at;

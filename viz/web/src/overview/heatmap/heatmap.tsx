@@ -1,6 +1,7 @@
 import { ranked } from '../../shared/names/answer';
 import type { Grid } from './model/grid';
-import { allPlaces, BIN_NAMES, ranksAt, type RankSpan } from './model/heatlayout';
+import type { Bins } from './model/bins';
+import { allPlaces, ranksAt, type RankSpan } from './model/heatlayout';
 import { shorten } from '../../shared/names/names';
 import { duration, exact, plural } from '../../shared/units/units';
 import { formatRange } from '../../shared/address/model/view';
@@ -9,6 +10,7 @@ import { finer, grid, gridAsked, reading, shownSteps } from './grid';
 import { programs, status, zero_us } from '../../shared/session/session';
 import { Empty, Panel, Reading } from '../../shared/parts/panel';
 import { choose } from '../choose';
+import { MeasureChoice, measureName } from '../measurechoice';
 import { HeatChart } from './heatchart';
 import { HeatTable } from './heattable';
 import type { SilentRank } from '../../shared/api/types';
@@ -16,7 +18,7 @@ import type { SilentRank } from '../../shared/api/types';
 /** Silent ranks that are named; the others are counted. */
 const NAMED = 3;
 
-/** All ranks over the whole run: how many anomalies, and where it is not known. */
+/** All ranks over the whole run: how much time was lost, or how many anomalies there were, and where it is not known. */
 export function HeatMap() {
   const shown = grid.value;
   return (
@@ -24,7 +26,12 @@ export function HeatMap() {
       name="heatmap"
       title="All ranks"
       summary={shown ? summaryOf(shown) : ''}
-      actions={<Zoomed shown={shown} />}
+      actions={
+        <>
+          <MeasureChoice label="What colours are" />
+          <Zoomed shown={shown} />
+        </>
+      }
       asks={{ json: gridAsked.value }}
       table={() => shown && <HeatTable grid={shown} />}
     >
@@ -114,17 +121,17 @@ export function spansText(spans: readonly RankSpan[]): string {
 }
 
 /** What a colour means, how many ranks and steps a cell stands for, and that the worst wins. */
-export function HeatLegend({ size, toCome }: { size: { ranks: number; steps: number }; toCome: boolean }) {
+export function HeatLegend({ size, bins, toCome }: { size: { ranks: number; steps: number }; bins: Bins; toCome: boolean }) {
   return (
     <p class="heat-legend">
       <span data-cell-size>
         row = {plural(size.ranks, 'rank')}, column = {plural(size.steps, 'step')}; worst wins
       </span>
-      <span class="heat-bins" aria-label="Anomalies of one rank in one step">
+      <span class="heat-bins" aria-label={`${measureName(view.value.measure)} of one rank in one step`}>
         <span>
           <i class="heat-zero" />0
         </span>
-        {BIN_NAMES.map((name, bin) => (
+        {bins.names.map((name, bin) => (
           <span key={name}>
             <i style={{ background: `var(--heat-${bin})` }} />
             {name}
@@ -149,5 +156,5 @@ function summaryOf(shown: Grid): string {
   const places = allPlaces(shown);
   if (places === null) return 'No rank has reported a step yet.';
   const ranks = plural(places[1] - places[0] + 1, 'rank');
-  return `Anomalies of ${ranks} by step; the table lists those with any. Arrow keys move from cell to cell, Enter selects the worst rank; with Shift they choose an area, and Enter zooms to it.`;
+  return `${measureName(view.value.measure)} of ${ranks} by step; the table lists those with any. Arrow keys move from cell to cell, Enter selects the worst rank; with Shift they choose an area, and Enter zooms to it.`;
 }

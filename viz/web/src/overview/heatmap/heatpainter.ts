@@ -1,13 +1,17 @@
 /** Paints the heat map: cells and axes below, what follows the pointer above. */
 
-import { binOf, silentRows, xOfStep, yOfRank, type HeatLayout } from './model/heatlayout';
+import type { Bins } from './model/bins';
+import { silentRows, xOfStep, yOfRank, type HeatLayout } from './model/heatlayout';
 import { rasterised, type HeatPalette } from './model/heatraster';
 import { COLOURS, HEAT_RAMP, pick, pixelOf, type Pair, type Theme } from '../../shared/charts/model/tokens';
 import { colour, drawMark, FONT } from '../../shared/charts/canvas';
 import { layerOf } from '../../shared/charts/stampimages';
+import type { Measure } from '../../shared/address/model/view';
 import type { RankKey } from '../../shared/api/types';
 
 export interface HeatMarks {
+  measure: Measure;
+  bins: Bins;
   /** Ranks by colour slot. */
   slots: readonly (RankKey | null)[];
   /** This rank stands out, the others step back. */
@@ -22,7 +26,7 @@ export type Box = readonly [x: number, y: number, width: number, height: number]
 
 export function paintHeatMap(context: CanvasRenderingContext2D, layout: HeatLayout, marks: HeatMarks, theme: Theme): void {
   const emphasised = marks.rank === null ? null : yOfRank(layout, marks.rank);
-  paintCells(context, layout, emphasised, theme);
+  paintCells(context, layout, marks, emphasised, theme);
   paintStale(context, layout, marks, theme);
   paintAxes(context, layout, theme);
   paintSilent(context, layout, theme);
@@ -32,14 +36,14 @@ export function paintHeatMap(context: CanvasRenderingContext2D, layout: HeatLayo
   });
 }
 
-function paintCells(context: CanvasRenderingContext2D, layout: HeatLayout, emphasised: number | null, theme: Theme): void {
+function paintCells(context: CanvasRenderingContext2D, layout: HeatLayout, { measure, bins }: HeatMarks, emphasised: number | null, theme: Theme): void {
   const scale = context.getTransform().a;
   const [x, y] = [layout.left, layout.top];
   const [width, height] = [layout.right - layout.left, layout.bottom - layout.top];
   const [columns, rows] = [Math.round(width * scale), Math.round(height * scale)];
   if (columns <= 0 || rows <= 0) return;
   const image = new ImageData(columns, rows);
-  new Uint32Array(image.data.buffer).set(rasterised(layout, columns, rows, paletteOf(theme, scale)));
+  new Uint32Array(image.data.buffer).set(rasterised(layout, measure, columns, rows, paletteOf(bins, theme, scale)));
   if (emphasised === null) return context.putImageData(image, Math.round(x * scale), Math.round(y * scale));
   const layer = layerOf(image);
   context.globalAlpha = 0.25;
@@ -121,10 +125,10 @@ export function paintHeatFocus(context: CanvasRenderingContext2D, cell: Box | nu
   context.strokeRect(...brush);
 }
 
-function paletteOf(theme: Theme, scale: number): HeatPalette {
+function paletteOf(bins: Bins, theme: Theme, scale: number): HeatPalette {
   const pixel = (pair: Pair): number => pixelOf(pick(pair, theme));
-  const counts = Uint32Array.from({ length: 256 }, (_, count) => pixel(HEAT_RAMP[binOf(count)] as Pair));
-  counts[0] = pixel(COLOURS.surface);
-  counts[255] = pixel(COLOURS.unknown);
-  return { counts, hatch: pixel(COLOURS.hatch), hatchEvery: Math.round(5 * scale), hatchWidth: Math.max(1, Math.round(scale)), toCome: pixel(COLOURS.page) };
+  const values = Uint32Array.from({ length: 256 }, (_, value) => pixel(HEAT_RAMP[bins.of(value)] as Pair));
+  values[0] = pixel(COLOURS.surface);
+  values[255] = pixel(COLOURS.unknown);
+  return { values, hatch: pixel(COLOURS.hatch), hatchEvery: Math.round(5 * scale), hatchWidth: Math.max(1, Math.round(scale)), toCome: pixel(COLOURS.page) };
 }

@@ -2,8 +2,9 @@ import { useMemo } from 'preact/hooks';
 import { MOST, type Grid } from './model/grid';
 import { heatLayout, ranksAt } from './model/heatlayout';
 import { heatLines } from './model/heatlines';
-import { exact } from '../../shared/units/units';
+import { duration, exact } from '../../shared/units/units';
 import { formatRange } from '../../shared/address/model/view';
+import { view } from '../../shared/address/address';
 import { timeText } from '../../shared/session/clock';
 import { room } from './grid';
 import { spansText } from './heatmap';
@@ -17,7 +18,8 @@ const ROOM_PX = 1e6;
 /** The map's cells that are not zero. */
 export function HeatTable({ grid }: { grid: Grid }) {
   const [first, end] = room.value;
-  const lines = useMemo(() => heatLines(heatLayout(grid, [first, end], ROOM_PX, ROOM_PX, String)), [grid, first, end]);
+  const { measure } = view.value;
+  const lines = useMemo(() => heatLines(heatLayout(grid, [first, end], ROOM_PX, ROOM_PX, String), measure), [grid, first, end, measure]);
   return (
     <>
       <table>
@@ -26,22 +28,24 @@ export function HeatTable({ grid }: { grid: Grid }) {
             <th>ranks</th>
             <th>steps</th>
             <th class="number">most anomalies of a rank in a step</th>
+            <th class="number">most time lost, about</th>
             <th>from</th>
           </tr>
         </thead>
         <tbody>
-          {lines.slice(0, MOST_LINES).map(({ places, steps, count, start_us }) => (
+          {lines.slice(0, MOST_LINES).map(({ places, steps, count, lost_us, start_us }) => (
             <tr key={`${places.join()} ${steps.join()}`}>
               <td>{spansText(ranksAt(grid, places))}</td>
               <td>{formatRange(steps)}</td>
               {count === null ? (
-                <td colSpan={2}>not analysed: unknown</td>
+                <td colSpan={3}>not analysed: unknown</td>
               ) : (
                 <>
                   <td class="number">
                     {exact(count)}
                     {count === MOST ? ' or more' : ''}
                   </td>
+                  <td class="number">{duration(Number(lost_us.toPrecision(2)))}</td>
                   <td>{start_us > 0 ? timeText(start_us) : 'unknown'}</td>
                 </>
               )}

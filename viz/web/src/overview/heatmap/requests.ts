@@ -3,7 +3,7 @@
 import type { Range } from '../../shared/address/model/view';
 import { get, type Request } from '../../shared/api/http';
 import type { GridAnswer } from '../../shared/api/types';
-import { decoded, type Grid } from './model/grid';
+import type { Grid } from './model/grid';
 
 /** A piece of the grid of all ranks: by place of the ranks and by step, both to the last one named. */
 export interface GridPiece {
@@ -25,9 +25,13 @@ export function gridRequest({ ranks, steps, rows, columns }: GridPiece): Request
 /** The grid of all ranks, or a piece of it in more detail. */
 export async function getGrid(signal: AbortSignal, piece: GridPiece = {}): Promise<Grid> {
   const answer = await get<GridAnswer>(...gridRequest(piece), signal);
-  const bytes = atob(answer.cells);
+  return { ...answer, cells: bytesOf(answer.cells), lost: bytesOf(answer.lost) };
+}
+
+function bytesOf(text: string): Uint8Array {
+  const bytes = atob(text);
   const cells = new Uint8Array(bytes.length);
   // Up to half a million: a function that is called for each takes ten times as long.
   for (let at = 0; at < bytes.length; at++) cells[at] = bytes.charCodeAt(at);
-  return decoded(answer, cells);
+  return cells;
 }

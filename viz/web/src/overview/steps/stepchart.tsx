@@ -9,6 +9,7 @@ import { formatRange, type Range } from '../../shared/address/model/view';
 import { shareOf } from '../heatmap/model/window';
 import { go, view } from '../../shared/address/address';
 import { moveSteps, showSteps } from '../heatmap/grid';
+import { measureName } from '../measurechoice';
 import { worstCall } from '../overview';
 import { hideTip, hoveredRank, showTip, spoken, tip } from '../../shared/session/page';
 import { programs } from '../../shared/session/session';
@@ -36,7 +37,8 @@ interface Props {
 export function StepChart({ series, zoom }: Props) {
   const { element, width, height } = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
-  const drawn = useMemo(() => layout(series, zoom, width, height), [series, zoom, width, height]);
+  const { measure } = view.value;
+  const drawn = useMemo(() => layout(series, measure, zoom, width, height), [series, measure, zoom, width, height]);
   const [focus, setFocus] = useState<Focus | null>(null);
   const [drag, setDrag] = useState<{ from: number; to: number } | null>(null);
   const held = useRef<{ x: number; range: Range } | null>(null);
@@ -113,7 +115,7 @@ export function StepChart({ series, zoom }: Props) {
       tabIndex={0}
       role="application"
       aria-roledescription="scatter chart"
-      aria-label="Anomalies per step"
+      aria-label={`${measureName(measure)} per step`}
       data-points={drawn.points.length}
       onPointerMove={hover}
       onPointerDown={(event) => {

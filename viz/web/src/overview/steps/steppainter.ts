@@ -1,4 +1,4 @@
-/** Paints the chart of anomalies per step. */
+/** Paints the chart of steps. */
 
 import type { Layout, Point } from './model/steplayout';
 import { STRIP_ROW, xOf } from './model/steplayout';
@@ -77,6 +77,7 @@ function paintAxes(context: CanvasRenderingContext2D, layout: Layout, theme: The
     line(context, layout.left, Math.round(y) + 0.5, layout.right);
     context.fillText(text, layout.left - 6, y);
   }
+  context.fillText(layout.unit, layout.left - 6, layout.height - 8);
   context.textAlign = 'center';
   for (const { x, text } of layout.xTicks) context.fillText(text, x, layout.height - 8);
   for (const [rank, y] of layout.rows) paintRow(context, layout, rank, y, theme);

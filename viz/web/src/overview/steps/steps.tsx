@@ -10,10 +10,11 @@ import { programs } from '../../shared/session/session';
 import { Mark } from '../../shared/charts/mark';
 import { Empty, Panel, Reading } from '../../shared/parts/panel';
 import { toggle } from '../choose';
+import { MeasureChoice } from '../measurechoice';
 import { StepChart } from './stepchart';
 import { StepTable } from './steptable';
 
-/** Anomalies per step of the selected ranks, or of those that lead the ranking. */
+/** Time lost, or anomalies, per step of the selected ranks, or of those that lead the ranking. */
 export function Steps() {
   const shown = series.value;
   const zoom = shownSteps.value;
@@ -21,9 +22,14 @@ export function Steps() {
   return (
     <Panel
       name="steps"
-      title="Anomalies per step"
+      title="Steps"
       summary={summaryOf(shown)}
-      actions={<Legend shown={shown} />}
+      actions={
+        <>
+          <MeasureChoice label="What heights are" />
+          <Legend shown={shown} />
+        </>
+      }
       asks={{ json: ['steps', shown.map((one) => ['rank', one.rank] as const)], hasSql: shown.length > 0 }}
       table={() => <StepTable series={shown} zoom={zoom} />}
     >

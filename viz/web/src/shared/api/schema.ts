@@ -391,6 +391,7 @@ export interface components {
             columns: number;
             start_us: number[];
             cells: string;
+            lost: string;
             silent: components["schemas"]["SilentRank"][];
         };
         /**

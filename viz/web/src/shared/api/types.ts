@@ -145,6 +145,8 @@ export interface GridUpdate {
   columns: number;
   /** A little-endian u32 for each cell that has grown: row << 18 | column << 8 | value. */
   cells: ArrayBuffer;
+  /** The same of the codes of times lost. */
+  lost: ArrayBuffer;
   /** Column and new start of those whose start is known, or earlier than was sent. */
   starts: [column: number, start_us: number][];
 }

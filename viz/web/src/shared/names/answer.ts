@@ -22,8 +22,11 @@ export function overviewAnswer(run: Run): string {
 /** The same where it is known why calls were slow. */
 export function incidentsAnswer({ incidents, recurrences, total, cost_us }: IncidentsAnswer, programs: number): string {
   const recurring = recurrences.reduce((sum, one) => sum + one.recurrence.cost_us, 0);
-  const findings = recurrences.length === 0 ? '' : ` and ${plural(recurrences.length, 'recurring finding')}`;
-  const all = `${plural(total, 'incident')}${findings} lost ${coreSeconds(cost_us + recurring)}`;
+  const found = [
+    ...(total > 0 || recurrences.length === 0 ? [plural(total, 'incident')] : []),
+    ...(recurrences.length > 0 ? [plural(recurrences.length, 'recurring finding')] : []),
+  ];
+  const all = `${found.join(' and ')} lost ${coreSeconds(cost_us + recurring)}`;
   const worst = incidents[0];
   const [habit] = recurrences;
   if (habit !== undefined && habit.recurrence.cost_us > (worst?.cost_us ?? 0)) {

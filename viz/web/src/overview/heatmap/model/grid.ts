@@ -1,24 +1,25 @@
 /**
- * All ranks over all steps, as the heat map shows them: one byte a cell.
+ * All ranks over all steps, as the heat map shows them: two bytes a cell.
  *
  * A row stands for consecutive ranks of one program, a column for consecutive steps. A cell is the largest number of
- * anomalies that one of these ranks had in one of these steps. Cells only ever grow, from unknown over 0 upwards, so
+ * anomalies that one of these ranks had in one of these steps, and the most time that one lost in one. Cells only ever grow, from unknown over 0 upwards, so
  * what is read and what is sent live may be put together in any order, and more than once.
  */
 
+import type { Measure } from '../../../shared/address/model/view';
 import type { GridAnswer, GridProgram, GridUpdate, RankKey } from '../../../shared/api/types';
 
-/** A grid whose cells are bytes, row by row. */
-export type Grid = Omit<GridAnswer, 'ok' | 'cells'> & { cells: Uint8Array };
+/** What is known of each cell: anomalies, and the code of the time lost; row by row. */
+export type Layers = Record<'cells' | 'lost', Uint8Array>;
+export type Grid = Omit<GridAnswer, 'ok' | keyof Layers> & Layers;
+
+/** The layer that a picture of a measure shows. */
+export const layerOf = (layers: Layers, measure: Measure): Uint8Array => (measure === 'lost' ? layers.lost : layers.cells);
 
 /** A cell where no step was analysed. */
 export const UNKNOWN = 255;
 /** The largest number that a cell distinguishes from larger ones. */
 export const MOST = 254;
-
-export function decoded(answer: GridAnswer, cells: Uint8Array): Grid {
-  return { ...answer, cells };
-}
 
 /** The grid with what is new; null where it has to be read again. The one given is not changed. */
 export function merged(grid: Grid, update: GridUpdate): Grid | null {
@@ -29,18 +30,28 @@ export function merged(grid: Grid, update: GridUpdate): Grid | null {
     Math.ceil((grid.columns * grid.steps_per_column) / steps_per_column),
     Math.ceil((update.columns * update.steps_per_column) / steps_per_column),
   );
-  const cells = widened(grid, steps_per_column, columns);
+  const wide = { steps_per_column, columns };
+  const cells = grown(widened(grid, grid.cells, wide), update.cells, update, wide);
+  const lost = grown(widened(grid, grid.lost, wide), update.lost, update, wide);
   const start_us = startsBy(grid, steps_per_column, columns);
   const wider = steps_per_column / update.steps_per_column;
-  for (const packed of packedCells(update.cells)) {
-    const at = (packed >>> 18) * columns + Math.floor(((packed >>> 8) & 0x3ff) / wider);
-    cells[at] = larger(cells[at] as number, packed & 0xff);
-  }
   for (const [column, start] of update.starts) {
     const at = Math.floor(column / wider);
     start_us[at] = earlier(start_us[at] as number, start);
   }
-  return { ...grid, steps_per_column, columns, start_us, cells };
+  return { ...grid, steps_per_column, columns, start_us, cells, lost };
+}
+
+type Columns = Pick<Grid, 'steps_per_column' | 'columns'>;
+
+/** Put what has grown into cells. */
+function grown(cells: Uint8Array, packed: ArrayBuffer, update: GridUpdate, { steps_per_column, columns }: Columns): Uint8Array {
+  const wider = steps_per_column / update.steps_per_column;
+  for (const one of packedCells(packed)) {
+    const at = (one >>> 18) * columns + Math.floor(((one >>> 8) & 0x3ff) / wider);
+    cells[at] = larger(cells[at] as number, one & 0xff);
+  }
+  return cells;
 }
 
 /** Of two cells the one that says more: unknown is less than 0. */
@@ -49,18 +60,18 @@ export const larger = (one: number, other: number): number => (one === UNKNOWN ?
 const earlier = (one: number, other: number): number => (one === 0 ? other : other === 0 ? one : Math.min(one, other));
 
 /** Cells in wider columns, with room for more of them. */
-function widened(grid: Grid, steps_per_column: number, columns: number): Uint8Array {
+function widened(grid: Grid, layer: Uint8Array, { steps_per_column, columns }: Columns): Uint8Array {
   const cells = new Uint8Array(grid.rows * columns).fill(UNKNOWN);
   const wider = steps_per_column / grid.steps_per_column;
   for (let row = 0; row < grid.rows; row++) {
     const [from, to] = [row * grid.columns, row * columns];
     if (wider === 1) {
-      cells.set(grid.cells.subarray(from, from + grid.columns), to);
+      cells.set(layer.subarray(from, from + grid.columns), to);
       continue;
     }
     for (let column = 0; column < grid.columns; column++) {
       const at = to + Math.floor(column / wider);
-      cells[at] = larger(cells[at] as number, grid.cells[from + column] as number);
+      cells[at] = larger(cells[at] as number, layer[from + column] as number);
     }
   }
   return cells;

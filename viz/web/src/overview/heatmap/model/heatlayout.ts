@@ -5,7 +5,7 @@
  * worst wins, so that one anomaly among 10,000 ranks and 3,600 steps is seen.
  */
 
-import { columnOfStep, stepsOfColumn, UNKNOWN, type Grid } from './grid';
+import { columnOfStep, stepsOfColumn, UNKNOWN, type Grid, type Layers } from './grid';
 import type { Range } from '../../../shared/address/model/view';
 import type { GridProgram, RankKey, SilentRank } from '../../../shared/api/types';
 import { wholeTicks } from '../../../shared/charts/model/ticks';
@@ -13,16 +13,8 @@ import { wholeTicks } from '../../../shared/charts/model/ticks';
 /** The smallest cell: single pixels are overlooked. */
 const CELL_PX = 2;
 const MARGIN = { left: 44, right: 20, top: 4, axis: 18 };
-
-/** Largest count of each bin; the last has no bound. */
-const BINS = [1, 2, 4, 8, 16] as const;
-export const BIN_NAMES = ['1', '2', '3–4', '5–8', '9–16', '17+'] as const;
-
-/** The bin of a count from 1 on. */
-export function binOf(count: number): number {
-  const bin = BINS.findIndex((most) => count <= most);
-  return bin < 0 ? BINS.length : bin;
-}
+/** Between the numbers of ranks. */
+const TICK_PX = 14;
 
 /** Ranks of one program, in order of place. */
 export interface RankSpan {
@@ -31,7 +23,7 @@ export interface RankSpan {
   last: number;
 }
 
-export interface HeatLayout {
+export interface HeatLayout extends Layers {
   grid: Grid;
   width: number;
   height: number;
@@ -46,8 +38,6 @@ export interface HeatLayout {
   /** Columns of the grid in each column drawn. */
   span: number;
   columns: number;
-  /** Row by row, as drawn. */
-  cells: Uint8Array;
   xTicks: { x: number; text: string }[];
   yTicks: { y: number; text: string }[];
   /** Heights between programs. */
@@ -76,7 +66,8 @@ export function heatLayout(grid: Grid, steps: Range, width: number, height: numb
     bands,
     span,
     columns,
-    cells: worst(grid, bands, span, columns),
+    cells: worst(grid.columns, grid.cells, bands, span, columns),
+    lost: worst(grid.columns, grid.lost, bands, span, columns),
     xTicks: [],
     yTicks: [],
     borders: [],
@@ -103,18 +94,18 @@ function bandsOf(grid: Grid, room: number): Range[] {
   return bands;
 }
 
-function worst(grid: Grid, bands: readonly Range[], span: number, columns: number): Uint8Array {
+function worst(width: number, layer: Uint8Array, bands: readonly Range[], span: number, columns: number): Uint8Array {
   const cells = new Uint8Array(bands.length * columns).fill(UNKNOWN);
   bands.forEach(([first, last], band) => {
     for (let row = first; row <= last; row++) {
-      const end = (row + 1) * grid.columns;
-      let from = row * grid.columns;
+      const end = (row + 1) * width;
+      let from = row * width;
       for (let at = band * columns; from < end; at++) {
         const stop = Math.min(from + span, end);
         // One more in a byte: unknown is 0 then, below all counts. Half a million cells are done in a millisecond.
         let most = ((cells[at] as number) + 1) & 255;
         for (; from < stop; from++) {
-          const count = ((grid.cells[from] as number) + 1) & 255;
+          const count = ((layer[from] as number) + 1) & 255;
           if (count > most) most = count;
         }
         cells[at] = most - 1;
@@ -178,7 +169,11 @@ export function boxOf(layout: HeatLayout, { row, column }: Cell): [x: number, y:
   return [x0, yOf(layout, row), x1 - x0, yOf(layout, row + 1) - yOf(layout, row)];
 }
 
-export const valueOf = ({ cells, columns }: HeatLayout, { row, column }: Cell): number => cells[row * columns + column] as number;
+/** Anomalies of a cell, and the code of the time lost. */
+export function valuesOf({ cells, lost, columns }: HeatLayout, { row, column }: Cell): { count: number; lost: number } {
+  const at = row * columns + column;
+  return { count: cells[at] as number, lost: lost[at] as number };
+}
 
 /** First and last step of a column drawn. */
 export function stepsOf({ grid, span }: HeatLayout, column: number): Range {
@@ -305,8 +300,11 @@ export function pieceOf(grid: Grid, places: Range | null, steps: Range | null): 
       },
     ];
   });
-  const cells = new Uint8Array(kept.length * columns);
-  kept.forEach((row, at) => cells.set(grid.cells.subarray(row * grid.columns + firstColumn, row * grid.columns + endColumn), at * columns));
+  const cut = (layer: Uint8Array): Uint8Array => {
+    const cells = new Uint8Array(kept.length * columns);
+    kept.forEach((row, at) => cells.set(layer.subarray(row * grid.columns + firstColumn, row * grid.columns + endColumn), at * columns));
+    return cells;
+  };
   return {
     ...grid,
     programs,
@@ -314,7 +312,8 @@ export function pieceOf(grid: Grid, places: Range | null, steps: Range | null): 
     first_step: grid.first_step + firstColumn * grid.steps_per_column,
     columns,
     start_us: grid.start_us.slice(firstColumn, endColumn),
-    cells,
+    cells: cut(grid.cells),
+    lost: cut(grid.lost),
   };
 }
 
@@ -347,7 +346,9 @@ function timeOfStep(grid: Grid, step: number): number | null {
 function yTicks(layout: HeatLayout): { y: number; text: string }[] {
   const places = allPlaces(layout.grid);
   if (places === null) return [];
-  const room = Math.max(1, Math.floor((layout.bottom - layout.top) / 36));
+  // Each of a few ranks has its number, of many some have.
+  const isEach = (layout.bottom - layout.top) / (places[1] - places[0] + 1) >= TICK_PX;
+  const room = isEach ? places[1] - places[0] + 1 : Math.max(1, Math.floor((layout.bottom - layout.top) / 36));
   const several = layout.grid.programs.length > 1;
   const found = [...new Set([places[0], ...wholeTicks(places[0], places[1], room), places[1]])].flatMap((place) => {
     const band = bandOfPlace(layout, place);
@@ -357,5 +358,5 @@ function yTicks(layout: HeatLayout): { y: number; text: string }[] {
   });
   // The last rank is labelled, so that one sees how many there are: what stands too near above it goes.
   const last = found[found.length - 1];
-  return found.filter((tick, at) => at === 0 || tick === last || (last !== undefined && last.y - tick.y >= 14 && tick.y - (found[0]?.y ?? 0) >= 14));
+  return found.filter((tick, at) => at === 0 || tick === last || (last !== undefined && last.y - tick.y >= TICK_PX && tick.y - (found[0]?.y ?? 0) >= TICK_PX));
 }

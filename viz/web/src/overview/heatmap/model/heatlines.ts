@@ -1,35 +1,39 @@
-/** The heat map as lines of a table: the same cells, those with most anomalies first. */
+/** The heat map as lines of a table: the same cells, the worst first. */
 
+import { lostOfCode } from './bins';
 import { UNKNOWN } from './grid';
-import { placesOf, startOf, stepsOf, valueOf, type HeatLayout } from './heatlayout';
-import type { Range } from '../../../shared/address/model/view';
+import { placesOf, startOf, stepsOf, valuesOf, type HeatLayout } from './heatlayout';
+import type { Measure, Range } from '../../../shared/address/model/view';
 
 export interface HeatLine {
   places: Range;
   steps: Range;
   /** Most anomalies that one rank had in one step; null where none was analysed. */
   count: number | null;
+  /** About the most time that one rank lost in one step. */
+  lost_us: number;
   start_us: number;
 }
 
 /** Cells with anomalies, worst and then newest first; then what was not analysed, as far as it follows in a row. */
-export function heatLines(layout: HeatLayout): HeatLine[] {
+export function heatLines(layout: HeatLayout, measure: Measure): HeatLine[] {
   const counted: HeatLine[] = [];
   const unknown: HeatLine[] = [];
   layout.bands.forEach((_, row) => {
     const places = placesOf(layout, row, row);
     let open: HeatLine | null = null;
     for (let column = 0; column < layout.columns; column++) {
-      const value = valueOf(layout, { row, column });
+      const { count, lost } = valuesOf(layout, { row, column });
       const steps = shown(layout, stepsOf(layout, column));
-      if (value !== UNKNOWN) {
+      if (count !== UNKNOWN) {
         open = null;
-        if (value > 0) counted.push({ places, steps, count: value, start_us: startOf(layout, column) });
+        if (count > 0) counted.push({ places, steps, count, lost_us: lostOfCode(lost), start_us: startOf(layout, column) });
       } else if (open !== null) open.steps = [open.steps[0], steps[1]];
-      else unknown.push((open = { places, steps, count: null, start_us: 0 }));
+      else unknown.push((open = { places, steps, count: null, lost_us: 0, start_us: 0 }));
     }
   });
-  counted.sort((a, b) => (b.count as number) - (a.count as number) || b.steps[0] - a.steps[0]);
+  const worth = ({ count, lost_us }: HeatLine): number => (measure === 'lost' ? lost_us : (count as number));
+  counted.sort((a, b) => worth(b) - worth(a) || b.steps[0] - a.steps[0]);
   return [...counted, ...unknown];
 }
 

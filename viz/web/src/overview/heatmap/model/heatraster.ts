@@ -1,17 +1,19 @@
 /** The heat map's cells as pixels. */
 
-import { UNKNOWN } from './grid';
+import { layerOf, UNKNOWN } from './grid';
+import type { Measure } from '../../../shared/address/model/view';
 import { columnDrawn, type HeatLayout } from './heatlayout';
 
 /** From this size on cells are told apart by a line. */
 const LINED_PX = 6;
 
 /** Pixels of the cells for an image of `width` × `height` device pixels. */
-export function rasterised(layout: HeatLayout, width: number, height: number, palette: HeatPalette): Uint32Array {
+export function rasterised(layout: HeatLayout, measure: Measure, width: number, height: number, palette: HeatPalette): Uint32Array {
   const pixels = new Uint32Array(width * height);
   const scale = width / (layout.right - layout.left);
   const columnAt = columnsByPixel(layout, width, scale);
   const rows = layout.bands.length;
+  const cells = layerOf(layout, measure);
   const isLined = height / Math.max(1, rows) >= LINED_PX * scale;
   // A line like the one above is copied; one with hatching is not like it.
   let drawn = -1;
@@ -20,15 +22,15 @@ export function rasterised(layout: HeatLayout, width: number, height: number, pa
     const isLine = isLined && Math.floor(((y + 1) * rows) / height) !== row;
     const line = pixels.subarray(y * width, (y + 1) * width);
     if (row === drawn && !isLine) line.set(pixels.subarray((y - 1) * width, y * width));
-    else drawn = drawLine(line, layout.cells.subarray(row * layout.columns, (row + 1) * layout.columns), columnAt, y, isLine, palette) ? -1 : row;
+    else drawn = drawLine(line, cells.subarray(row * layout.columns, (row + 1) * layout.columns), columnAt, y, isLine, palette) ? -1 : row;
   }
   return pixels;
 }
 
 /** Draw one line of pixels; says whether the one below it will differ. */
 function drawLine(line: Uint32Array, cells: Uint8Array, columnAt: Int32Array, y: number, isLine: boolean, palette: HeatPalette): boolean {
-  const { counts, hatch, hatchEvery, hatchWidth, toCome } = palette;
-  const zero = counts[0] as number;
+  const { values, hatch, hatchEvery, hatchWidth, toCome } = palette;
+  const zero = values[0] as number;
   let differs = isLine;
   for (let x = 0; x < line.length; x++) {
     const column = columnAt[x] as number;
@@ -36,9 +38,9 @@ function drawLine(line: Uint32Array, cells: Uint8Array, columnAt: Int32Array, y:
       line[x] = column === TO_COME ? toCome : zero;
       continue;
     }
-    const count = cells[column] as number;
-    line[x] = counts[count] as number;
-    if (count !== UNKNOWN) continue;
+    const value = cells[column] as number;
+    line[x] = values[value] as number;
+    if (value !== UNKNOWN) continue;
     differs = true;
     if ((x + y) % hatchEvery < hatchWidth) line[x] = hatch;
   }
@@ -47,8 +49,8 @@ function drawLine(line: Uint32Array, cells: Uint8Array, columnAt: Int32Array, y:
 
 /** Colours as pixels. */
 export interface HeatPalette {
-  /** By count; zero is the surface, the last is unknown. */
-  counts: Uint32Array;
+  /** By value of a cell; zero is the surface, the last is unknown. */
+  values: Uint32Array;
   hatch: number;
   /** Device pixels between lines of the hatching, and how wide these are. */
   hatchEvery: number;

@@ -1,9 +1,10 @@
-/** Where each mark of the chart of anomalies per step stands. Lengths in CSS pixels. */
+/** Where each mark of the chart of steps stands: by the time lost, or by the anomalies. Lengths in CSS pixels. */
 
+import { durationUnit, inUnit } from '../../../shared/units/units';
 import { gaps, lowerBound, type History } from './history';
-import type { Range } from '../../../shared/address/model/view';
+import type { Measure, Range } from '../../../shared/address/model/view';
 import type { RankKey, StepRow } from '../../../shared/api/types';
-import { wholeTicks } from '../../../shared/charts/model/ticks';
+import { roundTicks, wholeTicks } from '../../../shared/charts/model/ticks';
 
 export interface Series {
   rank: RankKey;
@@ -46,6 +47,8 @@ export interface Layout extends Frame {
   gaps: Gap[];
   xTicks: { x: number; text: string }[];
   yTicks: { y: number; text: string }[];
+  /** Of the numbers at the left; '' where they are counts. */
+  unit: string;
   /** Middle of each series' row in the strip of coverage, by series. */
   rows: Map<RankKey, number>;
 }
@@ -54,7 +57,7 @@ export const STRIP_ROW = 6;
 const MARGIN = { left: 36, right: 12, top: 8, axis: 18 };
 
 /** Lay out a chart; `zoom` null shows every step there is. */
-export function layout(series: readonly Series[], zoom: Range | null, width: number, height: number): Layout {
+export function layout(series: readonly Series[], measure: Measure, zoom: Range | null, width: number, height: number): Layout {
   const range = zoom ?? extent(series);
   const strip = series.length * STRIP_ROW + 6;
   const frame: Frame = {
@@ -67,22 +70,34 @@ export function layout(series: readonly Series[], zoom: Range | null, width: num
     base: height - MARGIN.axis - strip,
     maximum: 1,
   };
-  frame.maximum = ceiling(highest(series, range));
+  const most = highest(series, measure, range);
+  frame.maximum = measure === 'lost' ? 1.1 * (most || 1) : ceiling(most);
   const rows = new Map(series.map((one, index) => [one.rank, frame.base + 6 + (index + 0.5) * STRIP_ROW]));
   return {
     ...frame,
-    points: series.flatMap((one, index) => points(one, frame, aside(frame, index, series.length))),
+    points: series.flatMap((one, index) => points(one, measure, frame, aside(frame, index, series.length))),
     gaps: series.flatMap((one) => gapsOf(one, frame, rows.get(one.rank) as number)),
     xTicks: wholeTicks(range[0], range[1], Math.max(2, Math.floor((frame.right - frame.left) / 64))).map((step) => ({
       x: xOf(frame, step),
       text: step.toLocaleString('en-US'),
     })),
-    yTicks: wholeTicks(0, frame.maximum, Math.max(1, Math.floor((frame.base - frame.top) / 28))).map((value) => ({
-      y: yOf(frame, value),
-      text: value.toLocaleString('en-US'),
-    })),
+    ...scale(frame, measure, most),
     rows,
   };
+}
+
+/** What of a step is its height. */
+const COLUMN: Record<Measure, 4 | 5> = { anomalies: 4, lost: 5 };
+
+function scale(frame: Frame, measure: Measure, most: number): Pick<Layout, 'yTicks' | 'unit'> {
+  const room = Math.max(1, Math.floor((frame.base - frame.top) / 28));
+  const tick = (value: number, text: string): { y: number; text: string } => ({ y: yOf(frame, value), text });
+  if (measure === 'anomalies') return { yTicks: wholeTicks(0, frame.maximum, room).map((value) => tick(value, value.toLocaleString('en-US'))), unit: '' };
+  if (most === 0) return { yTicks: [tick(0, '0')], unit: '' };
+  const unit = durationUnit(most);
+  const size = unit === 'µs' ? 1 : unit === 'ms' ? 1e3 : 1e6;
+  const values = roundTicks(0, frame.maximum / size, room).map((value) => value * size);
+  return { yTicks: values.map((value) => tick(value, value === 0 ? '0' : inUnit(value, unit))), unit: unit === 'clock' ? 'm:ss' : unit };
 }
 
 export function xOf(frame: Frame, step: number): number {
@@ -126,13 +141,13 @@ function extent(series: readonly Series[]): Range {
   return [Math.min(last, ...series.map((one) => one.from)), last];
 }
 
-function highest(series: readonly Series[], range: Range): number {
+function highest(series: readonly Series[], measure: Measure, range: Range): number {
   let most = 0;
   for (const { rows } of series) {
     for (let at = lowerBound(rows, range[0]); at < rows.length; at++) {
       const row = rows[at] as StepRow;
       if (row[0] > range[1]) break;
-      most = Math.max(most, row[4]);
+      most = Math.max(most, row[COLUMN[measure]]);
     }
   }
   return most;
@@ -149,7 +164,7 @@ function aside(frame: Frame, index: number, among: number): number {
   return (index - (among - 1) / 2) * Math.min(6, (step * 0.8) / among);
 }
 
-function points(series: Series, frame: Frame, dx: number): Point[] {
+function points(series: Series, measure: Measure, frame: Frame, dx: number): Point[] {
   const found: Point[] = [];
   const width = xOf(frame, 1) - xOf(frame, 0);
   const zero = xOf(frame, 0) + dx;
@@ -159,14 +174,16 @@ function points(series: Series, frame: Frame, dx: number): Point[] {
     const row = series.rows[at] as StepRow;
     if (row[0] > frame.range[1]) break;
     const x = zero + row[0] * width;
-    // Where a pixel stands for several steps, equal ones are drawn once.
+    const y = yOf(frame, row[COLUMN[measure]]);
+    // Where a pixel stands for several steps, equal ones are drawn once; those without anomalies look different.
+    const height = row[4] > 0 ? Math.round(2 * y) : -1;
     if (Math.round(x) !== pixel) {
       pixel = Math.round(x);
       drawn.length = 0;
     }
-    if (drawn.includes(row[4])) continue;
-    drawn.push(row[4]);
-    found.push({ x, y: yOf(frame, row[4]), series, row });
+    if (drawn.includes(height)) continue;
+    drawn.push(height);
+    found.push({ x, y, series, row });
   }
   return found;
 }

@@ -24,6 +24,9 @@ export type List = (typeof LISTS)[number];
 /** How wide a call path is in the flame graph: by all its time, or by what its abnormal calls lost. */
 export const WEIGHTS = ['time', 'lost'] as const;
 export type Weight = (typeof WEIGHTS)[number];
+/** What the map's colours and the heights of the chart of steps are. */
+export const MEASURES = ['lost', 'anomalies'] as const;
+export type Measure = (typeof MEASURES)[number];
 /** From a value to a larger one, neither of them whole. */
 export type Span = readonly [least: number, most: number];
 export type Range = readonly [first: number, last: number];
@@ -48,6 +51,8 @@ export interface View {
   by: FunctionStatistic;
   /** What the overview lists: incidents, or calls in an order. */
   list: List;
+  /** What of each step the overview's map and chart show. */
+  measure: Measure;
   /** Steps that charts show; null follows the whole run. */
   zoom: Range | null;
   /** Charts show this many of the newest steps, and follow; 0 where they do not. */
@@ -116,6 +121,7 @@ export const FIRST_VIEW: View = {
   n: 5,
   by: 'origin',
   list: 'incidents',
+  measure: 'lost',
   zoom: null,
   newest: 0,
   ranks: null,
@@ -182,6 +188,7 @@ export function parseView(path: string, query: string): View {
     n: Math.min(MOST_RANKS, Math.max(1, whole(given.get('n')) ?? FIRST_VIEW.n)),
     by: oneOf(FUNCTION_STATISTICS, given.get('by'), FIRST_VIEW.by),
     list: oneOf(LISTS, given.get('list'), FIRST_VIEW.list),
+    measure: oneOf(MEASURES, given.get('measure'), FIRST_VIEW.measure),
     zoom: parseRange(given.get('zoom')),
     newest: whole(given.get('newest')) ?? 0,
     ranks: parseRange(given.get('ranks')),
@@ -239,6 +246,7 @@ export function formatView(view: View): string {
   add('n', String(view.n), String(FIRST_VIEW.n));
   add('by', view.by, FIRST_VIEW.by);
   add('list', view.list, FIRST_VIEW.list);
+  add('measure', view.measure, FIRST_VIEW.measure);
   add('zoom', formatRange(view.zoom));
   add('newest', String(view.newest), '0');
   add('ranks', formatRange(view.ranks));

@@ -2,8 +2,6 @@ import { describe, expect, test } from 'vitest';
 import { UNKNOWN, type Grid } from '../../../../src/overview/heatmap/model/grid';
 import {
   allPlaces,
-  BIN_NAMES,
-  binOf,
   boxOf,
   cellAt,
   cellSize,
@@ -15,7 +13,7 @@ import {
   roomFor,
   silentRows,
   stepsOf,
-  valueOf,
+  valuesOf,
   yOfRank,
   type HeatLayout,
 } from '../../../../src/overview/heatmap/model/heatlayout';
@@ -38,6 +36,7 @@ function gridOf(ranks: number, columns: number, { perRow = 1, perColumn = 1 } = 
     start_us: Array.from({ length: columns }, (_, column) => 1_000_000 * (1 + column * perColumn)),
     silent: [],
     cells: new Uint8Array(rows * columns),
+    lost: new Uint8Array(rows * columns),
   };
 }
 
@@ -47,13 +46,13 @@ const put = (grid: Grid, row: number, column: number, value: number): void => {
 const laid = (grid: Grid, end = grid.columns * grid.steps_per_column, width = 864, height = 182): HeatLayout =>
   heatLayout(grid, [0, end], width, height, (us) => String(us));
 const palette: HeatPalette = {
-  counts: Uint32Array.from({ length: 256 }, (_, count) => count),
+  values: Uint32Array.from({ length: 256 }, (_, count) => count),
   hatch: 900,
   hatchEvery: 5,
   hatchWidth: 1,
   toCome: 901,
 };
-const pixelsOf = (layout: HeatLayout): Uint32Array => rasterised(layout, layout.right - layout.left, layout.bottom - layout.top, palette);
+const pixelsOf = (layout: HeatLayout): Uint32Array => rasterised(layout, 'anomalies', layout.right - layout.left, layout.bottom - layout.top, palette);
 const tally = (pixels: Uint32Array, value: number): number => pixels.filter((pixel) => pixel === value).length;
 
 /** Two programs: ranks 0 to 3 and 8 to 9 of the first, 0 to 2 of the second. */
@@ -74,21 +73,6 @@ function workflow(): Grid {
   ];
   return grid;
 }
-
-test.each([
-  [1, '1'],
-  [2, '2'],
-  [3, '3–4'],
-  [4, '3–4'],
-  [5, '5–8'],
-  [8, '5–8'],
-  [9, '9–16'],
-  [16, '9–16'],
-  [17, '17+'],
-  [254, '17+'],
-])('%d is in bin %s', (count, name) => {
-  expect(BIN_NAMES[binOf(count)]).toBe(name);
-});
 
 describe('pixels', () => {
   test('one anomaly among 10,000 ranks and 3,600 steps is at least two pixels wide and high', () => {
@@ -146,7 +130,7 @@ describe('cells', () => {
     put(grid, 4, 0, UNKNOWN);
     const layout = laid(grid);
     expect(cellSize(layout).ranks).toBeGreaterThan(5);
-    expect(valueOf(layout, { row: 0, column: 0 })).toBe(9);
+    expect(valuesOf(layout, { row: 0, column: 0 })).toEqual({ count: 9, lost: 0 });
     expect([...layout.cells].some((value) => value === UNKNOWN)).toBe(false);
   });
 
@@ -244,7 +228,7 @@ test('the table has the cells with anomalies, worst and newest first, and what i
   put(grid, 0, 6, 2);
   put(grid, 2, 3, 9);
   for (const column of [2, 3, 4]) put(grid, 1, column, UNKNOWN);
-  const lines = heatLines(laid(grid)).map(({ places, steps, count }): [Range, Range, number | null] => [places, steps, count]);
+  const lines = heatLines(laid(grid), 'anomalies').map(({ places, steps, count }): [Range, Range, number | null] => [places, steps, count]);
   expect(lines).toEqual([
     [[2, 2], [6, 7], 9],
     [[0, 0], [12, 13], 2],

@@ -18,6 +18,7 @@ describe('address', () => {
     n: 12,
     by: 'kurtosis',
     list: 'newest',
+    measure: 'anomalies',
     newest: 100,
     ranks: [0, 499],
     zoom: [10, 99],
