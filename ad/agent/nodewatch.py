@@ -14,7 +14,7 @@ import redis
 from chimbuko.calls.record import Metadata
 from chimbuko.calls.recordarrays import PackedRecords
 from chimbuko.monitor.collector.collector import PERIOD_S, Collector, Watched
-from chimbuko.monitor.samples.nodebatch import NodeBatch
+from chimbuko.monitor.samples.nodebatch import NodeBatch, PackedBatch, packed
 from chimbuko.process.lifetime import log
 from chimbuko.protocol.messages import PAYLOAD
 from chimbuko.protocol.runbroker import RunBroker
@@ -48,7 +48,7 @@ class NodeWatch:
         self._pids: dict[tuple[int, int], int] = {}
         self._news: deque[tuple[int, int, list[Metadata]]] = deque()
         self._wanted: deque[tuple[int, int]] = deque(maxlen=65_536)
-        self._batches: deque[NodeBatch] = deque(maxlen=MOST_WAITING)
+        self._batches: deque[PackedBatch] = deque(maxlen=MOST_WAITING)
         self._is_closing = threading.Event()
         self._failure: str | None = None
         self._is_failure_sent = False
@@ -150,7 +150,7 @@ class NodeWatch:
 
     def _put(self, batch: NodeBatch | None) -> None:
         if batch is not None:
-            self._batches.append(batch)
+            self._batches.append(packed(batch))
 
     def _learn(self, collector: Collector) -> None:
         while self._news:

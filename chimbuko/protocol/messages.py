@@ -28,7 +28,7 @@ PAYLOAD = b"m"
 """Field of a stream entry that holds the encoded message."""
 
 
-VERSION = 5
+VERSION = 6
 """Of all messages: it changes with any of them, and who speaks another one is not listened to."""
 
 Message = TypeVar("Message")

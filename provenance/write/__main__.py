@@ -23,7 +23,7 @@ from sqlalchemy import Engine
 
 from chimbuko.calls.record import READING
 from chimbuko.errors import ChimbukoError, ServiceError, StoreError
-from chimbuko.monitor.samples.nodebatch import NodeBatch
+from chimbuko.monitor.samples.nodebatch import PackedBatch, unpacked
 from chimbuko.process.lifetime import do_without_scipy, log, say_ready
 from chimbuko.process.signals import StopSignal
 from chimbuko.protocol.messages import PAYLOAD, RecordBatch, RunStatistics, WaitsRequest
@@ -67,7 +67,7 @@ MOST_PUT_ASIDE = 3
 """Damaged stores of one writer: a disk that damages more of them will damage the next one, too."""
 
 _batches = msgspec.msgpack.Decoder(RecordBatch)
-_samples = msgspec.msgpack.Decoder(NodeBatch)
+_samples = msgspec.msgpack.Decoder(PackedBatch)
 _statistics = msgspec.msgpack.Decoder(RunStatistics)
 
 
@@ -325,7 +325,7 @@ class WriterService:
         batches = list(self._seal.decoded(entries, _samples))
         try:
             self._writer.write_samples(batches)
-            self._explain(lambda incidents: incidents.take_samples(batches))
+            self._explain(lambda incidents: incidents.take_samples(unpacked(one.rows) for one in batches))
         except StoreRefused as error:
             log(f"samples of nodes are left out: {error}")
         self._client.xdel(self._keys.node_batches, *(entry for entry, _ in entries))

@@ -16,7 +16,7 @@ from chimbuko.calls.record import StreamHealth
 from chimbuko.causes.incidentbook import Changes
 from chimbuko.causes.recurrence import Recurrence
 from chimbuko.errors import StoreError
-from chimbuko.monitor.samples.nodebatch import NodeBatch, packed
+from chimbuko.monitor.samples.nodebatch import PackedBatch
 from chimbuko.protocol.messages import (
     FunctionModel,
     FunctionStatistics,
@@ -119,14 +119,11 @@ class Writer:
             _write_paths(connection, run, statistics.paths)
             _write_models(connection, run, statistics.models)
 
-    def write_samples(self, batches: Sequence[NodeBatch]) -> None:
+    def write_samples(self, batches: Iterable[PackedBatch]) -> None:
         """Write samples of nodes."""
         with self._transaction() as connection:
             run = self._run(connection)
-            rows = [
-                (run.number, one.node, one.sequence, one.begin_us, one.end_us, one.is_sum, packed(one))
-                for one in batches
-            ]
+            rows = [(run.number, *msgspec.structs.astuple(one)) for one in batches]
             _WRITE_SAMPLES.write(connection, rows)
 
     def last_incident(self) -> int:

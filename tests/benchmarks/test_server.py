@@ -15,6 +15,7 @@ from benchmarks.server.load import Load, Seconds
 from benchmarks.server.measure import measure
 from benchmarks.server.node import measure as measure_node
 from benchmarks.server.plan import UnitCosts
+from benchmarks.server.samples import measure as measure_samples
 from benchmarks.server.wire import Reply, end_of_reply, parsed
 from chimbuko.config import AnalysisConfig
 from chimbuko.protocol.messages import Delta, Frame
@@ -105,3 +106,11 @@ def test_all_services_lose_nothing_of_a_few_nodes() -> None:
     assert (found.not_merged, found.not_stored) == (0, 0)
     assert found.findings_per_s > 0
     assert {part.name for part in found.parts} == {"serve", "server", "broker", "writer", "dashboard"}
+
+
+@pytest.mark.thorough
+def test_samples_of_all_nodes_are_stored() -> None:
+    found = measure_samples(nodes=4, threads=20, seconds=12, kept=0.5)
+    assert (found.stored, found.calls_stored) == (found.sent, found.calls_sent)
+    assert found.calls_sent == 4 * 12 // 2 and found.sent > found.calls_sent
+    assert found.stored_bytes_per_node_hour > 0

@@ -26,6 +26,7 @@ from chimbuko.calls.record import (
 from chimbuko.calls.recordarrays import pack
 from chimbuko.calls.schema import Label
 from chimbuko.config import AnalysisConfig
+from chimbuko.monitor.samples.nodebatch import packed
 from chimbuko.protocol.keys import RunKeys
 from chimbuko.protocol.messages import (
     Frame,
@@ -196,7 +197,7 @@ def make_run(
     writer.write_run(info)
     writer.write_statistics(RunStatistics({0: "heat2d"}))
     if state != "running":
-        writer.write_samples(samples(ZERO_US, STEPS * STEP_US))
+        writer.write_samples(map(packed, samples(ZERO_US, STEPS * STEP_US)))
     store(writer, made, 0, stored_steps)
     engine.dispose()
     return made

@@ -10,8 +10,9 @@ import numpy as np
 
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.threadtime import Seen, Usual, seen_in
-from chimbuko.monitor.samples.intervals import overlapping, overlaps_us
+from chimbuko.monitor.samples.intervals import ends_us, overlapping, overlaps_us
 from chimbuko.monitor.samples.nodebatch import NodeBatch, Rows, ThreadName
+from chimbuko.monitor.samples.rows import THREAD
 
 COVERED = 0.6
 """Of the time that was lost, which looks at the thread have to be of; else those of a period are taken."""
@@ -41,56 +42,122 @@ class Group:
     """How much of the memory that the fullest of them may use was used; 0 without a limit."""
 
 
-class _RowsOfThreads:
-    """Rows by thread."""
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Rows that came together, and between what they lie."""
+
+    rows: Rows
+    begin_us: int
+    end_us: int
+
+
+class _RowsByTime:
+    """Rows in the blocks in which they came: looked at only where they are asked for, since most of what
+    comes explains nothing.
+    """
 
     def __init__(self) -> None:
-        self._rows: dict[int, list[Rows]] = defaultdict(list)
+        self._blocks: list[_Block] = []
 
     def add(self, rows: Rows) -> None:
-        rows = np.sort(rows, order="tid")
-        for of_thread in np.split(rows, np.flatnonzero(np.diff(rows["tid"])) + 1):
-            if len(of_thread):
-                self._rows[int(of_thread["tid"][0])].append(of_thread)
+        if len(rows):
+            self._blocks.append(_Block(rows, int(rows["begin_us"].min()), int(ends_us(rows).max())))
 
-    def during(self, tid: int, begin_us: int, end_us: int) -> Rows:
-        found = self._rows.get(tid)
-        if found is None:
-            return np.zeros(0, _NO_ROWS)
-        if len(found) > 1:
-            found[:] = [np.concatenate(found)]
-        return overlapping(found[0], begin_us, end_us)
+    def during(self, begin_us: int, end_us: int) -> list[Rows]:
+        """Rows that have time in common with an interval."""
+        return [
+            overlapping(one.rows, begin_us, end_us)
+            for one in self._blocks
+            if one.begin_us < end_us and one.end_us > begin_us
+        ]
 
     def forget_before(self, time_us: int) -> None:
-        for tid, found in list(self._rows.items()):
-            kept = np.concatenate(found)
-            kept = kept[kept["begin_us"] >= time_us]
-            self._rows[tid] = [kept]
-            if not len(kept):
-                del self._rows[tid]
+        blocks, self._blocks = self._blocks, []
+        for one in blocks:
+            if one.begin_us >= time_us:
+                self._blocks.append(one)
+            elif one.end_us > time_us:
+                self.add(one.rows[one.rows["begin_us"] >= time_us])
 
 
-_NO_ROWS = NodeBatch("", 0, False, 0, 0, []).thread_rows().dtype
+class _RowsOfThreads:
+    """THREAD rows by thread, of the interval that was asked for last."""
+
+    def __init__(self) -> None:
+        self._all = _RowsByTime()
+        self._interval: tuple[int, int] | None = None
+        self._asked: Rows = _NO_ROWS
+        self._tids = _NO_ROWS["tid"]
+
+    def add(self, rows: Rows) -> None:
+        self._all.add(rows)
+        self._interval = None
+
+    def during(self, tid: int, begin_us: int, end_us: int) -> Rows:
+        self._ask(begin_us, end_us)
+        first, last = np.searchsorted(self._tids, (tid, tid + 1))
+        return self._asked[first:last]
+
+    def on_cores(self, cores: list[int], begin_us: int, end_us: int) -> set[int]:
+        """Threads that were found on one of these."""
+        self._ask(begin_us, end_us)
+        return set(self._tids[np.isin(self._asked["core"], cores)].tolist())
+
+    def forget_before(self, time_us: int) -> None:
+        self._all.forget_before(time_us)
+        self._interval = None
+
+    def _ask(self, begin_us: int, end_us: int) -> None:
+        if (begin_us, end_us) != self._interval:
+            rows = np.concatenate([_NO_ROWS, *self._all.during(begin_us, end_us)])
+            self._asked = rows[np.argsort(rows["tid"], kind="stable")]
+            self._tids, self._interval = self._asked["tid"].copy(), (begin_us, end_us)
+
+
+_NO_ROWS = np.zeros(0, THREAD)
+
+
+class _UsualOfThreads:
+    """What threads of a node did in all sums."""
+
+    def __init__(self) -> None:
+        self._tids = _NO_ROWS["tid"]
+        self._totals = np.zeros((0, 3))
+
+    def add(self, rows: Rows) -> None:
+        more = np.stack([rows[name].astype(float) for name in ("ran_us", "waited_us", "slices")], axis=1)
+        totals = np.concatenate([self._totals, more])
+        self._tids, places = np.unique(np.concatenate([self._tids, rows["tid"]]), return_inverse=True)
+        self._totals = np.zeros((len(self._tids), 3))
+        np.add.at(self._totals, places, totals)
+
+    def of(self, tid: int) -> Usual | None:
+        place = int(np.searchsorted(self._tids, tid))
+        if place == len(self._tids) or self._tids[place] != tid:
+            return None
+        return Usual(*self._totals[place].tolist())
 
 
 class _NodeRows:
     """Rows of one node."""
 
     def __init__(self) -> None:
-        self.sequences: set[int] = set()
+        self.known: dict[int, int] = {}
+        """Ends of batches by their sequences."""
+        self.forgotten_us = 0
+        self.usual = _UsualOfThreads()
         self.looks = _RowsOfThreads()
         self.periods = _RowsOfThreads()
-        self.others: list[Rows] = []
-        self.states: list[Rows] = []
+        self.others = _RowsByTime()
+        self.states = _RowsByTime()
         self.names: dict[int, ThreadName] = {}
 
     def add(self, batch: NodeBatch) -> None:
-        self.sequences.add(batch.sequence)
         self.names |= {one.tid: one for one in batch.names}
         self.looks.add(batch.look_rows())
         self.periods.add(batch.thread_rows())
-        self.others.append(batch.other_rows())
-        self.states.append(batch.state_rows())
+        self.others.add(batch.other_rows())
+        self.states.add(batch.state_rows())
 
     def best(self, tid: int, begin_us: int, end_us: int) -> Rows:
         """Looks at a thread in an interval where they are of most of it, else rows of periods."""
@@ -100,10 +167,10 @@ class _NodeRows:
         return self.periods.during(tid, begin_us, end_us)
 
     def forget_before(self, time_us: int) -> None:
-        self.looks.forget_before(time_us)
-        self.periods.forget_before(time_us)
-        for rows in (self.others, self.states):
-            rows[:] = [kept for some in rows if len(kept := some[some["begin_us"] >= time_us])]
+        self.forgotten_us = time_us
+        self.known = {sequence: end_us for sequence, end_us in self.known.items() if end_us >= time_us}
+        for rows in (self.looks, self.periods, self.others, self.states):
+            rows.forget_before(time_us)
 
 
 class NodeScene:
@@ -111,29 +178,23 @@ class NodeScene:
 
     def __init__(self) -> None:
         self._nodes: dict[str, _NodeRows] = defaultdict(_NodeRows)
-        self._usual: defaultdict[tuple[str, int], Usual] = defaultdict(Usual)
-        """What threads did in all sums, by node and number."""
         self._threads: dict[tuple[str, int, int, int], int] = {}
         """Number of a thread on its node, by node, program, rank and thread of the trace."""
 
     def add(self, batch: NodeBatch) -> bool:
         """Samples of a node. False where they explain no calls, are known already, or cannot be read."""
-        if not batch.is_known or batch.sequence in self._nodes[batch.node].sequences:
+        node = self._nodes[batch.node]
+        if not batch.is_known or batch.sequence in node.known or batch.end_us < node.forgotten_us:
             return False
+        node.known[batch.sequence] = batch.end_us
         if batch.is_sum:
-            self._add_sum(batch)
+            node.usual.add(batch.thread_rows())
             return False
-        self._nodes[batch.node].add(batch)
+        node.add(batch)
         for one in batch.names:
             if one.thread >= 0:
                 self._threads[batch.node, one.program, one.rank, one.thread] = one.tid
         return True
-
-    def _add_sum(self, batch: NodeBatch) -> None:
-        self._nodes[batch.node].sequences.add(batch.sequence)
-        for row in batch.thread_rows():
-            key = batch.node, int(row["tid"])
-            self._usual[key] = self._usual[key].and_also(row[np.newaxis])
 
     def forget_before(self, time_us: int) -> None:
         """Let go of samples from before a time, but not of what is usual."""
@@ -158,24 +219,25 @@ class NodeScene:
             return None
         around = node.looks.during(tid, begin_us - AROUND_US, end_us + AROUND_US)
         beside = around[overlaps_us(around, begin_us, end_us) == 0]
-        usual = self._usual.get((flag.node, tid))
-        return seen_in(np.concatenate([own, beside]), begin_us, end_us, disturbed, usual)
+        rows = np.concatenate([own, beside])
+        return seen_in(rows, begin_us, end_us, disturbed, node.usual.of(tid))
 
     def rivals(self, flag: Flag, cores: Iterable[int]) -> tuple[Rival, ...]:
         """Who else ran on cores while a call lost time, most first."""
         node, own = self._nodes[flag.node], self._tid(flag)
         begin_us, end_us, wanted = flag.lost_from_us, flag.lost_to_us, list(cores)
         ran: defaultdict[tuple[str, bool, int], float] = defaultdict(float)
+        found_there = node.looks.on_cores(wanted, begin_us, end_us)
+        found_there |= node.periods.on_cores(wanted, begin_us, end_us)
         for tid, name in node.names.items():
-            if tid == own:
+            if tid == own or tid not in found_there:
                 continue
             rows = node.best(tid, begin_us, end_us)
             # One that was found elsewhere before ran there for some of the time, nobody knows how long.
             rows = rows[np.isin(rows["core"], wanted) & (rows["migrations"] == 0)]
             for core, us in zip(rows["core"].tolist(), _ran_us(rows, begin_us, end_us), strict=True):
                 ran[called(name), False, core] += us
-        for some in node.others:
-            rows = overlapping(some, begin_us, end_us)
+        for rows in node.others.during(begin_us, end_us):
             rows = rows[np.isin(rows["core"], wanted)]
             for row, us in zip(rows, _ran_us(rows, begin_us, end_us), strict=True):
                 name_of, user = (row[what].decode(errors="replace") for what in ("name", "user"))
@@ -206,8 +268,7 @@ class NodeScene:
         """What the control groups of its node were short of while a call lost time."""
         begin_us, end_us = flag.lost_from_us, flag.lost_to_us
         throttled_us = memory_share = 0.0
-        for some in self._nodes[flag.node].states:
-            rows = overlapping(some, begin_us, end_us)
+        for rows in self._nodes[flag.node].states.during(begin_us, end_us):
             overlap_us = overlaps_us(rows, begin_us, end_us)
             throttled_us += float(np.minimum(rows["throttled_us"], overlap_us).sum())
             limited = rows[rows["group_limit_bytes"] > 0]

@@ -86,23 +86,69 @@ class NodeBatch(msgspec.Struct, frozen=True, array_like=True):
         return np.frombuffer(self.states, NODE)
 
 
+class PackedBatch(msgspec.Struct, frozen=True, array_like=True):
+    """A batch as it travels and is stored; its fields are the table's columns.
+
+    Nodes pack it, since the store's one writer has the batches of all.
+    """
+
+    node: str
+    sequence: int
+    begin_us: int
+    end_us: int
+    is_sum: bool
+    rows: bytes
+
+
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(NodeBatch)
+_ROWS = {"threads": THREAD, "cores": CORE, "others": OTHER, "states": NODE, "looks": THREAD}
+_BY_COLUMNS = b"c"
+"""Before what is packed so; without it rows are packed as they are, which is how it was done at first."""
+_LEVEL = 1
+"""Of zlib. By columns, the rows of 400 threads take a tenth of the time of level 6 by rows, and two thirds
+of the bytes; higher levels gain 2 %."""
 
 
-def packed(batch: NodeBatch) -> bytes:
-    """A batch as it is stored."""
-    return zlib.compress(_encoder.encode(batch))
+def packed(batch: NodeBatch) -> PackedBatch:
+    """A batch as it travels."""
+    columns = {name: _columns(getattr(batch, name), dtype) for name, dtype in _ROWS.items()}
+    data = zlib.compress(_encoder.encode(msgspec.structs.replace(batch, **columns)), _LEVEL)
+    return PackedBatch(
+        batch.node, batch.sequence, batch.begin_us, batch.end_us, batch.is_sum, _BY_COLUMNS + data
+    )
 
 
 def unpacked(data: bytes) -> NodeBatch:
-    """The same again.
+    """The batch that was packed to this.
 
     Raises
     ------
-    msgspec.MsgspecError
+    msgspec.MsgspecError, ValueError
         It is no batch.
     zlib.error
         It is damaged.
     """
-    return _decoder.decode(zlib.decompress(data))
+    if not data.startswith(_BY_COLUMNS):
+        return _decoder.decode(zlib.decompress(data))
+    batch = _decoder.decode(zlib.decompress(data[len(_BY_COLUMNS) :]))
+    if not batch.is_known:
+        return batch
+    rows = {name: _rows(getattr(batch, name), dtype) for name, dtype in _ROWS.items()}
+    return msgspec.structs.replace(batch, **rows)
+
+
+def _columns(data: bytes, dtype: np.dtype[np.void]) -> bytes:
+    """Rows, one field after the other: values that are alike stand together."""
+    rows = np.frombuffer(data, dtype)
+    return b"".join(rows[name].tobytes() for name in dtype.names or ())
+
+
+def _rows(data: bytes, dtype: np.dtype[np.void]) -> bytes:
+    """The reverse."""
+    rows, at = np.empty(len(data) // dtype.itemsize, dtype), 0
+    for name in dtype.names or ():
+        of_field = np.frombuffer(data, dtype[name], len(rows), at)
+        rows[name] = of_field
+        at += of_field.nbytes
+    return rows.tobytes()

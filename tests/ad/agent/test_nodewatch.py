@@ -31,7 +31,7 @@ from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.calls.record import Metadata, StreamHealth
 from chimbuko.calls.recordarrays import PackedRecords, pack
 from chimbuko.config import AnalysisConfig
-from chimbuko.monitor.samples.nodebatch import NodeBatch
+from chimbuko.monitor.samples.nodebatch import NodeBatch, PackedBatch, unpacked
 from chimbuko.protocol.broker import PrivateBroker
 from chimbuko.protocol.messages import RecordBatch
 from chimbuko.protocol.runbroker import RunBroker
@@ -44,7 +44,7 @@ NO_PID = "9" * 5000
 """Python makes no number of so many digits."""
 BROKEN = PackedRecords(heads=b"half a record")
 
-node_batches = msgspec.msgpack.Decoder(NodeBatch)
+node_batches = msgspec.msgpack.Decoder(PackedBatch)
 record_batches = msgspec.msgpack.Decoder(RecordBatch)
 
 
@@ -87,7 +87,7 @@ def flagged_now() -> PackedRecords:
 
 def sent(broker: RunBroker) -> list[NodeBatch]:
     entries = broker.read(broker.keys.node_batches, b"0", 1000)
-    return list(broker.seal.decoded(entries, node_batches))
+    return [unpacked(one.rows) for one in broker.seal.decoded(entries, node_batches)]
 
 
 def news(broker: RunBroker) -> list[str]:

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from chimbuko.cli import main
 from chimbuko.config import AnalysisConfig
+from chimbuko.monitor.samples.nodebatch import packed
 from chimbuko.monitor.samples.nodeparts import NodeFinding
 from chimbuko.monitor.samples.rows import CORE
 from chimbuko.protocol.messages import RunStatistics
@@ -44,7 +45,7 @@ def made(folder: Path, with_samples: bool) -> RunDirectory:
         total = msgspec.structs.replace(total, threads=total.looks, looks=b"", end_us=at(15_000))
         stolen = [thread(0, 2_000, 3_000, ran_us=0, waited_us=1_000_000)]
         fine = batch([], periods=stolen, others=[other(2_000, 3_000, 0, 900, name="thief")])
-        writer.write_samples([total, fine])
+        writer.write_samples(map(packed, [total, fine]))
     engine.dispose()
     return run
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
+
+import msgspec
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,5 +64,7 @@ def test_the_node_keeps_the_least_memory_and_the_newest_total() -> None:
 def test_a_batch_is_stored_as_it_was() -> None:
     rows = made([(1, 2, 3, 4)])
     batch = NodeBatch("n", 7, False, 1, 3, [ThreadName(1, 3, "a (b", 0, 2, 0)], threads=rows.tobytes())
-    assert unpacked(packed(batch)) == batch
+    assert unpacked(packed(batch).rows) == batch
     assert (batch.thread_rows() == rows).all() and not len(batch.core_rows())
+    before_columns = zlib.compress(msgspec.msgpack.encode(batch))
+    assert unpacked(before_columns) == batch, "stores have such, too"

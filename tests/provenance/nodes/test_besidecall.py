@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from chimbuko.monitor.samples.nodebatch import packed
 from chimbuko.provenance.nodes.besidecall import MOST_LOOKS, node_beside
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.writer import Writer
@@ -14,7 +15,7 @@ from tests.causes.nodes import batch, names, other, thread, ticks
 def test_a_call_has_what_its_thread_and_others_did_beside_it(writer: Writer, provenance: Provenance) -> None:
     own = [*ticks(1, -400, 0), *ticks(1, 0, 200, ran_us=5_000, waited_us=15_000), *ticks(1, 200, 600)]
     rival = ticks(2, -400, 600, core=0, ran_us=14_000)
-    writer.write_samples([batch([*own, *rival], [other(0, 200, 0, 20)])])
+    writer.write_samples([packed(batch([*own, *rival], [other(0, 200, 0, 20)]))])
     found = node_beside(provenance.reader, record("compute", 1, 0, 200))
     assert found is not None
     times = {one.what: one.time_us for one in found.times}
@@ -31,13 +32,13 @@ def test_without_samples_of_its_thread_there_is_nothing_beside_a_call(
 ) -> None:
     call = record("compute", 1, 0, 200)
     assert node_beside(provenance.reader, call) is None
-    writer.write_samples([batch(ticks(2, 0, 200), names=names(1))])
+    writer.write_samples([packed(batch(ticks(2, 0, 200), names=names(1)))])
     assert node_beside(provenance.reader, call) is None
 
 
 def test_looks_of_a_long_call_are_put_together(writer: Writer, provenance: Provenance) -> None:
     rows = [thread(0, step, step + 20, ran_us=7_000) for step in range(-4_000, 24_000, 20)]
-    writer.write_samples([batch(rows)])
+    writer.write_samples([packed(batch(rows))])
     found = node_beside(provenance.reader, record("compute", 0, 0, 20_000))
     assert found is not None
     (own,) = found.threads

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from chimbuko.monitor.samples.nodebatch import ThreadName
+from chimbuko.monitor.samples.nodebatch import ThreadName, packed
 from chimbuko.monitor.samples.nodeparts import NodeFinding, NodePart
 from chimbuko.monitor.samples.rows import CORE
 from chimbuko.provenance.nodes.nodelanes import Lanes
@@ -43,7 +43,7 @@ def test_facts_are_those_of_all_sums(writer: Writer, provenance: Provenance) -> 
     ]
     quiet = msgspec.structs.replace(sums[1], sequence=sums[1].sequence + 1, begin_us=at(20_000), findings=[])
     quiet = msgspec.structs.replace(quiet, end_us=at(30_000), threads=b"")
-    writer.write_samples([*sums, quiet])
+    writer.write_samples(map(packed, [*sums, quiet]))
     assert [one.name for one in sampled_nodes(provenance.reader)] == [NODE_NAME]
     facts = node_facts(provenance.reader, NODE_NAME)
     assert facts is not None and (facts.begin_us, facts.end_us) == (at(0), at(30_000))
@@ -65,7 +65,7 @@ def test_lanes_are_of_the_finest_samples_that_cover_an_interval(
         ticks(0, 2_000, 3_000, ran_us=0, waited_us=20_000),
         periods=[thread(0, 2_000, 3_000, ran_us=100_000, waited_us=700_000), thread(1, 2_000, 3_000)],
     )
-    writer.write_samples([total, fine])
+    writer.write_samples(map(packed, [total, fine]))
 
     def shares(begin_ms: float, end_ms: float, columns: int) -> list[tuple[int, list[object], list[object]]]:
         lanes = Lanes(provenance.reader, NODE_NAME, at(begin_ms), at(end_ms), columns)
@@ -89,7 +89,7 @@ def test_cores_say_who_used_them(writer: Writer, provenance: Provenance) -> None
         core(2, 0, 10_000, 0.1, 0.9),
     ]
     cores = np.array(rows, CORE).tobytes()
-    writer.write_samples([batch([thread(0, 0, 10_000)], names=names(1), is_sum=True, cores=cores)])
+    writer.write_samples([packed(batch([thread(0, 0, 10_000)], names=names(1), is_sum=True, cores=cores))])
     found, total = Lanes(provenance.reader, NODE_NAME, at(0), at(10_000), 2).cores(16, 0)
     assert total == 3
     by_cpu = {one.cpu: (one.own[0], one.others[0], one.stolen[0]) for one in found}

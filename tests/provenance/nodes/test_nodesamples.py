@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from sqlalchemy import Engine, func, select
 
-from chimbuko.monitor.samples.nodebatch import NodeBatch
+from chimbuko.monitor.samples.nodebatch import NodeBatch, packed
 from chimbuko.protocol.broker import PrivateBroker
 from chimbuko.protocol.messages import PAYLOAD
 from chimbuko.protocol.runbroker import RunBroker
@@ -33,7 +33,7 @@ def test_batches_are_stored_once_and_come_back_as_they_were(
         broker = RunBroker.connect(private.url, provenance.run_id)
         # An agent that was started again may send the same twice.
         for one in (later, first, total, elsewhere, first):
-            broker.client.xadd(broker.keys.node_batches, {PAYLOAD: broker.seal.encode(one)})
+            broker.client.xadd(broker.keys.node_batches, {PAYLOAD: broker.seal.encode(packed(one))})
         broker.client.xadd(broker.keys.node_batches, {PAYLOAD: b"damaged"})
         url = engine.url.render_as_string(hide_password=False)
         is_stopping = threading.Event()
