@@ -1,4 +1,4 @@
-"""Alerts about severe calls and what recurs: which deserve one, and where they go.
+"""Alerts about severe calls, what recurs, and deadlocks: which deserve one, and where they go.
 
-May import calls, causes, protocol, provenance.incidents and provenance.store.
+May import calls, causes, protocol, provenance.incidents, provenance.query and provenance.store.
 """

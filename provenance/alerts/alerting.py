@@ -1,22 +1,28 @@
-"""Alerts of one run: severe calls and what recurs, once they are stored and new there, and silent agents."""
+"""Alerts of one run: severe calls and what recurs, once they are stored and new there, silent agents, and
+deadlocks.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import cast
 
 import msgspec
 from sqlalchemy import Engine, select
 
+from chimbuko.calls.record import StreamHealth
 from chimbuko.protocol.membership import silent_agents
 from chimbuko.protocol.messages import RecordBatch
 from chimbuko.protocol.runbroker import RunBroker
+from chimbuko.provenance.alerts.deadlocks import DeadlockAlert, DeadlockGate
 from chimbuko.provenance.alerts.gate import Alert, AlertGate, CallKey, SevereCall, severe_calls
 from chimbuko.provenance.alerts.recurring import FindingAlert, FindingGate
 from chimbuko.provenance.alerts.silence import AgentAlert, SilenceGate
 from chimbuko.provenance.alerts.sinks import AlertSender, Deliver
 from chimbuko.provenance.incidents.incidentlist import RecurrenceSummary
+from chimbuko.provenance.incidents.standstill import standstills
+from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.encode import CALL_KEY
 from chimbuko.provenance.store.engine import store_errors
 from chimbuko.provenance.store.lookup import rows_of
@@ -24,6 +30,8 @@ from chimbuko.provenance.store.tables import CALLS, RUNS
 
 SILENCE_LOOK_S = 1.0
 """Between two looks whether agents are silent."""
+DEADLOCK_LOOK_S = 5.0
+"""Between two looks, while ranks are silent, whether they wait for each other: one reads what all are in."""
 
 
 class Alerting:
@@ -54,6 +62,8 @@ class Alerting:
         self._findings = FindingGate(least_us)
         self._silence = SilenceGate()
         self._looked_s = -SILENCE_LOOK_S
+        self._deadlocks = DeadlockGate()
+        self._looked_for_deadlocks_s = -DEADLOCK_LOOK_S
         self._dashboard = ""
         self._couriers = [AlertSender(name, deliver, report) for name, deliver in hooks.items()]
 
@@ -126,6 +136,29 @@ class Alerting:
         page = f"{self._dashboard}r/{self._run_id}/health" if self._dashboard else ""
         for agent, silent_s in changes:
             alert = AgentAlert(self._run_id, agent, silent_s > 0.0, silent_s, page)
+            for courier in self._couriers:
+                courier.send(msgspec.json.encode(alert))
+
+    def note(self, health: Iterable[StreamHealth]) -> None:
+        """What agents say of their ranks, as it is stored."""
+        self._deadlocks.note(health)
+
+    def look_for_deadlocks(self, engine: Engine) -> None:
+        """Send an alert of each program all ranks of which wait for each other, as the store has them.
+
+        Raises ``redis.RedisError`` where the broker is away, and ``StoreError``.
+        """
+        now_s = time.monotonic()
+        is_early = now_s - self._looked_for_deadlocks_s < DEADLOCK_LOOK_S
+        if is_early or not self._deadlocks.may_have_some:
+            return
+        self._looked_for_deadlocks_s = now_s
+        for one in self._deadlocks.new(standstills(Provenance(engine, self._run_id))):
+            assert one.finding is not None
+            self._find_dashboard()
+            page = f"{self._dashboard}r/{self._run_id}/health" if self._dashboard else ""
+            ranks, found = len(one.stacks), one.finding
+            alert = DeadlockAlert(self._run_id, one.program, ranks, found.text, found.advice, page)
             for courier in self._couriers:
                 courier.send(msgspec.json.encode(alert))
 

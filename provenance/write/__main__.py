@@ -219,6 +219,7 @@ class WriterService:
         self._explain(lambda incidents: incidents.keep_up(is_urgent=is_stopping))
         if self._alerting is not None:
             self._alerting.look_for_silence()
+            self._alerting.look_for_deadlocks(self.open())
         if self._copies is not None:
             self._keep_copy(self._copies)
         return not (records or statistics or samples)
@@ -337,6 +338,8 @@ class WriterService:
             self._slow_ranks = statistics.slow_ranks
             try:
                 self._writer.write_statistics(statistics)
+                if self._alerting is not None:
+                    self._alerting.note(statistics.health)
             except StoreRefused as error:
                 log(f"statistics are left out: {error}")
         self._client.xdel(self._keys.statistics, *(entry for entry, _ in entries))

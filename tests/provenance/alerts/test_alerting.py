@@ -10,11 +10,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from chimbuko.calls.record import Silence, StreamHealth
 from chimbuko.protocol.broker import PrivateBroker, connect
 from chimbuko.protocol.messages import PAYLOAD, RecordBatch, RunStatistics
 from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.protocol.telemetry import SlowRank
 from chimbuko.provenance.alerts import alerting, gate, sinks
+from chimbuko.provenance.alerts.deadlocks import DeadlockAlert
 from chimbuko.provenance.alerts.gate import Alert
 from chimbuko.provenance.alerts.recurring import FindingAlert
 from chimbuko.provenance.alerts.silence import AgentAlert
@@ -110,6 +112,37 @@ def test_an_agent_that_falls_silent_is_reported_and_so_is_its_return(
     assert 8.0 <= fell.silent_s < 60.0
     assert fell.dashboard == f"http://127.0.0.1:1234/r/{RUN_ID}/health"
     assert (came.agent, came.is_silent, came.silent_s) == ("agent-a", False, 0.0)
+
+
+def test_ranks_that_spin_in_mpi_for_ever_are_reported_once(
+    broker: RunBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alerting, "DEADLOCK_LOOK_S", 0.0)
+    url = f"sqlite:///{tmp_path / 'provenance.sqlite'}"
+    make_store(url)
+    got: list[bytes] = []
+    broker.client.set(broker.keys.dashboard, "http://127.0.0.1:1234/")
+    service = WriterService(broker, Destination(url, RUN_ID, alert_us=LEAST_US, hooks={"hook": got.append}))
+
+    def say(*functions: str) -> None:
+        """What each rank is in, as the server sends it on."""
+        health = [
+            StreamHealth(0, rank, "n1", "silent", 1, 1, 1, 1, 1, 0, {}, Silence(7, function, 5))
+            for rank, function in enumerate(functions)
+        ]
+        statistics = RunStatistics({0: "heat"}, health=health)
+        broker.client.xadd(broker.keys.statistics, {PAYLOAD: broker.seal.encode(statistics)})
+        service.serve_once(is_stopping=True)
+
+    say("compute()", "MPI_Recv()")
+    assert not got, "a rank that computes is at work"
+    say("MPI_Recv()", "MPI_Recv()")
+    say("MPI_Recv()", "MPI_Recv()")
+    service.close()
+    (alert,) = (msgspec.json.decode(body, type=DeadlockAlert) for body in got)
+    assert (alert.run, alert.program, alert.ranks) == (RUN_ID, 0, 2)
+    assert alert.sentence == "all 2 ranks wait in MPI, and no call of theirs ends: 0-1 in MPI_Recv"
+    assert alert.dashboard == f"http://127.0.0.1:1234/r/{RUN_ID}/health"
 
 
 def test_what_recurs_is_reported_once_also_by_a_writer_that_is_started_again(

@@ -1,0 +1,58 @@
+"""Ranks that do not go on: what they are in, and whether they wait for each other for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from chimbuko.calls.functionnames import shown_name
+from chimbuko.calls.record import CallRecord
+from chimbuko.monitor.findings.deadlock import deadlock
+from chimbuko.monitor.findings.finding import Finding
+from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.query.run import Provenance
+
+OVER = ("ended", "broken", "lost")
+MAIN_THREAD = 0
+
+
+@dataclass(frozen=True)
+class Standstill:
+    """Ranks of one program that are in a call that does not end, or give no step."""
+
+    program: int
+    stacks: dict[int, list[str]]
+    """By rank, functions from the outermost to the innermost, as people are shown them."""
+    finding: Finding | None
+    """Where it is a deadlock."""
+
+
+def standstills(provenance: Provenance) -> Iterator[Standstill]:
+    """Of each program that has such ranks.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be read.
+    """
+    health = provenance.health()
+    opened: dict[tuple[int, int], CallRecord] = {}
+    for record in provenance.calls.records(CallFilter(label=None, is_open=True, thread=MAIN_THREAD)):
+        key = record.program, record.rank
+        if key not in opened or record.entry_us < opened[key].entry_us:
+            opened[key] = record
+    for program in sorted({one.program for one in health} | {program for program, _ in opened}):
+        stacks = {rank: _stack_of(record) for (of, rank), record in opened.items() if of == program}
+        own = [one for one in health if one.program == program]
+        for one in own:
+            if one.silence is not None and one.silence.function:
+                stacks.setdefault(one.rank, [shown_name(one.silence.function)])
+        if stacks:
+            living = {one.rank for one in own if one.state not in OVER}
+            yield Standstill(program, stacks, deadlock(stacks, living))
+
+
+def _stack_of(record: CallRecord) -> list[str]:
+    inside = sorted((call for call in record.window if not call.exit_us), key=lambda call: call.depth)
+    outer = [frame.function for frame in reversed(record.call_stack)]
+    return list(map(shown_name, (*outer, *(call.function for call in inside if call.id != record.id))))
