@@ -14,7 +14,7 @@ class Waits(Enum):
     RECEIVE = "receive"
     """For senders of messages."""
     SEND = "send"
-    """For the receiver of a message."""
+    """For the receiver of a message, or the target of a one-sided operation."""
     COLLECTIVE = "collective"
     """For all other ranks, or for one that has what they need."""
 
@@ -27,11 +27,16 @@ _PATTERNS = (
     ),
     (
         re.compile(
-            r"P?MPI_(Recv|Mrecv|Probe|Mprobe|Wait|Waitall|Waitany|Waitsome|Sendrecv|Sendrecv_replace|Test\w*)\b"
+            r"P?MPI_(Recv|Mrecv|Probe|Mprobe|Wait|Waitall|Waitany|Waitsome|Sendrecv|Sendrecv_replace|Test\w*"
+            r"|Win_wait)\b"
         ),
         Waits.RECEIVE,
     ),
-    (re.compile(r"P?MPI_(Send|Ssend|Rsend|Bsend)\b"), Waits.SEND),
+    # What is one-sided is over when the other side has come to it, too.
+    (
+        re.compile(r"P?MPI_(Send|Ssend|Rsend|Bsend|Win_(flush|lock|unlock)\w*|Win_(start|complete))\b"),
+        Waits.SEND,
+    ),
     (
         re.compile(
             r"MPI Collective Sync|P?MPI_(Barrier|Bcast|Reduce|All(gather|reduce|toall)\w*"

@@ -13,9 +13,19 @@ OF = {
         "MPI_Wait()",
         "MPI_Sendrecv()",
         "MPI_Probe()",
+        "MPI_Win_wait()",
         "gloo:recv",
     ],
-    Waits.SEND: ["MPI_Send()", "MPI_Ssend()", "nccl:send"],
+    Waits.SEND: [
+        *("MPI_Send()", "MPI_Ssend()", "nccl:send"),
+        *(
+            "MPI_Win_flush()",
+            "MPI_Win_flush_local_all()",
+            "MPI_Win_lock()",
+            "MPI_Win_unlock()",
+            "MPI_Win_start()",
+        ),
+    ],
     Waits.COLLECTIVE: [
         *("MPI_Barrier()", "MPI_Bcast()", "MPI_Allreduce()", "MPI_Alltoallv()", "MPI_Comm_split()"),
         *(
@@ -33,6 +43,8 @@ OF = {
             "MPI_Start()",
             "MPI_Comm_rank()",
             "MPI_Alloc_mem()",
+            "MPI_Win_post()",
+            "MPI_Win_set_name()",
         ),
         "c10d::allreduce_",
         *("MPI_Send_init()", "MPI_Get_count()", "relax [{heat.c} {1,0}]", "waitall", "MPInput::read"),
