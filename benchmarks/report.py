@@ -40,7 +40,10 @@ DOCUMENTS = {
         name: f"-m benchmarks.dashboard --only {name}"
         for name in ("paint", "stream", "memory", "delay", "timeline", "crowd")
     },
-    "many-nodes": {"service-node": "-m benchmarks.server.node"},
+    "many-nodes": {
+        "service-node": "-m benchmarks.server.node",
+        "server-parts": "-m benchmarks.server.parts",
+    },
     "other-traces": {
         "conversion-flags": "-m benchmarks.conversion --only flags",
         "conversion-reading": "-m benchmarks.conversion --only reading --megabytes 30 100",
@@ -63,6 +66,7 @@ QUICKLY = {
     "benchmarks.recorder": "--rounds 1",
     "benchmarks.server": "--seconds 5",
     "benchmarks.server.memory": "--minutes 5",
+    "benchmarks.server.parts": "--seconds 4 --rounds 1",
     "benchmarks.server.node": "--nodes 10 --seconds 20",
 }
 

@@ -75,6 +75,8 @@ class AnalysisConfig(msgspec.Struct, frozen=True):
     """Per stream: beyond this the spool keeps the highest severities and counts the rest."""
     recorder_bytes: int = 4 << 20
     """Per stream: size of the flight recorder, which holds the newest raw rows; 0 for none."""
+    server_parts: int = 1
+    """Processes that the parameter server consists of, up to 16: one takes some 45,000 ranks."""
     node_samples: bool = True
     """Agents of a live run sample the processes of their ranks: incidents can have causes in the node."""
 

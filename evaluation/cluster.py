@@ -11,7 +11,7 @@ import numpy.typing as npt
 from chimbuko.ad.analysis.statistics import Learned
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.ad.detectors import make_detector
-from chimbuko.ad.modelsync.merging import AgentStatistics, Part
+from chimbuko.ad.modelsync.merging import AgentStatistics, StreamShare
 from chimbuko.arrays import Float64Array
 from chimbuko.calls.record import CallRecord
 from chimbuko.calls.recordarrays import PackedRecords, unpack
@@ -85,9 +85,9 @@ class ClusterStream:
             self._schema.merge(table, np.searchsorted(timers, one.timers), one.table)
         self.outbox = Learned(timers, table)
 
-    def part(self) -> Part:
+    def part(self) -> StreamShare:
         """What stands in the outbox."""
-        return Part(self.source.program, self.source.rank, self.source.names.timers, self.outbox)
+        return StreamShare(self.source.program, self.source.rank, self.source.names.timers, self.outbox)
 
     def remove(self, is_taken: npt.NDArray[np.bool_]) -> None:
         """These rows of the outbox are on their way, and all flagged calls."""
@@ -153,14 +153,14 @@ class ClusterAgent:
         parts = [stream.part() for stream in self.streams]
         for part in parts:
             self.statistics.name(part.program, part.timers.values())
-        outgoing = self.statistics.next_delta(parts, closed, has_all)
+        outgoing = self.statistics.next_round(parts, closed, has_all)
         if outgoing is None:
             return None
         for stream, is_taken in zip(self.streams, outgoing.taken, strict=True):
             carried = self.generations.setdefault(stream.key, [])
-            carried.append((outgoing.delta.sequence, stream.generation))
+            carried.append((outgoing.deltas[0].sequence, stream.generation))
             stream.remove(is_taken)
-        return outgoing.delta
+        return outgoing.deltas[0]
 
     def apply(self, published: Published | None, rows: Mapping[int, PackedTable], merged: int) -> None:
         """Hand the model, with this agent's deltas up to ``merged``, to the streams.
@@ -169,13 +169,13 @@ class ClusterAgent:
         """
         updates = [] if published is None else [published.update]
         if published is not None:
-            self.statistics.learn_functions(published.update.server, published.names)
-        wanted = self.statistics.wanted(updates)
-        self.statistics.apply(updates, {number: rows.get(number) for number in wanted})
+            self.statistics.model.learn_functions(0, published.update.server, published.names)
+        wanted = self.statistics.model.wanted(0, updates)
+        self.statistics.model.apply(0, updates, {number: rows.get(number) for number in wanted})
         for stream in self.streams:
             contained = [g for sequence, g in self.generations.get(stream.key, []) if sequence <= merged]
-            model = self.statistics.model_for(stream.source.program, stream.source.names.timers)
-            stream.inbox = model, max(contained, default=-1), self.statistics.version
+            model = self.statistics.model.rows_for(stream.source.program, stream.source.names.timers)
+            stream.inbox = model, max(contained, default=-1), self.statistics.model.version
 
 
 class Cluster:
@@ -230,7 +230,7 @@ class Cluster:
             assert published is not None and published.update.closed_epoch >= epoch
             self._rows.update(published.rows)
             for agent in self.agents:
-                agent.apply(published, self._rows, agent.statistics.next_sequence - 1)
+                agent.apply(published, self._rows, agent.statistics.round)
             for stream in self.streams:
                 stream.take()
 

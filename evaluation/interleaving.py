@@ -105,7 +105,7 @@ class WaryAgent:
         if self._random.random() >= DEAF:
             must_send_all |= self._hear()
         for stream in self.agent.streams:
-            if not stream.is_over and stream.epoch <= self.agent.statistics.closed_epoch + 1:
+            if not stream.is_over and stream.epoch <= self.agent.statistics.model.closed_epoch + 1:
                 stream.take()
                 stream.advance_through(stream.epoch, is_exchanging=False)
                 stream.leave()
@@ -133,13 +133,15 @@ class WaryAgent:
         # A stream keeps its order, and who reads knows where it is: updates come late, and nothing else.
         updates, self._read_to = broker.updates[self._read_to :], len(broker.updates)
         for update in updates:
-            known = 0 if statistics.is_of_another_server(update) else statistics.known_functions
-            if update.functions > known or statistics.is_of_another_server(update):
-                statistics.learn_functions(update.server, broker.names[known:])
-        wanted = statistics.wanted(updates)
-        closed_epoch = statistics.closed_epoch
-        statistics.apply(updates, {number: broker.rows.get(number) for number in wanted})
-        if statistics.closed_epoch > closed_epoch:
+            known = (
+                0 if statistics.model.is_of_another_server(0, update) else statistics.model.known_functions(0)
+            )
+            if update.functions > known or statistics.model.is_of_another_server(0, update):
+                statistics.model.learn_functions(0, update.server, broker.names[known:])
+        wanted = statistics.model.wanted(0, updates)
+        closed_epoch = statistics.model.closed_epoch
+        statistics.model.apply(0, updates, {number: broker.rows.get(number) for number in wanted})
+        if statistics.model.closed_epoch > closed_epoch:
             self._give_models()
         return has_lost
 
@@ -148,8 +150,8 @@ class WaryAgent:
         for stream in self.agent.streams:
             carried = self.agent.generations.get(stream.key, [])
             contained = [generation for sequence, generation in carried if sequence <= merged]
-            model = self.agent.statistics.model_for(stream.source.program, stream.source.names.timers)
-            stream.inbox = model, max(contained, default=-1), self.agent.statistics.version
+            model = self.agent.statistics.model.rows_for(stream.source.program, stream.source.names.timers)
+            stream.inbox = model, max(contained, default=-1), self.agent.statistics.model.version
 
 
 class TroubledCluster(Cluster):

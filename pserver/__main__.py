@@ -37,6 +37,8 @@ def main() -> None:
     """Run the server until it is asked to end."""
     parser = argparse.ArgumentParser(prog="chimbuko.pserver", description=__doc__)
     parser.add_argument("--run-id", required=True)
+    parser.add_argument("--part", type=int, default=0, help="which one this is, from 0 on")
+    parser.add_argument("--parts", type=int, default=1, help="how many there are")
     parser.add_argument("--lockstep-streams", type=int, default=0)
     parser.add_argument("--detector", choices=DETECTORS, default=AnalysisConfig().detector)
     parser.add_argument("--metric", choices=METRICS, default=METRICS[0])
@@ -52,7 +54,15 @@ def main() -> None:
         config = AnalysisConfig(detector=options.detector, metric=options.metric)
         base = load_model(options.load_model, config) if options.load_model else None
         schema = schema_of(options.detector)
-        state = ServerState(options.lockstep_streams, schema, base, options.freeze, time.time_ns())
+        state = ServerState(
+            options.lockstep_streams,
+            schema,
+            base,
+            options.freeze,
+            time.time_ns(),
+            options.part,
+            options.parts,
+        )
         saved = read_state(options.state) if options.state else None
         if saved is not None:
             state.restore(saved)

@@ -1,4 +1,6 @@
-"""The parameter server between the broker and its state, and the file that the state is saved in."""
+"""The parameter server, or a part of it, between the broker and its state, and the file that the state is
+saved in.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,7 @@ class SavePlace:
 
 
 class Server:
-    """Serves one run.
+    """Serves one run, with all other parts.
 
     Nothing that the broker holds needs to outlast it: agents send again what is not saved, and the server
     publishes everything again after an error. Likewise the server reads again, from the beginning, all deltas
@@ -92,6 +94,7 @@ class Server:
     ) -> None:
         self._broker = broker
         self._client, self._keys, self._seal = broker.client, broker.keys, broker.seal
+        self._part = broker.keys.part(state.part)
         self._state = state
         self._place = place
         self._metrics = metrics
@@ -109,7 +112,9 @@ class Server:
         """or the store."""
         self._reader = PatientReader(broker)
         self._in_flight = b""
-        """What the store was sent last, as long as it may have to be sent again."""
+        """What the store was sent last, as long as it may have to be sent again,"""
+        self._in_flight_entry = b"0"
+        """and its id in the stream."""
         self._is_unsaved_reported = self._is_foreign_reported = False
         self._ticked_at = self._published_at = self._stored_at = 0.0
         self._save_at = self._copy_at = 0.0
@@ -141,14 +146,14 @@ class Server:
     def _serve_once(self, is_stopping: bool) -> bool:
         """Merge what has come and publish it; True if nothing had."""
         wait_s = 0.0 if is_stopping else max(self._due_s() - time.monotonic(), 0.0)
-        (entries,), is_awaited = self._reader.read({self._keys.deltas: self._read_to}, READ_COUNT, wait_s)
+        (entries,), is_awaited = self._reader.read({self._part.deltas: self._read_to}, READ_COUNT, wait_s)
         if self._must_publish_all:
             whole = self._state.whole()
             # Those of a server that knew more would make agents forget what this one needs.
-            self._client.delete(self._keys.acks)
+            self._client.delete(self._part.acks)
             self._publish(whole, is_whole=True)
             if self._in_flight:
-                self._client.xadd(self._keys.statistics, {PAYLOAD: self._in_flight})
+                self._send_statistics()
             self._must_publish_all = False
         for entry, payload in entries:
             self._merge(entry, payload)
@@ -225,7 +230,7 @@ class Server:
     def _acknowledge(self) -> None:
         acknowledgements = self._state.acknowledgements()
         if acknowledgements:
-            self._client.hset(self._keys.acks, mapping=_encoded(acknowledgements))
+            self._client.hset(self._part.acks, mapping=_encoded(acknowledgements))
 
     def _publish(self, published: Published, is_whole: bool = False) -> None:
         acknowledgements = self._state.acknowledgements()
@@ -238,16 +243,16 @@ class Server:
         names = [_encoder.encode(name) for name in published.names]
         with self._client.pipeline(transaction=True) as pipeline:
             if is_whole:
-                pipeline.delete(self._keys.model)
-                pipeline.delete(self._keys.functions)
+                pipeline.delete(self._part.model)
+                pipeline.delete(self._part.functions)
             if acknowledgements:
-                pipeline.hset(self._keys.acks, mapping=_encoded(acknowledgements))
+                pipeline.hset(self._part.acks, mapping=_encoded(acknowledgements))
             if rows:
-                pipeline.hset(self._keys.model, mapping=cast(dict[Any, Any], rows))
+                pipeline.hset(self._part.model, mapping=cast(dict[Any, Any], rows))
             if names:
-                pipeline.rpush(self._keys.functions, *names)
+                pipeline.rpush(self._part.functions, *names)
             payload = self._seal.encode(update)
-            pipeline.xadd(self._keys.model_updates, {PAYLOAD: payload}, maxlen=KEPT_UPDATES, approximate=True)
+            pipeline.xadd(self._part.model_updates, {PAYLOAD: payload}, maxlen=KEPT_UPDATES, approximate=True)
             pipeline.execute()
 
     def _tick(self, is_last: bool) -> None:
@@ -259,19 +264,24 @@ class Server:
             self._frames.append((entry, len(payload)))
             self._trim_frames()
             self._report_metrics(frame)
-        if self._client.getdel(self._keys.snapshot_wanted) is not None:
-            self._client.set(self._keys.snapshot, self._seal.encode(self._state.snapshot()))
+        if self._client.getdel(self._part.snapshot_wanted) is not None:
+            self._client.set(self._part.snapshot, self._seal.encode(self._state.snapshot()))
 
     def _store(self, is_last: bool = False) -> None:
         """Publish to the store what changed, unless it is not through with what came before."""
         self._stored_at = time.monotonic()
-        if self._client.xlen(self._keys.statistics) and not is_last:
+        entry = self._in_flight_entry
+        if self._in_flight and not is_last and self._client.xrange(self._keys.statistics, entry, entry):
             return
         self._in_flight, self._is_unstored = b"", False
         statistics = self._state.statistics(is_last)
         if statistics is not None:
             self._in_flight = self._seal.encode(statistics)
-            self._client.xadd(self._keys.statistics, {PAYLOAD: self._in_flight})
+            self._send_statistics()
+
+    def _send_statistics(self) -> None:
+        entry = self._client.xadd(self._keys.statistics, {PAYLOAD: self._in_flight})
+        self._in_flight_entry = cast(bytes, entry)
 
     def _report_metrics(self, frame: Frame) -> None:
         if self._metrics is not None:
@@ -335,7 +345,7 @@ class Server:
             is_safe = self._copy(state, is_last)
         if is_safe:
             self._has_news = not self._state.is_saved()
-            self._client.xtrim(self._keys.deltas, minid=self._read_to.decode(), approximate=False)
+            self._client.xtrim(self._part.deltas, minid=self._read_to.decode(), approximate=False)
             self._acknowledge()
         now = time.monotonic()
         self._save_at = now + max(SAVE_PERIOD_S, (now - began) / SAVE_SHARE)

@@ -60,7 +60,7 @@ class Agent:
         self._schema = make_detector(spec.config).schema
         self._streams: list[StreamHandle] = []
         self._is_live = bool(spec.live_folder)
-        statistics = AgentStatistics(spec.agent, time.time_ns(), self._schema)
+        statistics = AgentStatistics(spec.agent, time.time_ns(), self._schema, spec.config.server_parts)
         reports = Path(spec.scratch) / "reports"
         self._bell = forks.bell
         self._watch = HangWatchdog(spec.agent, reports, self._streams, statistics, self._bell, spec.config)

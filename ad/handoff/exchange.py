@@ -70,6 +70,8 @@ class Cell(IntEnum):
     successor knows whether it had taken what it saw."""
     IS_MADE = 13
     """1 once the numbers here mean anything: whoever made the file may have found no room for them."""
+    MODEL_EDITION = 14
+    """Counts the models that were put into the inbox."""
     IS_ALL_WRITTEN = 10
     """1 once nobody writes the stream any more (the agent, without the lock)."""
 
@@ -146,7 +148,7 @@ class ExchangeBox:
         at += 2 * slot_bytes
         self._inbox = np.frombuffer(memory, np.float64, rows * width, at).reshape(rows, width)
         self._inbox_at = at
-        self._seen_version = 0
+        self._seen_edition = 0
         self.has_whole_model = True
         """For the agent: there was room for all that it has given."""
         try:
@@ -244,9 +246,9 @@ class ExchangeBox:
         return self[Cell.MODEL_EPOCH] >= epoch
 
     def _take_model(self, analysis: StreamAnalysis) -> None:
-        version = self[Cell.MODEL_VERSION]
-        if version not in (0, self._seen_version):
-            self._seen_version = version
+        version, edition = self[Cell.MODEL_VERSION], self[Cell.MODEL_EDITION]
+        if version and edition != self._seen_edition:
+            self._seen_edition = edition
             model = self._inbox[: self[Cell.MODEL_ROWS]].copy()
             analysis.take_model(model, self[Cell.MODEL_GENERATION], version)
 
@@ -303,6 +305,7 @@ class ExchangeBox:
         self._inbox[: len(table)] = table
         self[Cell.MODEL_ROWS] = len(table)
         self[Cell.MODEL_GENERATION] = generation
+        self[Cell.MODEL_EDITION] += 1
         self[Cell.MODEL_VERSION] = version
         self[Cell.MODEL_EPOCH] = epoch
         self._unlock()

@@ -149,7 +149,7 @@ class HangWatchdog:
                 stream.open_calls.report(report)
                 if stream.box[Cell.HEARTBEAT] != drained:
                     return
-                version = self._statistics.version
+                version = self._statistics.model.version
                 record = pack_report(opened, call, report, elapsed, version, stream.names)
                 self._spool.append(SpoolFrame(record, [], [], _origin(stream)))
                 self._bell.ring()
@@ -162,7 +162,7 @@ class HangWatchdog:
         functions, which = np.unique(opened.calls["function"], return_inverse=True)
         names = ((at, stream.names.timers.get(number, "")) for at, number in enumerate(functions.tolist()))
         wanted = {at: name for at, name in names if not any(matches(name) for matches in self._ignored)}
-        known = self._statistics.model_for(stream.program, wanted)
+        known = self._statistics.model.rows_for(stream.program, wanted)
         return self._detector.schema.grown(known, len(functions))[which]
 
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from chimbuko.ad.handoff.exchange import Outbox
-from chimbuko.ad.modelsync.merging import AgentStatistics, Outgoing, Part
-from chimbuko.ad.modelsync.pendingdeltas import PendingDeltas
+from chimbuko.ad.modelsync.merging import AgentStatistics, Outgoing, StreamShare
+from chimbuko.ad.modelsync.pendingdeltas import PendingRounds
 from chimbuko.ad.streams.deltalog import DeltaLog, Entry, Taken
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.protocol.messages import Delta
@@ -39,28 +39,25 @@ class DeltaMaker:
         self._is_lockstep = is_lockstep
         self._gathered_at = time.monotonic()
         self._inherited = self._logged = delta_log.read()
-        self.pending = PendingDeltas([entry.delta for entry in self._logged])
-        self.incarnations = {entry.delta.incarnation for entry in self._logged}
-        """Whose deltas are counted on from."""
-        if self._logged:
-            statistics.follow(self._logged[-1].delta)
-        self.incarnations.add(statistics.incarnation)
+        self.pending = PendingRounds(
+            statistics.parts, [(entry.round, entry.deltas) for entry in self._logged]
+        )
+        for entry in self._logged:
+            statistics.follow(entry.round, entry.deltas)
 
     def let_inherit(self, stream: StreamHandle) -> None:
         """Let a stream go on where it was when an agent died, if there was one."""
         stream.inherit(
-            [
-                (entry.delta.sequence, entry.taken[stream.key])
-                for entry in self._inherited
-                if stream.key in entry.taken
-            ]
+            [(entry.round, entry.taken[stream.key]) for entry in self._inherited if stream.key in entry.taken]
         )
 
-    def make(self, streams: Sequence[StreamHandle], is_flushing: bool) -> list[Delta]:
-        """A delta of what was learned since the last one, as it is to be sent; none if that is nothing."""
+    def make(self, streams: Sequence[StreamHandle], is_flushing: bool) -> dict[int, list[Delta]]:
+        """Deltas of what was learned since the last round, by part, as they are to be sent; none if that is
+        nothing.
+        """
         closed = self._newly_closed(streams)
         if self._is_lockstep and not closed and not is_flushing:
-            return []
+            return {}
         is_urgent = self._is_lockstep or is_flushing
         # What is held back of streams without news is as it was: to see that takes 0.1 ms for each.
         looks = streams if is_urgent or any(stream.box.has_news for stream in streams) else []
@@ -69,7 +66,7 @@ class DeltaMaker:
         if looked and not self._is_lockstep:
             now, before = time.monotonic(), self._gathered_at
             self._gathered_at, periods = now, (now - before) / self._period_s
-        outgoing = self._statistics.next_delta(
+        outgoing = self._statistics.next_round(
             [_part(stream, outbox) for stream, outbox in looked],
             closed,
             is_urgent,
@@ -79,19 +76,22 @@ class DeltaMaker:
             self._remove(outgoing, looked)
         for _, outbox in looked:
             outbox.release()
-        return [] if outgoing is None else [self.pending.add(outgoing.delta)]
+        return {} if outgoing is None else self.pending.add(outgoing.round, outgoing.deltas)
 
     def leave_all(self) -> None:
         """Leave all deltas that the server has not saved to a successor, those too that it has merged: a
         server that has died knows them no more.
         """
-        logged = {(entry.delta.incarnation, entry.delta.sequence): entry for entry in self._logged}
-        deltas = self.pending.all()
-        if deltas:
-            # What was merged has left its outbox long since.
-            self._logged = [
-                logged.get((delta.incarnation, delta.sequence), Entry(delta, {})) for delta in deltas
-            ]
+        of_logged = {_place(part, delta) for entry in self._logged for part, delta in entry.deltas.items()}
+        # What was merged has left its outbox long since.
+        merged = [
+            Entry(delta.incarnation, self._statistics.round, {part: delta}, {})
+            for part, deltas in self.pending.all().items()
+            for delta in deltas
+            if _place(part, delta) not in of_logged
+        ]
+        if merged:
+            self._logged = [*merged, *self._logged]
             self._delta_log.write(self._logged)
 
     def _look(self, stream: StreamHandle) -> Outbox | None:
@@ -105,7 +105,7 @@ class DeltaMaker:
         return outbox
 
     def _remove(self, outgoing: Outgoing, looked: list[tuple[StreamHandle, Outbox]]) -> None:
-        """Keep the delta for a successor, then take what is in it out of the outboxes."""
+        """Keep the deltas for a successor, then take what is in it out of the outboxes."""
         removals = [
             (stream, outbox, is_taken)
             for (stream, outbox), is_taken in zip(looked, outgoing.taken, strict=True)
@@ -118,12 +118,13 @@ class DeltaMaker:
             )
             for stream, outbox, is_taken in removals
         }
-        waiting = [entry for entry in self._logged if not self.pending.is_merged(entry.delta)]
-        self._logged = [*waiting, Entry(outgoing.delta, of_streams)]
+        waiting = [entry for entry in self._logged if not self.pending.is_merged(entry.deltas)]
+        entry = Entry(self._statistics.incarnation, outgoing.round, outgoing.deltas, of_streams)
+        self._logged = [*waiting, entry]
         self._delta_log.write(self._logged)
         for stream, outbox, is_taken in removals:
             outbox.remove(is_taken, outgoing.has_paths)
-            stream.generations.append((outgoing.delta.sequence, outbox.generation))
+            stream.generations.append((outgoing.round, outbox.generation))
 
     def name_functions(self, stream: StreamHandle) -> None:
         """Learn the functions that a stream may call, and have the next delta name them."""
@@ -145,8 +146,12 @@ class DeltaMaker:
         return closed
 
 
-def _part(stream: StreamHandle, outbox: Outbox) -> Part:
-    return Part(
+def _place(part: int, delta: Delta) -> tuple[int, int, int]:
+    return part, delta.incarnation, delta.sequence
+
+
+def _part(stream: StreamHandle, outbox: Outbox) -> StreamShare:
+    return StreamShare(
         program=stream.program,
         rank=stream.name.rank,
         timers=stream.names.timers,

@@ -24,14 +24,15 @@ def agents_in(folder: Path) -> list[Path]:
     return sorted({folder / Path(path).parts[0] for path in (*logs, *boxes)})
 
 
-def left_deltas(folder: Path, config: AnalysisConfig) -> list[Delta]:
-    """The deltas that an agent has left in its folder, in order, with one of all that its streams had.
+def left_deltas(folder: Path, config: AnalysisConfig) -> dict[int, list[Delta]]:
+    """The deltas that an agent has left in its folder, by part of the parameter server and in order, with
+    those of all that its streams had.
 
     They stay there, each with its number: so whoever merges them twice, or whom an agent sends them that goes
     on there, sees that it has them.
     """
     with closing(hold(str(folder.absolute()))):
-        statistics = AgentStatistics(folder.name, 0, schema_of(config.detector))
+        statistics = AgentStatistics(folder.name, 0, schema_of(config.detector), config.server_parts)
         delta_log = DeltaLog(folder / LOG_NAME)
         maker = DeltaMaker(statistics, delta_log, period_s=1.0, is_lockstep=False)
         streams = left_streams(folder, "", config)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -79,7 +79,8 @@ class ModelSync:
         period_s: float,
         is_lockstep: bool,
     ) -> None:
-        self._client, self._keys, self._seal = broker.client, broker.keys, broker.seal
+        self._client, self._seal = broker.client, broker.seal
+        self._parts = [broker.keys.part(part) for part in range(statistics.parts)]
         self._statistics = statistics
         self._streams = streams
         self._bell = bell
@@ -94,9 +95,7 @@ class ModelSync:
         self._is_urgent = False
         self._sent_at = self._delta_at = 0.0
         self._received_at = 0.0
-        self._read_to = b"0"
-        self._contained = 0
-        """Last own delta that the rows of the model contain."""
+        self._read_to = {keys.model_updates: b"0" for keys in self._parts}
         self.is_settled = False
         """After all streams have ended: all statistics are in the model."""
 
@@ -164,7 +163,7 @@ class ModelSync:
     @property
     def _is_expecting(self) -> bool:
         """Live: whether something may come from the server that no delta of this agent is needed for."""
-        is_answered = self._contained >= self._statistics.next_sequence - 1
+        is_answered = self._unsaved.contained >= self._statistics.round
         return self._agents > 1 or not is_answered or self._must_send_all
 
     def _exchange_epoch(self, now: float) -> None:
@@ -174,7 +173,7 @@ class ModelSync:
         streams = list(self._streams)
         for stream in streams:
             self._maker.name_functions(stream)
-        deltas: list[Delta] = []
+        deltas: dict[int, list[Delta]] = {}
         if self._must_send_all or (self._unsaved.is_waiting and now - self._sent_at > RESEND_S):
             deltas = self._unsaved.all()
         elif not self._unsaved.is_waiting and not self._unsaved.is_full:
@@ -193,7 +192,7 @@ class ModelSync:
         if self._must_send_all or self._unsaved.is_waiting or not self._streams:
             return bool(self._unsaved) or self._must_send_all
         sent = min(stream.sent_epoch for stream in self._streams)
-        return self._statistics.closed_epoch < sent < ALL_EPOCHS
+        return self._statistics.model.closed_epoch < sent < ALL_EPOCHS
 
     def _await_closing(self, until: float) -> bool:
         """Wait until all streams have closed another epoch; False if they have not by then."""
@@ -232,91 +231,101 @@ class ModelSync:
             self.is_settled = not deltas and is_flushing
 
     def _receive(
-        self, streams: list[StreamHandle], deltas: Sequence[Delta] = (), block_ms: int | None = None
+        self,
+        streams: list[StreamHandle],
+        deltas: Mapping[int, Sequence[Delta]] | None = None,
+        block_ms: int | None = None,
     ) -> None:
         """Send these deltas; take acknowledgements and a newer model, waiting for it up to ``block_ms``."""
         with self._client.pipeline(transaction=False) as pipeline:
-            for delta in deltas:
-                pipeline.xadd(self._keys.deltas, {PAYLOAD: self._seal.encode(delta)})
-            if not deltas:
-                pipeline.hget(self._keys.acks, self._statistics.agent)
-            pipeline.xread({self._keys.model_updates: self._read_to}, count=READ_COUNT, block=block_ms)
-            reported, answers = cast(tuple[bytes | None, list[Any]], [None, *pipeline.execute()][-2:])
-        entries = [entry for _, entries in answers or [] for entry in entries]
-        self._read_to = entries[-1][0] if entries else self._read_to
-        payloads = [(entry, fields[PAYLOAD]) for entry, fields in entries]
-        updates = list(self._seal.decoded(payloads, _updates))
-        # A row may be published a moment later than the deltas in it are acknowledged in the hash.
-        contained = self._merged
-        acknowledged = _acknowledgement(self._statistics.agent, updates)
-        if acknowledged is not None:
-            contained = acknowledged.merged if acknowledged.incarnation in self._maker.incarnations else 0
-        elif reported is not None and not deltas:
-            acknowledged = _acknowledgements.decode(reported)
-        if acknowledged is not None and not self._unsaved.acknowledge(acknowledged):
-            self._must_send_all = True
-        self._contained = max(self._contained, contained)
-        closed_epoch = self._statistics.closed_epoch
-        self._take_over(updates)
-        if not self._is_lockstep or self._statistics.closed_epoch > closed_epoch:
+            for part, of_part in (deltas or {}).items():
+                for delta in of_part:
+                    pipeline.xadd(self._parts[part].deltas, {PAYLOAD: self._seal.encode(delta)})
+            asked = [] if deltas else self._parts
+            for keys in asked:
+                pipeline.hget(keys.acks, self._statistics.agent)
+            pipeline.xread(cast(Any, self._read_to), count=READ_COUNT, block=block_ms)
+            *acknowledged, answers = pipeline.execute()[-1 - len(asked) :]
+        found = {stream.decode(): entries for stream, entries in answers or []}
+        closed_epoch = self._statistics.model.closed_epoch
+        for part, keys in enumerate(self._parts):
+            entries = found.get(keys.model_updates, [])
+            if entries:
+                self._read_to[keys.model_updates] = entries[-1][0]
+            payloads = [(entry, fields[PAYLOAD]) for entry, fields in entries]
+            updates = list(self._seal.decoded(payloads, _updates))
+            self._acknowledge(part, updates, acknowledged[part] if asked else None)
+            self._take_over(part, updates)
+        if not self._is_lockstep or self._statistics.model.closed_epoch > closed_epoch:
             for stream in streams:
                 self._give_model(stream)
 
-    @property
-    def _merged(self) -> int:
-        """Last delta that is merged; those of a predecessor are counted on from."""
-        incarnation, sequence = self._unsaved.merged
-        return sequence if incarnation in self._maker.incarnations else 0
+    def _acknowledge(self, part: int, updates: list[ModelUpdate], reported: bytes | None) -> None:
+        """Learn how far a part is from its updates, or else from what it has reported in its hash."""
+        pending = self._unsaved.parts[part]
+        # A row may be published a moment later than the deltas in it are acknowledged in the hash.
+        contained = pending.merged_sequence
+        acknowledged = _acknowledgement(self._statistics.agent, updates)
+        if acknowledged is not None:
+            contained = pending.sequence_of(acknowledged.incarnation, acknowledged.merged)
+        elif reported is not None:
+            acknowledged = _acknowledgements.decode(reported)
+        if acknowledged is not None and not pending.acknowledge(acknowledged):
+            self._must_send_all = True
+        self._unsaved.contain(part, contained)
 
-    def _take_over(self, updates: list[ModelUpdate]) -> None:
+    def _take_over(self, part: int, updates: list[ModelUpdate]) -> None:
         """Fetch the rows that changed and are used here."""
+        model = self._statistics.model
         for update in updates:
             self._agents = update.agents
-            self._learn_functions(update)
-        wanted = self._statistics.wanted(updates)
+            self._learn_functions(part, update)
+        wanted = model.wanted(part, updates)
         rows: dict[int, PackedTable | None] = {}
         if wanted:
             fields = [str(number) for number in wanted]
-            answers = cast(list[bytes | None], self._client.hmget(self._keys.model, fields))
+            answers = cast(list[bytes | None], self._client.hmget(self._parts[part].model, fields))
             rows = {
                 number: None if row is None else _rows.decode(row)
                 for number, row in zip(wanted, answers, strict=True)
             }
-        self._statistics.apply(updates, rows)
+        model.apply(part, updates, rows)
 
-    def _learn_functions(self, update: ModelUpdate) -> None:
-        is_new = self._statistics.is_of_another_server(update)
-        known = 0 if is_new else self._statistics.known_functions
+    def _learn_functions(self, part: int, update: ModelUpdate) -> None:
+        model = self._statistics.model
+        is_new = model.is_of_another_server(part, update)
+        known = 0 if is_new else model.known_functions(part)
         if update.functions > known or is_new:
-            names = cast(list[bytes], self._client.lrange(self._keys.functions, known, -1))
-            self._statistics.learn_functions(update.server, [_names.decode(name) for name in names])
+            names = cast(list[bytes], self._client.lrange(self._parts[part].functions, known, -1))
+            model.learn_functions(part, update.server, [_names.decode(name) for name in names])
 
     def _give_model(self, stream: StreamHandle) -> None:
-        statistics = self._statistics
-        if stream.model_version == statistics.version or stream.is_over:
+        model, contained = self._statistics.model, self._unsaved.contained
+        if stream.model_edition == model.edition or stream.is_over:
             return
-        for sequence, generation in stream.generations:
-            if sequence <= self._contained:
+        # In a moment in which one part has merged a round and another has not, what is learned of the
+        # functions of the first counts twice in the stream's model: the last period's calls.
+        for number, generation in stream.generations:
+            if number <= contained:
                 stream.merged_generation = generation
-        table = statistics.model_for(stream.program, stream.names.timers)
-        epoch, merged = statistics.closed_epoch, stream.merged_generation
-        while not stream.box.put_model(statistics.version, epoch, merged, table):
+        table = model.rows_for(stream.program, stream.names.timers)
+        epoch, merged = model.closed_epoch, stream.merged_generation
+        while not stream.box.put_model(model.version, epoch, merged, table):
             if not self._is_lockstep:
                 return
             # A process that takes over looks for it just now. Without it the stream would wait for ever: the
             # next one comes when it has closed another epoch.
             time.sleep(LOCK_POLL_S)
-        stream.model_version = statistics.version
+        stream.model_edition = model.edition
         stream.generations = [
-            (sequence, generation)
-            for sequence, generation in stream.generations
-            if sequence > self._contained
+            (number, generation) for number, generation in stream.generations if number > contained
         ]
 
-    def _send(self, deltas: list[Delta]) -> None:
+    def _send(self, deltas: Mapping[int, Sequence[Delta]]) -> None:
         with self._client.pipeline(transaction=False) as pipeline:
-            for delta in deltas:
-                pipeline.xadd(self._keys.deltas, {PAYLOAD: self._seal.encode(delta)})
+            for part, of_part in deltas.items():
+                for delta in of_part:
+                    pipeline.xadd(self._parts[part].deltas, {PAYLOAD: self._seal.encode(delta)})
             pipeline.execute()
         self._sent_at = time.monotonic()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -18,7 +18,7 @@ Place = tuple[int, int]
 
 
 class PendingDeltas:
-    """An agent's deltas in order, from the first that is not saved.
+    """An agent's deltas for one part of the server in order, from the first that is not saved.
 
     Parameters
     ----------
@@ -29,6 +29,8 @@ class PendingDeltas:
     def __init__(self, inherited: Sequence[Delta] = ()) -> None:
         self._deltas: deque[Delta] = deque(inherited)
         self._size_bytes = sum(map(_size_bytes, self._deltas))
+        self._incarnations = {delta.incarnation for delta in inherited}
+        """Of the deltas that were counted on from, and of our own."""
         self.merged: Place = (-1, 0)
         """The last delta that the server has merged."""
 
@@ -39,6 +41,15 @@ class PendingDeltas:
     def is_full(self) -> bool:
         """Whether there is no room for more until the server saves."""
         return self._size_bytes > MOST_BYTES
+
+    @property
+    def merged_sequence(self) -> int:
+        """Of the last delta that is merged; those of a predecessor are counted on from."""
+        return self.sequence_of(*self.merged)
+
+    def sequence_of(self, incarnation: int, sequence: int) -> int:
+        """The sequence, or 0 where the incarnation is one that is not counted on from."""
+        return sequence if incarnation in self._incarnations else 0
 
     @property
     def is_waiting(self) -> bool:
@@ -52,6 +63,7 @@ class PendingDeltas:
     def add(self, delta: Delta) -> Delta:
         """A new one; returns it as it is to be sent."""
         self._deltas.append(delta)
+        self._incarnations.add(delta.incarnation)
         self._size_bytes += _size_bytes(delta)
         return msgspec.structs.replace(delta, since=self._deltas[0].sequence)
 
@@ -69,6 +81,65 @@ class PendingDeltas:
     def all(self) -> list[Delta]:
         """All of them, to be sent again; each says which is the first."""
         return [msgspec.structs.replace(delta, since=self._deltas[0].sequence) for delta in self._deltas]
+
+
+class PendingRounds:
+    """An agent's deltas for all parts of the server; those of one round were learned together.
+
+    Parameters
+    ----------
+    inherited
+        Rounds of the agent's predecessor, each with its deltas by part.
+    """
+
+    def __init__(self, parts: int, inherited: Sequence[tuple[int, Mapping[int, Delta]]] = ()) -> None:
+        self.parts = [
+            PendingDeltas([deltas[part] for _, deltas in inherited if part in deltas])
+            for part in range(parts)
+        ]
+        self._rounds = deque(
+            (number, {part: delta.sequence for part, delta in deltas.items()}) for number, deltas in inherited
+        )
+        """Rounds that are not in the model yet, with the sequence of the delta for each part."""
+        self._contained = [0] * parts
+        """By part: the last delta that the rows of its model contain."""
+        self.contained = 0
+        """The last round of which that holds for all parts."""
+
+    def __bool__(self) -> bool:
+        return any(len(part) for part in self.parts)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for more until the server saves."""
+        return any(part.is_full for part in self.parts)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the last round is not merged yet: the next one has to wait for it."""
+        return any(part.is_waiting for part in self.parts)
+
+    def is_merged(self, deltas: Mapping[int, Delta]) -> bool:
+        """Whether all parts have merged theirs of a round."""
+        return all(self.parts[part].is_merged(delta) for part, delta in deltas.items())
+
+    def add(self, number: int, deltas: Mapping[int, Delta]) -> dict[int, list[Delta]]:
+        """A new round; returns what is to be sent to each part."""
+        self._rounds.append((number, {part: delta.sequence for part, delta in deltas.items()}))
+        return {part: [self.parts[part].add(delta)] for part, delta in deltas.items()}
+
+    def contain(self, part: int, sequence: int) -> None:
+        """The rows of the part's model contain all deltas up to this one."""
+        self._contained[part] = max(self._contained[part], sequence)
+        while self._rounds and self._is_contained(self._rounds[0][1]):
+            self.contained, _ = self._rounds.popleft()
+
+    def all(self) -> dict[int, list[Delta]]:
+        """All of them, by part, to be sent again."""
+        return {number: part.all() for number, part in enumerate(self.parts) if len(part)}
+
+    def _is_contained(self, sequences: Mapping[int, int]) -> bool:
+        return all(self._contained[part] >= sequence for part, sequence in sequences.items())
 
 
 def _is_saved(delta: Delta, acknowledged: Acknowledgement) -> bool:

@@ -77,9 +77,9 @@ class StreamHandle:
     """For another process, after ``pause_ticks``."""
     pause_ticks: int = 0
     generations: list[tuple[int, int]] = field(default_factory=list)
-    """(delta sequence, generation of the outbox that it carried), oldest first."""
+    """(round of deltas, generation of the outbox that it carried), oldest first."""
     merged_generation: int = -1
-    model_version: int = 0
+    model_edition: int = 0
     sent_epoch: int = -1
     names: StreamNames = field(default_factory=StreamNames)
     health: StreamHealth | None = None
@@ -194,14 +194,14 @@ class StreamHandle:
         Parameters
         ----------
         deltas
-            Those of it that may not be merged yet, oldest first: sequence number, and what it took from the
-            stream. All before are.
+            Those of it that may not be merged yet, oldest first: number of the round, and what it took from
+            the stream. All before are.
         """
         outbox = self.box.look()
         while outbox is None:
             time.sleep(LOOK_PAUSE_S)
             outbox = self.box.look()
-        self.generations += [(sequence, taken.generation) for sequence, taken in deltas]
+        self.generations += [(number, taken.generation) for number, taken in deltas]
         self.merged_generation = (deltas[0][1].generation if deltas else outbox.generation) - 1
         if deltas and deltas[-1][1].generation == outbox.generation:
             taken = deltas[-1][1]
@@ -216,7 +216,7 @@ class StreamHandle:
         if version != self._names_version:
             self.names = read_names(self._names_path)
             self._names_version = version
-            self.model_version = 0
+            self.model_edition = 0
 
     @property
     def is_prompt(self) -> bool:

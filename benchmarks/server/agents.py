@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from benchmarks.server.load import Load, Seconds, flagged, health, step_count, traffic
 from chimbuko.ad.analysis.statistics import Learned
-from chimbuko.ad.modelsync.merging import AgentStatistics, Part
+from chimbuko.ad.modelsync.merging import AgentStatistics, StreamShare
 from chimbuko.calls.record import StepCount, StreamHealth
 from chimbuko.protocol.telemetry import FLAGGED, PERIODS_PER_WINDOW, TelemetryDelta
 from chimbuko.statistics.schema import TableSchema
@@ -189,7 +189,7 @@ class RealAgent(SimulatedAgent):
         self._schema.merge(self._held, second.learned.timers, second.learned.table)
         self._is_held[second.learned.timers] = True
         flags = [
-            Part(self.program, self._unlucky(turn), self._timers, flagged(self._schema, flag))
+            StreamShare(self.program, self._unlucky(turn), self._timers, flagged(self._schema, flag))
             for flag in second.flags
         ]
         anomalies = sum(flag.calls for flag in second.flags)
@@ -202,17 +202,17 @@ class RealAgent(SimulatedAgent):
         self.last = self._body([], [], has_all=True) if self._is_held.any() else None
         return self.last
 
-    def _body(self, flags: list[Part], steps: list[StepCount], has_all: bool) -> Body:
+    def _body(self, flags: list[StreamShare], steps: list[StepCount], has_all: bool) -> Body:
         timers = np.flatnonzero(self._is_held)
         learned = Learned(timers, self._held[timers])
-        parts = [Part(self.program, self.ranks[0], self._timers, learned, steps), *flags]
-        outgoing = self.statistics.next_delta(parts, {}, has_all)
+        parts = [StreamShare(self.program, self.ranks[0], self._timers, learned, steps), *flags]
+        outgoing = self.statistics.next_round(parts, {}, has_all)
         assert outgoing is not None, "there were steps, or something was held back"
         taken = outgoing.taken[0]
         self._is_held[timers[taken]] = False
         calls = np.zeros(len(self._timers), np.int64)
         calls[timers[taken]] = learned.table[taken, self._calls_at].astype(np.int64)
-        delta = outgoing.delta
+        delta = outgoing.deltas[0]
         rows = np.frombuffer(delta.telemetry.flagged, FLAGGED)
         table = encode(delta.table)
         body = Body(

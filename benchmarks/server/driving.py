@@ -140,7 +140,7 @@ class Driver:
             if not self._watched:
                 continue
             names = list(self._watched)
-            (answers,) = yield Requests(command(b"HMGET", KEYS.acks.encode(), *names))
+            (answers,) = yield Requests(command(b"HMGET", KEYS.part(0).acks.encode(), *names))
             now = time.monotonic()
             for name, answer in zip(names, answers, strict=True):
                 sequence, due, sent = self._watched[name]
@@ -191,4 +191,4 @@ class Driver:
 
 
 def _sending(delta: bytes) -> Requests:
-    return Requests(command(b"XADD", KEYS.deltas.encode(), b"*", PAYLOAD, SEAL.enclose(delta)))
+    return Requests(command(b"XADD", KEYS.part(0).deltas.encode(), b"*", PAYLOAD, SEAL.enclose(delta)))

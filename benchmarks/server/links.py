@@ -34,7 +34,7 @@ class Link(ABC):
         """Last delta that the agent knows is merged."""
         self.row_bytes = 0
         """Size of all rows that were fetched."""
-        self._ask_acknowledgement = command(b"HGET", KEYS.acks.encode(), agent.name.encode())
+        self._ask_acknowledgement = command(b"HGET", KEYS.part(0).acks.encode(), agent.name.encode())
         self._read_to = b"0"
 
     @property
@@ -44,7 +44,7 @@ class Link(ABC):
 
     def receive(self) -> Asking:
         """Ask for acknowledgements and updates, and fetch what follows from them."""
-        words = b"XREAD", b"COUNT", READ_COUNT, b"STREAMS", KEYS.model_updates.encode(), self._read_to
+        words = b"XREAD", b"COUNT", READ_COUNT, b"STREAMS", KEYS.part(0).model_updates.encode(), self._read_to
         acknowledged, streams = yield Requests(self._ask_acknowledgement + command(*words), 2)
         if acknowledged is not None:
             self.merged = _acknowledgements.decode(acknowledged).merged
@@ -67,16 +67,16 @@ class RealLink(Link):
         self._directory = directory
 
     def _take_over(self, updates: Sequence[ModelUpdate]) -> Asking:
-        statistics = self._statistics
+        model = self._statistics.model
         for update in updates:
-            is_new = statistics.is_of_another_server(update)
-            known = 0 if is_new else statistics.known_functions
+            is_new = model.is_of_another_server(0, update)
+            known = 0 if is_new else model.known_functions(0)
             if update.functions > known or is_new:
                 (encoded,) = yield Requests(_names_after(known))
                 names = [_names.decode(name) for name in encoded]
-                statistics.learn_functions(update.server, names)
+                model.learn_functions(0, update.server, names)
                 self._directory.learn(names)
-        wanted = statistics.wanted(updates)
+        wanted = model.wanted(0, updates)
         rows: dict[int, PackedTable | None] = {}
         if wanted:
             (answers,) = yield Requests(_rows_of(wanted))
@@ -85,7 +85,7 @@ class RealLink(Link):
                 number: None if row is None else _rows.decode(row)
                 for number, row in zip(wanted, answers, strict=True)
             }
-        statistics.apply(updates, rows)
+        model.apply(0, updates, rows)
 
 
 class FollowerLink(Link):
@@ -140,8 +140,8 @@ class Directory:
 
 
 def _names_after(known: int) -> bytes:
-    return command(b"LRANGE", KEYS.functions.encode(), b"%d" % known, b"-1")
+    return command(b"LRANGE", KEYS.part(0).functions.encode(), b"%d" % known, b"-1")
 
 
 def _rows_of(numbers: Sequence[int] | set[int]) -> bytes:
-    return command(b"HMGET", KEYS.model.encode(), *(b"%d" % number for number in sorted(numbers)))
+    return command(b"HMGET", KEYS.part(0).model.encode(), *(b"%d" % number for number in sorted(numbers)))

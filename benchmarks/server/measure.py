@@ -162,7 +162,7 @@ def measure(
             driver.run()
         with connect(services.broker.url) as broker:
             snapshot = everything_at(broker)
-            rows = cast(dict[bytes, bytes], broker.hgetall(KEYS.model))
+            rows = cast(dict[bytes, bytes], broker.hgetall(KEYS.part(0).model))
             frames = RunBroker(broker, RUN_ID).read(KEYS.frames, b"0", MOST_FRAMES)
     lost, wrong = losses(load, agents, driver, snapshot)
     first, last = samples[0], samples[-1]
@@ -229,10 +229,10 @@ def full_table_bytes(load: Load, schema: TableSchema, drawn: Seconds) -> float:
 
 def everything_at(broker: redis.Redis) -> Frame:
     """What a dashboard gets that comes late."""
-    broker.set(KEYS.snapshot_wanted, "1")
+    broker.set(KEYS.part(0).snapshot_wanted, "1")
     deadline = time.monotonic() + SNAPSHOT_S
     while time.monotonic() < deadline:
-        answer = broker.get(KEYS.snapshot)
+        answer = broker.get(KEYS.part(0).snapshot)
         if isinstance(answer, bytes):
             return SEAL.decode(answer, msgspec.msgpack.Decoder(Frame))
         time.sleep(0.05)

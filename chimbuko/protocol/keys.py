@@ -2,6 +2,29 @@
 
 from __future__ import annotations
 
+from chimbuko.protocol.partition import MOST_PARTS
+
+
+class PartKeys:
+    """What is between agents, or dashboards, and one part of the parameter server."""
+
+    def __init__(self, begin: str, part: int) -> None:
+        end = f"-{part}" if part else ""
+        self.deltas = f"{begin}deltas{end}"
+        """Stream of ``Delta``, agents to server."""
+        self.acks = f"{begin}acks{end}"
+        """Hash: agent to an ``Acknowledgement``."""
+        self.model_updates = f"{begin}model-updates{end}"
+        """Stream of ``ModelUpdate``, server to agents."""
+        self.model = f"{begin}model{end}"
+        """Hash: number of a function to its row of the model, as a ``PackedTable`` of one row."""
+        self.functions = f"{begin}functions{end}"
+        """List of ``FunctionName``, in order of their numbers."""
+        self.snapshot_wanted = f"{begin}snapshot-wanted{end}"
+        """Key that a dashboard sets which came late, or was away."""
+        self.snapshot = f"{begin}snapshot{end}"
+        """Key with the answer: a ``Frame`` with all there is. Frames of a higher tick go on from there."""
+
 
 class RunKeys:
     """The keys of one run: several runs may share a broker.
@@ -13,16 +36,7 @@ class RunKeys:
     def __init__(self, run_id: str) -> None:
         begin = f"{{chimbuko:{run_id}}}:"
         self._recall_answers = begin + "recall-answers:"
-        self.deltas = begin + "deltas"
-        """Stream of ``Delta``, agents to server."""
-        self.acks = begin + "acks"
-        """Hash: agent to an ``Acknowledgement``."""
-        self.model_updates = begin + "model-updates"
-        """Stream of ``ModelUpdate``, server to agents."""
-        self.model = begin + "model"
-        """Hash: number of a function to its row of the model, as a ``PackedTable`` of one row."""
-        self.functions = begin + "functions"
-        """List of ``FunctionName``, in order of their numbers."""
+        self._parts = tuple(PartKeys(begin, part) for part in range(MOST_PARTS))
         self.records = begin + "records"
         """Stream of ``RecordBatch``, agents to store."""
         self.node_batches = begin + "node-batches"
@@ -46,10 +60,6 @@ class RunKeys:
         """Stream of ``Frame``, server to dashboards."""
         self.dashboard = begin + "dashboard"
         """Key with the address of the dashboard, without its token; ends in ``/``."""
-        self.snapshot_wanted = begin + "snapshot-wanted"
-        """Key that a dashboard sets which came late, or was away."""
-        self.snapshot = begin + "snapshot"
-        """Key with the answer: a ``Frame`` with all there is. Frames of a higher tick go on from there."""
         self.programs = begin + "programs"
         """Hash: program name to program index."""
         self.recall_requests = begin + "recall-requests"
@@ -69,8 +79,13 @@ class RunKeys:
         """Key with agents of which nothing is heard, services to server and store, as ``SilentAgents``."""
         self.ending = begin + "ending"
         """There from the start of the services on; it says whether the run is to come to an end."""
-        self.all = tuple(key for name, key in vars(self).items() if not name.startswith("_"))
+        own = (key for name, key in vars(self).items() if not name.startswith("_"))
+        self.all = (*own, *(key for part in self._parts for key in vars(part).values()))
         """Those that a run leaves behind, if nobody removes them."""
+
+    def part(self, part: int) -> PartKeys:
+        """Those of one part of the parameter server, counted from 0."""
+        return self._parts[part]
 
     def recall_answers(self, request_id: str) -> str:
         """Key of the list of ``RecallAnswer`` to a request; a count of its bytes is beside it."""

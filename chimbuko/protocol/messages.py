@@ -255,6 +255,8 @@ class Frame(msgspec.Struct, frozen=True, array_like=True):
     is_last: bool
     """The run has ended."""
     telemetry: TelemetryChanges = TelemetryChanges()
+    part: int = 0
+    """Of the parameter server; each counts its own ticks."""
 
 
 class RunStatistics(msgspec.Struct, frozen=True, array_like=True):
@@ -269,7 +271,9 @@ class RunStatistics(msgspec.Struct, frozen=True, array_like=True):
     models: list[FunctionModel] = []
     """Of functions that have learned much since they were last here."""
     slow_ranks: list[SlowRank] = []
-    """All there are now."""
+    """All there are now,"""
+    part: int = 0
+    """in what this part of the parameter server compares."""
 
 
 class RecallRequest(msgspec.Struct, frozen=True, array_like=True):

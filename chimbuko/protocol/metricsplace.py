@@ -22,3 +22,19 @@ def metrics_place(given: str) -> tuple[str, int]:
     if not (port.isdecimal() and int(port) < 1 << 16):
         raise ConfigError(f"--metrics {given}: {port!r} is no port; give one like 9464 or ib0:9464")
     return address_of(where) if where else LOOPBACK, int(port)
+
+
+def metrics_of_part(given: str, part: int) -> str:
+    """Where one part of the parameter server is asked: parts have ports that follow each other.
+
+    Raises
+    ------
+    ConfigError
+        There are not as many ports.
+    """
+    where, colon, port = given.rpartition(":")
+    if not port.isdecimal() or port == "0":
+        return given
+    place = f"{where}{colon}{int(port) + part}"
+    metrics_place(place)
+    return place

@@ -111,6 +111,8 @@ class TelemetryDelta(msgspec.Struct, frozen=True, array_like=True):
     """Calls by call path since they were last reported."""
     flagged_steps: bytes = b""
     """``FLAGGED_STEPS`` rows, of all ranks of the agent."""
+    node: str = ""
+    """Of the agent, where there are paces."""
 
 
 class ProgramCounter(msgspec.Struct, frozen=True, array_like=True):

@@ -171,12 +171,11 @@ class RunDirectory:
         """Made when the run is asked to end while its program runs: by a scheduler, which kills it soon."""
         return self.path / "interrupted"
 
-    @property
-    def statistics_path(self) -> Path:
-        """A copy of what the parameter server has saved, for services that go on elsewhere; when the run is
-        over for what agents could not deliver.
+    def statistics_paths(self, parts: int) -> list[Path]:
+        """A copy of what each part of the parameter server has saved, for services that go on elsewhere; when
+        the run is over for what agents could not deliver.
         """
-        return self.path / "statistics"
+        return [self.path / f"statistics{f'-{part}' if part else ''}" for part in range(parts)]
 
     @property
     def programs_path(self) -> Path:

@@ -53,11 +53,18 @@ def has_left_something(run_id: str, part: str) -> bool:
     return _place(run_id, part).is_dir()
 
 
-def saved_statistics(run: RunDirectory, run_id: str) -> Path | None:
-    """Where the parameter server of a run that is over has saved what it knew; None where that is gone."""
-    there = _place(run_id, SERVICES_PART) / run.statistics_path.name
-    found = [path for path in (run.statistics_path, there) if path.exists()]
-    return max(found, key=lambda path: path.stat().st_mtime_ns, default=None)
+def saved_statistics(run: RunDirectory, run_id: str, parts: int) -> list[Path]:
+    """Where the parts of the parameter server of a run that is over have saved what they knew; nothing where
+    that of any is gone.
+    """
+    found = []
+    for path in run.statistics_paths(parts):
+        there = _place(run_id, SERVICES_PART) / path.name
+        saved = [place for place in (path, there) if place.exists()]
+        if not saved:
+            return []
+        found.append(max(saved, key=lambda place: place.stat().st_mtime_ns))
+    return found
 
 
 def agents_part(node: str) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from chimbuko.arrays import Float64Array
 from chimbuko.atomicfile import write_atomically
@@ -46,6 +48,26 @@ class _File(_Head):
     """Name of each column of the table, and how many numbers it has."""
     functions: list[tuple[str, str]]
     table: PackedTable
+
+
+def joined_models(models: Sequence[Model]) -> Model:
+    """All functions in order; of one that several know, what is known by the one that merges its calls:
+    others have it from an earlier run.
+    """
+    calls_at = models[0].schema.slices["exclusive_us"].start
+    known: dict[tuple[str, str], Float64Array] = {}
+    for model in models:
+        for function, row in zip(model.functions, model.table, strict=True):
+            if function not in known or row[calls_at] > known[function][calls_at]:
+                known[function] = row
+    functions = sorted(known)
+    table = np.array([known[function] for function in functions])
+    return Model(
+        models[0].detector,
+        models[0].metric,
+        functions,
+        table.reshape(len(functions), models[0].schema.width),
+    )
 
 
 def save_model(path: Path, model: Model) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import cast
 
@@ -151,7 +152,8 @@ class WriterService:
         self._has_hastened = False
         self._incidents: LiveIncidents | None = None
         self._is_explaining = True
-        self._slow_ranks: list[SlowRank] = []
+        self._slow_ranks: dict[int, list[SlowRank]] = {}
+        """By part of the parameter server."""
 
     def open(self) -> Engine:
         """Open the store, where it is not open yet.
@@ -291,7 +293,7 @@ class WriterService:
                 self._incidents = LiveIncidents(
                     self._writer,
                     time.monotonic,
-                    lambda: recurring(provenance, self._slow_ranks),
+                    lambda: recurring(provenance, list(chain.from_iterable(self._slow_ranks.values()))),
                     self._ask,
                     partial(self._alert_recurring, stored),
                 )
@@ -335,7 +337,7 @@ class WriterService:
     def _store_statistics(self, entries: Entries) -> None:
         """Store what the server knows over all agents; it sends no more before this is removed."""
         for statistics in self._seal.decoded(entries, _statistics):
-            self._slow_ranks = statistics.slow_ranks
+            self._slow_ranks[statistics.part] = statistics.slow_ranks
             try:
                 self._writer.write_statistics(statistics)
                 if self._alerting is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -23,6 +23,8 @@ from chimbuko.statistics.moments import Moments
 from chimbuko.statistics.schema import PROFILE
 
 REPORT_VERSION = 1
+
+Numbered = TypeVar("Numbered", "FunctionStats", "RankFunctionAnomalies")
 
 
 class RunStats(msgspec.Struct, frozen=True):
@@ -186,6 +188,51 @@ def make_report(
     )
 
 
+def joined_reports(reports: Sequence[Report], model: str) -> Report:
+    """One report of those of the parts of a parameter server: functions are numbered one part after another.
+
+    Parameters
+    ----------
+    model
+        File with the model of all of them.
+    """
+    functions: list[FunctionStats] = []
+    flagged: list[RankFunctionAnomalies] = []
+    for report in reports:
+        first = max((function.fid for function in functions), default=-1) + 1
+        functions += [_moved(function, first) for function in report.func_stats]
+        flagged += [_moved(one, first) for one in report.anomaly_metrics]
+    slow = [rank for report in reports for rank in report.slow_ranks]
+    return Report(
+        version=REPORT_VERSION,
+        programs=reports[0].programs,
+        model=model,
+        func_stats=functions,
+        anomaly_stats=[rank for report in reports for rank in report.anomaly_stats],
+        anomaly_metrics=flagged,
+        path_stats=[path for report in reports for path in report.path_stats],
+        counter_stats=[counter for report in reports for counter in report.counter_stats],
+        messages=[pair for report in reports for pair in report.messages],
+        slow_ranks=sorted(slow, key=lambda rank: -rank.lost_us),
+        analysis=Analysis(
+            [stream for report in reports for stream in report.analysis.streams],
+            {name: figures for report in reports for name, figures in report.analysis.agents.items()},
+            sum(report.analysis.lost_deltas for report in reports),
+        ),
+    )
+
+
+def read_report(path: Path) -> Report:
+    """Read one.
+
+    Raises
+    ------
+    OSError, EOFError, msgspec.MsgspecError
+        It is not there, or damaged.
+    """
+    return msgspec.json.decode(gzip.decompress(path.read_bytes()), type=Report)
+
+
 def write_report(path: Path, report: Report) -> None:
     """Write atomically.
 
@@ -220,6 +267,10 @@ def _functions(functions: Functions) -> list[FunctionStats]:
             FunctionStats(name.program, number, name.name, profile, flags if flags.anomaly_count else None)
         )
     return found
+
+
+def _moved(one: Numbered, first: int) -> Numbered:
+    return msgspec.structs.replace(one, fid=first + one.fid)
 
 
 def _flags(row: Float64Array) -> tuple[int, float, float]:

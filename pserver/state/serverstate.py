@@ -23,6 +23,7 @@ from chimbuko.protocol.messages import (
     Frame,
     RunStatistics,
 )
+from chimbuko.protocol.partition import part_of_function
 from chimbuko.protocol.telemetry import FLAGGED, PACE, SilentAgents, TelemetryDelta
 from chimbuko.pserver.state.checkpoint import VERSIONS_PER_SAVE, SavedState
 from chimbuko.pserver.state.functions import Functions
@@ -73,6 +74,10 @@ class ServerState:
         The model is ``base`` and stays as it is.
     server
         Distinguishes this server from one that takes over from it.
+    part
+        Which part of the parameter server this is, counted from 0: it gets what is for it alone.
+    parts
+        How many there are: of ``base`` each knows what it merges.
     """
 
     def __init__(
@@ -82,7 +87,11 @@ class ServerState:
         base: Model | None = None,
         is_frozen: bool = False,
         server: int = 0,
+        part: int = 0,
+        parts: int = 1,
     ) -> None:
+        self.part = part
+        self._parts = parts
         self._schema = schema
         self._lockstep_streams = lockstep_streams
         self.programs: dict[int, str] = {}
@@ -94,6 +103,8 @@ class ServerState:
         self._closed: dict[str, int] = {}
         self._ranks = Ranks()
         self._health: dict[RankKey, StreamHealth] = {}
+        self._nodes: dict[RankKey, str] = {}
+        """Of ranks whose paces are compared here."""
         self._telemetry = Telemetry(self._name_of, self._node_of)
         self._changes = _Changes()
         self._unstored = _Unstored()
@@ -120,7 +131,7 @@ class ServerState:
                 continue
             self.programs[program] = name
             for (of, function), row in self._base.items():
-                if of == name:
+                if of == name and part_of_function(program, function, self._parts) == self.part:
                     self._functions.begin_with(program, function, row)
 
     def knows_programs(self, delta: Delta) -> bool:
@@ -202,6 +213,7 @@ class ServerState:
             health=[self._health[key] for key in sorted(changes.health)],
             is_last=False,
             telemetry=telemetry,
+            part=self.part,
         )
 
     def statistics(self, is_last: bool = False) -> RunStatistics | None:
@@ -227,6 +239,7 @@ class ServerState:
             paths=paths,
             models=models,
             slow_ranks=self._telemetry.slow_ranks(),
+            part=self.part,
         )
 
     def snapshot(self) -> Frame:
@@ -239,6 +252,7 @@ class ServerState:
             health=list(self._health.values()),
             is_last=False,
             telemetry=self._telemetry.everything(),
+            part=self.part,
         )
 
     def report(self, model: str) -> Report:
@@ -291,7 +305,7 @@ class ServerState:
 
     def _node_of(self, program: int, rank: int) -> str:
         health = self._health.get((program, rank))
-        return "" if health is None else health.node
+        return self._nodes.get((program, rank), "") if health is None else health.node
 
     def _closed_epoch(self) -> int:
         if len(self._closed) < self._lockstep_streams:
@@ -327,6 +341,10 @@ class ServerState:
         if delta.telemetry.flagged_steps:
             steps = np.frombuffer(delta.telemetry.flagged_steps, FLAGGED_STEPS)
             self._functions.flag_steps(agent.global_numbers[steps["function"]], steps)
+        if delta.telemetry.node:
+            paces = np.frombuffer(delta.telemetry.paces, PACE)
+            ranks = zip(paces["program"].tolist(), paces["rank"].tolist(), strict=True)
+            self._nodes.update(dict.fromkeys(ranks, delta.telemetry.node))
         self._telemetry.take(delta.agent, delta.telemetry, agent.global_numbers)
 
 

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.server.agents import RealAgent
-from benchmarks.server.load import Load, Seconds
+from benchmarks.server.load import LOADS, Load, Seconds
 from benchmarks.server.measure import measure
 from benchmarks.server.node import measure as measure_node
+from benchmarks.server.parts import messages, served
 from benchmarks.server.plan import UnitCosts
 from benchmarks.server.samples import measure as measure_samples
 from benchmarks.server.wire import Reply, end_of_reply, parsed
@@ -57,6 +58,21 @@ def test_replies_are_found_to_end_where_they_do(sent: list[Reply], data: st.Data
         cut = data.draw(st.integers(at, end - 1))
         assert end_of_reply(np.frombuffer(buffer[:cut], np.uint8).copy(), at) == -1
         at = end
+
+
+def test_parts_learn_together_what_one_learns() -> None:
+    """Of the load that is measured; each message of an agent goes to its parts once."""
+    found = {}
+    for parts in (1, 3):
+        made = messages(2, parts)
+        states = [served(made, part, parts) for part in range(parts)]
+        assert not any(state.lost_deltas for state in states)
+        frames = [state.snapshot() for state in states]
+        found[parts] = (
+            {(one.program, one.name): one.calls for frame in frames for one in frame.functions},
+            {(one.program, one.rank): one.steps for frame in frames for one in frame.ranks},
+        )
+    assert found[1] == found[3] and len(found[1][1]) == LOADS["nodes"].ranks
 
 
 def test_nothing_is_lost_and_every_call_counted() -> None:

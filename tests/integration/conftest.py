@@ -87,8 +87,14 @@ class Command:
 
     def service(self, module: str) -> int:
         """Process of a service, once it is there."""
-        self.wait_until(lambda: bool(self.processes(module)))
-        return self.processes(module)[0]
+        found: list[int] = []
+
+        def is_there() -> bool:
+            found[:] = self.processes(module)
+            return bool(found)
+
+        self.wait_until(is_there)
+        return found[0]
 
     @property
     def readers(self) -> list[int]:

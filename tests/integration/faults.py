@@ -33,6 +33,17 @@ def kill(module: str) -> Fault:
     return strike
 
 
+def kill_each_part(run: Run, after_s: float) -> None:
+    """kill -9 of one part of the parameter server after the other, each while the others go on."""
+    parts = run.processes(SERVER)
+    assert len(parts) > 1
+    for pid in parts:
+        time.sleep(after_s / len(parts))
+        before = run.output.count("ended early")
+        os.kill(pid, signal.SIGKILL)
+        run.wait_until(lambda before=before: run.output.count("ended early") > before)  # type: ignore[misc]
+
+
 def kill_readers(run: Run, after_s: float) -> None:
     """kill -9 of the processes of all streams."""
     time.sleep(after_s)

@@ -27,6 +27,7 @@ from tests.integration.faults import (
     kill,
     kill_agents_at_end,
     kill_at_end,
+    kill_each_part,
     kill_readers,
     kill_server_at_the_very_end,
     stop,
@@ -142,6 +143,7 @@ def test_undisturbed_lockstep_learns_what_is_expected(undisturbed: Run, marked: 
 FAULTS = {
     "server killed, broker killed": [kill(SERVER), kill(BROKER)],
     "server stopped, broker full": [stop(SERVER), take_memory],
+    "parts of a server killed, broker killed": [kill_each_part, kill(BROKER)],
     "server stopped, broker killed": [stop(SERVER), kill(BROKER)],
     "server and broker killed again and again": [kill(SERVER), kill(BROKER)] * 3,
     "broker filled": [fill_memory],
@@ -149,7 +151,14 @@ FAULTS = {
     "server killed at the very end": [kill_server_at_the_very_end],
     "broker killed at the end": [kill_at_end(BROKER)],
 }
-IN_SHORT = first(1, ["server killed, broker killed", "server stopped, broker full"])
+IN_SHORT = first(
+    1,
+    [
+        "parts of a server killed, broker killed",
+        "server killed, broker killed",
+        "server stopped, broker full",
+    ],
+)
 """The others take part in ``make faults``."""
 
 
@@ -158,7 +167,9 @@ IN_SHORT = first(1, ["server killed, broker killed", "server stopped, broker ful
 def test_faults_of_server_and_broker(
     start: Start, marked: Path, moments: random.Random, faults: str, transport: str
 ) -> None:
-    run = live_run(start, marked, moments, FAULTS[faults], transport=transport)
+    parts = "3" if "parts" in faults else "1"
+    options = "--server-parts", parts
+    run = live_run(start, marked, moments, FAULTS[faults], *options, transport=transport)
     assert_nothing_lost(run, marked)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
+from collections import Counter
 from pathlib import Path
 from typing import cast
 
@@ -19,10 +21,12 @@ from chimbuko.launcher.services.services import Services
 from chimbuko.protocol.broker import PrivateBroker, connect
 from chimbuko.protocol.keys import RunKeys
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import new_run
+from chimbuko.runs.directory import RunDirectory, new_run
+from chimbuko.statistics.model import load_model
 from chimbuko.trace.discovery import find_recorded
 from examples.findings import all_anomalies
 from tests.integration.conftest import Run, Start, children, command_line
+from tests.thorough import first
 
 
 def test_runs_share_a_broker(heat4: Path, heat4_run: Run, start: Start, tmp_path: Path) -> None:
@@ -81,11 +85,41 @@ def test_a_broker_that_does_not_last_is_started_again_after_pauses(tmp_path: Pat
 
 
 @pytest.mark.timeout(120)
-def test_a_cluster_serves_as_broker(start: Start, heat4: Path, heat4_run: Run, cluster: str) -> None:
-    run = start("--trace", heat4 / "*.bp", "--broker", cluster, "--agents", "2")
+@pytest.mark.parametrize("parts", first(1, [3, 1, 2, 4]))
+def test_a_cluster_serves_as_broker_and_parts_of_a_server_learn_what_one_does(
+    start: Start, heat4: Path, heat4_run: Run, cluster: str, parts: int
+) -> None:
+    options = "--agents", "2", "--server-parts", str(parts)
+    run = start("--trace", heat4 / "*.bp", "--broker", cluster, *options)
     assert run.end() == 0, run.output
     assert run.ids == heat4_run.ids
+    assert run.paths == heat4_run.paths
+    assert learned_by(run) == learned_by(heat4_run)
+    assert reported_by(run) == reported_by(heat4_run)
     assert connect(cluster).exists(*RunKeys(run.info.id).all) == 0
+
+
+def learned_by(run: Run) -> dict[tuple[str, str], list[str]]:
+    """The row of each function in the run's model; agents are merged in any order, which rounds."""
+    model = load_model(RunDirectory(run.folder).model_path, run.info.config)
+    return {
+        function: [f"{value:.9g}" for value in row]
+        for function, row in zip(model.functions, model.table.tolist(), strict=True)
+    }
+
+
+def _rounded(text: str) -> str:
+    return f"{float(text):.9g}"
+
+
+def reported_by(run: Run) -> dict[str, Counter[str]]:
+    """What the run's report lists, rounded, in any order, and however functions are numbered."""
+    report = json.loads(RunDirectory(run.folder).read_report(), parse_float=_rounded, parse_int=_rounded)
+    lists = {name: entries for name, entries in report.items() if isinstance(entries, list)}
+    return {
+        name: Counter(json.dumps(entry | {"fid": 0}, sort_keys=True) for entry in entries)
+        for name, entries in lists.items()
+    }
 
 
 def test_unreachable_broker(start: Start, heat4: Path) -> None:

@@ -224,17 +224,17 @@ def test_a_cluster_is_used_like_a_single_server(cluster: str) -> None:
     assert isinstance(client, RedisCluster)
     assert [broker.program_number(name) for name in ("heat", "viz", "heat")] == [0, 1, 0]
     with client.pipeline(transaction=True) as pipeline:
-        pipeline.delete(broker.keys.model)
-        pipeline.hset(broker.keys.model, mapping={"1": b"row"})
-        pipeline.rpush(broker.keys.functions, b"name")
-        pipeline.xadd(broker.keys.model_updates, {PAYLOAD: b"update"}, maxlen=10, approximate=True)
+        pipeline.delete(broker.keys.part(0).model)
+        pipeline.hset(broker.keys.part(0).model, mapping={"1": b"row"})
+        pipeline.rpush(broker.keys.part(0).functions, b"name")
+        pipeline.xadd(broker.keys.part(0).model_updates, {PAYLOAD: b"update"}, maxlen=10, approximate=True)
         pipeline.execute()
     with client.pipeline(transaction=False) as pipeline:
-        pipeline.hget(broker.keys.model, "1")
-        pipeline.xread({broker.keys.model_updates: b"0"}, count=5, block=20)
+        pipeline.hget(broker.keys.part(0).model, "1")
+        pipeline.xread({broker.keys.part(0).model_updates: b"0"}, count=5, block=20)
         row, updates = pipeline.execute()
     assert row == b"row" and len(updates) == 1
-    assert broker.read(broker.keys.model_updates, b"0", 5)[0][1] == b"update"
+    assert broker.read(broker.keys.part(0).model_updates, b"0", 5)[0][1] == b"update"
     assert client.delete(*broker.keys.all) == 4
     client.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from chimbuko.ad.analysis.statistics import Learned
-from chimbuko.ad.modelsync.merging import AgentStatistics, Part
+from chimbuko.ad.modelsync.merging import AgentStatistics, StreamShare
 from chimbuko.arrays import Float64Array
 from chimbuko.calls.record import StepCount, StreamHealth
 from chimbuko.protocol.messages import Delta, FunctionName
@@ -45,23 +45,23 @@ class Agent:
 
     def __init__(self, name: str, incarnation: int = 1, schema: TableSchema = PROFILE) -> None:
         self.statistics = AgentStatistics(name, incarnation, schema)
-        self._parts: list[Part] = []
+        self._parts: list[StreamShare] = []
 
     def learn(self, program: int, timers: dict[int, str], learned: Learned, rank: int = 0) -> None:
         """What one of its streams has learned."""
-        self._parts.append(Part(program, rank, timers, learned))
+        self._parts.append(StreamShare(program, rank, timers, learned))
 
     def count(self, steps: list[StepCount], health: StreamHealth) -> None:
         """Steps that one of its streams has analysed."""
         nothing = Learned(np.empty(0, np.int64), np.empty((0, self.statistics.schema.width)))
-        self._parts.append(Part(health.program, health.rank, {}, nothing, steps))
+        self._parts.append(StreamShare(health.program, health.rank, {}, nothing, steps))
         self.statistics.note_health(health)
 
     def next_delta(self, closed: dict[str, int] | None = None) -> Delta | None:
         """Everything since the last one."""
-        outgoing = self.statistics.next_delta(self._parts, closed or {})
+        outgoing = self.statistics.next_round(self._parts, closed or {})
         self._parts = []
-        return None if outgoing is None else outgoing.delta
+        return None if outgoing is None else outgoing.deltas[0]
 
     def delta(self, closed: dict[str, int] | None = None) -> Delta:
         """The next delta, which there has to be."""
@@ -71,11 +71,13 @@ class Agent:
 
     def take(self, published: Published, broker: Broker) -> list[int]:
         """Take over a version; returns whose rows it fetched."""
-        if self.statistics.is_of_another_server(published.update):
-            self.statistics.learn_functions(published.update.server, broker.names)
+        if self.statistics.model.is_of_another_server(0, published.update):
+            self.statistics.model.learn_functions(0, published.update.server, broker.names)
         else:
-            new = broker.names[self.statistics.known_functions :]
-            self.statistics.learn_functions(published.update.server, new)
-        wanted = self.statistics.wanted([published.update])
-        self.statistics.apply([published.update], {number: broker.rows.get(number) for number in wanted})
+            new = broker.names[self.statistics.model.known_functions(0) :]
+            self.statistics.model.learn_functions(0, published.update.server, new)
+        wanted = self.statistics.model.wanted(0, [published.update])
+        self.statistics.model.apply(
+            0, [published.update], {number: broker.rows.get(number) for number in wanted}
+        )
         return wanted

@@ -206,7 +206,7 @@ def test_a_real_server_answers(tmp_path: Path, broker: PrivateBroker) -> None:
             health=[health(0, 3, 12)],
             telemetry=TelemetryDelta(figures=FIGURES),
         )
-        run.client.xadd(run.keys.deltas, {PAYLOAD: run.seal.encode(delta)})
+        run.client.xadd(run.keys.part(0).deltas, {PAYLOAD: run.seal.encode(delta)})
         assert run.client.xread({run.keys.frames: b"0"}, block=20_000)
         samples: Samples = {}
         # What is in a frame is reported a moment after it.

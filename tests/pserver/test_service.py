@@ -55,14 +55,14 @@ class Peer:
     def __init__(self, url: str) -> None:
         self._broker = RunBroker.connect(url, "run", timeout_s=30.0)
         self._client, self._keys = self._broker.client, self._broker.keys
-        self._read_to = {self._keys.model_updates: b"0", self._keys.frames: b"0"}
+        self._read_to = {self._keys.part(0).model_updates: b"0", self._keys.frames: b"0"}
 
     def send(self, delta: Delta) -> None:
-        self._client.xadd(self._keys.deltas, {PAYLOAD: self._broker.seal.encode(delta)})
+        self._client.xadd(self._keys.part(0).deltas, {PAYLOAD: self._broker.seal.encode(delta)})
 
     def next_update(self) -> ModelUpdate:
         return self._broker.seal.decode(
-            self._next(self._keys.model_updates), msgspec.msgpack.Decoder(ModelUpdate)
+            self._next(self._keys.part(0).model_updates), msgspec.msgpack.Decoder(ModelUpdate)
         )
 
     def next_frame(self) -> Frame:
@@ -83,31 +83,31 @@ class Peer:
     def model(self) -> dict[str, Moments]:
         names = [
             msgspec.msgpack.decode(name, type=FunctionName).name
-            for name in self._client.lrange(self._keys.functions, 0, -1)
+            for name in self._client.lrange(self._keys.part(0).functions, 0, -1)
         ]
         rows = {
             names[int(number)]: PROFILE.unpack(msgspec.msgpack.decode(row, type=PackedTable))
-            for number, row in self._client.hgetall(self._keys.model).items()
+            for number, row in self._client.hgetall(self._keys.part(0).model).items()
         }
         return {name: Moments.from_row(row[0, EXCLUSIVE]) for name, row in rows.items()}
 
     def snapshot(self) -> Frame:
-        self._client.delete(self._keys.snapshot)
-        self._client.set(self._keys.snapshot_wanted, 1)
+        self._client.delete(self._keys.part(0).snapshot)
+        self._client.set(self._keys.part(0).snapshot_wanted, 1)
         deadline = time.monotonic() + 20
-        while (answer := self._client.get(self._keys.snapshot)) is None:
+        while (answer := self._client.get(self._keys.part(0).snapshot)) is None:
             assert time.monotonic() < deadline
             time.sleep(0.01)
         return self._broker.seal.decode(answer, msgspec.msgpack.Decoder(Frame))
 
     def kept_deltas(self) -> int:
-        return int(self._client.xlen(self._keys.deltas))
+        return int(self._client.xlen(self._keys.part(0).deltas))
 
     def close(self) -> None:
         self._client.close()
 
     def _acknowledged(self, agent: str) -> Acknowledgement:
-        answer = self._client.hget(self._keys.acks, agent)
+        answer = self._client.hget(self._keys.part(0).acks, agent)
         return (
             Acknowledgement(-1, 0, 0)
             if answer is None

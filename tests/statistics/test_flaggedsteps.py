@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from chimbuko.ad.analysis.flaggedsteps import FlaggedSteps
 from chimbuko.ad.analysis.statistics import Learned
 from chimbuko.ad.analysis.telemetry import StreamTelemetry
-from chimbuko.ad.modelsync.merging import AgentStatistics, Part
+from chimbuko.ad.modelsync.merging import AgentStatistics, StreamShare
 from chimbuko.protocol.messages import FunctionStatistics
 from chimbuko.protocol.telemetry import PACE, TRAFFIC
 from chimbuko.pserver.state.serverstate import ServerState
@@ -60,17 +60,17 @@ def test_any_number_of_agents_gives_the_moments_of_all_steps(
 ) -> None:
     server = ServerState()
     agents = [AgentStatistics(f"agent {n}", 1, PROFILE) for n in range(data.draw(st.integers(1, 3)))]
-    parts: list[list[Part]] = [[] for _ in agents]
+    parts: list[list[StreamShare]] = [[] for _ in agents]
     for rank, steps in enumerate(streams):
         taken = data.draw(st.lists(st.booleans(), min_size=len(steps), max_size=len(steps)))
         for telemetry in delivered(steps, taken):
-            parts[rank % len(agents)].append(Part(0, rank, TIMERS, learned(telemetry), (), telemetry))
+            parts[rank % len(agents)].append(StreamShare(0, rank, TIMERS, learned(telemetry), (), telemetry))
     for agent, some in zip(agents, parts, strict=True):
         while some:
             now, some = some[:2], some[2:]
-            outgoing = agent.next_delta(now, {})
+            outgoing = agent.next_round(now, {})
             if outgoing is not None:
-                assert server.apply(outgoing.delta)
+                assert server.apply(outgoing.deltas[0])
     restored = ServerState()
     restored.restore(server.save())
     for state in (server, restored):

@@ -51,18 +51,27 @@ class Agents:
     """Told apart by name. Not locked: its owner sees to that."""
 
     def __init__(self) -> None:
-        self.slow_ranks: list[SlowRank] = []
+        self._slow_ranks: dict[int, list[SlowRank]] = {}
+        """By the part of the parameter server that compares them."""
         self._figures: dict[str, AgentFigures] = {}
         self._heard_s: dict[str, float] = {}
         self._silent: SilentAgents = {}
         """As the services say, which hear more than what is here."""
 
-    def take(self, changes: TelemetryChanges, now_s: float) -> None:
-        """Take in what a frame says has changed, heard at ``now_s`` of a clock that never goes back."""
+    @property
+    def slow_ranks(self) -> list[SlowRank]:
+        """Ranks that are slower than the others all the time, the most time lost first."""
+        everywhere = [rank for ranks in self._slow_ranks.values() for rank in ranks]
+        return sorted(everywhere, key=lambda rank: -rank.lost_us)
+
+    def take(self, changes: TelemetryChanges, now_s: float, part: int = 0) -> None:
+        """Take in what a frame of one part of the parameter server says has changed, heard at ``now_s`` of a
+        clock that never goes back.
+        """
         self._figures |= changes.agents
         self._heard_s |= dict.fromkeys(changes.agents, now_s)
         if changes.slow_ranks is not None:
-            self.slow_ranks = changes.slow_ranks
+            self._slow_ranks[part] = changes.slow_ranks
         if changes.silent is not None:
             self._silent = changes.silent
 
@@ -73,7 +82,7 @@ class Agents:
             self._figures = _figures(report.analysis.agents)
         except (OSError, msgspec.MsgspecError):
             return
-        self.slow_ranks = report.slow_ranks
+        self._slow_ranks = {0: report.slow_ranks}
 
     def states(self, now_s: float | None) -> list[AgentState]:
         """All agents by name; without a time the run has ended."""

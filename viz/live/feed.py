@@ -85,7 +85,9 @@ class Feed:
     def __init__(self, run: RunDirectory, provenance: Provenance, broker_url: str | None) -> None:
         self.run = run
         self._provenance = provenance
-        self._tally = LiveTotals()
+        self._info = run.read_info()
+        self._parts = range(self._info.config.server_parts)
+        self._tally = LiveTotals(len(self._parts))
         self._agents = Agents()
         self._vitals = HealthHistory()
         self._grid = Grid()
@@ -97,14 +99,14 @@ class Feed:
         self._thread = threading.Thread(target=self._follow, name="feed", daemon=True)
         # A long history takes a second, in which news shall not wait.
         self._grid_thread = threading.Thread(target=self._begin_grid, name="grid", daemon=True)
-        self._info = run.read_info()
         self._broker = None if broker_url is None else RunBroker(_connect(broker_url), self._info.id)
         self._past = None if broker_url is None else Past(self._info.started_us)
         """Until the frames that were there before this have been read."""
         self._position = b"0"
         self._fresh: StepsByRank = defaultdict(list)
         self._resync = False
-        self._awaits_snapshot = False
+        self._awaited_snapshots: set[int] = set()
+        """Of these parts of the parameter server."""
         self._heard_s = self._reached_s = time.monotonic()
         self._read_store_s = -STORE_EVERY_S
         self._read_info_s = 0.0
@@ -266,21 +268,24 @@ class Feed:
         """Where frames were missed the server knows what was in them; the store has the steps."""
         if self._broker is None or self._info.state != "running":
             return
-        if self._tally.missed and not self._awaits_snapshot:
+        keys = self._broker.keys
+        if self._tally.missed and not self._awaited_snapshots:
             with self._broker.client.pipeline(transaction=True) as pipeline:
-                pipeline.delete(self._broker.keys.snapshot)
-                pipeline.set(self._broker.keys.snapshot_wanted, 1)
+                for part in self._parts:
+                    pipeline.delete(keys.part(part).snapshot)
+                    pipeline.set(keys.part(part).snapshot_wanted, 1)
                 pipeline.execute()
             self._broker.wake()
-            self._awaits_snapshot = True
-        elif self._awaits_snapshot:
-            answer = cast("bytes | None", self._broker.client.get(self._broker.keys.snapshot))
+            self._awaited_snapshots = set(self._parts)
+            return
+        for part in sorted(self._awaited_snapshots):
+            answer = cast("bytes | None", self._broker.client.get(keys.part(part).snapshot))
             if answer is not None:
-                self._awaits_snapshot = False
+                self._awaited_snapshots.discard(part)
                 with self._lock:
                     snapshot = self._broker.seal.decode(answer, _frames)
                     self._tally.add_snapshot(snapshot)
-                    self._agents.take(snapshot.telemetry, time.monotonic())
+                    self._agents.take(snapshot.telemetry, time.monotonic(), part)
                     self._resync = True
 
     def _take(self, seal: Seal, payload: bytes, time_us: int) -> None:
@@ -292,7 +297,7 @@ class Feed:
             return
         self._tally.add_frame(frame)
         self._grid.add_steps(frame.steps)
-        self._agents.take(frame.telemetry, time.monotonic())
+        self._agents.take(frame.telemetry, time.monotonic(), frame.part)
         for step in frame.steps:
             self._fresh[step.program, step.rank].append(step)
         if self._past is not None:

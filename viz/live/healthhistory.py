@@ -85,7 +85,8 @@ class Past:
 
     def __init__(self, started_us: int) -> None:
         self._started_us = started_us
-        self._tick = 0
+        self._ticks: dict[int, int] = {}
+        """By part of the parameter server."""
         self._is_whole = True
         self._health: dict[tuple[int, int], StreamHealth] = {}
         self._agents: dict[str, AgentFigures] = {}
@@ -93,8 +94,8 @@ class Past:
 
     def take(self, frame: Frame) -> None:
         """Take in the next frame."""
-        self._is_whole = self._is_whole and frame.tick == self._tick + 1
-        self._tick = frame.tick
+        self._is_whole = self._is_whole and frame.tick == self._ticks.get(frame.part, 0) + 1
+        self._ticks[frame.part] = frame.tick
         self._health |= {(stream.program, stream.rank): stream for stream in frame.health}
         self._agents |= frame.telemetry.agents
         self._newest_us = max([self._newest_us, *(step.end_us for step in frame.steps)])

@@ -69,9 +69,15 @@ class FunctionRanking(msgspec.Struct, frozen=True):
 
 
 class LiveTotals:
-    """Totals and newest steps of a run. Not locked: its owner sees to that."""
+    """Totals and newest steps of a run. Not locked: its owner sees to that.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    parts
+        Of the parameter server that makes the frames.
+    """
+
+    def __init__(self, parts: int = 1) -> None:
         self.ranks: dict[RankKey, RankStatistics] = {}
         self.functions: dict[tuple[int, str], FunctionStatistics] = {}
         self.health: dict[RankKey, StreamHealth] = {}
@@ -84,20 +90,27 @@ class LiveTotals:
         """Start of the first analysed step, µs since the epoch."""
         self.newest_us: int | None = None
         """End of the newest analysed step, µs since the epoch."""
-        self.is_last = False
+        self._open_parts = set(range(parts))
+        """Those that have not sent their last frame."""
         self.missed = False
         """Frames were lost: server and store know more than this."""
-        self._tick = 0
+        self._ticks = [0] * parts
         self._sums: tuple[int, Sums] | None = None
         """Version of the totals, and their sums."""
         self._rankings: dict[Statistic, tuple[int, Ranking]] = {}
         """By statistic, the version of the totals and the ranking."""
 
+    @property
+    def is_last(self) -> bool:
+        """Whether no frame follows."""
+        return not self._open_parts
+
     def add_frame(self, frame: Frame) -> None:
         """Take in what a frame says has changed."""
-        self.missed = self.missed or frame.tick != self._tick + 1
-        self._tick = frame.tick
-        self.is_last = self.is_last or frame.is_last
+        self.missed = self.missed or frame.tick != self._ticks[frame.part] + 1
+        self._ticks[frame.part] = frame.tick
+        if frame.is_last:
+            self._open_parts.discard(frame.part)
         self.add_totals(frame.ranks, frame.functions, frame.health)
         self.add_times(frame.steps)
         self.recent.add(frame.steps)

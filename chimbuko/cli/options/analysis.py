@@ -15,6 +15,7 @@ import msgspec
 from chimbuko.config import DETECTORS, METRICS, AnalysisConfig
 from chimbuko.errors import ConfigError
 from chimbuko.launcher.options import AnalysisOptions
+from chimbuko.protocol.partition import MOST_PARTS
 from chimbuko.units import parse_duration_us
 
 _STEPS = re.compile(r"(\d*):(\d*)")
@@ -95,6 +96,11 @@ _OPTIONS = (
         "default they do.",
     ),
     click.option(
+        "--server-parts",
+        type=click.IntRange(1, MOST_PARTS),
+        help="Processes that the parameter server consists of; one takes some 45,000 ranks. Default 1.",
+    ),
+    click.option(
         "--load-model",
         type=click.Path(path_type=Path),
         help="Begin with the model that an earlier run learned.",
@@ -114,7 +120,8 @@ _OPTIONS = (
 _NAMES = (
     *("config", "detector", "threshold", "thresholds", "ignore", "metric", "fast_side", "min_anomaly"),
     "max_anomalies_per_function",
-    *("window", "period", "record_steps", "node_samples", "load_model", "freeze", "save_model", "relabel"),
+    *("window", "period", "record_steps", "node_samples", "server_parts"),
+    *("load_model", "freeze", "save_model", "relabel"),
 )
 
 
@@ -171,9 +178,14 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _converted(settings: dict[str, Any], path: Path | None) -> AnalysisConfig:
     try:
-        return msgspec.convert(settings, AnalysisConfig)
+        config = msgspec.convert(settings, AnalysisConfig)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {error}") from error
+    if not 1 <= config.server_parts <= MOST_PARTS:
+        raise ConfigError(
+            f"{path}: server_parts = {config.server_parts}; give a number from 1 to {MOST_PARTS}"
+        )
+    return config
 
 
 def _threshold(text: str) -> tuple[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,34 +17,33 @@ from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.pserver.state.checkpoint import SavedState, read_state, write_state
-from chimbuko.pserver.state.runreport import write_report
+from chimbuko.pserver.state.runreport import joined_reports, write_report
 from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.runs.directory import RunDirectory, RunInfo
 from chimbuko.runs.scratch import SERVICES_PART, saved_statistics
-from chimbuko.statistics.model import Model, load_model, save_model
+from chimbuko.statistics.model import Model, joined_models, load_model, save_model
 from chimbuko.statistics.schema import schema_of
 
 
-def merge_left(folder: Path, info: RunInfo, path: Path) -> None:
+def merge_left(folder: Path, info: RunInfo, paths: Sequence[Path]) -> None:
     """Merge what agents have left in a folder into what a parameter server has saved, before one goes on with
     that. Each delta is merged once.
 
     Parameters
     ----------
-    path
-        File that the server has saved its state in; without it agents' deltas are all that is known.
+    paths
+        Files that the parts of the server have saved their state in; without them agents' deltas are all that
+        is known.
 
     Raises
     ------
     ChimbukoError
-        The file cannot be read or written.
+        A file cannot be read or written.
     """
-    deltas = _deltas(folder, info)
-    if deltas:
-        saved = read_state(path)
-        state = _restored(info, saved) if saved else ServerState(schema=schema_of(info.config.detector))
+    for part, deltas in _deltas(folder, info).items():
+        state = _restored(info, read_state(paths[part]), part)
         _merge(state, deltas)
-        _write(path, state)
+        _write(paths[part], state)
 
 
 def deliver_statistics(run: RunDirectory, info: RunInfo, folder: Path) -> bool:
@@ -56,37 +56,46 @@ def deliver_statistics(run: RunDirectory, info: RunInfo, folder: Path) -> bool:
     ChimbukoError
         A file or the store cannot be written.
     """
+    parts = info.config.server_parts
     # A store that is still on another node will replace this one, with what is merged into it.
     is_elsewhere = run.scratch_note(SERVICES_PART).exists()
-    deltas, path = [] if is_elsewhere else _deltas(folder, info), saved_statistics(run, info.id)
-    saved = read_state(path) if deltas and path is not None else None
-    if saved is None:
+    deltas = {} if is_elsewhere else _deltas(folder, info)
+    paths = saved_statistics(run, info.id, parts) if deltas else []
+    if not paths:
         return False
-    state = _restored(info, saved)
-    state.name_programs({number: name for name, number in run.read_programs().items()})
+    states = [_restored(info, read_state(path), part) for part, path in enumerate(paths)]
+    for part, state in enumerate(states):
+        state.name_programs({number: name for name, number in run.read_programs().items()})
+        _deliver(run, info, state, deltas.get(part, []))
+    _save_model(run, info, states)
+    reports = [state.report(str(run.model_path)) for state in states]
+    write_report(run.report_path, joined_reports(reports, str(run.model_path)))
+    # Last of all: killed before, another try does it again.
+    for path, state in zip(run.statistics_paths(parts), states, strict=True):
+        _write(path, state)
+    return True
+
+
+def _deliver(run: RunDirectory, info: RunInfo, state: ServerState, deltas: Sequence[Delta]) -> None:
+    """Merge deltas into the state of one part, and store what changes by that."""
     before = _functions(state.statistics(is_last=True))
     _merge(state, deltas)
     statistics = state.statistics(is_last=True)
+    if statistics is None:
+        return
     with open_run(run) as provenance:
         stored = _functions(RunStatistics(functions=provenance.function_statistics()))
-    if statistics is not None:
-        functions = [
-            with_later(stored.get(key), before.get(key), after)
-            for key, after in _functions(statistics).items()
-        ]
-        engine = open_for_writing(run.used_store_url(info))
-        try:
-            # That of the streams came with their findings.
-            Writer(engine, info.id).write_statistics(
-                msgspec.structs.replace(statistics, functions=functions, health=[])
-            )
-        finally:
-            close(engine)
-    _save_model(run, info, state)
-    write_report(run.report_path, state.report(str(run.model_path)))
-    # Last of all: killed before, another try does it again.
-    _write(run.statistics_path, state)
-    return True
+    functions = [
+        with_later(stored.get(key), before.get(key), after) for key, after in _functions(statistics).items()
+    ]
+    engine = open_for_writing(run.used_store_url(info))
+    try:
+        # That of the streams came with their findings.
+        Writer(engine, info.id).write_statistics(
+            msgspec.structs.replace(statistics, functions=functions, health=[])
+        )
+    finally:
+        close(engine)
 
 
 def with_later(
@@ -115,18 +124,29 @@ def with_later(
     )
 
 
-def _deltas(folder: Path, info: RunInfo) -> list[Delta]:
-    return [delta for agent in agents_in(folder) for delta in left_deltas(agent, info.config)]
+def _deltas(folder: Path, info: RunInfo) -> dict[int, list[Delta]]:
+    """By part of the parameter server."""
+    found: dict[int, list[Delta]] = {}
+    for agent in agents_in(folder):
+        for part, deltas in left_deltas(agent, info.config).items():
+            found.setdefault(part, []).extend(deltas)
+    return found
 
 
-def _restored(info: RunInfo, saved: SavedState) -> ServerState:
-    schema = schema_of(info.config.detector)
-    state = ServerState(saved.lockstep_streams, schema, None, info.config.is_frozen)
-    state.restore(saved)
+def _restored(info: RunInfo, saved: SavedState | None, part: int) -> ServerState:
+    state = ServerState(
+        saved.lockstep_streams if saved else 0,
+        schema_of(info.config.detector),
+        is_frozen=info.config.is_frozen,
+        part=part,
+        parts=info.config.server_parts,
+    )
+    if saved is not None:
+        state.restore(saved)
     return state
 
 
-def _merge(state: ServerState, deltas: list[Delta]) -> None:
+def _merge(state: ServerState, deltas: Sequence[Delta]) -> None:
     for delta in deltas:
         try:
             state.apply(delta)
@@ -146,13 +166,13 @@ def _functions(statistics: RunStatistics | None) -> dict[tuple[int, str], Functi
     return {(function.program, function.name): function for function in functions}
 
 
-def _save_model(run: RunDirectory, info: RunInfo, state: ServerState) -> None:
+def _save_model(run: RunDirectory, info: RunInfo, states: Sequence[ServerState]) -> None:
     """With what the run began with and has not called."""
-    functions, table = state.learned()
-    known = dict(zip(functions, table, strict=True))
+    of = info.config.detector, info.config.metric
+    whole = joined_models([Model(*of, *state.learned()) for state in states])
+    known = dict(zip(whole.functions, whole.table, strict=True))
     with suppress(ConfigError):
         before = load_model(run.model_path, info.config)
         known = dict(zip(before.functions, before.table, strict=True)) | known
     if known:
-        table = np.array(list(known.values()))
-        save_model(run.model_path, Model(info.config.detector, info.config.metric, list(known), table))
+        save_model(run.model_path, Model(*of, list(known), np.array(list(known.values()))))

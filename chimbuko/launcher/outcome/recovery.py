@@ -67,7 +67,8 @@ def bring_store_home(run: RunDirectory, scratch: Path) -> None:
     """
     # With what was put aside because it was damaged. Its log first: with the file itself the store is there.
     files = sorted(scratch.glob(f"{run.store_path.name}*"), reverse=True)
-    for path in (*scratch.glob(run.statistics_path.name), *files):
+    (whole,) = run.statistics_paths(1)
+    for path in (*scratch.glob(f"{whole.name}*"), *files):
         copy = run.path / f"{path.name}.tmp"
         shutil.copyfile(path, copy)
         os.replace(copy, run.path / path.name)

@@ -9,7 +9,7 @@ from chimbuko.launcher.services.storeplace import StorePlace
 from chimbuko.process.service import Service
 from chimbuko.process.starting import fork
 from chimbuko.protocol.broker import BROKER_VARIABLE
-from chimbuko.protocol.metricsplace import TOKEN_VARIABLE
+from chimbuko.protocol.metricsplace import TOKEN_VARIABLE, metrics_of_part
 from chimbuko.provenance.write.__main__ import STORE_VARIABLE
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.runs.secretfiles import kept_token
@@ -17,27 +17,40 @@ from chimbuko.runs.secretfiles import kept_token
 
 def parameter_server(
     run: RunDirectory, options: ServiceOptions, place: StorePlace, broker_url: str
+) -> list[Service]:
+    """What merges statistics and learns: each of its parts."""
+    parts = options.config.server_parts
+    return [_part_of_server(run, options, place, broker_url, part) for part in range(parts)]
+
+
+def _part_of_server(
+    run: RunDirectory, options: ServiceOptions, place: StorePlace, broker_url: str, part: int
 ) -> Service:
-    """What merges statistics and learns."""
     config, metrics = options.config, options.choices.metrics
     words = ["--run-id", place.info.id, "--lockstep-streams", str(options.lockstep_streams)]
+    words += ["--part", str(part), "--parts", str(config.server_parts)]
     words += ["--detector", config.detector, "--metric", config.metric]
-    words += ["--state", str(place.state_path)]
+    words += ["--state", str(place.state_paths[part])]
     if place.is_elsewhere:
-        words += ["--state-copy", str(run.statistics_path)]
+        words += ["--state-copy", str(place.shared_state_paths[part])]
     if options.load_model is not None:
         words += ["--load-model", str(options.load_model)]
     if config.is_frozen:
         words.append("--freeze")
-    for path in (run.model_path, options.save_model):
+    models, report = [run.model_path, options.save_model], run.report_path
+    if config.server_parts > 1:
+        model, report = place.learned_paths(part)
+        models = [model]
+    for path in models:
         if path is not None:
             words += ["--save-model", str(path)]
-    words += ["--report", str(run.report_path)]
+    words += ["--report", str(report)]
     secret = {BROKER_VARIABLE: broker_url}
     if metrics is not None:
-        words += ["--metrics", metrics]
+        words += ["--metrics", metrics_of_part(metrics, part)]
         secret[TOKEN_VARIABLE] = kept_token(run.metrics_token_path, os.environ.get(TOKEN_VARIABLE))
-    return Service("pserver", "chimbuko.pserver", words, secret, run.logs, start=fork)
+    name = f"pserver-{part}" if part else "pserver"
+    return Service(name, "chimbuko.pserver", words, secret, run.logs, start=fork)
 
 
 def store_writer(run: RunDirectory, options: ServiceOptions, place: StorePlace, broker_url: str) -> Service:

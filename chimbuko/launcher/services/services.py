@@ -77,8 +77,8 @@ class Services:
         ServiceError
             One did not start.
         """
-        for facts in self._learning.wait_ready():
-            self.metrics_url = facts.get("metrics", self.metrics_url)
+        ready = self._learning.wait_ready()
+        self.metrics_url = " ".join(facts["metrics"] for facts in ready if "metrics" in facts)
         self._is_ready = True
 
     @property
@@ -133,6 +133,8 @@ class Services:
         if self._learning.is_empty:
             return
         self._learning.stop(SERVICE_STOP_S)
+        with self._mishaps.survived("what the parts of the parameter server have learned is not joined"):
+            self._place.join_parts(self.options.save_model)
         for line in self._broker_keeper.news():
             say(line)
         with self._mishaps.survived(f"{self.run.path}: cannot be looked into any more"):
@@ -178,8 +180,12 @@ class Services:
         choices = self.options.choices
         self._problems += self._place.open()
         self._broker_keeper.start(self.options.programs)
-        for service in (parameter_server, store_writer):
-            self._learning.add(service(self.run, self.options, self._place, self.broker_url), can_go_on=True)
+        # The store's writer ends last: it stores what they say at their end.
+        for service in (
+            *parameter_server(self.run, self.options, self._place, self.broker_url),
+            store_writer(self.run, self.options, self._place, self.broker_url),
+        ):
+            self._learning.add(service, can_go_on=True)
         if self.options.has_dashboard:
             self._dashboard = Dashboard(
                 self.run,
@@ -195,5 +201,5 @@ class Services:
         """What is in the run's folder only while the run goes on."""
         for path in (self.run.broker_path, self.run.alive_path, self.run.interrupted_path):
             path.unlink(missing_ok=True)
-        with self._mishaps.survived(f"{self.run.statistics_path}: cannot be written"):
+        with self._mishaps.survived(f"{self.run.path}: statistics cannot be written"):
             self._place.leave_statistics()

@@ -16,6 +16,7 @@ from chimbuko.atomicfile import write_atomically
 from chimbuko.launcher.outcome.delivery import deliver_spools
 from chimbuko.launcher.outcome.leftstatistics import merge_left
 from chimbuko.launcher.outcome.recovery import bring_store_home
+from chimbuko.launcher.services.joinedparts import join_models, join_reports
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runs.directory import RunDirectory, RunInfo
@@ -53,9 +54,14 @@ class StorePlace:
         """What agents of a run that goes on had left in its folder."""
 
     @property
-    def state_path(self) -> Path:
-        """Where the parameter server saves what it knows."""
-        return self.scratch / self._run.statistics_path.name
+    def shared_state_paths(self) -> list[Path]:
+        """In the run's folder: where each part of the parameter server leaves what it knows for others."""
+        return self._run.statistics_paths(self.info.config.server_parts)
+
+    @property
+    def state_paths(self) -> list[Path]:
+        """On this node: where each part saves what it knows."""
+        return [self.scratch / path.name for path in self.shared_state_paths]
 
     def open(self) -> list[str]:
         """Make the store, with all that is there already of a run that goes on.
@@ -69,7 +75,7 @@ class StorePlace:
         self.write_info(self.info)
         for folder in self._rescued:
             deliver_spools(folder, self.info, self.url)
-            merge_left(folder, self.info, self.state_path)
+            merge_left(folder, self.info, self.state_paths)
         if self.is_elsewhere:
             self._note.write()
         return lines
@@ -97,9 +103,34 @@ class StorePlace:
         OSError
             It cannot be written.
         """
-        self._run.statistics_path.unlink(missing_ok=True)
-        if agents_at_work(self._run) and self.state_path.exists():
-            write_atomically(self._run.statistics_path, self.state_path.read_bytes())
+        are_needed = agents_at_work(self._run)
+        for shared, path in zip(self.shared_state_paths, self.state_paths, strict=True):
+            shared.unlink(missing_ok=True)
+            if are_needed and path.exists():
+                write_atomically(shared, path.read_bytes())
+
+    def learned_paths(self, part: int) -> tuple[Path, Path]:
+        """Where one part of several leaves its model, and its report, at its end."""
+        return self.scratch / f"model-{part}", self.scratch / f"report-{part}"
+
+    def join_parts(self, save_model: Path | None) -> None:
+        """Make one model and one report of those of several parts of the parameter server; they have ended.
+
+        Parameters
+        ----------
+        save_model
+            Where a copy of the model goes.
+
+        Raises
+        ------
+        ChimbukoError
+            One of them did not leave its own, or there is no room.
+        """
+        config = self.info.config
+        if config.server_parts > 1:
+            models, reports = zip(*map(self.learned_paths, range(config.server_parts)), strict=True)
+            join_models(models, config, [path for path in (self._run.model_path, save_model) if path])
+            join_reports(reports, self._run.report_path, self._run.model_path)
 
     def clear(self) -> None:
         """Remove what the end of the run makes superfluous."""
@@ -116,7 +147,8 @@ class StorePlace:
         """Begin with what services that died on another node have left of store and statistics."""
         run, lines = self._run, []
         store = self.scratch / run.store_path.name
-        for copy, place in ((run.store_path, store), (run.statistics_path, self.state_path)):
+        statistics = zip(self.shared_state_paths, self.state_paths, strict=True)
+        for copy, place in ((run.store_path, store), *statistics):
             if self.is_elsewhere and not place.exists() and copy.exists():
                 at = time.strftime("%H:%M:%S", time.localtime(copy.stat().st_mtime))
                 lines.append(f"{copy.name} goes on from its copy of {at}; what came later is lost")

@@ -38,8 +38,8 @@ class Node:
         return [one.n for stream in self.delta().counters for one in stream.counters]
 
     def delta(self) -> TelemetryDelta:
-        outgoing = self.statistics.next_delta([], {})
-        return TelemetryDelta() if outgoing is None else outgoing.delta.telemetry
+        outgoing = self.statistics.next_round([], {})
+        return TelemetryDelta() if outgoing is None else outgoing.deltas[0].telemetry
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from chimbuko.ad.analysis.statistics import Learned
 from chimbuko.ad.calls.callpaths import CallPaths
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.handoff.telemetry import PathOutbox
-from chimbuko.ad.modelsync.merging import AgentStatistics, Part
+from chimbuko.ad.modelsync.merging import AgentStatistics, StreamShare
 from chimbuko.arrays import Rows
 from chimbuko.calls.callpaths import PATH, PathTable
 from chimbuko.protocol.messages import Delta
@@ -108,8 +108,8 @@ def rows_of(calls: dict[tuple[int, ...], int]) -> Rows:
     return rows
 
 
-def part(program: int, timers: dict[int, str], calls: dict[tuple[int, ...], int]) -> Part:
-    return Part(program, 0, timers, NOTHING, paths=rows_of(calls))
+def part(program: int, timers: dict[int, str], calls: dict[tuple[int, ...], int]) -> StreamShare:
+    return StreamShare(program, 0, timers, NOTHING, paths=rows_of(calls))
 
 
 def calls_in(delta: Delta) -> dict[int, dict[tuple[int, ...], float]]:
@@ -121,7 +121,7 @@ def calls_in(delta: Delta) -> dict[int, dict[tuple[int, ...], float]]:
 
 def test_streams_of_one_program_are_added_up_by_the_names_of_functions() -> None:
     statistics = AgentStatistics("agent", 1, PROFILE)
-    outgoing = statistics.next_delta(
+    outgoing = statistics.next_round(
         [
             part(0, {0: "main", 1: "solve"}, {(0,): 0, (0, 1): 5}),
             part(0, {0: "solve", 7: "main"}, {(7,): 1, (7, 0): 2, (7, 0, 9): 4}),
@@ -130,11 +130,11 @@ def test_streams_of_one_program_are_added_up_by_the_names_of_functions() -> None
         {},
     )
     assert outgoing is not None and outgoing.has_paths
-    numbers = {(name.program, name.name): name.number for name in outgoing.delta.names}
+    numbers = {(name.program, name.name): name.number for name in outgoing.deltas[0].names}
     main, solve, unnamed, other = (
         numbers[key] for key in ((0, "main"), (0, "solve"), (0, "timer 9 (name not received)"), (1, "solve"))
     )
-    assert calls_in(outgoing.delta) == {
+    assert calls_in(outgoing.deltas[0]) == {
         0: {(main,): 1, (main, solve): 7, (main, solve, unnamed): 4},
         1: {(other,): 1},
     }
@@ -145,9 +145,9 @@ def test_paths_are_reported_seldom_and_all_at_the_end() -> None:
     reported = 0
     for _ in range(400):
         parts = [part(0, {0: "main"}, {(0,): 1})]
-        outgoing = statistics.next_delta(parts, {}, has_all=False)
-        reported += outgoing is not None and bool(outgoing.delta.telemetry.paths)
+        outgoing = statistics.next_round(parts, {}, has_all=False)
+        reported += outgoing is not None and bool(outgoing.deltas[0].telemetry.paths)
     # Of 400 periods the first, then each tenth more, then each twentieth.
     assert 20 < reported < 60
-    outgoing = statistics.next_delta([part(0, {0: "main"}, {(0,): 1})], {}, has_all=True)
-    assert outgoing is not None and calls_in(outgoing.delta) == {0: {(0,): 1}}
+    outgoing = statistics.next_round([part(0, {0: "main"}, {(0,): 1})], {}, has_all=True)
+    assert outgoing is not None and calls_in(outgoing.deltas[0]) == {0: {(0,): 1}}

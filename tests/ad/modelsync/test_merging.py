@@ -20,10 +20,10 @@ def test_a_function_is_known_only_when_it_has_a_row(monkeypatch: pytest.MonkeyPa
 
     def grown(schema: TableSchema, table: Float64Array, count: int) -> Float64Array:
         # What another thread may ask for just now.
-        seen.append(len(statistics.model_for(0, names)))
+        seen.append(len(statistics.model.rows_for(0, names)))
         return original(schema, table, count)
 
     original = TableSchema.grown
     monkeypatch.setattr(TableSchema, "grown", grown)
     statistics.name(0, names.values())
-    assert len(seen) > 4 and set(seen) == {len(names)}
+    assert len(seen) >= 4 and set(seen) == {len(names)}

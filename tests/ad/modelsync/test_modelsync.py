@@ -116,7 +116,7 @@ class Node:
 
     def calls(self) -> float:
         """Of ``solve``, that the model has."""
-        return float(self.statistics.model_for(0, NAMES.timers)[1, 0])
+        return float(self.statistics.model.rows_for(0, NAMES.timers)[1, 0])
 
     def calls_by_path(self) -> int:
         """Of the path of ``solve``, that the server has reported last."""
@@ -302,7 +302,7 @@ def test_what_is_learned_while_nobody_answers_is_left_to_a_successor(
     for steps in (2, 3):
         stream.step()
         node.link.secure()
-        left = [entry.delta for entry in node.delta_log.read()]
+        left = [delta for entry in node.delta_log.read() for delta in entry.deltas.values()]
         assert [step.step for delta in left for step in delta.steps][-1] == steps - 1
     assert not node.stream.box.has_news
     server.start_again()

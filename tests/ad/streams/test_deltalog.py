@@ -14,7 +14,8 @@ from chimbuko.statistics.packed import PackedTable
 
 def entry(sequence: int, size: int = 10) -> Entry:
     table = PackedTable(0, bytes(size), b"", b"", b"")
-    return Entry(Delta("a", 1, sequence, 1, {}, [], b"", table, [], []), {"0:0": Taken(sequence, b"", True)})
+    delta = Delta("a", 1, sequence, 1, {}, [], b"", table, [], [])
+    return Entry(1, sequence, {0: delta}, {"0:0": Taken(sequence, b"", True)})
 
 
 def test_the_last_entry_is_left_and_a_successor_goes_on(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_without_what_the_server_knew_no_statistics_are_touched(ended: RunDirect
     statistics = AgentStatistics("agent", 7, SCHEMA)
     first, second = (delta(statistics, step, 10 * step) for step in (1, 2))
     end_with(ended, first)
-    ended.statistics_path.unlink()
+    ended.statistics_paths(1)[0].unlink()
     leave_deltas(tmp_path / "scratch", second)
     deliver(ended.path, tmp_path / "scratch")
     with open_run(ended) as provenance:

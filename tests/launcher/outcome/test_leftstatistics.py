@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from chimbuko.ad.analysis.statistics import Learned
-from chimbuko.ad.modelsync.merging import AgentStatistics, Part
+from chimbuko.ad.modelsync.merging import AgentStatistics, StreamShare
 from chimbuko.ad.streams.deltalog import LOG_NAME, DeltaLog, Entry
 from chimbuko.calls.record import StepCount
 from chimbuko.config import AnalysisConfig
@@ -34,9 +34,11 @@ def delta(statistics: AgentStatistics, step: int, runtime_us: int) -> Delta:
     for column in ("exclusive_us", "inclusive_us"):
         table[:, SCHEMA.slices[column]] = Moments.of([runtime_us]).row()
     count = StepCount(0, 3, step, 0, 9, 1, 0, 0.0)
-    outgoing = statistics.next_delta([Part(0, 3, {0: "solve"}, Learned(np.arange(1), table), [count])], {})
+    outgoing = statistics.next_round(
+        [StreamShare(0, 3, {0: "solve"}, Learned(np.arange(1), table), [count])], {}
+    )
     assert outgoing is not None
-    return outgoing.delta
+    return outgoing.deltas[0]
 
 
 def end_with(run: RunDirectory, *merged: Delta) -> None:
@@ -45,7 +47,7 @@ def end_with(run: RunDirectory, *merged: Delta) -> None:
     state.name_programs({0: "app"})
     for one in merged:
         state.apply(one)
-    write_state(run.statistics_path, state.save())
+    write_state(run.statistics_paths(1)[0], state.save())
     statistics = state.statistics(is_last=True)
     assert statistics is not None
     engine = open_for_writing(run.store_url)
@@ -69,7 +71,7 @@ def leave_deltas(folder: Path, *deltas: Delta) -> None:
     place = folder / deltas[0].agent
     place.mkdir(parents=True)
     log = DeltaLog(place / LOG_NAME)
-    log.write([Entry(one, {}) for one in deltas])
+    log.write([Entry(one.incarnation, one.sequence, {0: one}, {}) for one in deltas])
     log.close()
 
 
@@ -87,7 +89,7 @@ def test_a_server_that_goes_on_has_each_delta_once(tmp_path: Path, merged: int) 
         write_state(path, known.save())
     leave_deltas(tmp_path / "rescued", *deltas)
     for _ in range(2):
-        merge_left(tmp_path / "rescued", info, path)
+        merge_left(tmp_path / "rescued", info, [path])
         saved = read_state(path)
         assert saved is not None
         state = ServerState(schema=SCHEMA)

@@ -114,7 +114,7 @@ def test_any_order_and_repetition_gives_the_same_model(sequence: list[tuple[str,
         one.take(published, broker)
     assert_model(model_of(broker), everything)
     for number, one in enumerate(agents):
-        table = one.statistics.model_for(0, timers_of(number))
+        table = one.statistics.model.rows_for(0, timers_of(number))
         held = {name: Moments.from_row(table[t, EXCLUSIVE]) for t, name in timers_of(number).items()}
         assert_model(held, everything)
         assert server.acknowledgements().get(f"agent{number}", Acknowledgement(1, 0, 0)).merged >= 0
@@ -390,7 +390,7 @@ def test_an_epoch_is_closed_when_all_streams_have_closed_it() -> None:
 def test_nothing_learned_makes_no_delta() -> None:
     agent = make_agent(0)
     assert agent.next_delta() is None
-    assert agent.statistics.next_sequence == 1
+    assert agent.statistics.round == 0
     assert agent.delta({"0:0": 1}).sequence == 1
 
 
@@ -525,4 +525,4 @@ def test_in_lockstep_an_update_brings_its_rows_and_says_what_it_contains() -> No
         }
         assert agent.take(published, broker) == fetched
         row = broker.table(PROFILE)[timers_of(0)[1]]
-        assert (agent.statistics.model_for(0, timers_of(0))[1] == row).all()
+        assert (agent.statistics.model.rows_for(0, timers_of(0))[1] == row).all()

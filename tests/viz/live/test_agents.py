@@ -60,6 +60,12 @@ def test_slow_ranks_stay_until_there_are_others() -> None:
     assert agents.slow_ranks == [SLOW]
     agents.take(TelemetryChanges(slow_ranks=[]), now_s=2.0)
     assert agents.slow_ranks == []
+    of_another_part = msgspec.structs.replace(SLOW, program=1, lost_us=3_000_000.0)
+    agents.take(TelemetryChanges(slow_ranks=[SLOW]), now_s=3.0)
+    agents.take(TelemetryChanges(slow_ranks=[of_another_part]), now_s=4.0, part=1)
+    assert agents.slow_ranks == [of_another_part, SLOW]
+    agents.take(TelemetryChanges(slow_ranks=[]), now_s=5.0)
+    assert agents.slow_ranks == [of_another_part]
 
 
 def test_after_the_end_the_report_reports(tmp_path: Path) -> None:

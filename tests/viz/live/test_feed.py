@@ -123,11 +123,11 @@ def test_who_comes_late_asks_the_server_for_all_it_knows(running: MadeRun, broke
     client = connect(broker.url)
     publish(client, running, running.frame(9, 35))
     with following(running, broker.url) as (feed, listener):
-        while client.getdel(running.keys.snapshot_wanted) is None:
+        while client.getdel(running.keys.part(0).snapshot_wanted) is None:
             time.sleep(0.01)
         whole = running.frame(9, 35)
         client.set(
-            running.keys.snapshot,
+            running.keys.part(0).snapshot,
             running.seal.encode(msgspec.structs.replace(whole, health=running.health(36))),
         )
         listener.until(lambda update: update.resync and feed.health() == running.health(36))

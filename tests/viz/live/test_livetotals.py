@@ -81,6 +81,16 @@ def test_a_missing_tick_is_noticed(finished: MadeRun) -> None:
     assert tally.missed
 
 
+def test_each_part_of_the_server_counts_its_own_frames_and_has_its_own_last(finished: MadeRun) -> None:
+    tally = LiveTotals(parts=2)
+    for part, tick, is_last in ((0, 1, False), (1, 1, False), (0, 2, False), (0, 3, True), (1, 2, False)):
+        frame = finished.frame(tick, tick, is_last)
+        tally.add_frame(msgspec.structs.replace(frame, part=part))
+        assert not tally.missed and not tally.is_last
+    tally.add_frame(msgspec.structs.replace(finished.frame(4, 5, is_last=True), part=1))
+    assert tally.missed and tally.is_last
+
+
 def test_who_comes_late_knows_that_frames_are_missing(finished: MadeRun) -> None:
     tally = LiveTotals()
     tally.add_frame(finished.frame(5, 0))

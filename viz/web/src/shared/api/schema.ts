@@ -62,6 +62,7 @@ export interface components {
             final_after_steps: number;
             spool_limit_bytes: number;
             recorder_bytes: number;
+            server_parts: number;
             node_samples: boolean;
         };
         /**
