@@ -155,7 +155,11 @@ def command(
 def _folder_of_runs(path: Path | None) -> Path | None:
     """The folder of runs that is meant; None where it is one run, or neither."""
     folder = RUNS_FOLDER if path is None else path
-    return folder.absolute() if not RunDirectory(folder).info_path.exists() and runs_in(folder) else None
+    if RunDirectory(folder).info_path.exists():
+        return None
+    # Where runs go they will come, also if there is none yet.
+    is_for_runs = folder.name == RUNS_FOLDER.name and folder.is_dir()
+    return folder.absolute() if is_for_runs or runs_in(folder) else None
 
 
 @contextmanager

@@ -1,0 +1,41 @@
+"""The entry in JupyterLab's launcher: jupyter-server-proxy starts the dashboard, and lets its user in."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from typing import Any
+
+from chimbuko.runs.directory import RUNS_FOLDER
+from chimbuko.viz.http.listening import TOKEN_VARIABLE
+
+START_S = 60
+"""Until the dashboard has to answer: on a network file system its modules take a while to load."""
+
+
+def server() -> dict[str, Any]:
+    """What jupyter-server-proxy has to know of the dashboard: its entry point calls this.
+
+    All runs of ``chimbuko-runs`` in the folder of the Jupyter server are shown; at first there may be none.
+    Jupyter has looked at who asks, and where the page came from. What it passes on holds our token, which no
+    browser sees, in place of Jupyter's own; and our names in place of the portal's, which nobody knows here.
+    """
+    token = secrets.token_urlsafe(32)
+    own = "localhost:{port}"
+    return {
+        "command": _command,
+        "environment": {TOKEN_VARIABLE: token},
+        "timeout": START_S,
+        "request_headers_override": {
+            "Authorization": f"Bearer {token}",
+            "Host": own,
+            "Origin": f"http://{own}",
+        },
+        "launcher_entry": {"title": "Chimbuko", "category": "Other"},
+    }
+
+
+def _command() -> list[str]:
+    """Asked for when the dashboard starts, in the folder of the Jupyter server."""
+    RUNS_FOLDER.mkdir(exist_ok=True)
+    return [sys.executable, "-m", "chimbuko", "view", "--port", "{port}", str(RUNS_FOLDER)]
