@@ -1,11 +1,14 @@
 """What the monitor costs a program: interleaved runs with and without it, and CPU time of its samples.
 
-    python benchmarks/monitor.py [--runs 10] [--seconds 3] [--json]
+    python benchmarks/monitor.py [--runs 10] [--seconds 12] [--json]
 
-A fixed amount of work runs on one core and on two, with and without `chimbuko monitor` in turns; Welch's test
-says whether the means differ, and between what the difference lies (95 %). A period is all that the monitor
-does in one, for a program whose threads all wake up between two of them. On a machine that has other work the
-times are not figures. With the defaults it takes some four minutes.
+A fixed amount of work runs on one core and on two, with and without `chimbuko monitor`, in pairs, of which
+chance decides the order. Welch's test says whether the means differ, and between what the difference lies
+(95 %); the same by pairs leaves out what changes slowly on a machine. Beside the time that passed there is
+the CPU time of the work itself: others who take its core do not lengthen that, but what the monitor does to
+its caches does. A period is all that the monitor does in one, for a program whose threads all wake up
+between two of them. On a machine that has other work the times are not figures. With the defaults it takes
+ten minutes.
 """
 
 from __future__ import annotations
@@ -14,11 +17,13 @@ import argparse
 import gc
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from scipy import stats
 
@@ -30,11 +35,11 @@ WORK = """
 import os, sys, time
 core, loops = map(int, sys.argv[1:])
 os.sched_setaffinity(0, {core})
-began = time.perf_counter()
+began, cpu = time.perf_counter(), time.process_time()
 for _ in range(loops):
     sum(range(10_000))
 # In one piece: two of them write into one pipe.
-sys.stdout.write(f"{time.perf_counter() - began}\\n")
+sys.stdout.write(f"{time.perf_counter() - began} {time.process_time() - cpu}\\n")
 """
 ON_CORES = """
 import subprocess, sys
@@ -60,31 +65,56 @@ FIRST, TURNS = 10, 2
 of each of them in those that do."""
 
 
-def slowest_s(before: Sequence[str], loops: int, cores: Sequence[int]) -> float:
-    """Time of the slowest process that works on these cores, its start left out."""
+class Times(NamedTuple):
+    """Of a run, its start left out."""
+
+    wall_s: float
+    """Of the slowest process."""
+    cpu_s: float
+    """Of all processes, user and system."""
+
+
+def times(before: Sequence[str], loops: int, cores: Sequence[int]) -> Times:
+    """Of the processes that work on these cores."""
     command = [*before, sys.executable, "-c", ON_CORES, WORK, str(loops), *map(str, cores)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return max(map(float, done.stdout.split()))
+    found = [tuple(map(float, line.split())) for line in done.stdout.splitlines()[: len(cores)]]
+    return Times(max(wall_s for wall_s, _ in found), sum(cpu_s for _, cpu_s in found))
 
 
-def overhead(cores: Sequence[int], runs: int, seconds: float) -> dict[str, float]:
-    """Means with and without, in s; the difference and its 95 % interval in percent; Welch's p."""
-    loops = max(1, round(1000 * seconds / slowest_s((), 1000, cores)))
-    without, with_it = [], []
-    for _ in range(runs):
-        without.append(slowest_s((), loops, cores))
-        with_it.append(slowest_s(MONITOR, loops, cores))
-    test = stats.ttest_ind(with_it, without, equal_var=False)
-    interval = test.confidence_interval(0.95)
+def compared(without: Sequence[float], with_it: Sequence[float]) -> dict[str, float]:
+    """Means in s; the difference in percent with its 95 % intervals, by Welch and by pairs; Welch's p."""
     mean = statistics.mean(without)
+    test = stats.ttest_ind(with_it, without, equal_var=False)
+    welch, paired = (
+        test.confidence_interval(0.95),
+        stats.ttest_rel(with_it, without).confidence_interval(0.95),
+    )
     return {
-        "cores": len(cores),
         "without_s": mean,
         "with_s": statistics.mean(with_it),
         "overhead_percent": 100 * (statistics.mean(with_it) - mean) / mean,
-        "low_percent": 100 * interval.low / mean,
-        "high_percent": 100 * interval.high / mean,
+        "low_percent": 100 * welch.low / mean,
+        "high_percent": 100 * welch.high / mean,
+        "paired_low_percent": 100 * paired.low / mean,
+        "paired_high_percent": 100 * paired.high / mean,
         "p": float(test.pvalue),
+    }
+
+
+def overhead(cores: Sequence[int], runs: int, seconds: float) -> dict[str, dict[str, float]]:
+    """What is ``compared`` of both of ``Times``."""
+    loops = max(1, round(1000 * seconds / times((), 1000, cores).wall_s))
+    found: dict[tuple[str, ...], list[Times]] = {(): [], MONITOR: []}
+    draw = random.Random(20)
+    for _ in range(runs):
+        for before in draw.sample(list(found), 2):
+            found[before].append(times(before, loops, cores))
+    return {
+        name: compared(
+            [getattr(one, name) for one in found[()]], [getattr(one, name) for one in found[MONITOR]]
+        )
+        for name in Times._fields
     }
 
 
@@ -110,7 +140,7 @@ def sample_cost(threads: int) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--runs", type=int, default=10, help="runs of each kind")
-    parser.add_argument("--seconds", type=float, default=3.0, help="length of a run")
+    parser.add_argument("--seconds", type=float, default=12.0, help="length of a run")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     cores = sorted(os.sched_getaffinity(0))
@@ -118,18 +148,23 @@ def main() -> None:
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
     costs = [sample_cost(threads) for threads in THREADS]
-    found = [
-        overhead(cores[-count:], options.runs, options.seconds) for count in (1, 2) if count <= len(cores)
-    ]
+    found = {
+        count: overhead(cores[-count:], options.runs, options.seconds)
+        for count in (1, 2)
+        if count <= len(cores)
+    }
     if options.json:
         print(json.dumps({"overhead": found, "samples": costs}))
         return
-    for one in found:
-        print(
-            f"{one['cores']} busy: {one['without_s']:.3f} s without, {one['with_s']:.3f} s with: "
-            f"{one['overhead_percent']:+.2f} % ({one['low_percent']:+.2f} to {one['high_percent']:+.2f}), "
-            f"p = {one['p']:.3f}"
-        )
+    for count, both in found.items():
+        for name, one in both.items():
+            what = "CPU time" if name == "cpu_s" else "time"
+            print(
+                f"{count} busy, {what}: {one['without_s']:.3f} s without, "
+                f"{one['with_s']:.3f} s with: {one['overhead_percent']:+.2f} % "
+                f"({one['low_percent']:+.2f} to {one['high_percent']:+.2f}, by pairs "
+                f"{one['paired_low_percent']:+.2f} to {one['paired_high_percent']:+.2f}), p = {one['p']:.3f}"
+            )
     for cost in costs:
         print(f"{cost['threads']} threads: {cost['sample_us'] / 1000:.2f} ms of CPU a period")
 

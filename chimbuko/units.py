@@ -22,7 +22,10 @@ def number_of(number: int, things: str) -> str:
     if number != 1:
         return f"{number:,} {things}"
     first, space, others = things.partition(" ")
-    singular = first[:-3] + "y" if first.endswith("ies") else first.removesuffix("s")
+    if first.endswith("ies"):
+        singular = first[:-3] + "y"
+    else:
+        singular = first.removesuffix("es" if first.endswith("sses") else "s")
     return f"1 {singular}{space}{others}"
 
 

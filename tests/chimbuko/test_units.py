@@ -90,6 +90,7 @@ def test_ages_are_read_as_people_write_them() -> None:
         (1, "ranks", "1 rank"),
         (1200, "ranks", "1,200 ranks"),
         (1, "anomalies", "1 anomaly"),
+        (1, "processes", "1 process"),
         (1, "steps never seen", "1 step never seen"),
         (1, "EXIT without ENTRY", "1 EXIT without ENTRY"),
     ],
