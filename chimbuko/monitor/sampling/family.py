@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from chimbuko.monitor.procfs.numbers import counter
 from chimbuko.monitor.procfs.task import parse_stat, parse_thread_group
-from chimbuko.monitor.sampling.procreader import ProcReader
+from chimbuko.monitor.sampling.procreader import ProcReader, read_once
 
 MOST_NEW = 64
 """Numbers given since the last look that are looked up one by one; beyond it all threads are asked."""
@@ -38,9 +38,9 @@ class Family:
             self._pids = family(self._roots)
             return list(self._pids)
         known = [pid for pid in self._pids if pid in self._roots or os.path.exists(f"/proc/{pid}")]
-        parents = {number: _parent_of_process(number) for number in range(last + 1, newest + 1)}
-        for number, parent in parents.items():
-            if parent in known and number not in known:
+        # A process has a larger number than the one that started it.
+        for number in range(last + 1, newest + 1):
+            if number not in known and _is_child(number, known):
                 known.append(number)
         self._pids = known
         return list(known)
@@ -64,22 +64,13 @@ def _children(pid: int) -> list[int]:
         tids = os.listdir(f"/proc/{pid}/task")
     except OSError:
         return []
-    lists = (_bytes(f"/proc/{pid}/task/{tid}/children") for tid in tids)
+    lists = (read_once(f"/proc/{pid}/task/{tid}/children") for tid in tids)
     return [int(child) for line in lists for child in line.split()]
 
 
-def _parent_of_process(number: int) -> int | None:
-    """Whose child a process is; None where the number is a thread's, or nobody's."""
-    status = _bytes(f"/proc/{number}/status")
-    if parse_thread_group(status) != number:
-        return None
-    stat = parse_stat(_bytes(f"/proc/{number}/stat"))
-    return None if stat is None else stat.parent
-
-
-def _bytes(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
+def _is_child(number: int, known: Collection[int]) -> bool:
+    """Whether this is a process that one of these has started; else a thread, or another's, or nobody."""
+    stat = parse_stat(read_once(f"/proc/{number}/stat"))
+    if stat is None or stat.parent not in known:
+        return False
+    return parse_thread_group(read_once(f"/proc/{number}/status")) == number

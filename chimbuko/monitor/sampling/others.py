@@ -9,6 +9,7 @@ from collections.abc import Collection
 
 from chimbuko.monitor.procfs.task import TaskStat, parse_stat
 from chimbuko.monitor.sampling.difference import TICKS_PER_S
+from chimbuko.monitor.sampling.procreader import read_once
 from chimbuko.monitor.sampling.span import Span
 
 LOOK_SHARE = 0.10
@@ -73,11 +74,7 @@ def _processes(but: Collection[int]) -> dict[int, TaskStat]:
     for name in os.listdir("/proc"):
         if not name.isdigit() or int(name) in but:
             continue
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                stat = parse_stat(file.read())
-        except OSError:
-            continue
+        stat = parse_stat(read_once(f"/proc/{name}/stat"))
         if stat is not None:
             found[stat.tid] = stat
     return found
