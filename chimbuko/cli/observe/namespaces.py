@@ -242,7 +242,8 @@ def analyse_namespace(
     """Print what ANALYSIS finds in what was published in NAMESPACE, as far back as it is kept.
 
     There are 'cpu-utilisation' (of hardware), 'load-balance' (of performance), 'metric-anomalies' (of
-    application), and those that packages bring as entry points of the group 'chimbuko.analyses'.
+    application), 'task-states' (of workflow), and those that packages bring as entry points of the group
+    'chimbuko.analyses'.
 
     \b
     Examples:

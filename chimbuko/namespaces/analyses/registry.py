@@ -12,6 +12,7 @@ from chimbuko.errors import ConfigError
 from chimbuko.namespaces.analyses.cpuutilisation import cpu_utilisation
 from chimbuko.namespaces.analyses.loadbalance import load_balance
 from chimbuko.namespaces.analyses.metricanomalies import metric_anomalies
+from chimbuko.namespaces.analyses.taskstates import task_states
 from chimbuko.namespaces.exchange.reader import Observation
 from chimbuko.namespaces.tree.leaves import as_leaf
 from chimbuko.namespaces.tree.tree import Nested, Tree, flattened
@@ -22,6 +23,7 @@ OURS: Mapping[str, Analysis] = {
     "cpu-utilisation": cpu_utilisation,
     "load-balance": load_balance,
     "metric-anomalies": metric_anomalies,
+    "task-states": task_states,
 }
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from chimbuko.errors import ConfigError
+from chimbuko.units import parse_duration_us
 from chimbuko.workflow.tasks.placement import FreeCores, Node
 from chimbuko.workflow.tasks.task import Recommendation, Resources, Task
 
@@ -98,6 +99,8 @@ def workflow_of(content: Mapping[str, Any]) -> Workflow:
         raise ConfigError("no task: add one as a table [[task]] with a name and a command")
     _check_names(tasks)
     _check_circles(tasks)
+    if file.monitor is not None:
+        parse_duration_us(file.monitor.period)
     return Workflow(
         tasks,
         file.analysis,

@@ -16,6 +16,7 @@ from chimbuko.namespaces.analyses.loadbalance import load_balance
 from chimbuko.namespaces.analyses.metricanomalies import metric_anomalies
 from chimbuko.namespaces.analyses.registry import analyse, names
 from chimbuko.namespaces.analyses.series import series
+from chimbuko.namespaces.analyses.taskstates import task_states
 from chimbuko.namespaces.exchange.reader import Observation
 from chimbuko.namespaces.tree.change import Change
 from chimbuko.namespaces.tree.leaves import as_leaf
@@ -139,3 +140,27 @@ def test_packages_bring_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
         analyse("broken", [])
     with pytest.raises(ConfigError, match="'sum': no analysis; there are cpu-utilisation, load-b"):
         analyse("sum", [])
+
+
+def test_tasks_are_counted_by_state_and_timed_in_each() -> None:
+    found = task_states(
+        observed(
+            {"a/state": "NEW", "a/states/10.0": "NEW", "b/states/10.0": "NEW"},
+            {"a/states/11.5": "EXECUTING", "b/states/10.5": "SCHEDULED", "a/events/11.75": "rank_start"},
+            # A task that is tried again is twice in a state; what comes late is put where it belongs.
+            {"a/states/14.0": "EXECUTING", "a/states/13.0": "SCHEDULED", "a/events/13.0": "rank_stop"},
+            {"a/states/16.5": "DONE", "a/states/soon": "DONE", "a/nodes": "n1"},
+        )
+    )
+    assert found == {
+        "states": {"DONE": 1, "SCHEDULED": 1},
+        "tasks": {
+            "a": {
+                "state": "DONE",
+                "seconds": {"NEW": 1.5, "EXECUTING": 4.0, "SCHEDULED": 1.0},
+                "run_time_s": 1.25,
+            },
+            "b": {"state": "SCHEDULED", "seconds": {"NEW": 0.5}},
+        },
+    }
+    assert task_states(observed({"a/b": 1})) == {}

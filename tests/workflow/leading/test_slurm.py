@@ -52,6 +52,17 @@ command = ["sh", "-c", "trap '' TERM; touch runs; sleep 1000 & wait; sleep 1000"
 ranks = 2
 nodes = 2
 """
+EXCLUSIVE = """
+placement = "exclusive"
+[monitor]
+[[task]]
+name = "where"
+command = "uname -n"
+cores = 4
+[[task]]
+name = "hardware"
+command = "sh -c 'until chimbuko namespaces read hardware -o nodes; grep -q stat nodes; do :; done'"
+"""
 PROGRAM = """
 import time
 def work():
@@ -91,6 +102,18 @@ def test_tasks_are_steps_on_cores_of_their_own(slurm: Slurm) -> None:
             (rank, "ended") for rank in range(4)
         }
     assert "Lost: nothing" in output
+
+
+def test_services_can_have_a_node_without_tasks(slurm: Slurm) -> None:
+    folder = job(slurm, "exclusive", EXCLUSIVE)
+    (folder / "job.sh").write_text("#!/bin/sh\nexec chimbuko workflow w.toml -o out\n")
+    number = slurm.submit("--nodes=2", "--exclusive", "--output=job.out", "job.sh", cwd=folder)
+    state = slurm.wait_for_state(number, "COMPLETED", "FAILED", timeout_s=90.0)
+    own, other = slurm.nodes_of(number)
+    assert state == "COMPLETED", (folder / "job.out").read_text()
+    assert (folder / "out" / "logs" / "task-where.log").read_text() == f"{other}\n"
+    nodes = (folder / "nodes").read_text()
+    assert other in nodes and own not in nodes
 
 
 def test_a_job_that_is_cancelled_leaves_no_process(slurm: Slurm) -> None:

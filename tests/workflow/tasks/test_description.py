@@ -72,6 +72,7 @@ def test_toml_and_yaml_say_the_same(tmp_path: Path) -> None:
         ("[[task]]\nname = 'a/b'\ncommand = 'x'", "no name"),
         ("[[task]]\nname = 'a'\ncommand = 'x'\nafter = ['b']", "is after 'b', and there is no such task"),
         ("[[task]]\nname = 'a'\ncommand = 'x'\nafter = ['a']", "tasks a: wait for each other in a circle"),
+        ("[[task]]\nname = 'a'\ncommand = 'x'\n[monitor]\nperiod = 'soon'", "'soon'"),
         ("[[task]]\nname = 'a'\ncommand = 'x'\n" * 2, "there are 2 of this name"),
     ],
 )
