@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+from chimbuko.ad.agent.loads import Loads
 from chimbuko.ad.agent.selfmetrics import Lag, cpu_s, memory_bytes, spool_bytes
 from chimbuko.ad.modelsync.merging import AgentStatistics
 from chimbuko.ad.streams.streamhandle import StreamHandle
@@ -35,6 +36,7 @@ class AgentTelemetry:
         self._statistics = statistics
         self._streams = streams
         self._lag = Lag()
+        self._loads = Loads()
         self._reported: dict[tuple[str, str], float] = {}
         """By stream and counter: how many values there were when it was reported."""
         self._reported_at = 0.0
@@ -44,11 +46,12 @@ class AgentTelemetry:
         """Steps that a stream has analysed, and totals of its counters where they are due; before that its
         ``health``.
         """
-        now_us = time.time_ns() // 1000
+        now_us, now_s = time.time_ns() // 1000, time.monotonic()
         for step in steps:
             # A step without calls has no time of its own.
             if step.calls:
                 self._lag.note(stream.key, step.end_us, now_us)
+                self._loads.note_step(now_s, now_us - step.end_us)
         is_over = stream.health is not None and stream.health.state != READING
         reported = [one for one in counters if is_over or self._has_grown(stream.key, one)]
         if reported:
@@ -65,14 +68,18 @@ class AgentTelemetry:
         streams = list(self._streams)
         ours = [os.getpid(), self._fork_server]
         pids = ours + [stream.pid for stream in streams if stream.pid]
+        taken_s = cpu_s(pids)
+        read = [stream.health for stream in streams if stream.health is not None]
+        self._loads.add(now, taken_s, read)
         self._statistics.note_figures(
             AgentFigures(
                 node=self._node,
                 streams=sum(not stream.is_over for stream in streams),
                 pss_bytes=memory_bytes(pids),
-                cpu_s=cpu_s(pids),
+                cpu_s=taken_s,
                 spool_bytes=spool_bytes(stream.delivery.folder for stream in streams),
                 lag_s=self._lag.take_s(),
+                loads=self._loads.intervals(),
             )
         )
 

@@ -83,6 +83,11 @@ def part() -> None:
     _link = its
 
 
+def is_apart() -> bool:
+    """Whether another process starts the application, so that it does not keep to the cores of this one."""
+    return _link is not None
+
+
 def start_application(words: Sequence[str], environment: dict[str, str]) -> Process:
     """Start the application, as the child of this process's parent where that waits for it.
 

@@ -15,9 +15,11 @@ from pathlib import Path
 import msgspec
 
 from chimbuko.config import AnalysisConfig
+from chimbuko.cores import pin
 from chimbuko.errors import ChimbukoError
 from chimbuko.formats.streams.apart import convert_apart, sorted_out
 from chimbuko.launcher.agents import AgentOptions, check_agents
+from chimbuko.launcher.application import is_apart
 from chimbuko.launcher.closing import Show
 from chimbuko.launcher.controller import Controller
 from chimbuko.launcher.kernels import await_kernels
@@ -53,6 +55,8 @@ def lead(options: RunOptions, show: Show) -> int:
     config = msgspec.structs.replace(
         options.analysis.config, lockstep=bool(options.trace) or options.lockstep
     )
+    if options.cores and is_apart():
+        pin(options.cores)
     await_kernels()
     run = _folder(options, config)
     if traces.others:

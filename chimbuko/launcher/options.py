@@ -99,6 +99,8 @@ class RunOptions:
     """A new folder for what is found; None for one under ``chimbuko-runs``."""
     agents: int = 1
     """That share the ranks."""
+    cores: str = ""
+    """To which all processes of the analysis keep, such as ``0,2-5``; empty for all. The program does not."""
     keep: bool = False
     """Keep the dashboard after the end, until the process is interrupted."""
     analysis: AnalysisOptions = field(default_factory=AnalysisOptions)

@@ -5,6 +5,8 @@ Bulk travels as little-endian rows of the dtypes below; numbers of functions are
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import numpy as np
 
@@ -72,6 +74,21 @@ SilentAgents = dict[str, int]
 """Agents of which nothing is heard, and when each was heard last, µs since the epoch."""
 
 
+class AgentLoad(msgspec.Struct, frozen=True, array_like=True):
+    """What came to an agent during an interval, and what it took for it."""
+
+    seconds: float
+    streams: int
+    steps: int
+    rows: int
+    size_bytes: int
+    cpu_s: float
+    """Of its process, its fork server and its streams' processes."""
+    wait_s: float | None = None
+    """Mean time from the end of a step to when its analysis had reached the agent; None for a trace that was
+    recorded."""
+
+
 class AgentFigures(msgspec.Struct, frozen=True, array_like=True):
     """What an agent, its fork server and its streams' processes take, as it last said."""
 
@@ -86,6 +103,33 @@ class AgentFigures(msgspec.Struct, frozen=True, array_like=True):
     """Size of its streams' spools: what is not known to be in the store, and the last segment of each."""
     lag_s: float
     """By how much the stream that is furthest behind its rank is further behind than it ever was least."""
+    loads: list[AgentLoad] = []
+    """Intervals since it began, in order, at most 16; when there are more, neighbours become one."""
+
+
+class _ReportedAnalysis(msgspec.Struct, frozen=True):
+    agents: dict[str, dict[str, Any]] = {}
+
+
+class _Report(msgspec.Struct, frozen=True):
+    analysis: _ReportedAnalysis = _ReportedAnalysis()
+
+
+def reported_agents(report: bytes) -> dict[str, AgentFigures]:
+    """Agents as the report says that a run ends with, by name.
+
+    Raises
+    ------
+    msgspec.MsgspecError
+        It is no such report.
+    """
+    # A report has names; what travels between processes has none. Of an older one the last may be missing.
+    agents = msgspec.json.decode(report, type=_Report).analysis.agents
+    fields = AgentFigures.__struct_fields__
+    return {
+        name: msgspec.convert([figures[field] for field in fields if field in figures], AgentFigures)
+        for name, figures in agents.items()
+    }
 
 
 class ProgramPaths(msgspec.Struct, frozen=True, array_like=True):

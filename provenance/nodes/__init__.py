@@ -1,4 +1,5 @@
 """What nodes did beside the calls of a run, as it is stored.
 
-May import calls, causes.evidence, monitor.samples, provenance.query and provenance.store.
+May import calls, causes.evidence, insitu.placing, monitor.samples, protocol, provenance.query,
+provenance.store and runs.
 """

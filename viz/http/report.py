@@ -171,6 +171,7 @@ def _health(answers: _Answers, last_step: int) -> None:
     what = "health"
     answers.ask("vitals", what=what)
     answers.ask("gaps", what=what)
+    answers.ask("placement", what=what)
     answers.ask("streams", [("sort", "loss"), ("limit", "50")], what)
     for level in range(5):
         if last_step < 1000 * 8**level:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 
 import msgspec
 
@@ -13,6 +12,7 @@ from chimbuko.protocol.telemetry import (
     SilentAgents,
     SlowRank,
     TelemetryChanges,
+    reported_agents,
 )
 from chimbuko.runs.directory import RunDirectory
 
@@ -35,16 +35,13 @@ class AgentState(msgspec.Struct, frozen=True):
     """Whether it was not heard for long, and should have been."""
 
 
-class _ReportedAnalysis(msgspec.Struct, frozen=True):
-    agents: dict[str, dict[str, object]] = {}
-    lost_deltas: int = 0
-
-
 class _Report(msgspec.Struct, frozen=True):
-    """What is needed here of the report that a run ends with."""
+    """What is needed here of the report that a run ends with, beside its agents."""
 
     slow_ranks: list[SlowRank] = []
-    analysis: _ReportedAnalysis = _ReportedAnalysis()
+
+
+_SHOWN = [field for field in AgentState.__struct_fields__ if field in AgentFigures.__struct_fields__]
 
 
 class Agents:
@@ -78,18 +75,23 @@ class Agents:
     def read_report(self, run: RunDirectory) -> None:
         """What was known at the end of a run; nothing where it left no report."""
         try:
-            report = msgspec.json.decode(run.read_report(), type=_Report)
-            self._figures = _figures(report.analysis.agents)
+            report = run.read_report()
+            slow_ranks = msgspec.json.decode(report, type=_Report).slow_ranks
+            self._figures = reported_agents(report)
         except (OSError, msgspec.MsgspecError):
             return
-        self._slow_ranks = {0: report.slow_ranks}
+        self._slow_ranks = {0: slow_ranks}
+
+    def figures(self) -> dict[str, AgentFigures]:
+        """As they last spoke, by name."""
+        return dict(self._figures)
 
     def states(self, now_s: float | None) -> list[AgentState]:
         """All agents by name; without a time the run has ended."""
         return [
             AgentState(
                 name=name,
-                **msgspec.structs.asdict(figures),
+                **{field: getattr(figures, field) for field in _SHOWN},
                 age_s=self._age_s(name, now_s),
                 is_silent=now_s is not None and self._is_silent(name, now_s),
             )
@@ -113,12 +115,3 @@ class Agents:
         if name in self._silent:
             return (time.time_ns() // 1000 - self._silent[name]) / 1e6
         return now_s - heard_s
-
-
-def _figures(reported: Mapping[str, Mapping[str, object]]) -> dict[str, AgentFigures]:
-    # A report has names; what travels between processes has none.
-    fields = AgentFigures.__struct_fields__
-    return {
-        name: msgspec.convert([figures.get(field) for field in fields], AgentFigures)
-        for name, figures in reported.items()
-    }

@@ -20,7 +20,7 @@ from chimbuko.calls.record import Silence, StepCount, StreamHealth
 from chimbuko.errors import ChimbukoError, ServiceError
 from chimbuko.protocol.messages import Frame, FunctionStatistics, Seal
 from chimbuko.protocol.runbroker import RunBroker
-from chimbuko.protocol.telemetry import SlowRank
+from chimbuko.protocol.telemetry import AgentFigures, SlowRank
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.runs.directory import RunDirectory, RunInfo
 from chimbuko.viz.live.agents import Agents, AgentState
@@ -175,6 +175,11 @@ class Feed:
         """What each agent takes, as it last said; by name."""
         with self._lock:
             return self._agents.states(time.monotonic() if self._info.state == "running" else None)
+
+    def agent_figures(self) -> dict[str, AgentFigures]:
+        """What each agent last said, by name."""
+        with self._lock:
+            return self._agents.figures()
 
     def slow_ranks(self) -> list[SlowRank]:
         """Ranks that are slower than the others all the time, the most time lost first."""

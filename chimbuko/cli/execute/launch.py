@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from chimbuko.cli.options.placing import advised_option
 from chimbuko.cores import core_numbers
 from chimbuko.errors import ConfigError
 from chimbuko.launcher.jobs.hosts import hosts as on_hosts
@@ -17,6 +18,7 @@ from chimbuko.launcher.jobs.inside import SCHEDULERS, Allocation, allocation
 from chimbuko.launcher.jobs.job import Job, Request, parse_time_s
 from chimbuko.launcher.jobs.script import job_script
 from chimbuko.launcher.outcome.progress import say
+from chimbuko.trace.discovery import Transport
 
 _NODES = click.IntRange(min=1)
 
@@ -45,6 +47,13 @@ _NODES = click.IntRange(min=1)
 @click.option(
     "--cores", default="", metavar="LIST", help="Cores that each agent keeps to, such as 0 or 0,2-5."
 )
+@click.option("--period", type=float, help="Seconds between two steps of the trace; default 1.")
+@click.option(
+    "--transport",
+    type=click.Choice([Transport.FILES.value, Transport.SST.value]),
+    help="How the trace reaches its readers; default files.",
+)
+@advised_option("cores", "period", "transport")
 @click.option("--run", type=click.Path(path_type=Path), help="Folder of the run, which all nodes see.")
 @click.option("--streams", type=click.Path(path_type=Path), help="Folder for streams on each node's storage.")
 @click.option("--config", type=click.Path(path_type=Path), help="TOML file with settings of the analysis.")
@@ -67,6 +76,8 @@ def command(
     dedicated: bool,
     bind: str,
     cores: str,
+    period: float | None,
+    transport: str | None,
     run: Path | None,
     streams: Path | None,
     config: Path | None,
@@ -86,6 +97,7 @@ def command(
       chimbuko launch --slurm 4 -n 160 --cores 0 -o job.sh -- tau_exec -T mpi,pthread -adios2_trace ./app
       chimbuko launch --pbs 4 -n 160 --time 2h --account physics --queue normal -o job.sh -- ./app
       chimbuko launch --hosts node1,node2 -n 8 -o job.sh -- chimbuko trace solver.py
+      chimbuko launch --slurm 4 -n 160 --advised chimbuko-runs/job-77 -o job.sh -- chimbuko trace solver.py
       chimbuko launch --inside -n 32 --mpirun 'srun -n 32 -c 4' -- chimbuko trace solver.py
     """
     asked = {"slurm": slurm, "pbs": pbs, "flux": flux, "lsf": lsf}
@@ -107,6 +119,8 @@ def command(
         bind=bind,
         streams=streams,
         cores=cores,
+        period_s=period,
+        transport=transport,
         config=config,
         mpirun=_words(mpirun),
         modules=modules,

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from chimbuko.cli.options.analysis import analysis_options
+from chimbuko.cli.options.placing import advised_option
 from chimbuko.cli.options.services import service_options
 from chimbuko.cli.options.transport import transport_options
 from chimbuko.cli.output.result import show
@@ -42,6 +43,13 @@ from chimbuko.launcher.services.choices import ServiceChoices
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="New folder for the run.")
 @click.option("--agents", default=1, show_default=True, help="How many agents share the ranks of this node.")
+@click.option(
+    "--cores", default="", metavar="LIST", help="Cores that the analysis keeps to, such as 0 or 0,2-5."
+)
+@click.option(
+    "--advise", is_flag=True, help="At the end, say where and how the analysis had best run the next time."
+)
+@advised_option("agents", "cores", "period", "transport")
 @transport_options
 @service_options
 @analysis_options
@@ -54,6 +62,8 @@ def command(
     lockstep: bool,
     output: Path | None,
     agents: int,
+    cores: str,
+    advise: bool,
     transport: TransportOptions,
     services: ServiceChoices,
     analysis: AnalysisOptions,
@@ -69,6 +79,8 @@ def command(
     Examples:
       chimbuko run -- mpirun -n 4 tau_exec -T mpi,pthread -adios2_trace ./app
       chimbuko run -- chimbuko trace simulation.py --steps 100
+      chimbuko run --advise -o first -- mpirun -n 4 chimbuko trace solver.py
+      chimbuko run --advised first -- mpirun -n 4 chimbuko trace solver.py
       chimbuko run --trace 'traces/tau-metrics-*.bp' --json
       chimbuko run --trace 'first/*.bp' --trace 'second/*.bp'
       chimbuko run --trace 'log/rank*.pt.trace.json'
@@ -83,9 +95,10 @@ def command(
         lockstep=lockstep,
         folder=output,
         agents=agents,
+        cores=cores,
         keep=keep,
         analysis=analysis,
         services=services,
         transport=transport,
     )
-    sys.exit(lead(options, partial(show, as_json=as_json)))
+    sys.exit(lead(options, partial(show, as_json=as_json, advise=advise)))

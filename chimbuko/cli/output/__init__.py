@@ -1,5 +1,5 @@
 """Tables and lists on standard output.
 
-May import calls, causes, causes.evidence, launcher.outcome, monitor.findings, process,
-provenance.incidents, provenance.manage, provenance.query, provenance.store and runs.
+May import calls, causes, causes.evidence, insitu.placing, launcher.outcome, monitor.findings, process,
+provenance.incidents, provenance.manage, provenance.nodes, provenance.query, provenance.store and runs.
 """

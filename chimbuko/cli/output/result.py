@@ -2,22 +2,52 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import msgspec
 
+from chimbuko.errors import ChimbukoError
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.outcome.summary import Result, problem_lines, summary_lines
 from chimbuko.process.lifetime import write_error
+from chimbuko.runs.directory import RunDirectory
 from chimbuko.visible import visible
 
+if TYPE_CHECKING:
+    from chimbuko.insitu.placing.advice import AgentAdvice
 
-def show(result: Result, as_json: bool) -> None:
-    """The summary on standard error, or as JSON on standard output; without a summary, the problems."""
+
+def show(result: Result, as_json: bool, advise: bool = False) -> None:
+    """The summary on standard error, or as JSON on standard output; without a summary, the problems.
+
+    Parameters
+    ----------
+    advise
+        Also show where the analysis had best run.
+    """
+    problems = list(result.problems)
+    advices: list[AgentAdvice] = []
+    if advise:
+        # Here because it would be loaded before the program starts.
+        from chimbuko.cli.output.placing import MOST_ADVISED, as_advice, print_advice
+        from chimbuko.cli.output.table import Output
+        from chimbuko.provenance.nodes.placing import advices as advices_of
+
+        try:
+            advices = advices_of(RunDirectory(Path(result.run)), MOST_ADVISED)
+        except ChimbukoError as error:
+            problems.append(f"no advice: {error}")
     if as_json:
-        without = {"run": result.run, "problems": result.problems}
-        _print_json(msgspec.json.encode(without if result.summary is None else result.summary))
-    else:
-        lines = problem_lines(result.problems) if result.summary is None else summary_lines(result.summary)
-        write_error("".join(f"{visible(line)}\n" for line in lines))
+        known = {"run": result.run} if result.summary is None else msgspec.to_builtins(result.summary)
+        more = {"advice": [as_advice(one) for one in advices]} if advise else {}
+        _print_json(msgspec.json.encode({**known, "problems": problems, **more}))
+        return
+    lines = problem_lines(result.problems) if result.summary is None else summary_lines(result.summary)
+    lines += problems[len(result.problems) :]
+    write_error("".join(f"{visible(line)}\n" for line in lines))
+    for one in advices:
+        print_advice(one, Output())
 
 
 def _print_json(encoded: bytes) -> None:

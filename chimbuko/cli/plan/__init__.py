@@ -1,4 +1,4 @@
 """Verbs that say what an analysis costs, and where it should run.
 
-May import cli.output, insitu and overhead.
+May import cli.output, insitu, overhead, provenance.nodes and runs.
 """

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from chimbuko.cli.plan import modeltables
+from chimbuko.cli.plan import agents, modeltables
 from chimbuko.errors import ConfigError
 from chimbuko.insitu.advice import advise
 from chimbuko.insitu.fitting import Fit, fit
@@ -49,6 +49,7 @@ def command() -> None:
       chimbuko model fit points.csv --plot models.png
       chimbuko model predict workflow.toml --points points.csv --placement 'images=2x48'
       chimbuko model advise workflow.toml --points points.csv
+      chimbuko model agents chimbuko-runs/job-77
     """
 
 
@@ -179,6 +180,9 @@ def advise_placement(
         _echo({"compared": len(found.ranked), "best": ranked[0], "ranked": ranked})
     else:
         modeltables.print_advice(found, limit, workflow.parameter)
+
+
+command.add_command(agents.command)
 
 
 def _fits(csv: Path) -> dict[str, Fit]:

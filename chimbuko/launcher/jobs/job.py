@@ -37,6 +37,10 @@ class Job:
     streams: Path | None = None
     cores: str = ""
     """To which each agent keeps."""
+    period_s: float | None = None
+    """Between two steps of the trace; None for what the configuration says."""
+    transport: str | None = None
+    """None for files."""
     config: Path | None = None
     mpirun: list[str] | None = None
     """What starts the ranks, in place of what is usual."""

@@ -56,6 +56,10 @@ def _serve_options(job: Job) -> str:
         options += ["--streams", shlex.quote(str(job.streams))]
     if job.config is not None:
         options += ["--config", shlex.quote(str(job.config.absolute()))]
+    if job.period_s is not None:
+        options += ["--period", f"{job.period_s:g}"]
+    if job.transport is not None:
+        options += ["--transport", job.transport]
     return " ".join(options)
 
 

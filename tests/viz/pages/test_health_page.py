@@ -168,3 +168,8 @@ def test_metadata_are_those_of_the_chosen_rank(watched: Watched, provenance: Pro
     page.goto(watched.base + "r/heat/health?rank=0:4")
     page.wait_for_selector(".metadata >> text=node2")
     assert rows(page, "metadata") == [[item.key, item.value] for item in provenance.metadata(0, 4)]
+
+
+def test_without_agents_it_says_why_no_place_is_advised(page: Page) -> None:
+    text = page.locator("[data-panel=placement]").inner_text()
+    assert "Not known before agents have said what some steps took" in text

@@ -1,8 +1,8 @@
 """All endpoints of the API.
 
-May import calls, causes, protocol, provenance.compare, provenance.export, provenance.incidents,
-provenance.nodes, provenance.query, provenance.store, provenance.timeline, runs, statistics, viz.api and
-viz.live.
+May import calls, causes, insitu.placing, protocol, provenance.compare, provenance.export,
+provenance.incidents, provenance.nodes, provenance.query, provenance.store, provenance.timeline, runs,
+statistics, viz.api and viz.live.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ _ENDPOINTS = (
     vitals.vitals,
     vitals.streams,
     vitals.gaps,
+    vitals.placement,
     ranks.ranks,
     ranks.function_ranking,
     grid.grid,

@@ -9,7 +9,10 @@ import msgspec
 from msgspec import Meta
 
 from chimbuko.calls.record import StreamHealth
+from chimbuko.errors import ConfigError
+from chimbuko.insitu.placing.advice import AgentAdvice, advise, points
 from chimbuko.protocol.telemetry import SlowRank
+from chimbuko.provenance.nodes.placing import measured_nodes
 from chimbuko.provenance.query.run import Dropped, Pruning
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
 from chimbuko.viz.api.pages import PageParameters, page_of
@@ -18,6 +21,7 @@ from chimbuko.viz.live.agents import AgentState
 from chimbuko.viz.live.healthhistory import StreamSums, Vital
 from chimbuko.viz.live.status import Status
 
+MOST_NODES = 4
 MOST_NAMED = 100
 """Agents, functions and ranks in one answer, the most important first."""
 
@@ -111,6 +115,63 @@ class GapsAnswer(Answer, frozen=True, kw_only=True):
     """Of all ranks, the newest that was analysed."""
 
 
+class PredictedPlacement(msgspec.Struct, frozen=True):
+    """What is predicted with the analysis in one place."""
+
+    where: str
+    """``shared``: on all cores; ``inside``: on some of the application's; ``own``: on cores of its own."""
+    cores: int
+    """Of the analysis."""
+    application_cores: int
+    """That are left to the application."""
+    step_us: float
+    """A step of the trace takes so long."""
+    added_share: float
+    """Of a step without an analysis."""
+    busy_share: float
+    """Of the analysis' cores."""
+    keeps_up: bool
+
+
+class AnalysisInterval(msgspec.Struct, frozen=True):
+    """What the analysis took during one interval, and what all other intervals predict for it."""
+
+    rows_per_s: float
+    measured_us: float
+    """CPU time for a step of all streams."""
+    predicted_us: float
+
+
+class AdvisedNode(msgspec.Struct, frozen=True):
+    """One node."""
+
+    node: str
+    agents: int
+    """That are recommended, as is what follows."""
+    cores: str
+    """As ``--cores`` takes it; empty for all."""
+    period_us: float
+    transport: str
+    streams: int
+    step_us: float
+    """Of the trace, as it would take without an analysis."""
+    analysis_us: float
+    """CPU time of the analysis of such a step."""
+    wait_us: float | None
+    """From the end of a step to when its analysis had reached the agent; None where nobody saw it."""
+    placements: list[PredictedPlacement]
+    """The best first."""
+    intervals: list[AnalysisInterval]
+    """In order of time."""
+
+
+class PlacementAnswer(Answer, frozen=True, kw_only=True):
+    """Where the analysis had best run."""
+
+    nodes: list[AdvisedNode]
+    """Those with most events, at most four; none before an agent has said what some steps took."""
+
+
 @get("/vitals")
 def vitals(run: ServedRun) -> VitalsAnswer:
     """How the analysis fares as a whole: what was read, lost, kept and dropped, and what it takes."""
@@ -162,6 +223,51 @@ def gaps(run: ServedRun) -> GapsAnswer:
         for key, stream in worst.items()
     ]
     return GapsAnswer(ranks=ranks, lossy_ranks=len(lossy), last_step=run.feed.status().last_step)
+
+
+@get("/placement")
+def placement(run: ServedRun) -> PlacementAnswer:
+    """What the analysis costs with its agents on these or those cores, predicted and measured."""
+    agents = run.feed.agent_figures()
+    found = []
+    transport = run.provenance.run().transport
+    for measured in measured_nodes(run.provenance.reader, agents, transport, MOST_NODES):
+        try:
+            found.append(_advised(advise(measured)))
+        except ConfigError:
+            # It has not said enough yet.
+            continue
+    return PlacementAnswer(nodes=found)
+
+
+def _advised(advice: AgentAdvice) -> AdvisedNode:
+    return AdvisedNode(
+        node=advice.measured.node,
+        agents=advice.agents,
+        cores=advice.cores,
+        period_us=1e6 * advice.period_s,
+        transport=advice.transport,
+        streams=advice.load.streams,
+        step_us=1e6 * advice.load.step_s,
+        analysis_us=1e6 * advice.load.analysis_s,
+        wait_us=None if advice.wait_s is None else 1e6 * advice.wait_s,
+        placements=[
+            PredictedPlacement(
+                one.placement.where,
+                one.placement.cores,
+                one.application_cores,
+                1e6 * one.step_s,
+                one.added_share,
+                one.busy_share,
+                one.keeps_up,
+            )
+            for one in advice.outcomes
+        ],
+        intervals=[
+            AnalysisInterval(point.rows_per_s, 1e6 * point.measured_s, 1e6 * point.predicted_s)
+            for point in points(advice.measured.loads)
+        ],
+    )
 
 
 def _longest(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -22,6 +22,7 @@ const beat = computed(() => {
 });
 
 export const vitals = question(() => (isOpen() ? String(beat.value) : null), api.getVitals, { live: true, keep: true });
+export const placement = question(() => (isOpen() ? '' : null), api.getPlacement, { live: true, keep: true });
 export const gaps = question(() => (isOpen() ? '' : null), api.getGaps, { live: true, keep: true });
 
 /** The pace of the whole run, where no dashboard followed it. */

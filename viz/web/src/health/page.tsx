@@ -6,6 +6,7 @@ import { Detector, Metadata, RunDescription } from './description';
 import { LossMap } from './lossmap';
 import { NotKept } from './notkept';
 import { OverTime } from './overtime';
+import { WhereItRuns } from './placement';
 import { Streams } from './streams';
 
 /** Can the findings be trusted? What was read, lost, kept, and what the analysis takes. */
@@ -22,6 +23,7 @@ export function Health() {
         <OverTime />
         <Streams />
         <Agents />
+        <WhereItRuns />
         <SlowRanks />
         <NotKept />
         <RunDescription />

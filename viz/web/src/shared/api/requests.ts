@@ -14,10 +14,11 @@ import type {
   IncidentsAnswer,
   MetadataAnswer,
   OriginsAnswer,
+  PlacementAnswer,
   Points,
   Ranking,
-  RecurrenceAnswer,
   RankKey,
+  RecurrenceAnswer,
   Run,
   RunsAnswer,
   Statistic,
@@ -105,6 +106,8 @@ export const getPoints = (view: View, zero_us: number, signal: AbortSignal): Pro
 export const pointsRequest = (view: View, zero_us: number): Request => ['points', filterQuery(view, zero_us)];
 
 export const getVitals = (signal: AbortSignal): Promise<Vitals> => get('vitals', [], signal);
+
+export const getPlacement = (signal: AbortSignal): Promise<PlacementAnswer> => get('placement', [], signal);
 
 export const getGaps = (signal: AbortSignal): Promise<GapsAnswer> => get('gaps', [], signal);
 

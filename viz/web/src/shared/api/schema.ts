@@ -316,6 +316,53 @@ export interface components {
             gaps_total: number;
         };
         /**
+         * PlacementAnswer
+         * @description Where the analysis had best run.
+         */
+        PlacementAnswer: {
+            ok: boolean;
+            nodes: components["schemas"]["AdvisedNode"][];
+        };
+        /**
+         * AdvisedNode
+         * @description One node.
+         */
+        AdvisedNode: {
+            node: string;
+            agents: number;
+            cores: string;
+            period_us: number;
+            transport: string;
+            streams: number;
+            step_us: number;
+            analysis_us: number;
+            wait_us: number | null;
+            placements: components["schemas"]["PredictedPlacement"][];
+            intervals: components["schemas"]["AnalysisInterval"][];
+        };
+        /**
+         * PredictedPlacement
+         * @description What is predicted with the analysis in one place.
+         */
+        PredictedPlacement: {
+            where: string;
+            cores: number;
+            application_cores: number;
+            step_us: number;
+            added_share: number;
+            busy_share: number;
+            keeps_up: boolean;
+        };
+        /**
+         * AnalysisInterval
+         * @description What the analysis took during one interval, and what all other intervals predict for it.
+         */
+        AnalysisInterval: {
+            rows_per_s: number;
+            measured_us: number;
+            predicted_us: number;
+        };
+        /**
          * RankingAnswer
          * @description The ranks with the largest and the smallest value of one statistic of anomalies per step.
          */
@@ -1637,6 +1684,10 @@ export type Vital = components['schemas']['Vital'];
 export type StreamsAnswer = components['schemas']['StreamsAnswer'];
 export type GapsAnswer = components['schemas']['GapsAnswer'];
 export type Gaps = components['schemas']['Gaps'];
+export type PlacementAnswer = components['schemas']['PlacementAnswer'];
+export type AdvisedNode = components['schemas']['AdvisedNode'];
+export type PredictedPlacement = components['schemas']['PredictedPlacement'];
+export type AnalysisInterval = components['schemas']['AnalysisInterval'];
 export type RankingAnswer = components['schemas']['RankingAnswer'];
 export type RankStatistics = components['schemas']['RankStatistics'];
 export type FunctionRankingAnswer = components['schemas']['FunctionRankingAnswer'];

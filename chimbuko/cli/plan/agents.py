@@ -1,0 +1,40 @@
+"""``chimbuko model agents``: where the analysis of a run had best been."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from chimbuko.cli.output.placing import MOST_ADVISED, as_advice, print_advice, print_intervals
+from chimbuko.cli.output.table import Output
+from chimbuko.provenance.nodes.placing import advices
+from chimbuko.runs.directory import RunDirectory
+
+
+@click.command("agents", short_help="Recommend where the analysis itself runs, by an earlier run.")
+@click.argument("run_dir", metavar="RUN", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="All of it, as JSON, with times in seconds.")
+def command(run_dir: Path, as_json: bool) -> None:
+    """Say with how many agents, on which cores, with which period and transport RUN is analysed best.
+
+    Of each node (of the four with most events): what a step takes with the analysis on all cores, on some of
+    the application's, or on cores of its own, by what its agents took for seconds, steps and events; and how
+    well each interval of the run is predicted by its others. 'chimbuko run' and 'chimbuko launch' follow
+    it with --advised RUN.
+
+    \b
+    Examples:
+      chimbuko model agents chimbuko-runs/job-77
+      chimbuko model agents runs/heat --json | jq -r '.[0].cores'
+    """
+    found = advices(RunDirectory(run_dir), MOST_ADVISED)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode([as_advice(one) for one in found])))
+        return
+    output = Output()
+    for one in found:
+        print_advice(one, output)
+    output.heading("Intervals, each as all others predict it")
+    print_intervals(found, output)

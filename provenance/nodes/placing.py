@@ -1,0 +1,77 @@
+"""What a run has shown of where its analysis should run: what agents said, and how busy their nodes were."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import msgspec
+
+from chimbuko.cores import core_numbers
+from chimbuko.errors import ConfigError
+from chimbuko.insitu.placing.advice import AgentAdvice, Measured, advise
+from chimbuko.protocol.telemetry import AgentFigures, reported_agents
+from chimbuko.provenance.nodes.nodelist import NodeRank, node_facts
+from chimbuko.provenance.query.reader import RunReader
+from chimbuko.provenance.query.run import open_run
+from chimbuko.runs.directory import RunDirectory
+
+
+def measured_nodes(
+    reader: RunReader, agents: Mapping[str, AgentFigures], transport: str, most: int
+) -> list[Measured]:
+    """Of the nodes whose agents have read most rows, at most ``most``; those with most rows first.
+
+    Where a run has no samples of a node (``--no-node-samples``, a recorded trace), this machine's cores are
+    taken for the node's.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be read.
+    """
+    by_node: dict[str, list[AgentFigures]] = {}
+    for figures in agents.values():
+        by_node.setdefault(figures.node, []).append(figures)
+    order = sorted(by_node, key=lambda node: (-_rows(by_node[node]), node))
+    return [_measured(reader, node, by_node[node], transport) for node in order[:most]]
+
+
+def advices(run: RunDirectory, most: int) -> list[AgentAdvice]:
+    """Where the analysis of a run that has ended had best been, by node; at most ``most`` nodes.
+
+    Raises
+    ------
+    ChimbukoError
+        The run's folder or its store cannot be read, or it has not shown enough.
+    """
+    try:
+        agents = reported_agents(run.read_report())
+    except (OSError, msgspec.MsgspecError) as error:
+        raise ConfigError(
+            f"{run.path}: it has left no report, so nobody knows what its agents took ({error})"
+        ) from error
+    with open_run(run) as provenance:
+        transport = provenance.run().transport
+        nodes = measured_nodes(provenance.reader, agents, transport, most)
+    if not nodes:
+        raise ConfigError(f"{run.path}: no agent has said what it takes")
+    return [advise(node) for node in nodes]
+
+
+def _rows(agents: list[AgentFigures]) -> int:
+    return sum(load.rows for figures in agents for load in figures.loads)
+
+
+def _measured(reader: RunReader, node: str, agents: list[AgentFigures], transport: str) -> Measured:
+    loads = tuple(tuple(figures.loads) for figures in agents)
+    facts = node_facts(reader, node)
+    if facts is None or not facts.cores_us:
+        return Measured(node, loads, tuple(sorted(os.sched_getaffinity(0))), 0.0, transport)
+    busy = facts.own_us / (facts.cores_us / facts.cores)
+    return Measured(node, loads, tuple(range(facts.cores)), busy, transport, _bound(facts.ranks))
+
+
+def _bound(ranks: list[NodeRank]) -> frozenset[int]:
+    """Cores of all ranks together."""
+    return frozenset().union(*(core_numbers(rank.cpus) for rank in ranks if rank.cpus))

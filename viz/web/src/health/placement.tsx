@@ -1,0 +1,62 @@
+import { digits, duration, exact, plural } from '../shared/units/units';
+import { placement } from './health';
+import { whereText } from './model/placement';
+import { Empty, Panel } from '../shared/parts/panel';
+import { Table } from '../shared/parts/table';
+import type { AdvisedNode } from '../shared/api/types';
+
+const PLACES = [
+  { heading: 'analysis runs' },
+  { heading: 'step takes', isNumber: true },
+  { heading: 'added, %', isNumber: true },
+  { heading: 'its cores are busy, %', isNumber: true },
+];
+
+const INTERVALS = [
+  { heading: 'interval' },
+  { heading: 'events/s', isNumber: true },
+  { heading: 'measured', isNumber: true },
+  { heading: 'predicted', isNumber: true },
+];
+
+/** What the analysis costs where it is, and elsewhere: predicted, and beside it what was measured. */
+export function WhereItRuns() {
+  const nodes = placement.value.value?.nodes ?? [];
+  const summary = nodes.length === 0 ? 'Not known yet.' : `Best ${nodes.map(settings).join('; ')}.`;
+  return (
+    <Panel name="placement" title="Where the analysis runs best" summary={summary} asks={{ json: ['placement', []] }}>
+      {nodes.length === 0 ? (
+        <Empty>Not known before agents have said what some steps took: they do so every ten seconds.</Empty>
+      ) : (
+        nodes.map((node) => <Node key={node.node} {...node} />)
+      )}
+    </Panel>
+  );
+}
+
+function settings({ node, agents, cores, period_us, transport }: AdvisedNode): string {
+  const place = cores === '' ? 'on all cores' : `--cores ${cores}`;
+  return `on ${node}: --agents ${agents} --period ${digits(period_us / 1e6)} --transport ${transport} ${place}`;
+}
+
+function Node({ node, streams, step_us, analysis_us, placements, intervals }: AdvisedNode) {
+  return (
+    <section>
+      <h3>{`${node}: of ${plural(streams, 'stream')} a step of ${duration(step_us)} takes ${duration(analysis_us)} of the agents' CPU time`}</h3>
+      <Table
+        columns={PLACES}
+        rows={placements.map((one) => [
+          <span class={one.keeps_up ? undefined : 'warn'}>{`${whereText(one)}${one.keeps_up ? '' : ': falls behind'}`}</span>,
+          duration(one.step_us),
+          digits(100 * one.added_share),
+          digits(100 * one.busy_share),
+        ])}
+      />
+      <h3>CPU time of the agents for a step, beside what all other intervals predict</h3>
+      <Table
+        columns={INTERVALS}
+        rows={intervals.map((one, at) => [String(at + 1), exact(Math.round(one.rows_per_s)), duration(one.measured_us), duration(one.predicted_us)])}
+      />
+    </section>
+  );
+}
