@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,10 @@ from tests.places import ROOT
 @pytest.mark.skipif(shutil.which("cc") is None, reason="a C compiler is needed")
 def test_the_simulation_heeds_what_the_analysis_recommends(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples" / "workflow", tmp_path / "heat")
-    command = Command("workflow", tmp_path / "heat" / "workflow.toml", "-o", tmp_path / "out")
+    # Tasks call 'chimbuko' by its name.
+    path = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    words = ["workflow", tmp_path / "heat" / "workflow.toml", "-o", tmp_path / "out"]
+    command = Command(*words, environment=path)
     assert command.end(170.0) == 0, command.output
     logs = tmp_path / "out" / "logs"
     assert (logs / "task-analyse.log").read_text() == "2 of 3 were stable; 0.45 is recommended\n"
