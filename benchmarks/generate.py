@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from chimbuko.arrays import UInt64Array
 from chimbuko.calls.record import call_id
 from chimbuko.trace.replay import LOSSLESS_SST_PARAMETERS
 from chimbuko.trace.schema import EventType, StreamNames, TraceStep
@@ -32,6 +33,8 @@ OUTLIER_FACTORS = (5.0, 20.0)
 SPREAD = 0.2
 """σ of the logarithm of ordinary runtimes."""
 RANKS = 64
+TIME_COLUMNS = (5, 7, 5)
+"""Of events, messages and counters."""
 START_US = 1_700_000_000_000_000
 
 
@@ -186,6 +189,23 @@ def _walk(
         following[thread, 0] = depth
         following[thread, 1] = time if is_entry else time + open_calls[thread, depth, 1]
         following[thread, 2] = is_entry
+
+
+def ages_us(step: TraceStep, span_us: float) -> list[UInt64Array]:
+    """How long before the newest event each row happened, if the step lasted ``span_us``."""
+    interval_us = step.interval_us()
+    assert interval_us is not None
+    first, last = interval_us
+    factor = span_us / (last - first)
+    return [
+        ((last - rows[:, column]) * factor).astype(np.uint64)
+        for rows, column in zip(arrays_of(step), TIME_COLUMNS, strict=True)
+    ]
+
+
+def arrays_of(step: TraceStep) -> tuple[UInt64Array, UInt64Array, UInt64Array]:
+    """All that a step brings."""
+    return step.events, step.comms, step.counters
 
 
 def steps_of(trace: SyntheticTrace, count: int) -> Iterator[TraceStep]:

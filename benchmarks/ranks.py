@@ -12,15 +12,11 @@ import os
 import time
 from collections.abc import Iterator
 
-import numpy as np
-from generate import HARD, SIMPLE, Shape, SyntheticTrace
+from generate import HARD, SIMPLE, TIME_COLUMNS, Shape, SyntheticTrace, ages_us, arrays_of
 
-from chimbuko.arrays import UInt64Array
 from chimbuko.trace.schema import TraceStep
 from chimbuko.trace.tausettings import WriterSettings
 
-TIME_COLUMNS = (5, 7, 5)
-"""Of events, messages and counters."""
 FILLED_SHARE = 0.9
 """Part of the period that a step's events span: what a step is late must not reach back into the last."""
 
@@ -37,23 +33,6 @@ def live_steps(trace: SyntheticTrace, count: int, period_s: float) -> Iterator[T
         for rows, column, age_us in zip(arrays_of(step), TIME_COLUMNS, ages, strict=True):
             rows[:, column] = now_us - age_us
         yield step
-
-
-def ages_us(step: TraceStep, span_us: float) -> list[UInt64Array]:
-    """How long before the newest event each row happened, if the step lasted ``span_us``."""
-    interval_us = step.interval_us()
-    assert interval_us is not None
-    first, last = interval_us
-    factor = span_us / (last - first)
-    return [
-        ((last - rows[:, column]) * factor).astype(np.uint64)
-        for rows, column in zip(arrays_of(step), TIME_COLUMNS, strict=True)
-    ]
-
-
-def arrays_of(step: TraceStep) -> tuple[UInt64Array, UInt64Array, UInt64Array]:
-    """All that a step brings."""
-    return step.events, step.comms, step.counters
 
 
 def run_rank(rank: int, rows_per_step: int, shape: Shape, steps: int, period_s: float) -> None:

@@ -1,0 +1,106 @@
+"""A mini-application: ranks that share a fixed amount of work and write a made-up trace.
+
+Run: python -m benchmarks.placing.miniapp --ranks N --loops N --rows N --every N --steps N --result FILE
+
+They wait for each other at each step, which is the same work for any number of them, with the same number of
+rows. One step of the trace holds so many steps of the application. What steps took, and what all processes
+of the analysis took meanwhile, is written as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from multiprocessing import Barrier
+from multiprocessing.synchronize import Barrier as BarrierType
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.generate import TIME_COLUMNS, SyntheticTrace, ages_us, arrays_of
+from benchmarks.measuring import descendants
+from chimbuko.trace.schema import TraceStep
+from chimbuko.trace.tausettings import WriterSettings
+from chimbuko.trace.writer import StreamWriter
+
+WARM_STEPS = 8
+OUTLIERS = 0.0001
+_CELLS = 4096
+
+
+def work(loops: int) -> None:
+    """So many passes over an array that stays in the cache."""
+    cells = np.linspace(1.0, 2.0, _CELLS)
+    for _ in range(loops):
+        np.sqrt(cells, out=cells)
+
+
+def analysis_cpu_s(root: int, application: int) -> float:
+    """CPU time so far of all that a process has started beside the application and its children."""
+    ours = {application}
+    return sum(one.cpu_s for one in descendants(root) if not {one.pid, one.parent} & ours)
+
+
+def _write(writer: StreamWriter, trace: SyntheticTrace, step: TraceStep, rank: int, span_s: float) -> None:
+    """A step whose newest event happens now."""
+    now_us = time.time_ns() // 1000
+    for rows, column, age_us in zip(arrays_of(step), TIME_COLUMNS, ages_us(step, 1e6 * span_s), strict=True):
+        rows[:, column] = now_us - age_us
+        rows[:, 1] = rank
+    writer.write_step(*arrays_of(step), trace.names)
+
+
+def _run_rank(
+    rank: int, options: argparse.Namespace, barrier: BarrierType, processes: tuple[int, int]
+) -> None:
+    rows = options.rows * options.every // options.ranks
+    trace = SyntheticTrace(rows, seed=1 + rank, outlier_share=OUTLIERS)
+    began_s, began_cpu_s, written_s = 0.0, 0.0, time.monotonic()
+    with WriterSettings.from_environment(os.environ).open("miniapp", rank) as writer:
+        for number in range(WARM_STEPS + options.steps):
+            if number == WARM_STEPS:
+                barrier.wait()
+                began_cpu_s = analysis_cpu_s(*processes) if rank == 0 else 0.0
+                barrier.wait()
+                began_s = time.monotonic()
+            work(options.loops // options.ranks)
+            if number % options.every == options.every - 1:
+                span_s = 0.8 * (time.monotonic() - written_s)
+                _write(writer, trace, trace.next_step(), rank, span_s)
+                written_s = time.monotonic()
+            barrier.wait()
+        took_s = time.monotonic() - began_s
+        if rank == 0:
+            cpu_s = analysis_cpu_s(*processes) - began_cpu_s
+            options.result.write_text(json.dumps({"seconds": took_s, "analysis_cpu_s": cpu_s}))
+
+
+def main() -> None:
+    """Run all ranks."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    for name in ("ranks", "loops", "rows", "every", "steps"):
+        parser.add_argument(f"--{name}", type=int, required=True)
+    parser.add_argument("--cores", required=True, help="one for each rank, with commas between them")
+    parser.add_argument("--result", type=Path, required=True)
+    options = parser.parse_args()
+    cores = [int(core) for core in options.cores.split(",")]
+    # Compiled once for all ranks.
+    SyntheticTrace(100).next_step()
+    processes = os.getppid(), os.getpid()
+    barrier, children = Barrier(options.ranks), []
+    for rank in range(options.ranks):
+        child = os.fork()
+        if child == 0:
+            os.sched_setaffinity(0, {cores[rank]})
+            _run_rank(rank, options, barrier, processes)
+            os._exit(0)
+        children.append(child)
+    for child in children:
+        if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+            raise SystemExit("a rank failed")
+
+
+if __name__ == "__main__":
+    main()
