@@ -187,8 +187,8 @@ def begin_by_hand(folder: Path, transport: Transport) -> tuple[subprocess.Popen[
     return job, streams, report
 
 
-def begin_services(run: RunDirectory, job: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
-    services = subprocess.Popen([*CHIMBUKO, "serve", str(run.path), "--no-dashboard"])
+def begin_services(run: RunDirectory, job: subprocess.Popen[bytes], *options: str) -> subprocess.Popen[bytes]:
+    services = subprocess.Popen([*CHIMBUKO, "serve", str(run.path), "--no-dashboard", *options])
     wait_until(run.broker_path.exists, job)
     return services
 

@@ -31,6 +31,7 @@ from tests.integration.test_many_nodes import (
     health_of,
     wait_until,
 )
+from tests.thorough import first
 
 SERVE = [*CHIMBUKO, "serve"]
 
@@ -67,11 +68,12 @@ def taken(port: int | None) -> socket.socket:
     raise AssertionError(f"port {port} is not free")
 
 
-def test_services_that_were_killed_go_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("parts", first(1, [1, 3]))
+def test_services_that_were_killed_go_on(tmp_path: Path, parts: int) -> None:
     run = RunDirectory(tmp_path / "run")
     job, streams, report = begin_by_hand(tmp_path, Transport.FILES)
     with ended(job):
-        services = begin_services(run, job)
+        services = begin_services(run, job, "--server-parts", str(parts))
         agent = subprocess.Popen([*CHIMBUKO, "agent", str(run.path), "--streams", str(streams)])
         with ended(agent):
             wait_until(lambda: steps_of(run) >= 3, job)

@@ -13,7 +13,7 @@ from chimbuko.ad.modelsync.merging import AgentStatistics, StreamShare
 from chimbuko.ad.streams.deltalog import LOG_NAME, DeltaLog, Entry
 from chimbuko.calls.record import StepCount
 from chimbuko.config import AnalysisConfig
-from chimbuko.launcher.outcome.leftstatistics import merge_left, with_later
+from chimbuko.launcher.outcome.leftstatistics import deliver_statistics, merge_left, with_later
 from chimbuko.protocol.messages import Delta, FunctionStatistics
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.engine import close, open_for_writing
@@ -97,6 +97,48 @@ def test_a_server_that_goes_on_has_each_delta_once(tmp_path: Path, merged: int) 
         assert [function.calls for function in state.snapshot().functions] == [3]
         # From the agent itself they come too late.
         assert not any(state.apply(one) for one in deltas)
+
+
+def test_each_part_of_a_server_gets_what_is_its_own(tmp_path: Path) -> None:
+    """While a run goes on again, and when it is over."""
+    run = new_run(tmp_path / "heat", ["./app"], AnalysisConfig(server_parts=3), None)
+    info, statistics = run.read_info(), AgentStatistics("agent", 7, SCHEMA, 3)
+    functions = [f"f{number}" for number in range(8)]
+    table = SCHEMA.empty(len(functions))
+    for column in ("exclusive_us", "inclusive_us"):
+        table[:, SCHEMA.slices[column]] = Moments.of([10]).row()
+    rounds = []
+    for step in range(2):
+        steps = [StepCount(0, 3, step, 0, 9, len(functions), 0, 0.0)]
+        learned = Learned(np.arange(len(functions)), table)
+        made = statistics.next_round([StreamShare(0, 3, dict(enumerate(functions)), learned, steps)], {})
+        assert made is not None and len(made.deltas) == 3
+        rounds.append(Entry(7, made.round, made.deltas, {}))
+    place = tmp_path / "rescued" / "agent"
+    place.mkdir(parents=True)
+    run.programs_path.write_bytes(msgspec.json.encode({"app": 0}))
+    engine = open_for_writing(run.store_url)
+    Writer(engine, info.id).write_run(info)
+    close(engine)
+    for count in (1, 2):
+        log = DeltaLog(place / LOG_NAME)
+        log.read()
+        log.write(rounds[:count])
+        log.close()
+        if count == 1:
+            merge_left(tmp_path / "rescued", info, run.statistics_paths(3))
+            continue
+        for _ in range(2):
+            assert deliver_statistics(run, info, tmp_path / "rescued")
+            model = load_model(run.model_path, info.config)
+            assert model.functions == [("app", name) for name in functions]
+            assert set(model.table[:, 0]) == {2}
+            with open_run(run) as provenance:
+                stored = {one.name: one.calls for one in provenance.function_statistics()}
+            assert stored == dict.fromkeys(functions, 2)
+            report = msgspec.json.decode(run.read_report())
+            assert sorted(one["fname"] for one in report["func_stats"]) == functions
+            assert [rank["stats"]["count"] for rank in report["anomaly_stats"]] == [2]
 
 
 @pytest.mark.parametrize(
