@@ -32,7 +32,7 @@ from chimbuko.trace.tausettings import application_settings
 RATES = (5_000, 50_000, 100_000, 160_000, 240_000)
 """Rows of a step of the application."""
 EVERY = (1, 4)
-STEP_S = 0.25
+STEP_S = 0.2
 """Of the application's work, on one core."""
 STEPS, QUICK_STEPS = 24, 8
 LIMIT_S = 300.0

@@ -25,7 +25,7 @@ from chimbuko.trace.schema import TraceStep
 from chimbuko.trace.tausettings import WriterSettings
 from chimbuko.trace.writer import StreamWriter
 
-WARM_STEPS = 8
+WARM_STEPS = 4
 OUTLIERS = 0.0001
 _CELLS = 4096
 
