@@ -10,10 +10,13 @@ import fcntl
 import hashlib
 import os
 import secrets
+import shutil
 import stat
 import struct
+import tempfile
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from types import TracebackType
 
 from chimbuko.errors import ServiceError
 
@@ -70,6 +73,40 @@ def hold(name: str) -> Held:
                 f"{name}: cannot be reserved for one process ({error}); make room in {PLACE}"
             ) from error
         return Held(opened.pop_all(), files)
+
+
+class HeldFolder:
+    """A new folder that nobody else can look into; at the end of the context it is gone.
+
+    Its path is held as a name: where the process is killed, another one sees that, and removes the folder.
+
+    Parameters
+    ----------
+    prefix
+        What its name begins with.
+
+    Raises
+    ------
+    ServiceError
+        No name can be held.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix=prefix))
+        self._held = hold(str(self.path))
+
+    def close(self) -> None:
+        """Remove it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        self._held.close()
+
+    def __enter__(self) -> Path:
+        return self.path
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
 
 def is_held(name: str) -> bool:

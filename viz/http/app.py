@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from flask import Flask, Response, abort, redirect, request, send_from_directory
 from flask_socketio import SocketIO
-from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import HTTPException, NotFound
 
 from chimbuko.errors import ChimbukoError, ConfigError
 from chimbuko.provenance.query.run import Provenance
@@ -18,7 +18,8 @@ from chimbuko.viz.api.blueprint import make_api
 from chimbuko.viz.api.endpoint import Missing, ServedRun
 from chimbuko.viz.api.endpoints import ENDPOINTS
 from chimbuko.viz.api.errors import error_body
-from chimbuko.viz.http.auth import AccessControl
+from chimbuko.viz.api.openapi import ROOT
+from chimbuko.viz.http.auth import AccessControl, asks_for_page
 from chimbuko.viz.http.compression import compressed
 from chimbuko.viz.http.events import Events
 from chimbuko.viz.jobs.answers import make_answers
@@ -64,7 +65,7 @@ def create_app(
         Whether this process alone serves the port. Among several a page must stay with one, which WebSocket
         does, and polling does not.
     """
-    app = plain_app(static)
+    app = plain_app(static, static / "index.html")
     app.register_blueprint(make_api(ServedRun(provenance, feed), ENDPOINTS))
     _add_page(app, run.name, static)
     # Pings every 2 s: a cut tunnel is noticed within 4 s. Threads: see docs of Flask-SocketIO on eventlet.
@@ -86,8 +87,14 @@ def create_app(
     return app
 
 
-def plain_app(static: Path) -> Flask:
-    """An application with the files that pages need, and what holds for all answers."""
+def plain_app(static: Path, lost: Path) -> Flask:
+    """An application with the files that pages need, and what holds for all answers.
+
+    Parameters
+    ----------
+    lost
+        The page that says where there is none at an address, and leads back.
+    """
     app = Flask(__name__, static_folder=None)
 
     @app.get("/assets/<path:name>")
@@ -100,7 +107,7 @@ def plain_app(static: Path) -> Flask:
         return send_from_directory(static, "favicon.svg")
 
     _add_limit(app)
-    _add_errors(app)
+    _add_errors(app, lost)
     app.after_request(_seal)
     return app
 
@@ -127,9 +134,7 @@ def _add_page(app: Flask, run_name: str, static: Path) -> None:
     @app.get("/r/<name>/<path:_rest>")
     def page(name: str, _rest: str = "") -> Response:
         if name != run_name:
-            return Response(
-                f"No run {name!r} here: this dashboard shows {run_name!r}.\n", 404, mimetype="text/plain"
-            )
+            raise NotFound(f"No run {name!r} here: this dashboard shows {run_name!r}.")
         return page_of(static / "index.html", request.path)
 
 
@@ -141,7 +146,7 @@ def _add_limit(app: Flask) -> None:
             abort(413)
 
 
-def _add_errors(app: Flask) -> None:
+def _add_errors(app: Flask, lost: Path) -> None:
     @app.errorhandler(ChimbukoError)
     def ours(error: ChimbukoError) -> Response:
         status = 404 if isinstance(error, Missing) else 400 if isinstance(error, ConfigError) else 503
@@ -150,6 +155,10 @@ def _add_errors(app: Flask) -> None:
     @app.errorhandler(HTTPException)
     def http(error: HTTPException) -> Response:
         status = error.code or 500
+        if status == 404 and asks_for_page(request.environ) and not request.path.startswith(f"{ROOT}/"):
+            answer = page_of(lost, request.path, lost=error.description or error.name)
+            answer.status_code = 404
+            return answer
         # Its own headers stay: which methods are allowed, what ranges there are.
         response = Response(status=status, headers=error.get_headers(request.environ))
         response.set_data(error_body(status, error.description or error.name))

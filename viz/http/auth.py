@@ -108,12 +108,16 @@ def _bearer(environ: WSGIEnvironment) -> str:
     return value.strip() if kind.lower() == "bearer" else ""
 
 
+def asks_for_page(environ: WSGIEnvironment) -> bool:
+    """Whether a browser goes there, and no program or script of a page asks."""
+    is_visit = environ.get("HTTP_SEC_FETCH_MODE") == "navigate"
+    return is_visit or "text/html" in environ.get("HTTP_ACCEPT", "")
+
+
 def _refuse(
     environ: WSGIEnvironment, start_response: StartResponse, status: str, text: str
 ) -> Iterable[bytes]:
-    is_page = environ.get("HTTP_SEC_FETCH_MODE") == "navigate" or "text/html" in environ.get(
-        "HTTP_ACCEPT", ""
-    )
+    is_page = asks_for_page(environ)
     code = int(status.split()[0])
     body = (text + "\n").encode() if is_page else error_body(code, text)
     kind = "text/plain; charset=utf-8" if is_page else "application/json"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -12,6 +10,7 @@ from pathlib import Path
 
 from chimbuko.errors import ServiceError
 from chimbuko.process.lifetime import log
+from chimbuko.process.nameholding import HeldFolder
 from chimbuko.process.oomscore import Sacrifice
 from chimbuko.process.service import Service
 from chimbuko.process.supervisor import ServiceGroup
@@ -63,7 +62,7 @@ def serving_together(
         # Several wait for one connection, and all but one of them in vain: they must not stay with it.
         listening.setblocking(False)
         port = listening.getsockname()[1]
-        folder = jobs_folder or Path(stack.enter_context(_temporary_folder()))
+        folder = jobs_folder or stack.enter_context(HeldFolder("chimbuko-jobs-"))
         logs = run.logs if broker_url else folder
         joint = None
         if jobs_broker is None:
@@ -86,15 +85,6 @@ def serving_together(
             _members(processes, words, secrets, logs, listening, stopping, None if jobs_broker else joint)
         )
         yield front.url(port, token)
-
-
-@contextmanager
-def _temporary_folder() -> Iterator[str]:
-    folder = tempfile.mkdtemp(prefix="chimbuko-jobs-")
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -109,7 +109,7 @@ def write_report(
         raise ConfigError(f"{static}: {NOT_BUILT}") from None
     with open_run(run) as provenance:
         feed = Feed(run, provenance, None)
-        app = plain_app(static)
+        app = plain_app(static, static / "index.html")
         app.register_blueprint(make_api(ServedRun(provenance, feed), ENDPOINTS))
         answers = _Answers(app.test_client(), most_bytes - len(script) - len(style) - 10_000)
         name = feed.info().name

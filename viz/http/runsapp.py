@@ -179,7 +179,7 @@ def _run_at(folder: Path, name: str) -> RunDirectory:
 
 def _pages(folder: Path, static: Path) -> Flask:
     """The list of runs, and the pages themselves."""
-    app = plain_app(static)
+    app = plain_app(static, static / "runs.html")
     runs, shared = RunsList(folder), SharedAnswers(LIST_LASTS_S)
 
     @app.before_request

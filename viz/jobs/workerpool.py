@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import time
 from pathlib import Path
 
@@ -12,7 +10,7 @@ from celery import Celery
 from redis.cluster import RedisCluster
 
 from chimbuko.errors import ServiceError
-from chimbuko.process.nameholding import is_held
+from chimbuko.process.nameholding import HeldFolder, is_held
 from chimbuko.process.oomscore import Sacrifice
 from chimbuko.process.service import Service
 from chimbuko.protocol.broker import PrivateBroker, connect
@@ -55,7 +53,7 @@ class WorkerPool:
     ) -> None:
         self._url = url
         self._has_worker = has_worker
-        self._given_folder = folder
+        self._held_folder: HeldFolder | None = None
         self._folder = folder
         self._logs = logs
         self._broker: PrivateBroker | None = None
@@ -73,7 +71,8 @@ class WorkerPool:
     def folder(self) -> Path:
         """Where jobs have their folders."""
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="chimbuko-jobs-"))
+            self._held_folder = HeldFolder("chimbuko-jobs-")
+            self._folder = self._held_folder.path
         return self._folder
 
     @property
@@ -136,8 +135,8 @@ class WorkerPool:
             self._app.close()
         if self._broker is not None:
             self._broker.stop()
-        if self._folder is not None and self._given_folder is None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        if self._held_folder is not None:
+            self._held_folder.close()
 
     def _wait_for_end(self) -> None:
         """The worker's own process goes with it, a moment later; until then it may write into its folder."""
@@ -165,7 +164,7 @@ class WorkerPool:
         if self._worker is not None:
             self._worker.stop(0.0)
         arguments = ["--folder", str(self.folder), "--idle", str(IDLE_S)]
-        if self._given_folder is None:
+        if self._held_folder is not None:
             arguments.append("--sweep")
         # Celery's own titles would not tell whose worker it is.
         environment = {JOBS_VARIABLE: self.url, "NOSETPS": "1"}

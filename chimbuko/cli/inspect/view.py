@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from chimbuko.errors import ConfigError
 from chimbuko.launcher.outcome.addressfile import AddressFile
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.outcome.reach import reach, reachable_run
+from chimbuko.process.nameholding import HeldFolder
 from chimbuko.process.signals import FROM_OTHERS, heed
 from chimbuko.runs.directory import PAGE_TOKEN, RUNS_FOLDER, RunDirectory, runs_in
 from chimbuko.viz.http.listening import Front
@@ -165,8 +165,8 @@ def _folder_of_runs(path: Path | None) -> Path | None:
 @contextmanager
 def _address_file() -> Iterator[AddressFile]:
     """A file for the address of this dashboard alone: beside it the run may have one of its own."""
-    with tempfile.TemporaryDirectory(prefix="chimbuko-view-") as folder:
-        yield AddressFile(Path(folder) / "address")
+    with HeldFolder("chimbuko-view-") as folder:
+        yield AddressFile(folder / "address")
 
 
 def starting_at(url: str, path: str) -> str:

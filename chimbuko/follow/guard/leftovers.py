@@ -1,10 +1,11 @@
-"""What runs that were killed have left on a node's local storage, found and removed when another begins.
+"""What killed processes have left on a node's local storage, found and removed when a run begins.
 
 Nothing is removed that is not this user's alone, at which anybody is at work, or that waits to be stored.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -31,6 +32,11 @@ BEGINS_S = 60.0
 
 _FOLDER = re.compile(r"chimbuko-([0-9a-f]{12})(?:-.+)?")
 _FAMILY = re.compile(r"chimbuko-family-\d+-\d+")
+_OF_DASHBOARD = re.compile(r"chimbuko-(?:jobs|view)-.+")
+"""Of a dashboard, which holds its path as a name."""
+_MONITORS = re.compile(r"chimbuko-monitor-\d+-[0-9a-f]{16}")
+"""Where the monitors of a job meet, of which one has locked a file."""
+_LEADER = "leader"
 
 
 def remove_leftovers() -> list[Path]:
@@ -53,7 +59,8 @@ def _candidates() -> Iterator[Path]:
     for place in {Path(tempfile.gettempdir()), MEMORY}:
         with suppress(OSError):
             for path in sorted(place.glob("chimbuko-*")):
-                if (_FOLDER.fullmatch(path.name) or _FAMILY.fullmatch(path.name)) and _is_ours(path):
+                known = _FOLDER, _FAMILY, _OF_DASHBOARD, _MONITORS
+                if any(names.fullmatch(path.name) for names in known) and _is_ours(path):
                     yield path
 
 
@@ -74,6 +81,10 @@ def _can_go(folder: Path, now_s: float) -> bool:
 
 def _is_in_use(folder: Path) -> bool:
     run_id = _run_id(folder)
+    if _OF_DASHBOARD.fullmatch(folder.name):
+        return is_held(str(folder))
+    if _MONITORS.fullmatch(folder.name):
+        return _is_locked(folder / _LEADER)
     if not run_id:
         return _is_listened_to(folder / "socket")
     return is_held(claim_name(run_id)) or any(
@@ -92,6 +103,17 @@ def _is_listened_to(path: Path) -> bool:
         except OSError:
             return True
     return True
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        with path.open("rb+") as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
 
 
 def _is_wanted(folder: Path, idle_s: float) -> bool:

@@ -156,6 +156,32 @@ def test_a_socket_goes_when_nobody_listens_any_more(temporary: Path, monkeypatch
     assert remove_leftovers() == [folder]
 
 
+@pytest.mark.parametrize(
+    "name", ["chimbuko-jobs-x1y2", "chimbuko-view-x1y2", f"chimbuko-monitor-7-{'a' * 16}"]
+)
+def test_folders_of_dashboards_and_monitors_go_when_these_are_dead(name: str, temporary: Path) -> None:
+    folder = temporary / name
+    folder.mkdir(0o700)
+    if "monitor" in name:
+        code = "from chimbuko.monitor.service.election import Election; from pathlib import Path; "
+        code += "import os, sys; "
+        code += (
+            "one = Election(Path(sys.argv[1])); one.join(os.getpid()); one.lead(); print(flush=True); input()"
+        )
+    else:
+        code = "from chimbuko.process.nameholding import hold; import sys; "
+        code += "held = hold(sys.argv[1]); print(flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as owner:
+        assert owner.stdout is not None and owner.stdout.readline()
+        aged(folder, 3600.0)
+        assert remove_leftovers() == []
+        owner.kill()
+    assert remove_leftovers() == [folder]
+    assert not folder.exists()
+
+
 def test_what_is_just_being_begun_stays(temporary: Path) -> None:
     (temporary / "chimbuko-family-12-345").mkdir(0o700)
     assert remove_leftovers() == []

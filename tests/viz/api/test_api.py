@@ -270,5 +270,11 @@ def test_pages_know_the_way_to_their_files(built: FlaskClient) -> None:
 def test_other_runs_and_files_are_not_here(built: FlaskClient) -> None:
     assert built.get("/r/other").status_code == 404
     assert "'heat'" in built.get("/r/other").text
+    for path in ("/r/other", "/nothing", "/r"):
+        page = built.get(path, headers={"Accept": "text/html"})
+        assert page.status_code == 404 and page.text.startswith("<base href="), path
+        assert " data-lost=" in page.text
+    of_api = built.get("/api/v1/nothing", headers={"Accept": "text/html"})
+    assert of_api.status_code == 404 and of_api.json["ok"] is False
     assert built.get("/assets/../index.html").status_code == 404
     assert built.get("/assets/..%2findex.html").status_code == 404

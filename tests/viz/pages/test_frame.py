@@ -305,3 +305,16 @@ def test_a_page_that_does_not_come_says_so(browser: Browser, stored_dashboard: D
     watched.page.goto(watched.base + "r/heat/health")
     assert "Reload" in watched.page.locator(".page > .empty").inner_text()
     watched.close()
+
+
+def test_an_address_without_a_page_leads_back(watched: Watched, page: Page) -> None:
+    start = page.url.partition("r/heat")[0]
+    for path in ("r/heat/nothing", "r/other", "nothing/at/all"):
+        page.goto(start + path)
+        page.wait_for_selector("[data-answer] >> text=There is no page at this address.")
+        assert page.title() == "No such page · Chimbuko"
+    page.get_by_role("link", name="Go to the start").click()
+    page.wait_for_url("**/r/heat")
+    page.wait_for_selector(".heatmap canvas")
+    others = [error for error in watched.errors if "404" not in error]
+    watched.errors[:] = others

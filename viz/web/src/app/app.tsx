@@ -6,6 +6,7 @@ import { paused } from '../shared/session/session';
 import { Announcer } from './announcer';
 import { Crumbs } from './crumbs';
 import { Help } from './help';
+import { isLost, Lost } from './lost';
 import { OpenPage } from './pages';
 import { StatusBar } from './statusbar';
 import { TipLayer } from './tip';
@@ -25,8 +26,14 @@ export function App() {
   return (
     <div class={FITTED.includes(page) ? 'page fitted' : 'page'} data-page={page} data-paused={paused.value}>
       <StatusBar />
-      <Crumbs />
-      <OpenPage />
+      {isLost(view.value) ? (
+        <Lost />
+      ) : (
+        <>
+          <Crumbs />
+          <OpenPage />
+        </>
+      )}
       <TipLayer />
       <Announcer />
       <Help />
@@ -39,5 +46,6 @@ function titleOf({ run, page, call, incident, node, compare }: View): string {
   if (page === 'call') return `${call} · ${run}`;
   if (page === 'incident') return `${incident} · ${run}`;
   if (page === 'node' && node !== '') return `${node} · ${run}`;
+  if (isLost(view.value)) return 'No such page';
   return page === 'compare' ? `${compare || '?'} → ${run}` : run;
 }

@@ -3,7 +3,7 @@ import { folderAnswer, lengthOf, stateOf } from '../shared/names/runs';
 import { bytes, duration, exact, wallClock } from '../shared/units/units';
 import { AppearanceChoice } from '../shared/parts/appearancechoice';
 import { lettersAct } from '../shared/session/settings';
-import { answer, comparison, missing, pageOf, shown, text, tick, ticked, trouble } from './runs';
+import { answer, comparison, lost, missing, pageOf, shown, text, tick, ticked, trouble } from './runs';
 import type { ListedRun } from '../shared/api/types';
 
 /** All runs of a folder: which goes on, which lost time, and what changed between two of them. */
@@ -28,9 +28,11 @@ export function Runs() {
           <span class="space" />
           <AppearanceChoice />
         </div>
-        {(missing !== '' || trouble.value !== '') && (
+        {(missing !== '' || lost !== '' || trouble.value !== '') && (
           <p class="banner" role="status">
-            {trouble.value || `There is no run ${missing} here, or not any more. These are the runs that are here.`}
+            {trouble.value ||
+              (lost !== '' ? `There is no page ${lost} here. These are the runs that are here.` : '') ||
+              `There is no run ${missing} here, or not any more. These are the runs that are here.`}
           </p>
         )}
       </header>

@@ -12,6 +12,8 @@ const STILL_MS = 5000;
 
 /** A run that was asked for and is not here. */
 export const missing = document.querySelector('base')?.dataset['missing'] ?? '';
+/** Why the list is shown at an address that is none of a page; '' where it is at its own. */
+export const lost = document.querySelector('base')?.dataset['lost'] === undefined ? '' : location.pathname;
 export const answer = signal<RunsAnswer | null>(null);
 /** Why the list is not new; '' where it is. */
 export const trouble = signal('');
