@@ -14,10 +14,6 @@ from collections.abc import Sequence
 from chimbuko.recorder.native.mpitable import Meaning, meanings
 from chimbuko.recorder.native.wrappers import Prototype, data_names, poll_limit, prototypes
 
-MOST_ARGUMENTS = 24
-"""Of a Fortran function, with the lengths of its texts."""
-_ARGUMENTS = ", ".join(f"a{number}" for number in range(MOST_ARGUMENTS))
-_DECLARED = ", ".join(f"void *a{number}" for number in range(MOST_ARGUMENTS))
 _HANDLES = {
     "MPI_Comm": "comm",
     "MPI_Datatype": "type",
@@ -50,34 +46,41 @@ def fortran_source(header: str) -> str:
 def _wrapper(
     number: int, function: Prototype, meaning: Meaning, symbol: str, aliases: Sequence[str] = ()
 ) -> str:
-    arguments = 0 if function.name in _WITHOUT_ARGUMENTS else len(function.parameters)
+    error = 0 if function.name in _WITHOUT_ARGUMENTS else len(function.parameters)
+    names = [f"a{place}" for place in range(error + 1 + _texts(function))]
+    given, declared = ", ".join(names), ", ".join(f"void *{name}" for name in names)
     before, after, end = _recorded(function, meaning)
     lines = [
-        f"EXPORTED void {symbol}({_DECLARED})",
+        f"EXPORTED void {symbol}({declared})",
         "{",
         "    static FortranFunction volatile next;",
         "    if (UNLIKELY(next == NULL))",
         f'        next = find_fortran("{symbol}");',
         "    if (self.is_in_mpi) {",
-        f"        next({_ARGUMENTS});",
+        f"        next({given});",
         "        return;",
         "    }",
         "    self.is_in_mpi = true;",
         f"    enter(NAMED | {number});",
         *(f"    {line}" for line in before),
-        f"    next({_ARGUMENTS});",
+        f"    next({given});",
     ]
     if after:
-        lines += [f"    if (has_succeeded(a{arguments})) {{", *(f"        {line}" for line in after), "    }"]
+        lines += [f"    if (has_succeeded(a{error})) {{", *(f"        {line}" for line in after), "    }"]
     lines += [
         *(f"    {line}" for line in end),
         f"    leave(NAMED | {number}, {poll_limit(function)});",
         "    self.is_in_mpi = false;",
         "}",
-        *(f'EXPORTED void {alias}({_DECLARED}) __attribute__((alias("{symbol}")));' for alias in aliases),
+        *(f'EXPORTED void {alias}({declared}) __attribute__((alias("{symbol}")));' for alias in aliases),
         "",
     ]
     return "\n".join(lines)
+
+
+def _texts(function: Prototype) -> int:
+    """How many lengths of texts its Fortran function is given, behind all other arguments."""
+    return sum(_kind(declaration) == "char" for declaration in function.parameters)
 
 
 def _recorded(function: Prototype, meaning: Meaning) -> tuple[list[str], list[str], list[str]]:
@@ -110,7 +113,7 @@ def _is_used(name: str, text: str) -> bool:
 
 def _converted(name: str, declaration: str, place: str, requests: str) -> list[str]:
     """Statements that declare a parameter, as the C function has it, from what Fortran gives."""
-    kind = declaration.replace("const ", "").split()[0].rstrip("*")
+    kind = _kind(declaration)
     is_pointer = "*" in declaration or "[" in declaration
     if name == "status":
         return ["MPI_Status converted;", f"const MPI_Status *status = status_of({place}, &converted);"]
@@ -127,6 +130,10 @@ def _converted(name: str, declaration: str, place: str, requests: str) -> list[s
     if name == "index":
         value = f"index_of(&held, {requests}, {value})"
     return [f"{kind} value_{name} = {value}, *{name} = &value_{name};"]
+
+
+def _kind(declaration: str) -> str:
+    return declaration.replace("const ", "").split()[0].rstrip("*")
 
 
 def _value(place: str, kind: str) -> str:

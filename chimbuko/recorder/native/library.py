@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from chimbuko.preload import compile_with, find_compiler, kept_library, key_of
@@ -21,6 +22,8 @@ FLAGS = (
     *("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wno-deprecated-declarations", "-fPIC"),
     *("-fvisibility=hidden", "-fno-omit-frame-pointer"),
 )
+MADE_FLAGS = (*FLAGS, "-O1")
+"""Of what is generated: a thousand functions that all do the same, and half the time for them."""
 REMEDY = "run 'chimbuko doctor', or record with TAU"
 
 
@@ -43,7 +46,7 @@ def recorder_library(mpi: MpiLibrary | None, environment: Mapping[str, str] = os
     """
     texts = [path.read_bytes() for path in sorted(FOLDER.iterdir()) if path.suffix in (".c", ".h")]
     texts += [Path(module.__file__ or "").read_bytes() for module in (wrappers, fortran, mpitable)]
-    key = key_of(*texts, *FLAGS, environment.get("CC", ""), "" if mpi is None else mpi.build)
+    key = key_of(*texts, *FLAGS, *MADE_FLAGS, environment.get("CC", ""), "" if mpi is None else mpi.build)
 
     def build(library: Path) -> None:
         _build(mpi, library, environment)
@@ -53,24 +56,31 @@ def recorder_library(mpi: MpiLibrary | None, environment: Mapping[str, str] = os
 
 def _build(mpi: MpiLibrary | None, library: Path, environment: Mapping[str, str]) -> None:
     linker = find_compiler(environment, WHAT)
-    sources = [FOLDER / name for name in (*COMMON, *(WITHOUT_MPI if mpi is None else WITH_MPI))]
+    sources = {FOLDER / name: FLAGS for name in (*COMMON, *(WITHOUT_MPI if mpi is None else WITH_MPI))}
     if mpi is None:
-        compiler, flags = linker, [*FLAGS]
+        compiler, more = linker, []
     else:
-        compiler, flags = [find_mpi_compiler(mpi, environment)], [*FLAGS, f'-DMPI_SONAME="{mpi.soname}"']
+        compiler, more = [find_mpi_compiler(mpi, environment)], [f'-DMPI_SONAME="{mpi.soname}"']
         trial = library.with_name("mpi.c")
         trial.write_text("#include <mpi.h>\n")
         header = compile_with([*compiler, "-E", str(trial)], environment, WHAT, REMEDY)
         library.with_name("objects.h").write_text(wrappers.objects_header(header))
-        for name, source in (
+        for name, text in (
             ("wrappers.c", wrappers.wrappers_source(header)),
             ("fortranwrappers.c", fortran.fortran_source(header)),
         ):
-            sources.append(library.with_name(name))
-            sources[-1].write_text(source)
-    objects = [str(library.with_name(f"{source.stem}.o")) for source in sources]
-    for source, compiled in zip(sources, objects, strict=True):
-        words = [*compiler, *flags, f"-I{FOLDER}", f"-I{library.parent}", "-c", str(source), "-o", compiled]
-        compile_with(words, environment, WHAT, REMEDY)
+            made = library.with_name(name)
+            made.write_text(text)
+            # What takes longest begins first.
+            sources = {made: MADE_FLAGS, **sources}
+
+    def compiled(source: Path) -> str:
+        result = str(library.with_name(f"{source.stem}.o"))
+        words = [*compiler, *sources[source], *more, f"-I{FOLDER}", f"-I{library.parent}"]
+        compile_with([*words, "-c", str(source), "-o", result], environment, WHAT, REMEDY)
+        return result
+
+    with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
+        objects = list(pool.map(compiled, sources))
     words = [*linker, "-shared", "-Wl,-z,lazy", "-o", str(library), *objects, "-ldl", "-lpthread"]
     compile_with(words, environment, WHAT, REMEDY)
