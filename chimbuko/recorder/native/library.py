@@ -56,7 +56,9 @@ def recorder_library(mpi: MpiLibrary | None, environment: Mapping[str, str] = os
 
 def _build(mpi: MpiLibrary | None, library: Path, environment: Mapping[str, str]) -> None:
     linker = find_compiler(environment, WHAT)
-    sources = {FOLDER / name: FLAGS for name in (*COMMON, *(WITHOUT_MPI if mpi is None else WITH_MPI))}
+    sources: dict[Path, tuple[str, ...]] = {
+        FOLDER / name: FLAGS for name in (*COMMON, *(WITHOUT_MPI if mpi is None else WITH_MPI))
+    }
     if mpi is None:
         compiler, more = linker, []
     else:
