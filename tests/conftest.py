@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 
 from chimbuko.process.signals import FROM_OTHERS
 from tests.places import DATA, ROOT
+from tests.plainpython import examples
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Playwright
@@ -40,7 +41,7 @@ CHROMIUM_ARGUMENTS = [
 
 def pytest_configure() -> None:
     """Timings decide nothing; signals come as at a terminal: ``nohup`` and ``&`` have some ignored."""
-    settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.register_profile("busy", examples(100), suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("busy")
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGHUP, signal.SIGQUIT):

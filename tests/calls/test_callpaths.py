@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.arrays import Rows
 from chimbuko.calls.callpaths import PATH, PathTable
+from tests.plainpython import examples
 from tests.reference.paths import Path, paths_of
 
-EXAMPLES = settings(max_examples=60, deadline=None)
+EXAMPLES = examples(60)
 
 
 def path_rows(runtimes_us: list[tuple[Path, int]]) -> Rows:

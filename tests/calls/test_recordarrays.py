@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.calls.record import (
@@ -18,12 +18,13 @@ from chimbuko.calls.record import (
 )
 from chimbuko.calls.recordarrays import PackedRecords, pack, unpack
 from chimbuko.calls.schema import Label
+from tests.plainpython import examples
 from tests.sample_records import make_record
 
 PROGRAM, RANK = 2, 5
 DETECTOR = "sstd"
 HEALTH = StreamHealth(PROGRAM, RANK, "node7", "reading", 1, 1, 1, 1, 1, 0, {})
-EXAMPLES = settings(max_examples=60, deadline=None)
+EXAMPLES = examples(60)
 
 names = st.sampled_from(("main", "größe [{a.c} {1,0}]", "MPI_Send()", ""))
 times = st.integers(0, (1 << 64) - 1)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.buckets import BUCKETS, EDGES_US, LN_EDGES, PER_DOUBLING
 from chimbuko.kernels.buckets import bucket_of, count_above, exceeded_by, scaled
+from tests.plainpython import examples
 
-EXAMPLES = settings(max_examples=200, deadline=None)
+EXAMPLES = examples(200)
 runtimes = st.one_of(
     st.integers(0, 1 << 40).map(float), st.floats(0.0, 1e12), st.sampled_from(EDGES_US[1:].tolist())
 )

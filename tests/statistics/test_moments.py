@@ -7,12 +7,13 @@ import math
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.statistics.moments import Moments
+from tests.plainpython import examples
 
-EXAMPLES = settings(max_examples=150, deadline=None)
+EXAMPLES = examples(150)
 
 values = st.lists(st.integers(0, 10**7).map(float), max_size=50)
 """Runtimes in µs and counts: whole numbers."""

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.ad.analysis.statistics import Learned, StreamStatistics
@@ -15,6 +15,7 @@ from chimbuko.statistics.moments import Moments
 from chimbuko.statistics.schema import BUCKETED_PROFILE
 from chimbuko.trace.schema import StreamNames, TraceStep
 from tests.ad.tables import table_of
+from tests.plainpython import examples
 
 NAMES = StreamNames(timers={number: f"f{number}" for number in range(4)})
 BUCKETS = BUCKETED_PROFILE.slices["buckets"]
@@ -86,7 +87,7 @@ actions = st.lists(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(actions, st.booleans())
 def test_known_is_the_model_and_all_own_calls_that_it_does_not_hold(
     sequence: list[tuple[str, list[tuple[int, int]]]], is_frozen: bool

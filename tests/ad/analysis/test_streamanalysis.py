@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
@@ -17,6 +17,7 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.statistics.moments import Moments
 from chimbuko.statistics.schema import PROFILE
 from chimbuko.trace.schema import MAX_TIME_US, StreamNames, TraceStep
+from tests.plainpython import examples
 
 RANK = 1
 ALPHA = 1.7123
@@ -25,7 +26,7 @@ SSTD = {"detector": "sstd", "threshold": ALPHA, "fast_side": True, "min_anomaly_
 START_US = 1_000_000
 NAMES = StreamNames(timers={0: "main", 1: "solve", 2: "MPI_Send()", 3: "inner"})
 HEALTH = StreamHealth(0, RANK, "node1", "reading", 0, 0, 0, 0, 0, 0, {})
-EXAMPLES = settings(max_examples=60, deadline=None)
+EXAMPLES = examples(60)
 
 Call = tuple[int, int]
 """Function and runtime in µs."""
@@ -190,7 +191,7 @@ actions = st.lists(
 
 
 @pytest.mark.compiled
-@settings(EXAMPLES, max_examples=120)
+@examples(120)
 @given(actions)
 def test_no_call_is_counted_twice_or_lost(sequence: list[tuple[str, list[Call] | None]]) -> None:
     """However late others merge and return it: own, handed-out and global parts make up all calls."""

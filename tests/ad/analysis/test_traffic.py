@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.ad.analysis.traffic import MOST_DESTINATIONS, MOST_RANKS, Traffic
 from chimbuko.protocol.telemetry import OTHERS
 from chimbuko.trace.schema import EventType, StreamNames, TraceStep
+from tests.plainpython import examples
 from tests.reference.telemetry import slow_sends
 
 RANK = 3
@@ -34,7 +35,7 @@ def step_of(rows: list[tuple[int, ...]], number: int = 0) -> TraceStep:
 
 
 @pytest.mark.compiled
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(st.tuples(st.lists(row, max_size=12), st.booleans(), st.booleans()), max_size=10))
 def test_what_is_reported_is_what_was_sent_and_not_taken(sequence: list) -> None:
     """After some steps it is told; some of that is taken before the next step."""

@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from chimbuko.ad.analysis.wholetrace import WholeTrace, read_whole, whole_trace
 from chimbuko.trace.discovery import StreamName, find_recorded
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import StreamNames, TraceStep
+from tests.plainpython import examples
 from tests.reference.gpu import RANK, Task, gpu_tasks, gpu_trace, names
 
 
@@ -80,7 +81,7 @@ def test_what_was_sent_was_received(streams: list[StreamName]) -> None:
     assert sent == sum(int((~of_rank["is_send"]).sum()) for of_rank in messages.values()) > 0
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(gpu_tasks())
 def test_kernels_have_their_launches(tasks: list[Task]) -> None:
     trace = gpu_trace(tasks)

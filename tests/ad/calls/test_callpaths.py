@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.ad.analysis.statistics import Learned
@@ -18,11 +18,12 @@ from chimbuko.calls.callpaths import PATH, PathTable
 from chimbuko.protocol.messages import Delta
 from chimbuko.statistics.schema import PROFILE
 from chimbuko.trace.schema import TraceStep
+from tests.plainpython import examples
 from tests.reference.paths import SlowPaths, columns_of, paths_of
 from tests.reference.stacks import SlowStacks
 from tests.reference.traces import RANK, MadeTrace, damaged_traces, made_names, traces
 
-EXAMPLES = settings(max_examples=60, deadline=None)
+EXAMPLES = examples(60)
 NOTHING = Learned(np.empty(0, np.int64), np.empty((0, PROFILE.width)))
 
 

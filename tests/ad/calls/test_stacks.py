@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from chimbuko.ad.calls.kernels import stack
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.trace.schema import COLLECTIVE_TYPE, StreamNames, TraceStep
+from tests.plainpython import examples
 from tests.reference.accounting import Accounting, lost_rows
 from tests.reference.stacks import SlowCall, SlowPoint, SlowStacks
 from tests.reference.traces import (
@@ -22,7 +23,7 @@ from tests.reference.traces import (
     traces,
 )
 
-EXAMPLES = settings(max_examples=120, deadline=None)
+EXAMPLES = examples(120)
 
 
 def step_of(events: list[list[int]], number: int = 0, comms: object = (), counters: object = ()) -> TraceStep:
@@ -86,7 +87,7 @@ def test_well_formed_streams_are_rebuilt_without_loss(trace: MadeTrace) -> None:
 
 
 @pytest.mark.compiled
-@settings(EXAMPLES, max_examples=250)
+@examples(250)
 @given(damaged_traces())
 def test_damaged_streams_are_survived_and_every_row_is_accounted_for(trace: MadeTrace) -> None:
     compare(trace)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.ad.detectors import Detector, make_detector
@@ -15,6 +15,7 @@ from chimbuko.buckets import BUCKETS, EDGES_US
 from chimbuko.config import AnalysisConfig
 from chimbuko.statistics.schema import BUCKETED_PROFILE
 from tests.ad.tables import is_ordinary, table_of
+from tests.plainpython import examples
 from tests.reference.cpp_histograms import CppHistogram, copod_flags, hbos_flags
 from tests.reference.histograms import SlowHistogram
 
@@ -42,7 +43,7 @@ def spans_of(edges_us: np.ndarray) -> list[tuple[float, float]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(some=clusters, threshold=st.floats(0.5, 1.2))
 def test_scores_and_spans_are_those_of_the_slow_twin(
     name: str, some: list[tuple[int, int, int]], threshold: float

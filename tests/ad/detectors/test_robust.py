@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -14,6 +14,7 @@ from chimbuko.ad.detectors.robust import Robust
 from chimbuko.arrays import Float64Array
 from chimbuko.config import AnalysisConfig
 from tests.ad.tables import table_of
+from tests.plainpython import examples
 
 THRESHOLD = Robust.default_threshold
 ROBUST = Robust(AnalysisConfig())
@@ -99,7 +100,7 @@ def test_a_rare_mode_makes_what_lies_beyond_it_rarer() -> None:
     assert among_fast_ones > alone + 0.3
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.lists(st.floats(1.0, 1e9), min_size=40, max_size=60), st.lists(st.floats(1.0, 1e6), min_size=2))
 def test_a_longer_call_never_scores_less_beyond_the_limit(
     runtimes_us: list[float], factors: list[float]

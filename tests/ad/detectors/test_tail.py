@@ -6,16 +6,17 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from chimbuko.ad.detectors.kernels import tail
 from chimbuko.buckets import BUCKETS, LN_EDGES, PER_DOUBLING
 from chimbuko.kernels.buckets import bucket_of
+from tests.plainpython import examples
 from tests.reference.tail import SlowTail
 
-EXAMPLES = settings(max_examples=60, deadline=None)
+EXAMPLES = examples(60)
 BACKWARDS = np.ascontiguousarray(-LN_EDGES[::-1])
 BACKWARDS.flags.writeable = False
 USUAL_SHARE = float(stats.norm.sf(4.5))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.ad.handoff.flightrecorder import FlightRecorder, read_recording
@@ -20,6 +20,7 @@ from chimbuko.ad.handoff.kernels import rawrows as recording
 from chimbuko.arrays import UInt64Array
 from chimbuko.calls.rawrows import RecordedStep
 from chimbuko.trace.schema import MAX_TIME_US, StreamNames, TraceStep
+from tests.plainpython import examples
 from tests.reference.traces import RANK, MadeTrace, damaged_traces, made_names, traces
 
 NOTHING_OPEN = np.empty((0, 2), np.uint64)
@@ -76,7 +77,7 @@ def rows_of(step: RecordedStep) -> tuple[Rows, ...]:
 sizes = st.tuples(*(st.integers(0, 40) for _ in range(3)), st.integers(0, 500))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(sizes, max_size=40), st.integers(0, 6000), st.integers(0, 20_000), st.integers(0, 5000))
 def test_keeps_the_newest_steps_in_bounds_and_gives_exactly_their_rows(
     tmp_path_factory: pytest.TempPathFactory,
@@ -115,7 +116,7 @@ def test_keeps_the_newest_steps_in_bounds_and_gives_exactly_their_rows(
     assert [(s.step, rows_of(s)) for s in given_back if s.rows] == wanted
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(damaged_traces())
 def test_damaged_rows_are_left_out_and_all_others_restored(
     tmp_path_factory: pytest.TempPathFactory, trace: MadeTrace
@@ -148,7 +149,7 @@ rows = st.tuples(st.integers(0, 50), st.sampled_from((0, 1, 65535)), st.integers
 
 
 @pytest.mark.compiled
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(rows, max_size=8), st.lists(rows, max_size=30), st.integers(0, 51))
 def test_calls_open_at_a_moment_are_those_of_the_slow_twin(
     before: list[tuple[int, ...]], events: list[tuple[int, ...]], until_us: int
@@ -165,7 +166,7 @@ def test_calls_open_at_a_moment_are_those_of_the_slow_twin(
     assert still[:count].tolist() == packed(slow_open_at(before, events, until_us)).tolist()
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(traces(), st.data())
 def test_what_is_given_is_a_trace_with_every_exit_after_its_entry(
     tmp_path_factory: pytest.TempPathFactory, trace: MadeTrace, data: st.DataObject

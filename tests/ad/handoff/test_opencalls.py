@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.handoff.kernels.opencalls import OPEN, gather_open
@@ -17,6 +17,7 @@ from chimbuko.ad.records.reportedcalls import REPORT
 from chimbuko.arrays import as_table
 from chimbuko.calls.record import StepCount
 from chimbuko.trace.schema import StreamNames, TraceStep
+from tests.plainpython import examples
 from tests.reference.traces import RANK, MadeTrace, damaged_traces, made_names
 
 
@@ -50,7 +51,7 @@ def slow_open(stacks: CallStacks) -> list[tuple[int, ...]]:
     return found
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(damaged_traces())
 def test_all_open_calls_are_reported_as_the_slow_twin_finds_them(
     tmp_path_factory: pytest.TempPathFactory, trace: MadeTrace

@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.ad.calls.kernels.stack import CALL
 from chimbuko.ad.records import channels as module
 from chimbuko.ad.records.channels import Channels, landmarks
 from chimbuko.trace.schema import COLLECTIVE_TYPE, NO_PEER, EventType, Operation, StreamNames, TraceStep
+from tests.plainpython import examples
 
-EXAMPLES = settings(max_examples=150, deadline=None)
+EXAMPLES = examples(150)
 RANK, START_US = 3, 1_000
 COMMUNICATORS = (7 << 32 | 1, 9 << 32 | 1)
 """As the recorder gives them; records have their upper half."""

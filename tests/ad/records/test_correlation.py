@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.ad.calls.kernels.stack import CALL, NONE, THREAD
@@ -11,6 +11,7 @@ from chimbuko.ad.records.attachments import table
 from chimbuko.ad.records.correlation import ring
 from chimbuko.ad.records.kernels import correlation as kernels
 from chimbuko.arrays import Table
+from tests.plainpython import examples
 
 NODES = 16
 THREAD_ID = 7
@@ -45,7 +46,7 @@ class SlowLaunches:
         return NONE
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(st.tuples(st.booleans(), ids), max_size=120))
 def test_the_newest_launch_of_an_id_is_found_until_it_is_overwritten(steps: list[tuple[bool, int]]) -> None:
     launches, slow = ring(NODES), SlowLaunches()
@@ -72,7 +73,7 @@ def test_the_newest_launch_of_an_id_is_found_until_it_is_overwritten(steps: list
     assert launches.state[kernels.FORGOTTEN] == slow.forgotten
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(ids, max_size=NODES))
 def test_a_larger_ring_holds_the_same(noted: list[int]) -> None:
     small, large = ring(NODES), ring(4 * NODES)

@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.ad.calls.stacks import CallStacks
@@ -15,6 +15,7 @@ from chimbuko.ad.records.counters import Counters
 from chimbuko.calls.record import CounterStatistics
 from chimbuko.statistics.moments import Moments
 from chimbuko.trace.schema import MAX_TIME_US, StreamNames, TraceStep
+from tests.plainpython import examples
 
 RANK = 3
 NAMES = {0: "TIME", 1: "bytes sent", 2: "monitoring: load", 5: "heap", 1 << 40: "absurd"}
@@ -49,7 +50,7 @@ rows = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(rows, max_size=4))
 def test_statistics_are_those_of_all_possible_values(steps: list[list[Row]]) -> None:
     counters = Counters(RANK, ())

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.records.attachments import NO_COUNTERS, NO_LAUNCHES
@@ -16,9 +16,10 @@ from chimbuko.ad.records.windows import StepFacts, Windows
 from chimbuko.calls.record import CallRecord, StreamHealth, call_id
 from chimbuko.calls.recordarrays import PackedRecords, unpack
 from chimbuko.config import AnalysisConfig
+from tests.plainpython import examples
 from tests.reference.gpu import RANK, GpuTrace, Place, Task, gpu_tasks, gpu_trace, names
 
-EXAMPLES = settings(max_examples=120, deadline=None)
+EXAMPLES = examples(120)
 HEALTH = StreamHealth(0, RANK, "node1", "reading", 0, 0, 0, 0, 0, 0, {})
 CONFIG = AnalysisConfig(window_calls=2, final_after_steps=3)
 

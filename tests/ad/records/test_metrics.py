@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.ad.calls.kernels.stack import NONE
@@ -11,10 +11,11 @@ from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.records.counters import Counters
 from chimbuko.statistics.moments import Moments
 from chimbuko.trace.schema import StreamNames, TraceStep
+from tests.plainpython import examples
 from tests.reference.metrics import Rises, slow_rises
 from tests.reference.traces import RANK, START_US, MadeTrace, damaged_traces, made_names, traces
 
-EXAMPLES = settings(max_examples=80, deadline=None)
+EXAMPLES = examples(80)
 CPU_TIME, MISSES, EVENTS = 5, 7, 1
 
 

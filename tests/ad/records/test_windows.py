@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.ad.calls.stacks import CallStacks
@@ -18,11 +18,12 @@ from chimbuko.calls.record import CallRecord, StreamHealth
 from chimbuko.calls.recordarrays import PackedRecords, unpack
 from chimbuko.config import AnalysisConfig
 from chimbuko.trace.schema import TraceStep
+from tests.plainpython import examples
 from tests.reference.stacks import SlowCall
 from tests.reference.traces import RANK, START_US, MadeTrace, damaged_traces, made_names, traces
 from tests.reference.windows import PROGRAM, SlowWindows, Summary
 
-EXAMPLES = settings(max_examples=120, deadline=None)
+EXAMPLES = examples(120)
 HEALTH = StreamHealth(PROGRAM, RANK, "node1", "reading", 0, 0, 0, 0, 0, 0, {})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.calls.record import (
@@ -27,6 +27,7 @@ from chimbuko.provenance.store.encode import (
 )
 from chimbuko.provenance.store.engine import StoreRefused
 from chimbuko.trace.schema import MAX_TIME_US
+from tests.plainpython import examples
 from tests.reference.details import packed_details, packed_node_state
 from tests.sample_records import make_record
 
@@ -35,7 +36,7 @@ HEALTH = StreamHealth(PROGRAM, RANK, "node7", "reading", 1, 1, 1, 1, 1, 0, {})
 FUNCTIONS = {name: 7 * i for i, name in enumerate(("main", "größe [{a.c} {1,0}]", "MPI_Send()", ""))}
 TEXTS = {name: 100 * i for i, name in enumerate(FUNCTIONS)}
 NAMES = Names({n: name for name, n in FUNCTIONS.items()}, {n: text for text, n in TEXTS.items()})
-EXAMPLES = settings(max_examples=60, deadline=None)
+EXAMPLES = examples(60)
 
 names = st.sampled_from(sorted(FUNCTIONS))
 times = st.integers(0, MAX_TIME_US - 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.buckets import BUCKETS, EDGES_US
@@ -12,6 +12,7 @@ from chimbuko.kernels.buckets import bucket_of, count_above, exceeded_by
 from chimbuko.pserver.kernels.decay import ERA_CALLS, MEMORY_CALLS
 from chimbuko.pserver.state.decay import Decay
 from chimbuko.statistics.packed import cells_of, pack_cells
+from tests.plainpython import examples
 from tests.reference.eras import NaiveEras
 
 FUNCTIONS = 3
@@ -38,7 +39,7 @@ def all_of(eras: Decay) -> np.ndarray:
 
 
 @pytest.mark.compiled
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(epochs, st.randoms(use_true_random=False))
 def test_what_is_remembered_does_not_depend_on_the_order_within_an_epoch(
     sequence: list[list[tuple[int, int, int]]], random
@@ -58,7 +59,7 @@ def test_what_is_remembered_does_not_depend_on_the_order_within_an_epoch(
         np.testing.assert_array_equal(together.drift(functions), apart.drift(functions))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(epochs)
 def test_the_newest_calls_are_remembered_and_old_ones_forgotten(
     sequence: list[list[tuple[int, int, int]]],
@@ -175,7 +176,7 @@ def test_what_is_saved_goes_on_as_it_was() -> None:
 
 
 @pytest.mark.compiled
-@settings(max_examples=6, deadline=None)
+@examples(6)
 @given(st.lists(st.tuples(st.integers(2, 12), st.integers(0, 700)), min_size=1, max_size=40))
 def test_eras_end_as_in_the_slow_twin(epochs: list[tuple[int, int]]) -> None:
     """Runtimes around a level that drifts and jumps."""

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.ad.analysis.statistics import Learned
@@ -18,9 +18,10 @@ from chimbuko.statistics.model import Model
 from chimbuko.statistics.moments import Moments
 from chimbuko.statistics.schema import BUCKETED_PROFILE, PROFILE
 from tests.ad.tables import table_of
+from tests.plainpython import examples
 from tests.pserver.agents import Agent, Broker
 
-EXAMPLES = settings(max_examples=120, deadline=None)
+EXAMPLES = examples(120)
 EXCLUSIVE = PROFILE.slices["exclusive_us"]
 BUCKETS = BUCKETED_PROFILE.slices["buckets"]
 NAMES = ("main", "solve", "MPI_Send()", "norm")
