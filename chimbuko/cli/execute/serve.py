@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from chimbuko.cli.options.analysis import analysis_options
+from chimbuko.cli.options.listening import bind_option
 from chimbuko.cli.options.services import service_options
 from chimbuko.cli.output.result import show
 from chimbuko.errors import ConfigError
@@ -16,19 +17,12 @@ from chimbuko.follow.space import MEMORY
 from chimbuko.launcher.nodes.host import host, resume
 from chimbuko.launcher.options import AnalysisOptions, HostOptions
 from chimbuko.launcher.services.choices import ServiceChoices
-from chimbuko.protocol.broker import LOOPBACK
 from chimbuko.trace.discovery import Transport
 
 
 @click.command("serve", short_help="Run the services of a run on many nodes.")
 @click.argument("run_dir", metavar="RUN", type=click.Path(path_type=Path))
-@click.option(
-    "--bind",
-    default=LOOPBACK,
-    show_default=True,
-    metavar="WHERE[:PORT]",
-    help="What the broker listens on: a network interface, an address, or a name of this host.",
-)
+@bind_option
 @click.option(
     "--streams",
     type=click.Path(path_type=Path),

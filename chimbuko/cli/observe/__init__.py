@@ -1,5 +1,6 @@
 """Verbs that observe workflows.
 
-May import namespaces.client, namespaces.exchange, namespaces.relay, namespaces.service, namespaces.texts,
+May import cli.options, namespaces.client, namespaces.exchange, namespaces.relay, namespaces.service and
+namespaces.texts.
 namespaces.tree, protocol, workflow.leading, workflow.records and workflow.tasks.
 """

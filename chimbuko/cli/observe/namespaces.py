@@ -10,10 +10,11 @@ from pathlib import Path
 import click
 import msgspec
 
+from chimbuko.cli.options.listening import bind_option
 from chimbuko.errors import ConfigError
 from chimbuko.namespaces.exchange.keys import STANDING
 from chimbuko.namespaces.texts.registry import FORMATS
-from chimbuko.protocol.broker import BROKER_VARIABLE, LOOPBACK, listening_place
+from chimbuko.protocol.broker import BROKER_VARIABLE, listening_place
 from chimbuko.units import parse_size
 
 INTERRUPTED_CODE = 130
@@ -49,13 +50,7 @@ def command() -> None:
 
 @command.command("serve", short_help="Run the service until Ctrl-C.")
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option(
-    "--bind",
-    default=LOOPBACK,
-    show_default=True,
-    metavar="WHERE[:PORT]",
-    help="What the broker listens on: a network interface, an address, or a name of this host.",
-)
+@bind_option
 @click.option(
     "--broker",
     metavar="URL",
