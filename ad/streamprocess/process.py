@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import signal
 import time
-from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from chimbuko.ad.analysis.streamanalysis import StepResult, StreamAnalysis, StreamIdentity
+from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.ad.calls.stacks import MAIN_THREAD
 from chimbuko.ad.detectors import make_detector
-from chimbuko.ad.handoff import outbox
 from chimbuko.ad.handoff.bell import AgentBell
 from chimbuko.ad.handoff.claim import claim
 from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Phase
@@ -34,6 +32,7 @@ from chimbuko.ad.streamprocess.checkpoint import Checkpoint, CheckpointFiles
 from chimbuko.ad.streamprocess.commitschedule import CommitSchedule
 from chimbuko.ad.streamprocess.shortage import Shortage
 from chimbuko.ad.streamprocess.sources import open_source
+from chimbuko.ad.streamprocess.uncommitted import Uncommitted
 from chimbuko.calls.record import (
     NO_ROOM_OPEN_CALLS,
     NO_ROOM_RECORDERS,
@@ -41,7 +40,7 @@ from chimbuko.calls.record import (
     NO_ROOM_STEPS,
     READING,
 )
-from chimbuko.calls.recordarrays import PackedRecords, joined
+from chimbuko.calls.recordarrays import PackedRecords
 from chimbuko.errors import TraceFormatError
 from chimbuko.follow.guard.presence import Role, announce
 from chimbuko.process.lifetime import log
@@ -51,16 +50,12 @@ from chimbuko.trace.discovery import Transport
 from chimbuko.trace.schema import ROOT_TIMER_NAME, EventType, StreamNames, TraceStep
 from chimbuko.trace.source import TraceSource, Waiting
 
-"""State of a stream that goes on."""
 EPOCH_WAIT_S = 0.1
 """Between two looks whether it shall go on waiting for the other streams; a model wakes it at once."""
 BUSY_POLL_S = 0.001
 """Between two tries to commit while the agent is at the same file."""
 COMMIT_TRIES = 20
 MOST_TRIES = 1000
-MOST_HELD_BYTES = 8 << 20
-"""Records of steps that wait for a commit while there is no room for one; then steps wait in files, or what
-was found in them is given up."""
 ROOM_POLL_S = 0.05
 LAST_ROOM_S = 3.0
 """How long to wait for room where nobody writes the stream any more."""
@@ -85,8 +80,7 @@ class StreamProcess:
         self._recorder = FlightRecorder(Path(spec.recorder), spec.config.recorder_bytes, spec.rank)
         self._recorded_to = self._recorder.last_step
         self._source: TraceSource | None = None
-        self._results: list[StepResult] = []
-        """Since the last commit."""
+        self._uncommitted = Uncommitted()
         self._schedule = CommitSchedule(spec.config, can_wait=spec.transport is Transport.FILES)
         self._is_asked_to_go = False
         self._checkpoints = CheckpointFiles(Path(spec.box).parent)
@@ -185,7 +179,8 @@ class StreamProcess:
                 return Phase.ENDED if is_complete else Phase.BROKEN
             elif self._box[Cell.IS_ALL_WRITTEN]:
                 source.end()
-            if self._has_too_much and not self._commit_surely() and self._shortage.is_blocking:
+            is_too_much = self._uncommitted.is_too_much(self._shortage.is_blocking)
+            if is_too_much and not self._commit_surely() and self._shortage.is_blocking:
                 self._lose_results()
             if self._commit_in_s == 0.0:
                 self._commit()
@@ -194,26 +189,14 @@ class StreamProcess:
     @property
     def _commit_in_s(self) -> float | None:
         """Until the next commit is due, in seconds; None where nothing waits for one."""
-        if not self._results or self._spec.config.lockstep:
+        if not self._uncommitted or self._spec.config.lockstep:
             return None
         return max(self._schedule.due_s() - time.monotonic(), 0.0)
 
-    @property
-    def _has_too_much(self) -> bool:
-        """More than the outbox holds could never be committed, nor shall it fill the memory: better wait."""
-        if len(self._results) > outbox.MOST_STEPS // 4:
-            return True
-        # Usually it is committed before it can become much.
-        return self._shortage.is_blocking and _held_bytes(self._results) > MOST_HELD_BYTES
-
     def _lose_results(self) -> None:
         """Give up what steps have brought, for which there is no room; what they teach is still kept."""
-        for result in self._results:
-            self._spool.lose(result.records)
-            self._spool.dropped.update(result.left_out)
-        self._spool.lost_steps += len(self._results)
+        self._uncommitted.give_up(self._spool)
         self._count_lost()
-        self._results.clear()
         self._shortage.report(self._analysis.health(READING))
 
     def _leave_findings(self, state: str) -> None:
@@ -272,7 +255,7 @@ class StreamProcess:
             self._recorder.append(step, self._open_calls.entries(entry))
         self._analysis.expect(self._open_calls.new_reports())
         result = self._analysis.analyse(step, self._names)
-        self._results.append(result)
+        self._uncommitted.add(result)
         self._schedule.note(result, step.size_bytes, self._analysis.steps)
         self._open_calls.publish(self._analysis.stacks, result.count)
 
@@ -376,7 +359,7 @@ class StreamProcess:
             self._append(kept.frame)
         self._shortage.report(frame.health)
         self._known_metadata, self._counters_due_us = kept.known_metadata, kept.counters_due_us
-        self._results.clear()
+        self._uncommitted.clear()
         if not (self._spec.config.lockstep or self._schedule.is_quiet):
             self._bell.ring()
         self._schedule.done(time.monotonic())
@@ -386,24 +369,14 @@ class StreamProcess:
 
     def _frame(self, records: PackedRecords | None, state: str) -> SpoolFrame:
         """What the steps since the last commit have brought, and ``records`` behind it."""
-        results, analysis = self._results, self._analysis
-        left_out: Counter[str] = Counter()
-        for result in results:
-            left_out.update(result.left_out)
-        made = [result.records for result in results] + ([] if records is None else [records])
+        analysis = self._analysis
         are_counters_due = records is not None or analysis.end_us >= self._counters_due_us
-        return SpoolFrame(
-            records=joined([part for part in made if part.heads] or [PackedRecords()]),
-            steps=[result.count for result in results],
-            metadata=new_metadata(self._names, self._known_metadata, self._spec.program),
-            health=analysis.health(state),
-            counter_statistics=analysis.counter_statistics() if are_counters_due else [],
-            left_out=dict(left_out),
+        return self._uncommitted.frame(
+            records,
+            new_metadata(self._names, self._known_metadata, self._spec.program),
+            analysis.health(state),
+            analysis.counter_statistics() if are_counters_due else [],
         )
-
-
-def _held_bytes(results: list[StepResult]) -> int:
-    return sum(result.size_bytes for result in results)
 
 
 def run_child(spec: StreamProcessSpec, bell: AgentBell) -> int:
