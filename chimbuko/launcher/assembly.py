@@ -26,7 +26,7 @@ from chimbuko.launcher.kernels import await_kernels
 from chimbuko.launcher.options import RunOptions
 from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.transport import StreamPlace, place_streams, shielded
-from chimbuko.provenance.store.engine import public_url
+from chimbuko.provenance.store.urls import public_url
 from chimbuko.runs import userindex
 from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory, new_run
 from chimbuko.runs.environment import surroundings

@@ -175,9 +175,9 @@ class ForeignCall:
     learned: Learned | None
     """What the detector knew of the function."""
     metric: str | None
-    """The runtime that was judged, ``exclusive`` or ``inclusive``; None where the record does not tell."""
+    """The runtime that was judged, ``exclusive`` or ``inclusive``; None where the record does not say."""
     gpu_attributes: list[Metadata]
-    """Where on a GPU the call ran, as TAU tells it."""
+    """Where on a GPU the call ran, as TAU names it."""
 
 
 def call_of(value: object, label: Label) -> ForeignCall:

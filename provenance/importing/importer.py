@@ -23,7 +23,8 @@ from chimbuko.provenance.importing.cppmodels import CounterProfile, FunctionProf
 from chimbuko.provenance.importing.cpprecords import ForeignCall, call_of, metadata_of
 from chimbuko.provenance.importing.recordfiles import PROFILES, NotJson, read_objects, record_files
 from chimbuko.provenance.importing.tally import ImportTally
-from chimbuko.provenance.store.engine import close, open_for_writing, public_url
+from chimbuko.provenance.store.engine import close, open_for_writing
+from chimbuko.provenance.store.urls import public_url
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runs.directory import RunDirectory, new_run
 from chimbuko.runs.secretfiles import write_secret

@@ -29,8 +29,10 @@ from chimbuko.errors import ConfigError, StoreError
 from chimbuko.process.nameholding import hold
 from chimbuko.provenance.manage.transfer import AlreadyStored, copy_run
 from chimbuko.provenance.query.run import Provenance
-from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing, public_url
-from chimbuko.runs.directory import RunDirectory, RunInfo, check_name, runs_in
+from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
+from chimbuko.provenance.store.urls import public_url
+from chimbuko.runs.directory import RunDirectory, RunInfo, check_name
+from chimbuko.runs.finding import runs_in
 from chimbuko.runs.secretfiles import write_secret
 
 FORMAT = 1

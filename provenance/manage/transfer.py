@@ -9,8 +9,9 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Table, delete, select, update
 
 from chimbuko.errors import ConfigError, StoreError
-from chimbuko.provenance.store.engine import public_url, store_errors
+from chimbuko.provenance.store.engine import store_errors
 from chimbuko.provenance.store.tables import RUNS, SCHEMA
+from chimbuko.provenance.store.urls import public_url
 
 AT_ONCE = 2_000
 """Rows that are held in memory together: 1 MB of calls."""

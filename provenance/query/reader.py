@@ -13,8 +13,9 @@ from sqlalchemy import ColumnElement, Connection, Engine, Table, select
 from chimbuko.errors import ConfigError, StoreError
 from chimbuko.provenance.query.names import RunNames
 from chimbuko.provenance.query.rows import AnyRow, AnySelect
-from chimbuko.provenance.store.engine import public_url, store_errors
+from chimbuko.provenance.store.engine import store_errors
 from chimbuko.provenance.store.tables import FUNCTIONS, RUNS
+from chimbuko.provenance.store.urls import public_url
 from chimbuko.runs.directory import RunInfo
 
 StructType = TypeVar("StructType", bound=msgspec.Struct)

@@ -17,6 +17,7 @@ from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
 
 from chimbuko.errors import StoreError
 from chimbuko.provenance.store.tables import SCHEMA_VERSION
+from chimbuko.provenance.store.urls import is_sqlite, parsed_url, path_of, public_url
 
 BUSY_TIMEOUT_S = 5.0
 """How long a statement waits for another connection's transaction on SQLite, in seconds."""
@@ -59,9 +60,9 @@ def open_for_writing(url: str) -> Engine:
     StoreError
         It cannot be opened, made or written.
     """
-    parsed = _parse(url)
-    if _is_sqlite(parsed):
-        path = _path(parsed)
+    parsed = parsed_url(url)
+    if is_sqlite(parsed):
+        path = path_of(parsed)
         if not path.parent.is_dir():
             raise StoreError(f"{path}: provenance store cannot be made, its folder does not exist")
         engine = _sqlite_engine(parsed, lambda: _connect(path, "rwc"), "BEGIN IMMEDIATE")
@@ -82,10 +83,10 @@ def open_for_reading(url: str) -> Engine:
         There is none, or it cannot be read.
     """
     try:
-        return _open_for_reading(_parse(url), _check_version)
+        return _open_for_reading(parsed_url(url), _check_version)
     except _Outdated:
         close(open_for_writing(url))
-        return _open_for_reading(_parse(url), _check_version)
+        return _open_for_reading(parsed_url(url), _check_version)
 
 
 def open_as_it_is(url: str) -> Engine:
@@ -97,12 +98,12 @@ def open_as_it_is(url: str) -> Engine:
     StoreError
         There is none, or it cannot be read.
     """
-    return _open_for_reading(_parse(url), lambda connection: None)
+    return _open_for_reading(parsed_url(url), lambda connection: None)
 
 
 def _open_for_reading(parsed: URL, prepare: Callable[[Connection], None]) -> Engine:
-    if _is_sqlite(parsed):
-        path = _path(parsed)
+    if is_sqlite(parsed):
+        path = path_of(parsed)
         if not path.is_file():
             raise StoreError(f"{path}: no provenance store there; 'chimbuko run' makes one")
         engine = _sqlite_engine(parsed, lambda: _connect(path, _read_mode(path)), "BEGIN")
@@ -119,10 +120,10 @@ def ping(url: str) -> str:
     StoreError
         It does not, or the URL is not usable.
     """
-    parsed = _parse(url)
-    if _is_sqlite(parsed):
-        if not _path(parsed).parent.is_dir():
-            raise StoreError(f"{_path(parsed)}: provenance store cannot be made, its folder does not exist")
+    parsed = parsed_url(url)
+    if is_sqlite(parsed):
+        if not path_of(parsed).parent.is_dir():
+            raise StoreError(f"{path_of(parsed)}: provenance store cannot be made, its folder does not exist")
         return public_url(parsed)
     close(_opened(_postgresql_engine(parsed, is_read_only=True), _check_rights))
     return public_url(parsed)
@@ -157,7 +158,7 @@ def put_aside(url: str) -> Path:
     """Give a damaged SQLite file, with its log, another name in its folder, and return that: others may still
     get out of it what a whole store held. Nothing may have it open for writing.
     """
-    path = _path(_parse(url))
+    path = path_of(parsed_url(url))
     number = next(n for n in itertools.count(1) if not _aside(path, n).exists())
     aside = _aside(path, number)
     # The database last: while it is there, all can be tried again.
@@ -192,18 +193,6 @@ def store_errors(engine: Engine) -> Iterator[None]:
         raise kind(f"{public_url(engine.url)}: {_reason(error)}") from error
 
 
-def public_url(url: URL | str) -> str:
-    """A store's URL as it may be shown and kept: no password, no options.
-
-    Raises
-    ------
-    StoreError
-        This is not a URL.
-    """
-    parsed = _parse(url) if isinstance(url, str) else url
-    return parsed.set(query={}).render_as_string(hide_password=True)
-
-
 def _opened(engine: Engine, prepare: Callable[[Connection], None]) -> Engine:
     """``engine``, once the first transaction on it has succeeded."""
     try:
@@ -213,30 +202,6 @@ def _opened(engine: Engine, prepare: Callable[[Connection], None]) -> Engine:
         engine.dispose()
         raise
     return engine
-
-
-def _parse(url: str) -> URL:
-    # A URL that cannot be parsed is not repeated: it may hold a password.
-    wanted = "give sqlite:///PATH or postgresql+psycopg://USER@HOST/DATABASE"
-    try:
-        parsed = sqlalchemy.make_url(url)
-    except (exc.ArgumentError, ValueError):
-        raise StoreError(f"the store's URL cannot be understood; {wanted}") from None
-    if parsed.drivername == "postgresql":
-        parsed = parsed.set(drivername="postgresql+psycopg")
-    if not (_is_sqlite(parsed) or parsed.drivername == "postgresql+psycopg"):
-        raise StoreError(f"{parsed.drivername}: not a kind of store; {wanted}")
-    if _is_sqlite(parsed) and parsed.database in (None, "", ":memory:"):
-        raise StoreError(f"the store's URL names no file; {wanted}")
-    return parsed
-
-
-def _is_sqlite(url: URL) -> bool:
-    return url.drivername in ("sqlite", "sqlite+pysqlite")
-
-
-def _path(url: URL) -> Path:
-    return Path(url.database or "").absolute()
 
 
 class _SqliteCompiler(SQLiteCompiler):

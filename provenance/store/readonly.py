@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from sqlalchemy import Engine, select
 
 from chimbuko.errors import ChimbukoError, ConfigError, StoreError
-from chimbuko.provenance.store.engine import public_url, store_errors
+from chimbuko.provenance.store.engine import store_errors
 from chimbuko.provenance.store.tables import RUNS
+from chimbuko.provenance.store.urls import public_url
 
 if TYPE_CHECKING:
     import psycopg
 
 TIME_LIMIT_S = 60.0
-"""How long a database may work on a statement unless told otherwise, in seconds."""
+"""How long a database may work on a statement unless another time is given, in seconds."""
 
 ROWS_AT_ONCE = 1000
 """Rows that are in memory at a time, where they are used as they come."""
@@ -140,7 +141,7 @@ class _Clock:
         return time.monotonic() >= self._end_s
 
     def error(self) -> ConfigError:
-        """What to tell when it is."""
+        """What to report when it is."""
         return ConfigError(
             f"SQL: took longer than {self._limit_s:g} s; narrow it, or raise the limit on its time"
         )

@@ -10,8 +10,9 @@ import msgspec
 from sqlalchemy import Engine, text
 
 from chimbuko.errors import StoreError
-from chimbuko.provenance.store.engine import public_url, store_errors
+from chimbuko.provenance.store.engine import store_errors
 from chimbuko.provenance.store.tables import SCHEMA
+from chimbuko.provenance.store.urls import public_url
 
 ROOM = 2.0
 """Room that SQLite needs for it, as a multiple of the database: a copy, and a log of the copying back."""

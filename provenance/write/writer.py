@@ -25,7 +25,7 @@ from chimbuko.protocol.messages import (
     RunStatistics,
 )
 from chimbuko.provenance.store.encode import call_rows, node_state_rows, store_records
-from chimbuko.provenance.store.engine import public_url, store_errors
+from chimbuko.provenance.store.engine import store_errors
 from chimbuko.provenance.store.numbering import Numbering, PathNumbering, path_key
 from chimbuko.provenance.store.tables import (
     COUNTER_STATISTICS,
@@ -43,6 +43,7 @@ from chimbuko.provenance.store.tables import (
     TEXTS,
 )
 from chimbuko.provenance.store.upsert import Upsert
+from chimbuko.provenance.store.urls import public_url
 from chimbuko.provenance.write.callwriter import write_calls
 from chimbuko.provenance.write.incidentwriter import last_number, withdraw, write_changes, write_recurrences
 from chimbuko.provenance.write.stepwriter import StepWriter

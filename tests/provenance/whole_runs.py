@@ -13,7 +13,8 @@ import msgspec
 from chimbuko.provenance.manage.transfer import copy_run
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance, open_run
-from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing, public_url
+from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
+from chimbuko.provenance.store.urls import public_url
 from chimbuko.runs.directory import RunDirectory, write_secret
 from tests.viz.made_run import MadeRun, make_run
 

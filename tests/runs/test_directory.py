@@ -11,7 +11,8 @@ import pytest
 
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ConfigError
-from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory, find_run, new_run
+from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory, new_run
+from chimbuko.runs.finding import find_run
 
 COMMAND = ["mpirun", "-n", "4", "./heat"]
 

@@ -12,7 +12,8 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ConfigError
 from chimbuko.launcher.assembly import run_with_store
 from chimbuko.runs import userindex
-from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory, find_run, noted_runs
+from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory
+from chimbuko.runs.finding import find_run, noted_runs
 
 
 def made(folder: Path) -> RunDirectory:

@@ -9,7 +9,7 @@ import click
 from chimbuko.errors import ConfigError
 from chimbuko.protocol.membership import ask_to_end
 from chimbuko.protocol.runbroker import RunBroker
-from chimbuko.runs.directory import find_run
+from chimbuko.runs.finding import find_run
 
 
 @click.command("stop", short_help="End a run on many nodes.")

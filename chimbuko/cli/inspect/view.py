@@ -15,7 +15,8 @@ from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.outcome.reach import reach, reachable_run
 from chimbuko.process.nameholding import HeldFolder
 from chimbuko.process.signals import FROM_OTHERS, heed
-from chimbuko.runs.directory import PAGE_TOKEN, RUNS_FOLDER, RunDirectory, runs_in
+from chimbuko.runs.directory import PAGE_TOKEN, RUNS_FOLDER, RunDirectory
+from chimbuko.runs.finding import runs_in
 from chimbuko.viz.http.listening import Front
 from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
 

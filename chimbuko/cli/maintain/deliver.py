@@ -20,7 +20,8 @@ from chimbuko.launcher.outcome.leftstatistics import deliver_statistics
 from chimbuko.launcher.outcome.recovery import bring_store_home, is_alive_elsewhere
 from chimbuko.process.nameholding import hold, is_held
 from chimbuko.provenance.manage.lifecycle import RUNNING, state_of
-from chimbuko.runs.directory import RunDirectory, RunInfo, claim_name, find_run
+from chimbuko.runs.directory import RunDirectory, RunInfo, claim_name
+from chimbuko.runs.finding import find_run
 from chimbuko.runs.scratch import forget, left_behind, rescued_folders
 from chimbuko.units import number_of
 from chimbuko.visible import visible

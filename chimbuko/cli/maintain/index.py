@@ -19,7 +19,8 @@ from chimbuko.provenance.timeline.rankwindow import SpanRow, new_spans, rows_of
 from chimbuko.provenance.timeline.spans import ANOMALY, DOUBTFUL, OPEN, RECORDED
 from chimbuko.provenance.timeline.traceindex import VERSION, IndexFiles, IndexHeader, write_index
 from chimbuko.provenance.timeline.traceindexes import recorded_by_rank
-from chimbuko.runs.directory import RunDirectory, find_run
+from chimbuko.runs.directory import RunDirectory
+from chimbuko.runs.finding import find_run
 from chimbuko.runs.manifest import stamp_of
 from chimbuko.trace.discovery import StreamName
 from chimbuko.units import number_of

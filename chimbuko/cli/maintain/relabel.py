@@ -10,7 +10,7 @@ import msgspec
 
 from chimbuko.errors import ConfigError
 from chimbuko.launcher.outcome.relabel import relabel_run, relabelled_line
-from chimbuko.runs.directory import find_run
+from chimbuko.runs.finding import find_run
 
 
 @click.command("relabel", short_help="Judge the recorded calls again, by the final model.")

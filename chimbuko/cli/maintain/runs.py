@@ -27,15 +27,8 @@ from chimbuko.provenance.manage.pruning import PrunedFunction, PruneRule, prune
 from chimbuko.provenance.manage.transfer import rename_run
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.store.vacuum import vacuum
-from chimbuko.runs.directory import (
-    RUNS_FOLDER,
-    RunDirectory,
-    RunInfo,
-    check_name,
-    find_run,
-    noted_runs,
-    runs_in,
-)
+from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory, RunInfo, check_name
+from chimbuko.runs.finding import find_run, noted_runs, runs_in
 from chimbuko.units import format_duration_us, number_of, parse_age_us, parse_duration_us
 from chimbuko.visible import visible
 

@@ -1,6 +1,5 @@
 """Verbs that observe workflows.
 
-May import cli.options, namespaces.client, namespaces.exchange, namespaces.relay, namespaces.service and
-namespaces.texts.
-namespaces.tree, protocol, workflow.leading, workflow.records and workflow.tasks.
+May import cli.options, namespaces.client, namespaces.exchange, namespaces.relay, namespaces.service,
+namespaces.texts, namespaces.tree, protocol, workflow.leading, workflow.records and workflow.tasks.
 """

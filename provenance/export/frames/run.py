@@ -58,13 +58,14 @@ from chimbuko.provenance.query.filters import Sort, matching_functions
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import open_for_reading
 from chimbuko.provenance.store.readonly import TIME_LIMIT_S, Value, answer_to, parameters_of
-from chimbuko.runs.directory import RunInfo, find_run
+from chimbuko.runs.directory import RunInfo
+from chimbuko.runs.finding import find_run
 from chimbuko.statistics.schema import schema_of
 
 CALL_LIMIT = 1_000_000
-"""Calls or rows that a DataFrame has at most unless told otherwise: 170 MB."""
+"""Calls or rows that a DataFrame has at most unless another number is given: 170 MB."""
 DETAIL_LIMIT = 10_000
-"""Calls whose messages or counters are read at most unless told otherwise: 0.1 ms each."""
+"""Calls whose messages or counters are read at most unless another number is given: 0.1 ms each."""
 _RANK_NAMES = {
     "total": "anomalies",
     "mean": "mean_per_step",
@@ -131,7 +132,7 @@ class Run:
     def calls(
         self, *, sort: Sort = "entry_us", descending: bool = False, limit: int = CALL_LIMIT, **filters: Any
     ) -> pd.DataFrame:
-        """Recorded calls, abnormal and normal ones, by id; in order of time unless told otherwise.
+        """Recorded calls, abnormal and normal ones, by id; in order of time unless another is given.
 
         Parameters
         ----------
@@ -144,7 +145,7 @@ class Run:
     def anomalies(
         self, *, sort: Sort = "severity_us", descending: bool = True, limit: int = CALL_LIMIT, **filters: Any
     ) -> pd.DataFrame:
-        """Abnormal calls, by id; worst first unless told otherwise."""
+        """Abnormal calls, by id; worst first unless another order is given."""
         return self.calls(sort=sort, descending=descending, limit=limit, **({"label": "anomaly"} | filters))
 
     def call(self, call_id: str) -> CallRecord:

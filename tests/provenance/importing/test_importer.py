@@ -35,7 +35,8 @@ from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.runs.directory import find_run, new_run
+from chimbuko.runs.directory import new_run
+from chimbuko.runs.finding import find_run
 from chimbuko.statistics.moments import Moments
 from chimbuko.statistics.schema import schema_of
 from tests.places import DATA

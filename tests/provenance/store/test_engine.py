@@ -21,8 +21,9 @@ from chimbuko.errors import StoreError
 from chimbuko.protocol.messages import RecordBatch
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store import engine as store
-from chimbuko.provenance.store.engine import open_for_reading, open_for_writing, public_url, store_errors
+from chimbuko.provenance.store.engine import open_for_reading, open_for_writing, store_errors
 from chimbuko.provenance.store.tables import PROGRAMS, RUNS, SCHEMA, SCHEMA_VERSION
+from chimbuko.provenance.store.urls import public_url
 from chimbuko.provenance.write.writer import Writer
 
 SECRET = "hush"

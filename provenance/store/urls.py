@@ -1,0 +1,55 @@
+"""URLs of stores: of an SQLite file, or of a database of PostgreSQL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import sqlalchemy
+from sqlalchemy import URL, exc
+
+from chimbuko.errors import StoreError
+
+
+def public_url(url: URL | str) -> str:
+    """A store's URL as it may be shown and kept: no password, no options.
+
+    Raises
+    ------
+    StoreError
+        This is not a URL.
+    """
+    parsed = parsed_url(url) if isinstance(url, str) else url
+    return parsed.set(query={}).render_as_string(hide_password=True)
+
+
+def parsed_url(url: str) -> URL:
+    """The URL of a store, with the driver that serves it.
+
+    Raises
+    ------
+    StoreError
+        This is not the URL of a store.
+    """
+    # A URL that cannot be parsed is not repeated: it may hold a password.
+    wanted = "give sqlite:///PATH or postgresql+psycopg://USER@HOST/DATABASE"
+    try:
+        parsed = sqlalchemy.make_url(url)
+    except (exc.ArgumentError, ValueError):
+        raise StoreError(f"the store's URL cannot be understood; {wanted}") from None
+    if parsed.drivername == "postgresql":
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    if not (is_sqlite(parsed) or parsed.drivername == "postgresql+psycopg"):
+        raise StoreError(f"{parsed.drivername}: not a kind of store; {wanted}")
+    if is_sqlite(parsed) and parsed.database in (None, "", ":memory:"):
+        raise StoreError(f"the store's URL names no file; {wanted}")
+    return parsed
+
+
+def is_sqlite(url: URL) -> bool:
+    """Whether the store is a file."""
+    return url.drivername in ("sqlite", "sqlite+pysqlite")
+
+
+def path_of(url: URL) -> Path:
+    """Of an SQLite file."""
+    return Path(url.database or "").absolute()
