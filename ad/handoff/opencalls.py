@@ -1,4 +1,4 @@
-"""The open calls of a stream, told to its agent after every step through one shared file.
+"""The open calls of a stream, published to its agent after every step through one shared file.
 
 While a rank hangs its stream gives no step, and the process that reads it waits inside ADIOS2, with
 Python's lock held. So whatever the agent may want to know meanwhile has to lie ready. The stream's

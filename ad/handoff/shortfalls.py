@@ -1,4 +1,4 @@
-"""What a stream's process cannot keep, told to its agent at the head of their shared file.
+"""What a stream's process cannot keep, reported to its agent at the head of their shared file.
 
 For this there is always room: it is taken before the first step is read.
 """

@@ -22,7 +22,7 @@ longest of ten before it, and one in 600,000 as the longest of 1,000."""
 LEAST_US = 5e6
 """Nobody acts upon a wait shorter than this, and the next step may simply be late."""
 BLIND_PERIODS = 10
-"""TAU tells nothing of the calls of up to one period before a rank fell silent. A call that usually takes
+"""TAU publishes nothing of the calls of up to one period before a rank fell silent. A call that usually takes
 this many periods was, nine times in ten, not ended by then."""
 
 

@@ -1,6 +1,6 @@
 """Which call launched what ran on a GPU, by the correlation ids that both leave as counter values.
 
-The two may come in either order and many steps apart: what a GPU did is often told in one late dump.
+The two may come in either order and many steps apart: what a GPU did often comes in one late dump.
 """
 
 from __future__ import annotations

@@ -199,7 +199,7 @@ class Supervisor:
         stream.quiet_s += stream.own_s
 
     def _signal(self, stream: StreamHandle, number: int) -> None:
-        # It may have ended, and nobody has told so yet.
+        # It may have ended, and nobody has reported that yet.
         with suppress(ProcessLookupError):
             if stream.pid:
                 os.kill(stream.pid, number)

@@ -47,7 +47,7 @@ def slow_mode(
     edges_us: Float64Array,
     run_us_per_call: float,
 ) -> SlowMode | None:
-    """The slow mode of a function, if it has one that is worth telling.
+    """The slow mode of a function, if it has one that is worth reporting.
 
     Parameters
     ----------

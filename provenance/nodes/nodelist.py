@@ -64,7 +64,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
     findings: list[DatedFinding]
     """What was wrong for the longest time first."""
     parts: list[NodePart]
-    """How it is built; empty where no agent told."""
+    """How it is built; empty where no agent reported it."""
     cores: int
     """Hardware threads."""
     cores_us: int

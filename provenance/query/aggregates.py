@@ -30,7 +30,7 @@ from chimbuko.provenance.store.tables import (
 By = Literal["function", "rank", "node", "path", "step", "time"]
 BYS: tuple[By, ...] = get_args(By)
 MOST_INTERVALS = 200
-"""Into which time is divided, unless told otherwise: what a chart shows."""
+"""Into which time is divided, unless another number is given: what a chart shows."""
 
 
 class Total(msgspec.Struct, frozen=True, kw_only=True):

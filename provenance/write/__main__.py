@@ -275,9 +275,9 @@ class WriterService:
             self._explain(lambda incidents: incidents.keep_up(is_urgent=True))
         if self._alerting and severe:
             self._explain(lambda incidents: incidents.keep_up(is_urgent=True))
-            self._alerting.send(severe, self._told)
+            self._alerting.send(severe, self._explanation)
 
-    def _told(self, call_id: str) -> tuple[str, str]:
+    def _explanation(self, call_id: str) -> tuple[str, str]:
         return self._incidents.explanation(call_id) if self._incidents is not None else ("", "")
 
     def _explain(self, work: Callable[[LiveIncidents], None]) -> None:

@@ -25,7 +25,7 @@ HORIZON_US = 30_000_000
 MOST_CALLS = 20_000
 """That are held: 40 MB. More leave the oldest behind, which the end of the run explains."""
 RECURRENCES_S = 5.0
-"""Between two times of telling what recurs."""
+"""Between two reports of what recurs."""
 MOST_SHARE_OF_RECURRENCES = 0.02
 """Of the writer's time, for what recurs without being flagged."""
 

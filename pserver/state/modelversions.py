@@ -22,7 +22,7 @@ HELD_S = float(HELD_PERIODS)
 """Live, agents hear so seldom of functions of which enough is known."""
 ROWS_PER_S = 100_000
 """Rows of other functions, 1 kB each, that agents may fetch: a tenth of what a broker can give. So much is
-told to few agents 20 times a second, and 500 functions to 250 agents each 1.2 s."""
+sent to few agents 20 times a second, and 500 functions to 250 agents each 1.2 s."""
 LONGEST_PAUSE_S = 5.0
 """But no more seldom."""
 EPOCH_S = 1.0
@@ -82,7 +82,7 @@ class ModelVersions:
         self.closed_rows = dict(closed_rows)
 
     def publish(self, now_s: float, closed: int, agents: int) -> Published | None:
-        """What changed in the model, or None if there is nothing to tell yet.
+        """What changed in the model, or None if there is nothing to publish yet.
 
         In lockstep that is what an epoch closed by all streams has changed. Otherwise rows of functions that
         have many calls stay behind; see ``chimbuko.statistics.convergence``.

@@ -172,7 +172,7 @@ class ServerState:
         return self._agents.all_acknowledgements()
 
     def publish(self, now_s: float) -> Published | None:
-        """What changed in the model, or None if there is nothing to tell yet."""
+        """What changed in the model, or None if there is nothing to publish yet."""
         return self._model.publish(now_s, self._closed_epoch(), len(self._agents))
 
     def whole(self) -> Published:
@@ -314,7 +314,7 @@ class ServerState:
 
     def _is_early(self, delta: Delta) -> bool:
         """Whether its agent is an epoch ahead of what is published: a server that has lost its memory must
-        not tell of that epoch to agents that are not there yet. It is sent again.
+        not publish that epoch to agents that are not there yet. It is sent again.
         """
         if not self._lockstep_streams:
             return False

@@ -1,4 +1,4 @@
-"""What is new, told to pages over Socket.IO: the same frame to all, and to each the steps that it watches.
+"""What is new, sent to pages over Socket.IO: the same frame to all, and to each the steps that it watches.
 
 A page that does not read gets nothing more until it has read what waits for it, and then a frame that says
 that something is missing. So what waits is bounded, and nobody waits for anybody.

@@ -114,13 +114,13 @@ def write_report(
         answers = _Answers(app.test_client(), most_bytes - len(script) - len(style) - 10_000)
         name = feed.info().name
         left_out = _collect(answers)
-    told = {
+    content = {
         "made_ms": time.time_ns() // 1_000_000,
         "directory": str(run.path),
         "left_out": left_out,
         "answers": answers.found,
     }
-    page = _page(name, script, style, msgspec.json.encode(told))
+    page = _page(name, script, style, msgspec.json.encode(content))
     try:
         write_atomically(file, page)
     except OSError as error:
@@ -262,9 +262,9 @@ def _encoded(text: str) -> str:
     return quote(text, safe="-_.!~*'()")
 
 
-def _page(name: str, script: str, style: str, told: bytes) -> bytes:
+def _page(name: str, script: str, style: str, content: bytes) -> bytes:
     """The file. No character of the packed answers means anything in HTML, nor does the run's name here."""
-    packed = base64.b64encode(gzip.compress(told, mtime=0)).decode()
+    packed = base64.b64encode(gzip.compress(content, mtime=0)).decode()
     home = "r/" + quote(name, safe="")
     closed = script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
     policy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src blob: data:"

@@ -23,7 +23,7 @@ _KILLED = {
 
 
 def recovery_lines(run: RunDirectory, info: RunInfo) -> list[str]:
-    """What a user is told of a run that is over but not all stored: what happened, and what to do."""
+    """What a user reads of a run that is over but not all stored: what happened, and what to do."""
     state = state_of(run, info)
     if state == RUNNING:
         return []

@@ -61,7 +61,7 @@ NO_EVENTS, NO_COMMS, NO_COUNTERS = (
 
 
 def serve_member(peer: socket.socket, pid: int, header: Header, members: Members, number: int) -> None:
-    """Write the stream of one member of a family, and tell it how that ended.
+    """Write the stream of one member of a family, and report to it how that ended.
 
     Parameters
     ----------
