@@ -91,7 +91,7 @@ def test_one_that_never_becomes_ready_is_ended(start: Starter) -> None:
 def test_a_service_can_be_started_again(start: Starter) -> None:
     service = start("say_ready(pid=os.getpid())\ntime.sleep(1000)")
     first = service.wait_ready()["pid"]
-    service.process.kill()
+    service.process.send_signal(signal.SIGKILL)
     service.process.wait()
     service.start_again()
     assert service.wait_ready()["pid"] == service.process.pid != first
