@@ -77,6 +77,9 @@ class RunKeys:
         """Hash: agent to its ``Answer``."""
         self.silent = begin + "silent"
         """Key with agents of which nothing is heard, services to server and store, as ``SilentAgents``."""
+        self.metric_findings = begin + "metric-findings"
+        """Key with all that was found in what programs publish of their computation, as ``Findings``, whoever
+        watches that to store; it is set again now and then."""
         self.ending = begin + "ending"
         """There from the start of the services on; it says whether the run is to come to an end."""
         own = (key for name, key in vars(self).items() if not name.startswith("_"))

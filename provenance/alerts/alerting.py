@@ -17,10 +17,12 @@ from chimbuko.protocol.messages import RecordBatch
 from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.provenance.alerts.deadlocks import DeadlockAlert, DeadlockGate
 from chimbuko.provenance.alerts.gate import Alert, AlertGate, CallKey, SevereCall, severe_calls
+from chimbuko.provenance.alerts.published import MetricAlert
 from chimbuko.provenance.alerts.recurring import FindingAlert, FindingGate
 from chimbuko.provenance.alerts.silence import AgentAlert, SilenceGate
 from chimbuko.provenance.alerts.sinks import AlertSender, Deliver
 from chimbuko.provenance.incidents.incidentlist import RecurrenceSummary
+from chimbuko.provenance.incidents.metricfindings import MetricFinding
 from chimbuko.provenance.incidents.standstill import standstills
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.encode import CALL_KEY
@@ -102,8 +104,7 @@ class Alerting:
 
         Raises ``redis.RedisError`` where the broker is away; none is lost by that.
         """
-        self._find_dashboard()
-        page = f"{self._dashboard}r/{self._run_id}/incident/" if self._dashboard else ""
+        page = self._incident_page()
         for one, is_growth in self._findings.passing(stored):
             found = one.recurrence
             alert = FindingAlert(
@@ -115,6 +116,29 @@ class Alerting:
                 calls=found.calls,
                 cost_us=found.cost_us,
                 is_growth=is_growth,
+                sentence=one.sentence,
+                dashboard=page and page + one.id,
+            )
+            for courier in self._couriers:
+                courier.send(msgspec.json.encode(alert))
+
+    def send_metrics(self, stored: Sequence[MetricFinding]) -> None:
+        """Send an alert of each finding in published quantities that is new in the store.
+
+        Raises ``redis.RedisError`` where the broker is away; none is lost by that.
+        """
+        page = self._incident_page()
+        for one in stored:
+            found = one.finding
+            alert = MetricAlert(
+                run=self._run_id,
+                finding=one.id,
+                problem=found.kind.value,
+                quantity=found.quantity,
+                ranks=found.ranks,
+                since_step=found.since,
+                step=found.step,
+                found_us=found.found_us,
                 sentence=one.sentence,
                 dashboard=page and page + one.id,
             )
@@ -187,6 +211,11 @@ class Alerting:
             sentence=sentence,
             dashboard=self._address(call),
         )
+
+    def _incident_page(self) -> str:
+        """What addresses of incidents begin with; empty where there is no dashboard."""
+        self._find_dashboard()
+        return f"{self._dashboard}r/{self._run_id}/incident/" if self._dashboard else ""
 
     def _find_dashboard(self) -> None:
         address = cast("bytes | None", self._broker.client.get(self._broker.keys.dashboard))

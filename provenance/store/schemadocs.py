@@ -22,6 +22,7 @@ TABLES = {
     "calls": "A recorded call: abnormal, or normal for comparison",
     "incidents": "A delay, with all that was flagged because of it",
     "recurrences": "What cost time again and again",
+    "metric_findings": "What was wrong with a quantity that programs publish",
     "steps": "What the analysis of one step of one rank counted, also without anomalies",
     "step_levels": "Sums over 8, 64, 512 ... steps of a rank, and over all ranks of a program",
     "step_histograms": "How many steps of a rank had so many anomalies",
@@ -141,6 +142,14 @@ _HERE = {
         "calls": "Calls that are meant",
     }
     | _OF_FINDINGS,
+    "metric_findings": {
+        "kind": "global drift, local drift, departure or not a number",
+        "quantity": "Key under which it is published, without the rank",
+        "begin_us": "When the step at which it began was published, in µs since 1970",
+        "found_us": "When the step at which it was found was published, in µs since 1970",
+        "sentence": "What is wrong, in words",
+        "details": "The finding as JSON, compressed with zlib; chimbuko show prints it",
+    },
     "node_samples": {
         "sequence": "Larger in each batch of samples of a node",
         "begin_us": "From when on, in µs since 1970",

@@ -192,6 +192,18 @@ RECURRENCES = _indexed(
 )
 """What cost time again and again, numbered from 1; ``function`` is -1 where it is not one alone."""
 
+METRIC_FINDINGS = _indexed(
+    "metric_findings",
+    _key("number"),
+    _text("kind"),
+    _text("quantity"),
+    *(_integer(name) for name in ("begin_us", "found_us")),
+    _text("sentence"),
+    _blob("details"),
+)
+"""What was wrong with quantities that programs publish, numbered from 1. Times are those of the publications.
+``details`` is the ``Finding`` as JSON, compressed with zlib."""
+
 STEPS = _keyed(
     "steps",
     _key("program"),

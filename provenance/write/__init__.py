@@ -1,6 +1,7 @@
 """The one writer of a run's provenance.
 
-May import calls, causes, causes.evidence, monitor.samples, process, protocol, provenance.alerts,
+May import calls, causes, causes.evidence, monitor.samples, namespaces.metrics,
+namespaces.watching, process, protocol, provenance.alerts,
 provenance.incidents, provenance.query, provenance.store and runs.
 Its process begins in ``__main__``.
 """

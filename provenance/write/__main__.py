@@ -25,6 +25,7 @@ from sqlalchemy import Engine
 from chimbuko.calls.record import READING
 from chimbuko.errors import ChimbukoError, ServiceError, StoreError
 from chimbuko.monitor.samples.nodebatch import PackedBatch, unpacked
+from chimbuko.namespaces.watching.publishing import published
 from chimbuko.process.lifetime import do_without_scipy, log, say_ready
 from chimbuko.process.signals import StopSignal
 from chimbuko.protocol.messages import PAYLOAD, RecordBatch, RunStatistics, WaitsRequest
@@ -33,6 +34,7 @@ from chimbuko.protocol.telemetry import SlowRank
 from chimbuko.provenance.alerts.alerting import Alerting
 from chimbuko.provenance.alerts.sinks import Deliver, hooks_of
 from chimbuko.provenance.incidents.incidentlist import Incidents
+from chimbuko.provenance.incidents.metricfindings import metric_findings
 from chimbuko.provenance.incidents.recurring import recurring
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.encode import warm_kernels
@@ -152,6 +154,8 @@ class WriterService:
         self._has_hastened = False
         self._incidents: LiveIncidents | None = None
         self._is_explaining = True
+        self._metrics = b""
+        self._metrics_at_s = 0.0
         self._slow_ranks: dict[int, list[SlowRank]] = {}
         """By part of the parameter server."""
 
@@ -219,12 +223,30 @@ class WriterService:
         if samples:
             self._store_samples(samples)
         self._explain(lambda incidents: incidents.keep_up(is_urgent=is_stopping))
+        self._keep_metric_findings(is_stopping)
         if self._alerting is not None:
             self._alerting.look_for_silence()
             self._alerting.look_for_deadlocks(self.open())
         if self._copies is not None:
             self._keep_copy(self._copies)
         return not (records or statistics or samples)
+
+    def _keep_metric_findings(self, is_urgent: bool) -> None:
+        """Store what was found in published quantities, and alert people to what is new of it."""
+        if time.monotonic() < self._metrics_at_s and not is_urgent:
+            return
+        self._metrics_at_s = time.monotonic() + IDLE_S
+        try:
+            sealed, found = published(self._broker, self._metrics)
+        except msgspec.MsgspecError as error:
+            log(f"findings in published quantities are left out: {error}")
+            return
+        if found:
+            new = set(self._writer.write_metric_findings(found))
+            if self._alerting is not None and new:
+                stored = metric_findings(Provenance(self.open(), self._destination.run_id).reader)
+                self._alerting.send_metrics([one for one in stored if one.number in new])
+        self._metrics = sealed
 
     def _keep_copy(self, copies: StoreCopies) -> None:
         asked = cast("bytes | None", self._client.get(self._keys.copy_wanted))
@@ -239,6 +261,7 @@ class WriterService:
     def read_again(self) -> None:
         """Read from the beginning next time: a broker that was restarted may number anew."""
         self._records_to = self._statistics_to = self._samples_to = b"0"
+        self._metrics = b""
         self._reader.read_again()
 
     def _gather(self, entries: Entries) -> Entries:

@@ -17,6 +17,7 @@ from chimbuko.causes.incidentbook import Changes
 from chimbuko.causes.recurrence import Recurrence
 from chimbuko.errors import StoreError
 from chimbuko.monitor.samples.nodebatch import PackedBatch
+from chimbuko.namespaces.metrics.finding import Finding
 from chimbuko.protocol.messages import (
     FunctionModel,
     FunctionStatistics,
@@ -46,6 +47,7 @@ from chimbuko.provenance.store.upsert import Upsert
 from chimbuko.provenance.store.urls import public_url
 from chimbuko.provenance.write.callwriter import write_calls
 from chimbuko.provenance.write.incidentwriter import last_number, withdraw, write_changes, write_recurrences
+from chimbuko.provenance.write.metricwriter import write_metric_findings
 from chimbuko.provenance.write.stepwriter import StepWriter
 from chimbuko.runs.directory import RunInfo
 
@@ -148,6 +150,11 @@ class Writer:
         with self._transaction() as connection:
             run = self._run(connection)
             write_recurrences(connection, run.number, found, partial(run.functions.of, connection))
+
+    def write_metric_findings(self, found: Sequence[Finding]) -> list[int]:
+        """Write what was found in published quantities and is not stored yet; returns the numbers of that."""
+        with self._transaction() as connection:
+            return write_metric_findings(connection, self._run(connection).number, found)
 
     def write_run(self, info: RunInfo) -> None:
         """Write what the run is; again when it has ended."""

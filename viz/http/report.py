@@ -152,7 +152,8 @@ def _collect(answers: _Answers) -> list[str]:
     for one in functions:
         _function(answers, one["function"], one["program"])
     missed = [f"{name} ({count})" if count > 1 else name for name, count in answers.missed.items() if name]
-    further = incidents.get("total", 0) + len(incidents.get("recurrences", [])) - findings
+    listed = sum(len(incidents.get(name, [])) for name in ("recurrences", "metrics"))
+    further = incidents.get("total", 0) + listed - findings
     if further > 0:
         missed.append(f"{further:,} further finding{'s' if further > 1 else ''}")
     if (all_ranks := run["status"]["ranks"]) > len(reported):
@@ -182,8 +183,9 @@ def _health(answers: _Answers, last_step: int) -> None:
 
 def _findings(answers: _Answers, listed: dict[str, Any]) -> int:
     """How many are in it, each with all that its page shows."""
-    for one in listed.get("recurrences", []):
-        answers.ask(f"recurrences/{one['id']}", what="findings")
+    for name, path in (("recurrences", "recurrences"), ("metrics", "metric-findings")):
+        for one in listed.get(name, []):
+            answers.ask(f"{path}/{one['id']}", what="findings")
     for one in listed.get("incidents", []):
         known = answers.ask(f"incidents/{one['id']}", what="findings").get("incident")
         if known is None:
@@ -192,7 +194,7 @@ def _findings(answers: _Answers, listed: dict[str, Any]) -> int:
         if subject:
             _call(answers, subject)
         _lanes(answers, known)
-    return sum(key.startswith(("incidents/", "recurrences/")) for key in answers.found)
+    return sum(key.startswith(("incidents/", "recurrences/", "metric-findings/")) for key in answers.found)
 
 
 def _lanes(answers: _Answers, incident: dict[str, Any]) -> None:

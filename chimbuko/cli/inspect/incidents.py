@@ -12,6 +12,7 @@ from chimbuko.cli.output.table import Column, Output
 from chimbuko.launcher.outcome.incidents import explain_run
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.incidents.incidentlist import Incidents, IncidentSummary, RecurrenceSummary
+from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_findings
 from chimbuko.provenance.query.run import open_run
 from chimbuko.units import format_duration_us, number_of
 
@@ -43,6 +44,7 @@ def command(
 
     An incident is a delay with all that was flagged because of it: which call of which rank lost time, why,
     whom that held up, and the core time that it cost. What happens again and again is reported once.
+    What is wrong with the quantities that the programs publish (--namespaces) stands at the end.
     'chimbuko show' shows one of them, 'chimbuko query --incident' lists the calls of an incident.
 
     \b
@@ -59,19 +61,31 @@ def command(
         found = Incidents(provenance.reader)
         page = found.page(limit, skip, "begin_us" if sort == "begin_us" else "cost_us", with_short)
         recurrences = found.recurrences()
+        metrics = metric_findings(provenance.reader)
         if as_json:
-            answer = {"incidents": page.incidents, "total": page.total, "recurrences": recurrences}
+            answer = {
+                "incidents": page.incidents,
+                "total": page.total,
+                "recurrences": recurrences,
+                "metrics": metrics,
+            }
             click.echo(msgspec.json.format(msgspec.json.encode(answer)))
             return
         time_range = provenance.steps.time_range()
         start_us = time_range[0] if time_range else 0
-    if page.incidents or recurrences:
-        _print(page.incidents, recurrences if not skip else [], start_us)
+    rows = _rows(page.incidents, recurrences if not skip else [], start_us)
+    rows += [] if skip else _metric_rows(metrics, start_us)
+    if rows:
+        Output().table(list(_COLUMNS), rows)
     shown = f"{len(page.incidents):,} of {number_of(page.total, 'incidents')}"
-    print(f"{shown}; {number_of(len(recurrences), 'findings')} of what recurs", file=sys.stderr)
+    others = f"{number_of(len(recurrences), 'findings')} of what recurs"
+    others += f", {len(metrics):,} in what programs publish" if metrics else ""
+    print(f"{shown}; {others}", file=sys.stderr)
 
 
-def _print(incidents: list[IncidentSummary], recurrences: list[RecurrenceSummary], start_us: int) -> None:
+def _rows(
+    incidents: list[IncidentSummary], recurrences: list[RecurrenceSummary], start_us: int
+) -> list[list[str]]:
     rows = [
         [
             one.id,
@@ -96,4 +110,20 @@ def _print(incidents: list[IncidentSummary], recurrences: list[RecurrenceSummary
         ]
         for found in recurrences
     ]
-    Output().table(list(_COLUMNS), rows)
+    return rows
+
+
+def _metric_rows(metrics: list[MetricFinding], start_us: int) -> list[list[str]]:
+    """They lose no time, and no call is flagged because of them."""
+    return [
+        [
+            one.id,
+            f"{(one.finding.begin_us - start_us) / 1e6:.3f} s",
+            "",
+            f"{len(one.finding.ranks):,}" if one.finding.ranks else "all",
+            "",
+            one.finding.kind.value,
+            one.sentence,
+        ]
+        for one in metrics
+    ]

@@ -11,10 +11,11 @@ import msgspec
 from chimbuko.calls.functionnames import shown_name, shown_names
 from chimbuko.calls.record import CallRecord, CounterValue
 from chimbuko.calls.schema import Label
-from chimbuko.cli.output.incident import print_incident, print_recurrence
+from chimbuko.cli.output.incident import print_incident, print_metric_finding, print_recurrence
 from chimbuko.cli.output.table import MARK, Column, Output
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.incidents.incidentlist import Incidents, is_incident_id, is_recurrence_id
+from chimbuko.provenance.incidents.metricfindings import is_metric_finding_id, metric_finding
 from chimbuko.provenance.nodes.besidecall import NodeBeside, node_beside
 from chimbuko.provenance.query.filters import as_object
 from chimbuko.provenance.query.run import open_run
@@ -47,6 +48,7 @@ def command(wanted: str, run: Path | None, as_json: bool) -> None:
       chimbuko show 0:1:30:1547 chimbuko-runs/heat
       chimbuko show I12
       chimbuko show R1
+      chimbuko show M1
       chimbuko show 0:1:30:1547 --json | jq '.call.call_stack[].function'
     """
     directory = reachable_run(run)
@@ -66,6 +68,13 @@ def command(wanted: str, run: Path | None, as_json: bool) -> None:
                 return
             print_recurrence(Output(), found, time_range[0] if time_range else found.recurrence.begin_us)
             return
+        if is_metric_finding_id(wanted):
+            metric = metric_finding(provenance.reader, wanted)
+            if as_json:
+                click.echo(msgspec.json.format(msgspec.json.encode(metric)))
+                return
+            print_metric_finding(Output(), metric, time_range[0] if time_range else metric.finding.begin_us)
+            return
         call = provenance.calls.record(wanted)
         normal = provenance.calls.normal_like(call)
         if as_json:
@@ -73,11 +82,11 @@ def command(wanted: str, run: Path | None, as_json: bool) -> None:
             answer = {"call": as_object(call), "normal": as_object(normal), "node": beside}
             click.echo(msgspec.json.format(msgspec.json.encode(answer)))
             return
-        metric = provenance.run().config.metric
+        judged_by = provenance.run().config.metric
         beside = node_beside(provenance.reader, call)
         program = provenance.programs().get(call.program, str(call.program))
     output = Output()
-    _print_headline(output, call, metric, program, time_range[0] if time_range else call.step_start_us)
+    _print_headline(output, call, judged_by, program, time_range[0] if time_range else call.step_start_us)
     _print_stack(output, call)
     _print_window(output, call)
     _print_messages(output, call)

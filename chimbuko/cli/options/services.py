@@ -11,6 +11,7 @@ import click
 
 from chimbuko.errors import ConfigError
 from chimbuko.launcher.services.choices import AlertOptions, ServiceChoices
+from chimbuko.namespaces.exchange.place import PLACE_VARIABLE, find_place
 from chimbuko.protocol.broker import BROKER_VARIABLE
 from chimbuko.protocol.metricsplace import TOKEN_VARIABLE, metrics_place
 from chimbuko.provenance.alerts.sinks import COMMAND_VARIABLE, URL_VARIABLE, hooks_of
@@ -37,11 +38,13 @@ def service_options(command: Callable[..., Any]) -> Callable[..., Any]:
         as_json: bool,
         **values: Any,
     ) -> None:
-        names = ("store", "broker", "port", "dashboard_processes", "dashboard")
+        names = ("store", "broker", "port", "dashboard_processes", "dashboard", "namespaces")
         given = {name: values.pop(name) for name in names}
         alerts = _alerts(alert, alert_url, alert_command)
         if metrics is not None:
             metrics_place(metrics)
+        if given["namespaces"]:
+            find_place(given["namespaces"])
         front = Front(dashboard_bind, dashboard_certificate, dashboard_key, dashboard_url)
         choices = ServiceChoices(**given, front=front, metrics=metrics, alerts=alerts)
         command(services=choices, as_json=as_json, **values)
@@ -142,6 +145,14 @@ _OPTIONS = (
         metavar="COMMAND",
         envvar=COMMAND_VARIABLE,
         help=f"Command that reads alerts on its standard input. Also set by {COMMAND_VARIABLE}.",
+    ),
+    click.option(
+        "--namespaces",
+        metavar="PLACE",
+        envvar=PLACE_VARIABLE,
+        help="Service of namespaces in which the programs publish what they compute: what is wrong with that "
+        "is reported with the run. Folder of the service, or file of a job's place in it. Also set by "
+        f"{PLACE_VARIABLE}.",
     ),
     click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON."),
 )

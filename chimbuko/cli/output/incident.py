@@ -7,6 +7,7 @@ from chimbuko.causes.evidence.part import Part
 from chimbuko.causes.sentence import ranks_in_words
 from chimbuko.cli.output.table import MARK, Column, Output
 from chimbuko.provenance.incidents.incidentlist import IncidentDetails, RecurrenceSummary
+from chimbuko.provenance.incidents.metricfindings import MetricFinding
 from chimbuko.units import format_duration_us, format_offset_us
 
 
@@ -73,6 +74,23 @@ def print_recurrence(output: Output, found: RecurrenceSummary, start_us: int) ->
         output.heading("Examples")
         for call_id in one.examples:
             output.line(f"{call_id}; 'chimbuko show {call_id}' shows it")
+
+
+def print_metric_finding(output: Output, found: MetricFinding, start_us: int) -> None:
+    """Print all that is known of something that is wrong with a published quantity."""
+    one = found.finding
+    output.line(f"{MARK} {found.sentence}", "bold red")
+    begin_s, found_s = (one.begin_us - start_us) / 1e6, (one.found_us - start_us) / 1e6
+    when = f"it began {begin_s:.3f} s after the start and was found at {found_s:.3f} s"
+    output.line(f"Finding {found.id}; {one.kind.value}; {when}")
+    output.heading("Where and when")
+    facts = [
+        ("quantity", one.quantity),
+        ("ranks", ranks_in_words(one.ranks) if one.ranks else "all, alike"),
+        ("since step", f"{one.since:,}"),
+        ("found at step", f"{one.step:,}"),
+    ]
+    output.table([Column("WHAT"), Column("IS", may_shrink=True)], [list(fact) for fact in facts])
 
 
 def _whom(part: Part) -> str:

@@ -31,6 +31,7 @@ from chimbuko.launcher.outcome.tracers import TracerReports, report_lines, trace
 from chimbuko.protocol.messages import FunctionStatistics, RankStatistics
 from chimbuko.protocol.telemetry import SlowRank
 from chimbuko.provenance.incidents.incidentlist import IncidentPage, Incidents, RecurrenceSummary
+from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_findings
 from chimbuko.provenance.manage.inventory import bytes_elsewhere
 from chimbuko.provenance.manage.lifecycle import left_bytes
 from chimbuko.provenance.query.filters import CallFilter, CallSummary
@@ -90,6 +91,8 @@ class Summary(msgspec.Struct, frozen=True):
     """Those that cost most, the worst first."""
     recurrences: list[RecurrenceSummary]
     """What costs time again and again."""
+    metrics: list[MetricFinding]
+    """What is wrong with quantities that the programs publish."""
     functions: list[FunctionStatistics]
     """Those with the most time lost, worst first."""
     drifted: list[FunctionStatistics]
@@ -149,6 +152,7 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
         large_step=_large_step(provenance, health),
         incidents=Incidents(provenance.reader).page(limit=MOST_SHOWN),
         recurrences=Incidents(provenance.reader).recurrences(),
+        metrics=metric_findings(provenance.reader),
         functions=sorted(functions, key=lambda f: f.severity_us, reverse=True)[:MOST_SHOWN],
         drifted=sorted(drifted, key=_extent, reverse=True)[:MOST_SHOWN],
         unended=provenance.calls.page(CallFilter(is_open=True), limit=MOST_SHOWN).calls,
@@ -185,6 +189,9 @@ def summary_lines(summary: Summary) -> list[str]:
     if not summary.ranks:
         lines.append(NO_STREAM)
     lines += incident_lines(summary.incidents, summary.recurrences)
+    if summary.metrics:
+        lines.append("Wrong in what the programs publish:")
+        lines += [f"  {one.id:<6} {one.sentence}" for one in summary.metrics[:MOST_SHOWN]]
     if summary.functions:
         lines.append("Worst functions, by time lost:")
         shown = shown_names(f.name for f in summary.functions)

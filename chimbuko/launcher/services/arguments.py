@@ -6,6 +6,7 @@ import os
 
 from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.services.storeplace import StorePlace
+from chimbuko.namespaces.exchange.place import PLACE_VARIABLE
 from chimbuko.process.service import Service
 from chimbuko.process.starting import fork
 from chimbuko.protocol.broker import BROKER_VARIABLE
@@ -51,6 +52,18 @@ def _part_of_server(
         secret[TOKEN_VARIABLE] = kept_token(run.metrics_token_path, os.environ.get(TOKEN_VARIABLE))
     name = f"pserver-{part}" if part else "pserver"
     return Service(name, "chimbuko.pserver", words, secret, run.logs, start=fork)
+
+
+def metric_watch(
+    run: RunDirectory, options: ServiceOptions, place: StorePlace, broker_url: str
+) -> list[Service]:
+    """What watches what programs publish of their computation; nothing where they have nowhere to publish."""
+    namespaces = options.choices.namespaces
+    if namespaces is None:
+        return []
+    words = ["--run-id", place.info.id, "--since-us", str(place.info.started_us)]
+    secret = {BROKER_VARIABLE: broker_url, PLACE_VARIABLE: namespaces}
+    return [Service("metricwatch", "chimbuko.namespaces.watching", words, secret, run.logs, start=fork)]
 
 
 def store_writer(run: RunDirectory, options: ServiceOptions, place: StorePlace, broker_url: str) -> Service:

@@ -38,6 +38,8 @@ class ServiceChoices:
     metrics: str | None = None
     """Where Prometheus may ask, as ``[WHERE:]PORT``; None for nowhere."""
     alerts: AlertOptions | None = None
+    namespaces: str | None = None
+    """Place of a job's namespaces, in which programs publish what is watched; None for none."""
 
 
 @dataclass(frozen=True)

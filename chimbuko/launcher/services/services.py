@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 
 from chimbuko.launcher.outcome.progress import say
-from chimbuko.launcher.services.arguments import parameter_server, store_writer
+from chimbuko.launcher.services.arguments import metric_watch, parameter_server, store_writer
 from chimbuko.launcher.services.brokerkeeper import BrokerKeeper
 from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.services.dashboard import Dashboard
@@ -182,6 +182,7 @@ class Services:
         self._broker_keeper.start(self.options.programs)
         # The store's writer ends last: it stores what they say at their end.
         for service in (
+            *metric_watch(self.run, self.options, self._place, self.broker_url),
             *parameter_server(self.run, self.options, self._place, self.broker_url),
             store_writer(self.run, self.options, self._place, self.broker_url),
         ):

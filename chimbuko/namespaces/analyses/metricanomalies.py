@@ -9,74 +9,96 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-import msgspec
 import numpy as np
 
 from chimbuko.namespaces.exchange.reader import Observation
 from chimbuko.namespaces.metrics.finding import Finding
-from chimbuko.namespaces.metrics.watch import MetricWatch, Role
+from chimbuko.namespaces.metrics.quantity import Quantity
+from chimbuko.namespaces.metrics.watch import Role
 from chimbuko.namespaces.tree.leaves import Leaf, elements
 from chimbuko.namespaces.tree.paths import Path, format_path
 from chimbuko.namespaces.tree.tree import Nested
 
 STEP_KEYS = ("timestep", "step")
-"""Leaves that say at which step of the program a publication was made."""
+"""Leaves that say at which step of the program a publication was made; those that follow without one belong
+to it, too. Of a client that has none its publications are counted."""
 _RANK = re.compile(r"Rank (\d+)")
-Samples = dict[int, dict[str, dict[int, float]]]
-"""Step, quantity and rank to a value."""
+Source = tuple[str, int]
+"""Client, and rank that it publishes of."""
 
 
-def metric_anomalies(observations: Sequence[Observation]) -> Nested:
-    """What was wrong, each thing once, as ``findings/N``; and in how many samples of how many ranks."""
-    samples = _samples(observations)
-    names = {name for of_step in samples.values() for name in of_step}
-    ranks = sorted({rank for of_step in samples.values() for values in of_step.values() for rank in values})
-    watch = MetricWatch({name: _role(name) for name in names}, len(ranks))
-    found = [
-        finding
-        for step in sorted(samples)
-        for finding in watch.take(
-            step,
-            {
-                name: np.array([values[rank] for rank in ranks])
-                for name, values in sorted(samples[step].items())
-                if len(values) == len(ranks)
-            },
-        )
-    ]
-    return {
-        "findings": {str(number): _described(finding, ranks) for number, finding in enumerate(found)},
-        "samples": len(samples),
-        "ranks": len(ranks),
-    }
+class MetricAnomalies:
+    """Looks for anomalies in what is published, publication by publication."""
 
+    def __init__(self) -> None:
+        self._quantities: dict[str, Quantity] = {}
+        # What is not published has not changed.
+        self._known: dict[Source, dict[str, float]] = defaultdict(dict)
+        self._steps: dict[Source, int] = {}
+        self._counted: dict[Source, int] = defaultdict(int)
+        self._newest_client: dict[int, str] = {}
+        self.ranks: set[int] = set()
+        """Those that have published something that is watched."""
 
-def _samples(observations: Sequence[Observation]) -> Samples:
-    samples: Samples = defaultdict(lambda: defaultdict(dict))
-    # What is not published has not changed.
-    known: dict[int, dict[str, float]] = defaultdict(dict)
-    counted: dict[int, int] = defaultdict(int)
-    for observation in observations:
-        steps: dict[int, int] = {}
-        touched: set[int] = set()
+    def take(self, observation: Observation) -> Iterator[Finding]:
+        """Take a publication; yields what is found by it, each thing once."""
+        touched: set[Source] = set()
         for path, leaf in observation.change.put.items():
             rank, rest = _of_rank(path, observation.rank)
             value = _number(rest, leaf)
             if value is None:
                 continue
-            touched.add(rank)
-            if rest[-1] in STEP_KEYS:
-                steps[rank] = int(value)
+            source = observation.client, rank
+            touched.add(source)
+            if rest[-1] in STEP_KEYS and np.isfinite(value):
+                self._steps[source] = int(value)
             else:
-                known[rank][format_path(rest)] = value
-        for rank in touched:
-            step = steps.get(rank, counted[rank])
-            counted[rank] += 1
-            for name, value in known[rank].items():
-                samples[step][name][rank] = value
-    return samples
+                self._known[source][format_path(rest)] = value
+        for source in sorted(touched):
+            step = self._steps.get(source, self._counted[source])
+            self._counted[source] += 1
+            self._look_for_restart(source, step)
+            for name, value in self._known[source].items():
+                self.ranks.add(source[1])
+                quantity = self._quantities.setdefault(name, Quantity(name, _role(name)))
+                yield from quantity.take(source[1], step, observation.time_us, value)
+
+    @property
+    def samples(self) -> int:
+        """Steps that were judged of the quantity that most are known of."""
+        return max((quantity.samples for quantity in self._quantities.values()), default=0)
+
+    def finish(self) -> Iterator[Finding]:
+        """Nothing comes any more: yields what is found in what waits for other ranks."""
+        for _, quantity in sorted(self._quantities.items()):
+            yield from quantity.finish()
+
+    def _look_for_restart(self, source: Source, step: int) -> None:
+        """Where another client publishes of a rank, from an earlier step on, the program begins again."""
+        client, rank = source
+        before = self._newest_client.get(rank)
+        if before not in (None, client):
+            is_earlier = step < self._steps.get((before or "", rank), self._counted[before or "", rank])
+            for gone in (self._known, self._steps, self._counted):
+                gone.pop((before or "", rank), None)
+            for name in self._known[source] if is_earlier else ():
+                if name in self._quantities:
+                    self._quantities[name].restart()
+        self._newest_client[rank] = client
+
+
+def metric_anomalies(observations: Sequence[Observation]) -> Nested:
+    """What was wrong, each thing once, as ``findings/N``; and in how many samples of how many ranks."""
+    anomalies = MetricAnomalies()
+    found = [finding for observation in observations for finding in anomalies.take(observation)]
+    found += anomalies.finish()
+    return {
+        "findings": {str(number): _described(finding) for number, finding in enumerate(found)},
+        "samples": anomalies.samples,
+        "ranks": len(anomalies.ranks),
+    }
 
 
 def _of_rank(path: Path, rank: int) -> tuple[int, Path]:
@@ -102,14 +124,11 @@ def _role(name: str) -> Role:
     return Role.COMPARED if last in ("min", "max") else Role.NONE
 
 
-def _described(finding: Finding, ranks: Sequence[int]) -> Mapping[str, object]:
-    # The watch counts ranks from 0 on.
-    named = tuple(ranks[place] for place in finding.ranks)
-    finding = msgspec.structs.replace(finding, ranks=named)
+def _described(finding: Finding) -> Mapping[str, object]:
     return {
         "kind": finding.kind.value,
         "quantity": finding.quantity,
-        "ranks": np.array(named, np.int64),
+        "ranks": np.array(finding.ranks, np.int64),
         "since": finding.since,
         "step": finding.step,
         "change": finding.change,

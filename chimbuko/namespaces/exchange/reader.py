@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import islice
 from pathlib import Path as FilePath
 from types import TracebackType
 from typing import Self, cast
@@ -21,6 +24,8 @@ from chimbuko.namespaces.tree.tree import Nested, Tree, nested
 
 LOOK_PERIOD_S = 0.05
 """Between two looks for what is new."""
+MOST_AT_ONCE = 1000
+"""Observations of an instance that a look takes: of what was kept there may be many."""
 
 
 class Observation(msgspec.Struct, frozen=True):
@@ -36,6 +41,21 @@ class Observation(msgspec.Struct, frozen=True):
     """Since the epoch, by the client's clock."""
     commits: int
     change: Change
+
+
+class Subscription:
+    """What is published from some moment on; ``Reader.subscription`` makes it."""
+
+    def __init__(self, shards: Sequence[Callable[[], Iterator[Observation]]]) -> None:
+        self._shards = shards
+
+    def new(self) -> list[Observation]:
+        """What has come since the last time; nothing while the broker is away, and then it goes on there."""
+        found: list[Observation] = []
+        with suppress(redis.RedisError):
+            for new in self._shards:
+                found.extend(islice(new(), MOST_AT_ONCE))
+        return found
 
 
 class Reader:
@@ -119,23 +139,24 @@ class Reader:
         has_past
             Begin with what is still kept of the past.
         """
-        readings = self._readings(namespace, has_past)
-        path = parse_path(under)
+        subscription = self.subscription(namespace, under, has_past)
 
         def observations() -> Iterator[Observation]:
             while not should_stop():
-                count = 0
-                try:
-                    for observation in self._new(namespace, path, readings):
-                        count += 1
-                        yield observation
-                except redis.RedisError:
-                    # It goes on where it was.
-                    count = 0
-                if not count:
+                found = subscription.new()
+                yield from found
+                if not found:
                     time.sleep(LOOK_PERIOD_S)
 
         return observations()
+
+    def subscription(self, namespace: str, under: str = "", has_past: bool = False) -> Subscription:
+        """The same for those who ask again and again what is new."""
+        readings = self._readings(namespace, has_past)
+        path = parse_path(under)
+        return Subscription(
+            [partial(self._new, namespace, path, {shard: reading}) for shard, reading in readings.items()]
+        )
 
     def _shards(self, namespace: str) -> list[Shard]:
         return self._place.shards(self._about, namespace)

@@ -2,5 +2,6 @@
 
 May import nothing of ours.
 
-``MetricWatch`` takes the values of all ranks, sample by sample, and yields findings.
+``MetricWatch`` takes the values of all ranks, sample by sample, and yields findings; ``Quantity`` makes such
+samples of what single ranks publish.
 """

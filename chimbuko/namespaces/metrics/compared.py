@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.namespaces.metrics.cusum import Cusum, scale
-from chimbuko.namespaces.metrics.finding import Finding, Kind
+from chimbuko.namespaces.metrics.finding import Finding, Problem
 
 LEARNED = 60
 """Samples from which it is learned what is usual."""
@@ -51,7 +51,7 @@ class Compared:
         ranks = tuple(int(rank) for rank in np.flatnonzero(new))
         worst = max(ranks, key=lambda rank: abs(away[rank]))
         since, change = self._cusum.since(worst), float(away[worst])
-        return Finding(Kind.DEPARTURE, self._quantity, ranks, since, step, change)
+        return Finding(Problem.DEPARTURE, self._quantity, ranks, since, step, change)
 
     def _away(self, values: Floats, is_number: npt.NDArray[np.bool_]) -> Floats:
         """How far each rank is from its usual place, in the measure that makes least of it.

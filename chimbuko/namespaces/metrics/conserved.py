@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.namespaces.metrics.cusum import Cusum, scale
-from chimbuko.namespaces.metrics.finding import Finding, Kind
+from chimbuko.namespaces.metrics.finding import Finding, Problem
 
 LEARNED = 40
 """Samples from which it is learned what is usual."""
@@ -45,7 +45,7 @@ class Conserved:
             return None
         self._is_found = True
         ranks = self._standing_out(values - self._usual)
-        kind = Kind.LOCAL_DRIFT if ranks else Kind.GLOBAL_DRIFT
+        kind = Problem.LOCAL_DRIFT if ranks else Problem.GLOBAL_DRIFT
         return Finding(kind, self._quantity, ranks, self._cusum.since(0), step, change / whole)
 
     def _learn(self, samples: npt.NDArray[np.float64]) -> None:

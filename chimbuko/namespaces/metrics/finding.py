@@ -7,7 +7,7 @@ from enum import Enum
 import msgspec
 
 
-class Kind(Enum):
+class Problem(Enum):
     """What a finding is about."""
 
     GLOBAL_DRIFT = "global drift"
@@ -19,10 +19,14 @@ class Kind(Enum):
     NOT_A_NUMBER = "not a number"
 
 
+FindingKey = tuple[str, str, tuple[int, ...]]
+"""Problem, quantity and ranks: of one such finding a run has one."""
+
+
 class Finding(msgspec.Struct, frozen=True):
     """One thing that is wrong; it is found once."""
 
-    kind: Kind
+    kind: Problem
     quantity: str
     ranks: tuple[int, ...]
     """Those that stand out; none where all are alike."""
@@ -32,18 +36,33 @@ class Finding(msgspec.Struct, frozen=True):
     """At which it was found."""
     change: float
     """How far it had come then: of a drift relative to the sum, of a departure in standard deviations."""
+    begin_us: int = 0
+    """When the step at which it began was published, in µs since the epoch; 0 where that is not known."""
+    found_us: int = 0
+    """The same of the step at which it was found."""
+
+    @property
+    def key(self) -> FindingKey:
+        """What distinguishes it from others of a run."""
+        return self.kind.value, self.quantity, self.ranks
 
     @property
     def sentence(self) -> str:
         """All of it in words."""
         who = f"rank {', '.join(map(str, self.ranks))}" if self.ranks else "all ranks"
         match self.kind:
-            case Kind.NOT_A_NUMBER:
+            case Problem.NOT_A_NUMBER:
                 return f"{self.quantity} is not a number on {who}, at step {self.step:,}."
-            case Kind.DEPARTURE:
+            case Problem.DEPARTURE:
                 what = f"departs from the other ranks on {who}: by {abs(self.change):.1f} standard deviations"
-            case Kind.LOCAL_DRIFT:
+            case Problem.LOCAL_DRIFT:
                 what = f"is not conserved because of {who}: the sum has changed by {100 * self.change:+.3g} %"
-            case Kind.GLOBAL_DRIFT:
+            case Problem.GLOBAL_DRIFT:
                 what = f"is not conserved, alike on {who}: the sum has changed by {100 * self.change:+.3g} %"
         return f"{self.quantity} {what}, since about step {self.since:,}."
+
+
+class Findings(msgspec.Struct, frozen=True):
+    """All that was found in a run until now, as whoever watches it publishes it for the store."""
+
+    found: tuple[Finding, ...]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from chimbuko.namespaces.metrics.compared import Compared
 from chimbuko.namespaces.metrics.conserved import Conserved
-from chimbuko.namespaces.metrics.finding import Finding, Kind
+from chimbuko.namespaces.metrics.finding import Finding, Problem
 
 
 class Role(Enum):
@@ -43,12 +43,17 @@ class MetricWatch:
 
     def take(self, step: int, values: Mapping[str, npt.NDArray[np.float64]]) -> Iterator[Finding]:
         """Take the values of all ranks (f8[ranks]) of quantities at a step; yields what is found by it."""
+        yield from self.take_some(step, values)
         for name, of_ranks in values.items():
-            ranks = {int(rank) for rank in np.flatnonzero(~np.isfinite(of_ranks))} - self._no_numbers[name]
-            if ranks:
-                self._no_numbers[name] |= ranks
-                yield Finding(Kind.NOT_A_NUMBER, name, tuple(sorted(ranks)), step, step, 0.0)
             for watched in (self._conserved.get(name), self._compared.get(name)):
                 found = watched.take(step, of_ranks) if watched is not None else None
                 if found is not None:
                     yield found
+
+    def take_some(self, step: int, values: Mapping[str, npt.NDArray[np.float64]]) -> Iterator[Finding]:
+        """The same where some of the values are made up: yields only what is not a number."""
+        for name, of_ranks in values.items():
+            ranks = {int(rank) for rank in np.flatnonzero(~np.isfinite(of_ranks))} - self._no_numbers[name]
+            if ranks:
+                self._no_numbers[name] |= ranks
+                yield Finding(Problem.NOT_A_NUMBER, name, tuple(sorted(ranks)), step, step, 0.0)

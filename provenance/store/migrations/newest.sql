@@ -135,6 +135,17 @@ CREATE TABLE metadata (
  WITHOUT ROWID
 
 ;
+CREATE TABLE metric_findings (
+	run INTEGER NOT NULL, 
+	number INTEGER NOT NULL, 
+	kind TEXT NOT NULL, 
+	quantity TEXT NOT NULL, 
+	begin_us BIGINT NOT NULL, 
+	found_us BIGINT NOT NULL, 
+	sentence TEXT NOT NULL, 
+	details BLOB NOT NULL, 
+	CONSTRAINT pk_metric_findings PRIMARY KEY (run, number)
+);
 CREATE TABLE models (
 	run INTEGER NOT NULL, 
 	function INTEGER NOT NULL, 

@@ -12,6 +12,7 @@ from chimbuko.cli import main
 from chimbuko.config import AnalysisConfig
 from chimbuko.launcher.outcome.incidents import explain_run
 from chimbuko.launcher.outcome.summary import summarize, summary_lines
+from chimbuko.namespaces.metrics.finding import Finding, Problem
 from chimbuko.protocol.messages import RunStatistics
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.write.writer import Writer
@@ -50,6 +51,27 @@ def test_incidents_are_listed_with_what_recurs(run: RunDirectory) -> None:
     assert answer["incidents"][0]["call_id"] == ORIGIN
     assert answer["recurrences"][0]["recurrence"]["calls"] == 40
     assert json.loads(chimbuko("incidents", run.path, "--all", "--json").stdout)["total"] == 41
+
+
+def test_what_is_wrong_in_published_quantities_is_listed_and_shown(run: RunDirectory) -> None:
+    drift = Finding(Problem.GLOBAL_DRIFT, "mass", (), 100, 140, -0.02, 5_000_000, 7_000_000)
+    info = run.read_info()
+    engine = open_for_writing(info.store_url)
+    assert Writer(engine, info.id).write_metric_findings([drift, drift]) == [1]
+    engine.dispose()
+    listed = chimbuko("incidents", run.path)
+    assert "0 of 0 incidents; 0 findings of what recurs, 1 in what programs publish" in listed.stderr
+    assert listed.stdout.splitlines()[1].startswith("M1 ")
+    assert drift.sentence in listed.stdout
+    shown = chimbuko("show", "M1", run.path).stdout
+    assert drift.sentence in shown and "all, alike" in shown
+    answer = json.loads(chimbuko("show", "M1", run.path, "--json").stdout)
+    assert answer == json.loads(chimbuko("incidents", run.path, "--json").stdout)["metrics"][0]
+    assert answer["finding"]["found_us"] == 7_000_000
+    lines = summary_lines(summarize(run, []))
+    assert f"  M1     {drift.sentence}" in lines
+    missing = CliRunner().invoke(main, ["show", "M2", str(run.path)])
+    assert missing.exit_code == 2 and "finding 'M2': not in this run" in missing.output
 
 
 def test_show_tells_of_an_incident_and_a_call_leads_to_it(run: RunDirectory) -> None:

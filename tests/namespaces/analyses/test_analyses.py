@@ -120,6 +120,16 @@ def test_ranks_are_named_by_their_own_numbers() -> None:
     assert metric_anomalies([]) == {"findings": {}, "samples": 0, "ranks": 0}
 
 
+def test_a_client_that_begins_again_is_another_run_of_the_program() -> None:
+    """Steps begin anew, and so does what is usual; a step holds for what follows without one."""
+    first = observed(*({"step": step, "mass": 1.0} for step in range(5)))
+    again = observed(
+        {"step": 0, "mass": 1.0}, {"mass": float("nan")}, {"step": 1, "mass": 1.0}, {"step": 2, "mass": 1.0}
+    )
+    found = metric_anomalies([*first, *(msgspec.structs.replace(one, client="d") for one in again)])
+    assert [(one["step"], one["kind"]) for one in found["findings"].values()] == [(0, "not a number")]
+
+
 def test_series_have_all_values_of_a_leaf() -> None:
     assert series(observed({"a": 1}, {"b": 5}, {"a": 2})) == {("a",): [(0, 1), (2, 2)], ("b",): [(1, 5)]}
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from chimbuko.namespaces.metrics.cusum import LIMIT, Cusum, scale
-from chimbuko.namespaces.metrics.finding import Finding, Kind
+from chimbuko.namespaces.metrics.finding import Finding, Problem
 from chimbuko.namespaces.metrics.watch import MetricWatch, Role
 from tests.namespaces.metrics.astaroth import (
     CULPRIT,
@@ -34,14 +34,14 @@ def found_in(series: Series) -> list[Finding]:
 
 
 def is_global(found: list[Finding]) -> bool:
-    return [(one.kind, one.ranks) for one in found] == [(Kind.GLOBAL_DRIFT, ())]
+    return [(one.kind, one.ranks) for one in found] == [(Problem.GLOBAL_DRIFT, ())]
 
 
 def names_the_culprit_in_time(found: list[Finding]) -> bool:
     """First of all, and long before the crash; nobody else is named."""
     return (
         bool(found)
-        and found[0].kind is Kind.DEPARTURE
+        and found[0].kind is Problem.DEPARTURE
         and all(one.ranks == (CULPRIT,) for one in found)
         and found[0].step <= STEPS - 1_000
         and found[0].since >= STEPS - DEPARTS_BEFORE - 100
@@ -74,7 +74,7 @@ def test_a_drift_because_of_few_ranks_names_them() -> None:
     mass = series.mass.copy()
     mass[300:, [3, 7]] *= 1.0 - 1e-4 * np.arange(300)[:, None]
     (found,) = found_in(Series(series.steps, mass, series.density_min))
-    assert (found.kind, found.ranks) == (Kind.LOCAL_DRIFT, (3, 7))
+    assert (found.kind, found.ranks) == (Problem.LOCAL_DRIFT, (3, 7))
     assert 1_500 <= found.since <= found.step < 1_800 and found.change < 0
 
 
@@ -85,8 +85,8 @@ def test_what_is_no_number_is_reported_once_for_each_rank() -> None:
     density[300:, 6] = np.inf
     found = found_in(Series(series.steps, series.mass, density))
     assert [(one.kind, one.ranks, one.step) for one in found] == [
-        (Kind.NOT_A_NUMBER, (5,), 1_000),
-        (Kind.NOT_A_NUMBER, (6,), 1_500),
+        (Problem.NOT_A_NUMBER, (5,), 1_000),
+        (Problem.NOT_A_NUMBER, (6,), 1_500),
     ]
 
 
@@ -144,10 +144,10 @@ def test_findings_are_sentences() -> None:
     sentences = [
         Finding(kind, "mass", ranks, 1500, 2000, -0.0123).sentence
         for kind, ranks in (
-            (Kind.GLOBAL_DRIFT, ()),
-            (Kind.LOCAL_DRIFT, (3,)),
-            (Kind.DEPARTURE, (14,)),
-            (Kind.NOT_A_NUMBER, (1, 2)),
+            (Problem.GLOBAL_DRIFT, ()),
+            (Problem.LOCAL_DRIFT, (3,)),
+            (Problem.DEPARTURE, (14,)),
+            (Problem.NOT_A_NUMBER, (1, 2)),
         )
     ]
     assert sentences == [

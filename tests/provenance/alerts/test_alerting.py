@@ -11,6 +11,8 @@ import msgspec
 import pytest
 
 from chimbuko.calls.record import Silence, StreamHealth
+from chimbuko.namespaces.metrics.finding import Finding, Problem
+from chimbuko.namespaces.watching.publishing import FindingsBoard
 from chimbuko.protocol.broker import PrivateBroker, connect
 from chimbuko.protocol.messages import PAYLOAD, RecordBatch, RunStatistics
 from chimbuko.protocol.runbroker import RunBroker
@@ -18,10 +20,12 @@ from chimbuko.protocol.telemetry import SlowRank
 from chimbuko.provenance.alerts import alerting, gate, sinks
 from chimbuko.provenance.alerts.deadlocks import DeadlockAlert
 from chimbuko.provenance.alerts.gate import Alert
+from chimbuko.provenance.alerts.published import MetricAlert
 from chimbuko.provenance.alerts.recurring import FindingAlert
 from chimbuko.provenance.alerts.silence import AgentAlert
 from chimbuko.provenance.alerts.sinks import Deliver
 from chimbuko.provenance.incidents.incidentlist import Incidents
+from chimbuko.provenance.incidents.metricfindings import metric_findings
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
@@ -143,6 +147,49 @@ def test_ranks_that_spin_in_mpi_for_ever_are_reported_once(
     assert (alert.run, alert.program, alert.ranks) == (RUN_ID, 0, 2)
     assert alert.sentence == "all 2 ranks wait in MPI, and no call of theirs ends: 0-1 in MPI_Recv"
     assert alert.dashboard == f"http://127.0.0.1:1234/r/{RUN_ID}/health"
+
+
+def test_what_is_wrong_in_published_quantities_is_stored_and_reported_once(
+    broker: RunBroker, tmp_path: Path
+) -> None:
+    """Also by a writer that is started again, and by a watch that is; a damaged message ends neither."""
+    url = f"sqlite:///{tmp_path / 'provenance.sqlite'}"
+    make_store(url)
+    got: list[bytes] = []
+    broker.client.set(broker.keys.dashboard, "http://127.0.0.1:1234/")
+    drift = Finding(Problem.GLOBAL_DRIFT, "mass", (), 100, 140, -0.02, 5_000, 7_000)
+    nan = Finding(Problem.NOT_A_NUMBER, "density/min", (14,), 180, 180, 0.0, 9_000, 9_000)
+    boards = (FindingsBoard(broker), FindingsBoard(broker))
+    for board in boards:
+        board.add(drift)
+    boards[0].keep_up()
+    write(broker, url, got.append)
+    boards[1].add(nan)
+    boards[1].keep_up()
+    write(broker, url, got.append)
+    broker.client.set(broker.keys.metric_findings, b"?")
+    write(broker, url, got.append)
+    first, second = (msgspec.json.decode(body, type=MetricAlert) for body in got)
+    assert first == MetricAlert(
+        RUN_ID,
+        "M1",
+        "global drift",
+        "mass",
+        (),
+        100,
+        140,
+        7_000,
+        drift.sentence,
+        f"http://127.0.0.1:1234/r/{RUN_ID}/incident/M1",
+    )
+    assert (second.finding, second.problem, second.ranks) == ("M2", "not a number", (14,))
+    engine = open_for_reading(url)
+    stored = metric_findings(Provenance(engine, RUN_ID).reader)
+    assert [(one.id, one.finding, one.sentence) for one in stored] == [
+        ("M1", drift, drift.sentence),
+        ("M2", nan, nan.sentence),
+    ]
+    close(engine)
 
 
 def test_what_recurs_is_reported_once_also_by_a_writer_that_is_started_again(

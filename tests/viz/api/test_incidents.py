@@ -10,6 +10,7 @@ import pytest
 
 from chimbuko.causes.recurrence import Habit, Recurrence
 from chimbuko.launcher.outcome.incidents import explain_run
+from chimbuko.namespaces.metrics.finding import Finding, Problem
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
@@ -66,6 +67,24 @@ def test_what_is_not_there_is_missing(api: Api) -> None:
     assert api.ask("incidents/999").status_code in (400, 404)
     assert api.ask("recurrences/R999").status_code == 404
     assert api.ask("recurrences/3").status_code in (400, 404)
+
+
+def test_findings_in_published_quantities_stand_with_the_incidents(made: MadeRun, api: Api) -> None:
+    info = made.directory.read_info()
+    engine = open_for_writing(info.store_url)
+    try:
+        found = Finding(Problem.DEPARTURE, "density/min", (14,), 100, 140, 3.5, 5_000, 7_000)
+        Writer(engine, info.id).write_metric_findings([found])
+    finally:
+        close(engine)
+    (listed,) = api.ask("incidents").json["metrics"]
+    assert (
+        listed["finding"] == msgspec.json.decode(msgspec.json.encode(found))
+        and listed["sentence"] == found.sentence
+    )
+    assert api.ask(f"metric-findings/{listed['id']}").json["summary"] == listed
+    assert api.ask("metric-findings/M999").status_code == 404
+    assert api.ask("metric-findings/R1").status_code in (400, 404)
 
 
 def test_a_finding_has_an_address_that_stays(made: MadeRun, api: Api) -> None:

@@ -52,6 +52,7 @@ _ENDPOINTS = (
     incidents.incidents,
     incidents.incident,
     incidents.recurrence,
+    incidents.one_metric_finding,
     incidents.lost_at,
     nodes.nodes,
     nodes.node,

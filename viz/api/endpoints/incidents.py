@@ -15,6 +15,7 @@ from chimbuko.provenance.incidents.incidentlist import (
     IncidentSummary,
     RecurrenceSummary,
 )
+from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_finding, metric_findings
 from chimbuko.provenance.incidents.origins import Origin, OriginBy, origins
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
 from chimbuko.viz.api.pages import Place
@@ -40,6 +41,8 @@ class IncidentsAnswer(Answer, frozen=True, kw_only=True):
     incidents: list[IncidentSummary]
     recurrences: list[RecurrenceSummary]
     """The most costly first."""
+    metrics: list[MetricFinding]
+    """What is wrong with quantities that the programs publish, in the order in which it was found."""
     next: str | None
     total: int
     cost_us: float
@@ -74,6 +77,18 @@ class RecurrenceAnswer(Answer, frozen=True, kw_only=True):
     summary: RecurrenceSummary
 
 
+class MetricFindingParameters(msgspec.Struct, frozen=True):
+    """Which finding."""
+
+    finding_id: Annotated[str, Meta(pattern="^M[1-9][0-9]{0,8}$", description="The id of a finding, as M3.")]
+
+
+class MetricFindingAnswer(Answer, frozen=True, kw_only=True):
+    """Something that is wrong with a quantity that the programs publish."""
+
+    summary: MetricFinding
+
+
 class OriginsParameters(msgspec.Struct, frozen=True, kw_only=True):
     """Where incidents began: at which ranks, or in which functions."""
 
@@ -105,6 +120,7 @@ def incidents(run: ServedRun, wanted: IncidentsParameters) -> IncidentsAnswer:
     return IncidentsAnswer(
         incidents=page.incidents,
         recurrences=Incidents(run.provenance.reader).recurrences(),
+        metrics=metric_findings(run.provenance.reader),
         next=str(end) if end < page.total else None,
         total=page.total,
         cost_us=page.cost_us,
@@ -129,6 +145,16 @@ def recurrence(run: ServedRun, wanted: RecurrenceParameters) -> RecurrenceAnswer
     except ConfigError as error:
         raise Missing(str(error)) from error
     return RecurrenceAnswer(summary=found)
+
+
+@get("/metric-findings/{finding_id}")
+def one_metric_finding(run: ServedRun, wanted: MetricFindingParameters) -> MetricFindingAnswer:
+    """One finding in a published quantity: what is wrong, on which ranks, since which step."""
+    try:
+        found = metric_finding(run.provenance.reader, wanted.finding_id)
+    except ConfigError as error:
+        raise Missing(str(error)) from error
+    return MetricFindingAnswer(summary=found)
 
 
 @get("/origins")

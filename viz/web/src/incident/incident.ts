@@ -10,11 +10,13 @@ import { getBeside } from '../shared/api/functionrequests';
 import * as api from '../shared/api/requests';
 import { Refused } from '../shared/api/http';
 import { view } from '../shared/address/address';
-import { isRecurring } from '../shared/address/model/view';
+import { isMetric, isRecurring } from '../shared/address/model/view';
 import { question } from '../shared/session/question';
 import type { RankKey } from '../shared/api/types';
 
-const wanted = computed(() => (view.value.page === 'incident' && !isRecurring(view.value.incident) ? view.value.incident : null));
+const wanted = computed(() =>
+  view.value.page === 'incident' && !isRecurring(view.value.incident) && !isMetric(view.value.incident) ? view.value.incident : null,
+);
 
 export const found = question(
   () => wanted.value,

@@ -1,7 +1,7 @@
 import { showCommand } from '../shared/asking/commands';
 import { coreSeconds } from '../shared/names/answer';
 import { plural, sinceStart, wallClock } from '../shared/units/units';
-import { isRecurring, type View } from '../shared/address/model/view';
+import { isMetric, isRecurring, type View } from '../shared/address/model/view';
 import { incidentRequest } from '../shared/api/requests';
 import { addressOfApi } from '../shared/api/http';
 import { view } from '../shared/address/address';
@@ -14,12 +14,14 @@ import { Chain } from './chain';
 import { Frame, Go } from './frame';
 import { beside, call, found, lanes, shown } from './incident';
 import { Lanes } from './lanes';
+import { MetricPage } from './metric';
 import { RecurringPage } from './recurring';
 import { Split } from './split';
 import type { IncidentAnswer } from '../shared/api/types';
 
 /** One delay: what lost the time and why, whom it held up, and how the same call is in normal times. */
 export function IncidentPage() {
+  if (isMetric(view.value.incident)) return <MetricPage />;
   return isRecurring(view.value.incident) ? <RecurringPage /> : <OneIncident />;
 }
 

@@ -10,24 +10,24 @@ import { programs, zero_us } from '../shared/session/session';
 import { Empty, Panel, Reading, useHeld } from '../shared/parts/panel';
 import { Table } from '../shared/parts/table';
 import { ListChoice } from './listchoice';
-import { findingKey, findingsOf, type Finding } from './model/findings';
+import { findingKey, findingsOf, summaryOf, type Finding } from './model/findings';
 import { incidents, LISTED } from './overview';
-import type { IncidentsAnswer, IncidentSummary, RecurrenceSummary } from '../shared/api/types';
+import type { IncidentsAnswer, IncidentSummary, MetricFinding, RecurrenceSummary } from '../shared/api/types';
 
 const orderOf = (found: IncidentsAnswer | null): string => (found === null ? '' : findingsOf(found).map(findingKey).join('\n'));
 
-/** What was slow and why, each delay once, and what recurs: the most core time lost first. */
+/** What is wrong in what programs publish, and then what was slow and why, each delay once: the most core time lost first. */
 export function FindingsList() {
   const held = useHeld(incidents.value.value, orderOf);
   const found = held.shown;
   const findings = found === null ? [] : findingsOf(found);
-  const unit = columnUnit(findings.map((one) => one.cost_us));
+  const unit = columnUnit(findings.flatMap((one) => one.cost_us ?? []));
   const costText = (us: number): string => inUnit(us, unit);
   return (
     <Panel
       name="incidents"
       title="Incidents"
-      summary={findings[0] ? sentenceOf(findings[0]) : 'None.'}
+      summary={findings[0] ? summaryOf(findings[0]).sentence : 'None.'}
       actions={
         <>
           <ListChoice />
@@ -55,11 +55,9 @@ export function FindingsList() {
         <ol>
           {findings.map((one) => (
             <li key={findingKey(one)}>
-              {one.kind === 'incident' ? (
-                <IncidentLine row={one.incident} cost={costText(one.cost_us)} />
-              ) : (
-                <RecurringLine row={one.recurring} cost={costText(one.cost_us)} />
-              )}
+              {one.kind === 'metric' && <MetricLine row={one.metric} />}
+              {one.kind === 'incident' && <IncidentLine row={one.incident} cost={costText(one.cost_us)} />}
+              {one.kind === 'recurring' && <RecurringLine row={one.recurring} cost={costText(one.cost_us)} />}
             </li>
           ))}
         </ol>
@@ -67,8 +65,6 @@ export function FindingsList() {
     </Panel>
   );
 }
-
-const sentenceOf = (one: Finding): string => (one.kind === 'incident' ? one.incident : one.recurring).sentence;
 
 const rankOf = (row: IncidentSummary): string | null => (row.rank === null ? null : `${row.program}:${row.rank}`);
 
@@ -89,6 +85,24 @@ function IncidentLine({ row, cost }: { row: IncidentSummary; cost: string }) {
     />
   );
 }
+
+function MetricLine({ row: { id, sentence, finding } }: { row: MetricFinding }) {
+  return (
+    <Line
+      id={id}
+      mark="≠"
+      rank={null}
+      name={shorten(finding.quantity, 28).text}
+      cost=""
+      where={`published: ${finding.kind} on ${ranksOf(finding)}, from ${clock(finding.begin_us - zero_us.value)}`}
+      sentence={sentence}
+      tip={[wrapped(sentence), 'click: where and since when?']}
+      target={{ page: 'incident', incident: id, call: null }}
+    />
+  );
+}
+
+const ranksOf = ({ ranks }: MetricFinding['finding']): string => (ranks.length === 0 ? 'all ranks' : `rank ${ranks.join(', ')}`);
 
 function RecurringLine({ row: { id, sentence, recurrence }, cost }: { row: RecurrenceSummary; cost: string }) {
   return (
@@ -173,6 +187,11 @@ function FindingTable({ findings }: { findings: readonly Finding[] }) {
     if (one.kind === 'incident') {
       const { id, sentence, cost_us, kind, flags, ranks, begin_us } = one.incident;
       return [id, sentence, seconds(cost_us), originOf(one.incident), kind, exact(flags), exact(ranks), sinceStart(begin_us - zero_us.value)];
+    }
+    if (one.kind === 'metric') {
+      const { id, sentence, finding } = one.metric;
+      const { kind, ranks, begin_us } = finding;
+      return [id, sentence, '–', ranksOf(finding), kind, '–', ranks.length === 0 ? 'all' : exact(ranks.length), sinceStart(begin_us - zero_us.value)];
     }
     const { kind, cost_us, calls, ranks, begin_us } = one.recurring.recurrence;
     return [one.recurring.id, one.recurring.sentence, seconds(cost_us), '–', kind, exact(calls), exact(ranks.length), sinceStart(begin_us - zero_us.value)];

@@ -48,10 +48,13 @@ export const incidents = question(
   { live: true, keep: true },
 );
 
+/** Since when something is wrong in what programs publish. */
+export const published = computed(() => (incidents.value.value?.metrics ?? []).map(({ id, finding }) => ({ id, time_us: finding.begin_us })));
+
 /** What is listed: calls where the run has no incidents, and where filters are set, which say which calls. */
 export const list = computed<List>(() => {
   const found = incidents.value.value;
-  const isNone = found !== null && found.total === 0 && found.recurrences.length === 0;
+  const isNone = found !== null && found.total === 0 && found.recurrences.length === 0 && found.metrics.length === 0;
   return view.value.list === 'incidents' && (isNone || filtersOf(view.value).length > 0) ? 'worst' : view.value.list;
 });
 

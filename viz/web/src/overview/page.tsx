@@ -1,5 +1,5 @@
 import { useEffect } from 'preact/hooks';
-import { incidentsAnswer, overviewAnswer } from '../shared/names/answer';
+import { incidentsAnswer, metricsAnswer, overviewAnswer } from '../shared/names/answer';
 import { grid } from './heatmap/grid';
 import { incidents, list, ranking } from './overview';
 import { programs, run } from '../shared/session/session';
@@ -58,5 +58,7 @@ export function Overview() {
 
 function answerOf(known: Run): string {
   const found = incidents.value.value;
-  return found === null || findingsOf(found).length === 0 ? overviewAnswer(known) : incidentsAnswer(found, programs.value);
+  if (found === null) return overviewAnswer(known);
+  const slow = found.incidents.length + found.recurrences.length === 0 ? overviewAnswer(known) : incidentsAnswer(found, programs.value);
+  return [...metricsAnswer(found), slow].join(' ');
 }

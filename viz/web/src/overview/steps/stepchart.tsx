@@ -10,7 +10,7 @@ import { shareOf } from '../heatmap/model/window';
 import { go, view } from '../../shared/address/address';
 import { moveSteps, showSteps } from '../heatmap/grid';
 import { measureName } from '../measurechoice';
-import { worstCall } from '../overview';
+import { published, worstCall } from '../overview';
 import { hideTip, hoveredRank, showTip, spoken, tip } from '../../shared/session/page';
 import { programs } from '../../shared/session/session';
 import { theme } from '../../shared/session/theme';
@@ -38,7 +38,7 @@ export function StepChart({ series, zoom }: Props) {
   const { element, width, height } = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const { measure } = view.value;
-  const drawn = useMemo(() => layout(series, measure, zoom, width, height), [series, measure, zoom, width, height]);
+  const drawn = useMemo(() => layout(series, measure, zoom, width, height, published.value), [series, measure, zoom, width, height, published.value]);
   const [focus, setFocus] = useState<Focus | null>(null);
   const [drag, setDrag] = useState<{ from: number; to: number } | null>(null);
   const held = useRef<{ x: number; range: Range } | null>(null);
@@ -117,6 +117,7 @@ export function StepChart({ series, zoom }: Props) {
       aria-roledescription="scatter chart"
       aria-label={`${measureName(measure)} per step`}
       data-points={drawn.points.length}
+      data-published={drawn.marks.map((mark) => mark.id).join(' ')}
       onPointerMove={hover}
       onPointerDown={(event) => {
         if (event.button !== 0) return;

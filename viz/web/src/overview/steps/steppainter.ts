@@ -29,6 +29,7 @@ export function paintScatter(context: CanvasRenderingContext2D, layout: Layout, 
   for (const gap of layout.gaps) {
     hatch(context, 'lost', gap.x0, gap.y - STRIP_ROW / 2 + 0.5, gap.x1 - gap.x0, STRIP_ROW - 1, theme);
   }
+  paintEvents(context, layout, theme);
   paintMarks(context, layout.points, emphasis.rank, theme);
   if (emphasis.point) ring(context, emphasis.point, theme);
 }
@@ -81,6 +82,25 @@ function paintAxes(context: CanvasRenderingContext2D, layout: Layout, theme: The
   context.textAlign = 'center';
   for (const { x, text } of layout.xTicks) context.fillText(text, x, layout.height - 8);
   for (const [rank, y] of layout.rows) paintRow(context, layout, rank, y, theme);
+}
+
+/** Since when something is wrong in what programs publish: a line with its id. */
+function paintEvents(context: CanvasRenderingContext2D, layout: Layout, theme: Theme): void {
+  context.strokeStyle = colour('accent', theme);
+  context.fillStyle = colour('tick', theme);
+  context.textAlign = 'left';
+  context.setLineDash([4, 3]);
+  let free = -Infinity;
+  for (const { x, id } of layout.marks) {
+    context.beginPath();
+    context.moveTo(Math.round(x) + 0.5, layout.top);
+    context.lineTo(Math.round(x) + 0.5, layout.base);
+    context.stroke();
+    const text = `≠ ${id}`;
+    if (x >= free) context.fillText(text, x + 3, layout.top + 6);
+    free = Math.max(free, x + context.measureText(text).width + 6);
+  }
+  context.setLineDash([]);
 }
 
 /** The line of one rank's analysed steps; gaps are hatched over it. */

@@ -13,6 +13,7 @@ import type {
   IncidentAnswer,
   IncidentsAnswer,
   MetadataAnswer,
+  MetricFindingAnswer,
   OriginsAnswer,
   PlacementAnswer,
   Points,
@@ -53,6 +54,10 @@ export const incidentRequest = (id: string): Request => [`incidents/${id}`, []];
 export const recurrenceRequest = (id: string): Request => [`recurrences/${id}`, []];
 
 export const getRecurrence = (id: string, signal: AbortSignal): Promise<RecurrenceAnswer> => get(...recurrenceRequest(id), signal);
+
+export const metricFindingRequest = (id: string): Request => [`metric-findings/${id}`, []];
+
+export const getMetricFinding = (id: string, signal: AbortSignal): Promise<MetricFindingAnswer> => get(...metricFindingRequest(id), signal);
 
 export const getIncident = (id: string, signal: AbortSignal): Promise<IncidentAnswer> => get(...incidentRequest(id), signal);
 

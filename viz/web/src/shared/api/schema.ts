@@ -999,6 +999,7 @@ export interface components {
             ok: boolean;
             incidents: components["schemas"]["IncidentSummary"][];
             recurrences: components["schemas"]["RecurrenceSummary"][];
+            metrics: components["schemas"]["MetricFinding"][];
             next: string | null;
             total: number;
             cost_us: number;
@@ -1061,6 +1062,36 @@ export interface components {
          * @enum {unknown}
          */
         Habit: "drift" | "interruptions" | "slow mode" | "slow ranks";
+        /**
+         * MetricFinding
+         * @description Something that is wrong with a quantity; times are µs since the epoch, by the publishers' clocks.
+         */
+        MetricFinding: {
+            number: number;
+            id: string;
+            sentence: string;
+            finding: components["schemas"]["Finding"];
+        };
+        /**
+         * Finding
+         * @description One thing that is wrong; it is found once.
+         */
+        Finding: {
+            kind: components["schemas"]["Problem"];
+            quantity: string;
+            ranks: number[];
+            since: number;
+            step: number;
+            change: number;
+            begin_us: number;
+            found_us: number;
+        };
+        /**
+         * Problem
+         * @description What a finding is about.
+         * @enum {unknown}
+         */
+        Problem: "departure" | "global drift" | "local drift" | "not a number";
         /**
          * IncidentAnswer
          * @description One incident with its causes and all that it held up.
@@ -1139,6 +1170,14 @@ export interface components {
         RecurrenceAnswer: {
             ok: boolean;
             summary: components["schemas"]["RecurrenceSummary"];
+        };
+        /**
+         * MetricFindingAnswer
+         * @description Something that is wrong with a quantity that the programs publish.
+         */
+        MetricFindingAnswer: {
+            ok: boolean;
+            summary: components["schemas"]["MetricFinding"];
         };
         /**
          * OriginsAnswer
@@ -1737,12 +1776,16 @@ export type IncidentSummary = components['schemas']['IncidentSummary'];
 export type RecurrenceSummary = components['schemas']['RecurrenceSummary'];
 export type Recurrence = components['schemas']['Recurrence'];
 export type Habit = components['schemas']['Habit'];
+export type MetricFinding = components['schemas']['MetricFinding'];
+export type Finding = components['schemas']['Finding'];
+export type Problem = components['schemas']['Problem'];
 export type IncidentAnswer = components['schemas']['IncidentAnswer'];
 export type Incident = components['schemas']['Incident'];
 export type Kind = components['schemas']['Kind'];
 export type Part = components['schemas']['Part'];
 export type Waited = components['schemas']['Waited'];
 export type RecurrenceAnswer = components['schemas']['RecurrenceAnswer'];
+export type MetricFindingAnswer = components['schemas']['MetricFindingAnswer'];
 export type OriginsAnswer = components['schemas']['OriginsAnswer'];
 export type Origin = components['schemas']['Origin'];
 export type NodesAnswer = components['schemas']['NodesAnswer'];

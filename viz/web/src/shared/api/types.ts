@@ -52,6 +52,8 @@ export type {
   NodePart,
   NodeRank,
   NodesAnswer,
+  MetricFinding,
+  MetricFindingAnswer,
   OneSided,
   Origin,
   OriginsAnswer,

@@ -39,6 +39,13 @@ export function incidentsAnswer({ incidents, recurrences, total, cost_us }: Inci
   return `${all}; most in ${what}: ${coreSeconds(worst.cost_us)}.`;
 }
 
+/** What is wrong in what programs publish: the first of it, and how much more there is. */
+export function metricsAnswer({ metrics }: Pick<IncidentsAnswer, 'metrics'>): string[] {
+  const [first] = metrics;
+  if (first === undefined) return [];
+  return [metrics.length === 1 ? first.sentence : `${first.sentence} ${plural(metrics.length - 1, 'more finding')} in what is published.`];
+}
+
 /** Time of all ranks together. */
 export const coreSeconds = (us: number): string => (us < 1000 ? `${duration(us)} of core time` : `${digits(us / 1e6)} core-seconds`);
 

@@ -42,6 +42,12 @@ export interface Frame {
   maximum: number;
 }
 
+/** Something that happened at a time, in µs since the epoch. */
+export interface Marked {
+  id: string;
+  time_us: number;
+}
+
 export interface Layout extends Frame {
   points: Point[];
   gaps: Gap[];
@@ -49,6 +55,8 @@ export interface Layout extends Frame {
   yTicks: { y: number; text: string }[];
   /** Of the numbers at the left; '' where they are counts. */
   unit: string;
+  /** Where something begins to be wrong in what programs publish. */
+  marks: { x: number; id: string }[];
   /** Middle of each series' row in the strip of coverage, by series. */
   rows: Map<RankKey, number>;
 }
@@ -57,7 +65,7 @@ export const STRIP_ROW = 6;
 const MARGIN = { left: 36, right: 12, top: 8, axis: 18 };
 
 /** Lay out a chart; `zoom` null shows every step there is. */
-export function layout(series: readonly Series[], measure: Measure, zoom: Range | null, width: number, height: number): Layout {
+export function layout(series: readonly Series[], measure: Measure, zoom: Range | null, width: number, height: number, marked: readonly Marked[] = []): Layout {
   const range = zoom ?? extent(series);
   const strip = series.length * STRIP_ROW + 6;
   const frame: Frame = {
@@ -82,8 +90,16 @@ export function layout(series: readonly Series[], measure: Measure, zoom: Range 
       text: step.toLocaleString('en-US'),
     })),
     ...scale(frame, measure, most),
+    marks: marked.flatMap((one) => markOf(one, series, frame)),
     rows,
   };
+}
+
+/** At the first shown step that ended after it. */
+function markOf({ id, time_us }: Marked, series: readonly Series[], frame: Frame): Layout['marks'] {
+  const steps = series.flatMap(({ rows }) => rows.find((row) => row[2] >= time_us)?.[0] ?? []);
+  const step = Math.min(...steps);
+  return step >= frame.range[0] && step <= frame.range[1] ? [{ x: xOf(frame, step), id }] : [];
 }
 
 /** What of a step is its height. */

@@ -1,7 +1,7 @@
 /** Where a page stands: from the run down to what is looked at. */
 
 import { shorten } from '../../names/names';
-import { formatRange, isRecurring, type PageName, type View } from './view';
+import { formatRange, isMetric, isRecurring, type PageName, type View } from './view';
 import type { RankKey } from '../../api/types';
 
 /** What a step of the trail is, and so what stands beside it. */
@@ -55,7 +55,7 @@ export function trail(view: View, programs: Readonly<Record<string, string>>, kn
   if (view.page === 'health') return [top, page('health')];
   if (view.page === 'flame') return [top, page(`flame graph${view.function === '' ? '' : ` of ${shorten(view.function, 40).text}`}`)];
   if (view.page === 'function') return [top, page(`function ${shorten(view.function, 40).text}`)];
-  if (view.page === 'incident') return [top, page(`${isRecurring(view.incident) ? 'finding' : 'incident'} ${view.incident}`)];
+  if (view.page === 'incident') return [top, page(`${isRecurring(view.incident) || isMetric(view.incident) ? 'finding' : 'incident'} ${view.incident}`)];
   if (view.page === 'overview') return [top, page('all ranks')];
   const { rank, steps } = placeOf(view, known);
   const below = rank === null ? [page('all ranks')] : rankTrail(rank, programs);

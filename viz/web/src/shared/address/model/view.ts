@@ -162,8 +162,8 @@ export const FIRST_VIEW: View = {
 };
 
 const RANK = /^\d{1,9}:\d{1,9}$/;
-/** Of an incident, or of what recurs. */
-const INCIDENT = /^[IR][1-9]\d{0,8}$/;
+/** Of an incident, of what recurs, or of what is wrong in a published quantity. */
+const INCIDENT = /^[IRM][1-9]\d{0,8}$/;
 /** Id of a frame of the flame graph. */
 const FRAME = /^[0-9a-f]{8}$/;
 const CALL = /^\d{1,9}(?::\d{1,12}){3}$/;
@@ -173,6 +173,9 @@ const PLAIN: Readonly<Record<string, PageName>> = { calls: 'calls', timeline: 't
 export const MOST_RANKS = 100;
 /** Partner ranks on one timeline. */
 export const MOST_PARTNERS = 12;
+
+/** Whether that is the id of what is wrong in a published quantity. */
+export const isMetric = (id: string | null): boolean => id?.startsWith('M') ?? false;
 
 /** Whether that is the id of what recurs, not of an incident. */
 export const isRecurring = (id: string | null): boolean => id?.startsWith('R') ?? false;

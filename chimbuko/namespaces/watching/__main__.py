@@ -1,0 +1,82 @@
+"""The process that watches what the programs of a run publish, for as long as the run goes on."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import redis
+
+from chimbuko.errors import ChimbukoError
+from chimbuko.namespaces.analyses.metricanomalies import MetricAnomalies
+from chimbuko.namespaces.exchange.reader import LOOK_PERIOD_S, Reader
+from chimbuko.namespaces.metrics.finding import Finding
+from chimbuko.namespaces.watching.observations import LateObservations
+from chimbuko.namespaces.watching.publishing import FindingsBoard
+from chimbuko.process.lifetime import log, say_ready
+from chimbuko.process.signals import StopSignal
+from chimbuko.protocol.runbroker import RunBroker
+
+NAMESPACE = "application"
+"""Where programs publish of their computation."""
+
+
+def watch(observations: LateObservations, board: FindingsBoard, should_stop: Callable[[], bool]) -> None:
+    """Look for anomalies until asked to stop, and all that has come until then is looked at."""
+    anomalies = MetricAnomalies()
+    is_stopping = False
+    while True:
+        is_last, is_stopping = is_stopping, should_stop()
+        new = observations.new()
+        for observation in new:
+            for found in anomalies.take(observation):
+                _add(board, found)
+        if is_last and not new:
+            break
+        board.keep_up()
+        if not new and not is_stopping:
+            time.sleep(LOOK_PERIOD_S)
+    for found in anomalies.finish():
+        _add(board, found)
+    board.keep_up()
+    if board.left_out:
+        log(f"{board.left_out} findings more are left out")
+
+
+def _add(board: FindingsBoard, found: Finding) -> None:
+    if board.add(found):
+        log(found.sentence)
+
+
+def load() -> None:
+    """Forks share what this module imports."""
+
+
+def main() -> None:
+    """What the process does."""
+    parser = argparse.ArgumentParser(prog="chimbuko.namespaces.watching", description=__doc__)
+    parser.add_argument("--run-id", required=True)
+    parser.add_argument("--since-us", type=int, default=0, help="What was published before is left out.")
+    options = parser.parse_args()
+    should_stop = StopSignal()
+    try:
+        broker = RunBroker.from_environment(options.run_id)
+
+        def report(line: str) -> None:
+            log(line)
+            with suppress(redis.RedisError):
+                broker.notify_user(line)
+
+        observations = LateObservations(Reader, NAMESPACE, options.since_us, report)
+        say_ready(service="metricwatch")
+        watch(observations, FindingsBoard(broker), should_stop)
+    except ChimbukoError as error:
+        log(str(error))
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""What can be asked of a run's findings in quantities that programs publish."""
+
+from __future__ import annotations
+
+import re
+import zlib
+
+import msgspec
+from sqlalchemy import select
+
+from chimbuko.errors import ConfigError
+from chimbuko.namespaces.metrics.finding import Finding
+from chimbuko.provenance.query.reader import RunReader
+from chimbuko.provenance.store.tables import METRIC_FINDINGS
+
+_ID = re.compile(r"M([1-9]\d{0,8})", re.ASCII)
+
+
+class MetricFinding(msgspec.Struct, frozen=True):
+    """Something that is wrong with a quantity; times are µs since the epoch, by the publishers' clocks."""
+
+    number: int
+    """In the run, from 1 on."""
+    id: str
+    sentence: str
+    finding: Finding
+
+
+def is_metric_finding_id(text: str) -> bool:
+    """Whether a text has the form of the id of such a finding."""
+    return _ID.fullmatch(text) is not None
+
+
+def metric_findings(reader: RunReader) -> list[MetricFinding]:
+    """All of them, in the order in which they were found.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be read.
+    """
+    columns = METRIC_FINDINGS.c
+    statement = select(columns.number, columns.sentence, columns.details).where(columns.run == reader.run)
+    return [
+        MetricFinding(
+            row.number,
+            f"M{row.number}",
+            row.sentence,
+            msgspec.json.decode(zlib.decompress(row.details), type=Finding),
+        )
+        for row in reader.rows(statement.order_by(columns.number))
+    ]
+
+
+def metric_finding(reader: RunReader, wanted: str) -> MetricFinding:
+    """One of them by its id.
+
+    Raises
+    ------
+    ConfigError
+        The run has no such finding.
+    """
+    for one in metric_findings(reader):
+        if one.id == wanted:
+            return one
+    raise ConfigError(f"finding {wanted!r}: not in this run; 'chimbuko incidents' lists those that are")

@@ -1,0 +1,89 @@
+"""The watch of a run: from what a program publishes to what the run's broker has for its store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chimbuko.errors import ServiceError
+from chimbuko.namespaces.client.client import Client
+from chimbuko.namespaces.exchange.reader import Reader
+from chimbuko.namespaces.metrics.finding import Finding, Problem
+from chimbuko.namespaces.watching import observations as observing
+from chimbuko.namespaces.watching import publishing
+from chimbuko.namespaces.watching.__main__ import NAMESPACE, watch
+from chimbuko.namespaces.watching.observations import LateObservations
+from chimbuko.namespaces.watching.publishing import FindingsBoard, published
+from chimbuko.protocol.broker import PrivateBroker, connect
+from chimbuko.protocol.runbroker import RunBroker
+from tests.namespaces.served import Served, served
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("namespaces") / "service", instances=2) as service:
+        yield service
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[RunBroker]:
+    with PrivateBroker(tmp_path / "broker.log") as private, connect(private.url) as client:
+        yield RunBroker(client, "run")
+
+
+def publish(service: Served, value: float) -> None:
+    """Two ranks, at two instances; one has no number at step 1."""
+    for rank in (0, 1):
+        with Client(service.path, rank=rank) as client:
+            diagnostics = client.create(NAMESPACE)
+            for step in range(3):
+                diagnostics.publish_tree({"step": step, "mass": value if (rank, step) == (1, 1) else 1.0})
+
+
+def test_what_was_published_in_the_run_is_watched_to_its_end(
+    service: Served, broker: RunBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the service comes later than the run; what an earlier run has published is left out."""
+    monkeypatch.setattr(observing, "TRY_AGAIN_S", 0.0)
+    publish(service, float("inf"))
+    since_us = time.time_ns() // 1000
+    tries, said = iter([True]), []
+
+    def opened() -> Reader:
+        if next(tries, False):
+            raise ServiceError("nobody is there")
+        return Reader(service.path)
+
+    observations = LateObservations(opened, NAMESPACE, since_us, said.append)
+    assert observations.new() == []
+    publish(service, float("nan"))
+    board = FindingsBoard(broker)
+    watch(observations, board, lambda: True)
+    assert said == [
+        "what programs publish is not watched yet: nobody is there",
+        "what programs publish is watched from now on",
+    ]
+    sealed, (found,) = published(broker, b"")
+    assert (found.kind, found.quantity, found.ranks) == (Problem.NOT_A_NUMBER, "mass", (1,))
+    assert found.step == 1 and since_us <= found.begin_us == found.found_us <= time.time_ns() // 1000
+    assert published(broker, sealed) == (sealed, ())
+
+
+def test_a_broker_that_lost_all_gets_the_findings_again(
+    broker: RunBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publishing, "AGAIN_S", 0.0)
+    monkeypatch.setattr(publishing, "MOST_FINDINGS", 2)
+    board = FindingsBoard(broker)
+    for number in range(4):
+        assert board.add(Finding(Problem.DEPARTURE, f"q{number}", (1,), 0, 0, 1.0)) == (number < 2)
+    board.keep_up()
+    before = published(broker, b"")
+    broker.client.flushall()
+    assert published(broker, b"") == (b"", ())
+    board.keep_up()
+    assert published(broker, b"") == before
+    assert [one.quantity for one in before[1]] == ["q0", "q1"] and board.left_out == 2

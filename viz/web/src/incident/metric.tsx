@@ -1,0 +1,79 @@
+import { showCommand } from '../shared/asking/commands';
+import { exact, sinceStart, wallClock } from '../shared/units/units';
+import { isMetric, type View } from '../shared/address/model/view';
+import { getMetricFinding, metricFindingRequest } from '../shared/api/requests';
+import { addressOfApi } from '../shared/api/http';
+import { view } from '../shared/address/address';
+import { copy } from '../shared/session/page';
+import { question } from '../shared/session/question';
+import { run, zero_us } from '../shared/session/session';
+import { Menu, type MenuItem } from '../shared/parts/menu';
+import { Frame, Go } from './frame';
+import type { MetricFinding } from '../shared/api/types';
+
+/** So much before and after is shown of what ranks did meanwhile. */
+const AROUND_US = 1_000_000;
+
+const found = question(
+  () => (view.value.page === 'incident' && isMetric(view.value.incident) ? view.value.incident : null),
+  (signal) => getMetricFinding(view.value.incident as string, signal),
+  { live: true },
+);
+
+/** What is wrong in a quantity that programs publish: on which ranks, since when, and what went on meanwhile. */
+export function MetricPage() {
+  return (
+    <Frame found={found} noun="finding" look="metric">
+      {(answer) => <Page found={answer.summary} />}
+    </Frame>
+  );
+}
+
+function Page({ found: one }: { found: MetricFinding }) {
+  return (
+    <>
+      <div class="headline">
+        <h1 class="answer" data-answer>
+          <span class="abnormal">≠</span> {one.sentence}
+        </h1>
+        <Go to={timelineOf(one)} text="Timeline" isButton />
+        <Menu label="Copy this finding" text="Copy ▾" items={() => copies(one)} quiet={false} />
+      </div>
+      <dl class="figures">
+        {figuresOf(one.finding).map(([name, value]) => (
+          <div key={name} data-figure={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+      <p class="note">Programs publish this quantity themselves; no call is flagged because of it. The timeline shows what ranks did meanwhile.</p>
+    </>
+  );
+}
+
+const figuresOf = ({ kind, quantity, ranks, since, step, begin_us, found_us }: MetricFinding['finding']): [string, string][] => [
+  ['kind', kind],
+  ['quantity', quantity],
+  ['ranks', ranks.length === 0 ? 'all, alike' : ranks.join(', ')],
+  ['since step', exact(since)],
+  ['from', `${sinceStart(begin_us - zero_us.value)} (${wallClock(begin_us)})`],
+  ['found at step', exact(step)],
+  ['at', `${sinceStart(found_us - zero_us.value)} (${wallClock(found_us)})`],
+];
+
+/** What ranks did around the beginning. */
+function timelineOf({ finding: { begin_us, found_us } }: MetricFinding): Partial<View> {
+  const [begin, end] = [begin_us - zero_us.value, found_us - zero_us.value];
+  return { page: 'timeline', incident: null, call: null, window: [Math.max(0, begin - AROUND_US), Math.max(1, end + AROUND_US)], recent_s: null };
+}
+
+function copies({ id, sentence }: MetricFinding): MenuItem[] {
+  const directory = run.value.value?.directory;
+  return [
+    { text: 'Link', title: 'Address of this page (C)', act: () => void copy(location.href) },
+    { text: 'Sentence', title: 'What is wrong, for a message', act: () => void copy(sentence) },
+    { text: 'JSON address', title: 'All of it, from the API', act: () => void copy(addressOfApi(...metricFindingRequest(id)).href) },
+    ...(directory === undefined ? [] : [{ text: 'Command', title: 'The same in the terminal (Shift+C)', act: () => void copy(showCommand(directory, id)) }]),
+  ];
+}
