@@ -57,9 +57,9 @@ const figuresOf = ({ kind, quantity, ranks, since, step, begin_us, found_us }: M
   ['quantity', quantity],
   ['ranks', ranks.length === 0 ? 'all, alike' : ranks.join(', ')],
   ['since step', exact(since)],
-  ['from', `${sinceStart(begin_us - zero_us.value)} (${wallClock(begin_us)})`],
+  ['began', `${sinceStart(begin_us - zero_us.value)} (${wallClock(begin_us)})`],
   ['found at step', exact(step)],
-  ['at', `${sinceStart(found_us - zero_us.value)} (${wallClock(found_us)})`],
+  ['found', `${sinceStart(found_us - zero_us.value)} (${wallClock(found_us)})`],
 ];
 
 /** What ranks did around the beginning. */
