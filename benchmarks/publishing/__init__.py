@@ -1,0 +1,1 @@
+"""Benchmarks of publishing observations in namespaces."""
