@@ -1,7 +1,7 @@
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL
 );
-INSERT INTO "alembic_version" VALUES('0010');
+INSERT INTO "alembic_version" VALUES('0011');
 CREATE TABLE calls (
 	id INTEGER NOT NULL, 
 	run INTEGER NOT NULL, 

@@ -7,7 +7,6 @@ import { Empty } from '../shared/parts/panel';
 import { CallsList } from './callslist';
 import { Functions } from './functions';
 import { FindingsList } from './findingslist';
-import { findingsOf } from './model/findings';
 import { HeatMap } from './heatmap/heatmap';
 import { Ranks } from './ranks';
 import { Steps } from './steps/steps';
