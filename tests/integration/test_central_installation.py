@@ -40,7 +40,9 @@ for name, module in list(sys.modules.items()):
     for kernel in vars(module).values() if name.startswith("chimbuko.") else ():
         is_ours = isinstance(kernel, Dispatcher) and kernel.py_func.__module__ == name
         if is_ours and kernel.stats.cache_path and "inline" not in kernel.targetoptions:
-            kept = Path(kernel.stats.cache_path).glob(f"*.{kernel.__name__}-*.nbi")
+            # A checkout may have those of earlier days beside them, which stood at other lines.
+            line = kernel.py_func.__code__.co_firstlineno
+            kept = Path(kernel.stats.cache_path).glob(f"*.{kernel.__name__}-{line}.*.nbi")
             print(f"{name}.{kernel.__name__}", *kept)
 """
 
