@@ -23,6 +23,7 @@ SAMPLES = {
     "incident_id": "I1",
     "recurrence_id": "R1",
     "node": "node0",
+    "finding_id": "M1",
     "begin_us": "1700000000000000",
     "length_us": "60000000",
 }

@@ -210,6 +210,7 @@ def test_a_run_that_comes_is_listed_and_one_that_is_deleted_says_so(page: Page, 
     page.wait_for_selector(".banner >> text=No run 'second' in")
     page.goto(served.base + "r/second")
     page.wait_for_selector(".banner >> text=There is no run second here, or not any more.")
+    page.wait_for_selector("tr[data-run=live]")
     assert rows(page) == ["live", "etl", "heat 1"]
 
 
