@@ -8,8 +8,8 @@ CHROMIUM := $(shell command -v chromium-headless-shell || command -v chromium)
 # Where Python may not keep what it compiles, each of some thousand processes takes 0.2 s more.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Eight at a time, as half of their time tests wait for browsers and processes.
-TOGETHER := --numprocesses 8 --dist loadfile --no-loadscope-reorder --durations 20
+# Six at a time, as half of their time tests wait for browsers and processes.
+TOGETHER := --numprocesses 6 --dist loadfile --no-loadscope-reorder --durations 20
 # What computes, but for traces of real programs, which plain Python reads for minutes.
 CORES := $(addprefix tests/,ad/calls ad/records ad/detectors ad/analysis ad/handoff/test_opencalls.py \
 	ad/handoff/test_flightrecorder.py kernels statistics pserver/state calls formats/test_jsontext.py \
@@ -42,7 +42,7 @@ test-cores:
 test-page: ## Tests of the page's own modules.
 	cd viz/web && npm test --silent
 
-# Else each of eight processes compiles all tests for itself.
+# Else each of six processes compiles all tests for itself.
 collect:
 	$(BIN)/python -m pytest --collect-only -qq >/dev/null
 
