@@ -10,6 +10,8 @@ from chimbuko.errors import ConfigError
 from chimbuko.follow.guard.limits import Limits
 from chimbuko.launcher.services.choices import ServiceChoices
 from chimbuko.protocol.broker import LOOPBACK
+from chimbuko.protocol.metricsplace import metrics_of_part
+from chimbuko.protocol.partition import MOST_PARTS
 from chimbuko.trace.discovery import Transport
 
 
@@ -46,7 +48,13 @@ class AnalysisOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class HostOptions:
-    """The services of a run on many nodes."""
+    """The services of a run on many nodes.
+
+    Raises
+    ------
+    ConfigError
+        Options do not go together.
+    """
 
     analysis: AnalysisOptions = field(default_factory=AnalysisOptions)
     services: ServiceChoices = field(default_factory=ServiceChoices)
@@ -55,6 +63,9 @@ class HostOptions:
     """What the broker listens on: an address, a network interface or a name, and perhaps a port behind it."""
     streams: Path | None = None
     """Folder for streams, on each node's own storage; None for one in its memory."""
+
+    def __post_init__(self) -> None:
+        _check_ports(self.services, self.analysis.config)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +125,13 @@ class RunOptions:
             raise ConfigError(
                 "--lockstep goes with --replay: how many streams a live program has is not known"
             )
+        _check_ports(self.services, self.analysis.config)
+
+
+def _check_ports(services: ServiceChoices, config: AnalysisConfig) -> None:
+    """Before there is a folder of the run, which would stay."""
+    if services.metrics is not None:
+        metrics_of_part(services.metrics, config.server_parts - 1)
 
 
 def _check(config: AnalysisConfig) -> None:
@@ -129,6 +147,8 @@ def _check(config: AnalysisConfig) -> None:
     ):
         if value < least:
             raise ConfigError(f"{name} must not be {value}; at least {least} is possible")
+    if not 1 <= config.server_parts <= MOST_PARTS:
+        raise ConfigError(f"a server of {config.server_parts} parts is not possible; give 1 to {MOST_PARTS}")
     if config.record_to_step is not None and config.record_to_step < config.record_from_step:
         raise ConfigError(
             f"no step is from {config.record_from_step} to {config.record_to_step}; exchange the two"

@@ -35,6 +35,8 @@ def metrics_of_part(given: str, part: int) -> str:
     where, colon, port = given.rpartition(":")
     if not port.isdecimal() or port == "0":
         return given
-    place = f"{where}{colon}{int(port) + part}"
-    metrics_place(place)
-    return place
+    if int(port) + part >= 1 << 16:
+        raise ConfigError(
+            f"--metrics {given}: {part + 1} parts of the server need as many ports from there on; give a lower one"
+        )
+    return f"{where}{colon}{int(port) + part}"

@@ -91,9 +91,7 @@ class Alerting:
             that is not known.
         """
         for call, suppressed in self._gate.passing(calls, time.monotonic()):
-            body = msgspec.json.encode(self._alert(call, suppressed, *explained(call.id)))
-            for courier in self._couriers:
-                courier.send(body)
+            self._deliver(self._alert(call, suppressed, *explained(call.id)))
 
     def know_recurring(self, stored: Sequence[RecurrenceSummary]) -> None:
         """Findings of what recurs that the store has already: they were reported when they came there."""
@@ -119,8 +117,7 @@ class Alerting:
                 sentence=one.sentence,
                 dashboard=page and page + one.id,
             )
-            for courier in self._couriers:
-                courier.send(msgspec.json.encode(alert))
+            self._deliver(alert)
 
     def send_metrics(self, stored: Sequence[MetricFinding]) -> None:
         """Send an alert of each finding in published quantities that is new in the store.
@@ -142,8 +139,7 @@ class Alerting:
                 sentence=one.sentence,
                 dashboard=page and page + one.id,
             )
-            for courier in self._couriers:
-                courier.send(msgspec.json.encode(alert))
+            self._deliver(alert)
 
     def look_for_silence(self) -> None:
         """Send an alert of each agent that fell silent, or is heard again, as services of many nodes say.
@@ -160,8 +156,7 @@ class Alerting:
         page = f"{self._dashboard}r/{self._run_id}/health" if self._dashboard else ""
         for agent, silent_s in changes:
             alert = AgentAlert(self._run_id, agent, silent_s > 0.0, silent_s, page)
-            for courier in self._couriers:
-                courier.send(msgspec.json.encode(alert))
+            self._deliver(alert)
 
     def note(self, health: Iterable[StreamHealth]) -> None:
         """What agents say of their ranks, as it is stored."""
@@ -183,8 +178,13 @@ class Alerting:
             page = f"{self._dashboard}r/{self._run_id}/health" if self._dashboard else ""
             ranks, found = len(one.stacks), one.finding
             alert = DeadlockAlert(self._run_id, one.program, ranks, found.text, found.advice, page)
-            for courier in self._couriers:
-                courier.send(msgspec.json.encode(alert))
+            self._deliver(alert)
+
+    def _deliver(self, alert: msgspec.Struct) -> None:
+        """To each of those who are alerted."""
+        body = msgspec.json.encode(alert)
+        for courier in self._couriers:
+            courier.send(body)
 
     def stop(self) -> None:
         """Hand over what waits, if that does not take long."""

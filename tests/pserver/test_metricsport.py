@@ -18,7 +18,7 @@ from chimbuko.errors import ConfigError, ServiceError
 from chimbuko.process.service import Service
 from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker
 from chimbuko.protocol.messages import PAYLOAD, Delta, Frame, FunctionStatistics, RankStatistics
-from chimbuko.protocol.metricsplace import TOKEN_VARIABLE, metrics_place
+from chimbuko.protocol.metricsplace import TOKEN_VARIABLE, metrics_of_part, metrics_place
 from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.protocol.telemetry import (
     SILENT_AFTER_S,
@@ -64,6 +64,13 @@ def collected(figures: RunFigures) -> Samples:
     collector = PrometheusCollector()
     collector.figures = figures.figures(NAMES, lost_deltas=7)
     return samples_of(collector.collect())
+
+
+def test_parts_of_the_server_have_ports_that_follow_each_other() -> None:
+    assert [metrics_of_part("ib0:9464", part) for part in range(3)] == ["ib0:9464", "ib0:9465", "ib0:9466"]
+    assert metrics_of_part("0", 2) == "0"
+    with pytest.raises(ConfigError, match="--metrics 65535: 2 parts of the server need as many ports"):
+        metrics_of_part("65535", 1)
 
 
 def test_totals_replace_those_before() -> None:

@@ -178,14 +178,9 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _converted(settings: dict[str, Any], path: Path | None) -> AnalysisConfig:
     try:
-        config = msgspec.convert(settings, AnalysisConfig)
+        return msgspec.convert(settings, AnalysisConfig)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {error}") from error
-    if not 1 <= config.server_parts <= MOST_PARTS:
-        raise ConfigError(
-            f"{path}: server_parts = {config.server_parts}; give a number from 1 to {MOST_PARTS}"
-        )
-    return config
 
 
 def _threshold(text: str) -> tuple[str, float]:
