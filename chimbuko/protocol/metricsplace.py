@@ -37,6 +37,7 @@ def metrics_of_part(given: str, part: int) -> str:
         return given
     if int(port) + part >= 1 << 16:
         raise ConfigError(
-            f"--metrics {given}: {part + 1} parts of the server need as many ports from there on; give a lower one"
+            f"--metrics {given}: {part + 1} parts of the server need as many ports from there on; "
+            "give a lower one"
         )
     return f"{where}{colon}{int(port) + part}"
