@@ -160,6 +160,26 @@ def test_identity_of_a_rank() -> None:
     assert read_identity(process.pid) is None
 
 
+@pytest.fixture
+def one_core() -> Iterator[None]:
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    yield
+    os.sched_setaffinity(0, allowed)
+
+
+@pytest.mark.usefixtures("one_core")
+def test_a_process_that_was_started_just_now_has_its_rank() -> None:
+    # Its parent goes on a moment before the kernel knows its environment. On one core it does so at once.
+    environment = {**os.environ, "SLURM_PROCID": "3"}
+    for _ in range(20):
+        with subprocess.Popen(["sleep", "60"], env=environment) as process:
+            found = read_identity(process.pid)
+            process.kill()
+        assert found is not None
+        assert (found.rank, found.command) == (3, "sleep 60")
+
+
 @pytest.mark.parametrize(
     ("tid", "name", "process", "openmp", "kind"),
     [
