@@ -22,7 +22,12 @@ _AGE = ("revision", "is_open", "inclusive_us")
 _SEARCHED = tuple(dict.fromkeys((*Counted._fields, "is_open", "is_gpu", *INDEXED)))
 """Columns that stand in an index."""
 _OTHERS = tuple(name for name in CALL_COLUMNS if name not in (*CALL_KEY, *_SEARCHED))
-_STORED = ("id", *_KEY, *_AGE, *_SEARCHED)
+_VERDICT = (
+    *("is_anomaly", "is_relabelled", "score", "severity_us"),
+    *("expected_us", "spread_us", "seen", "model_version"),
+)
+"""Is the same in all revisions of a call that has ended, unless it was judged once more in the store."""
+_STORED = ("id", *_KEY, *_AGE, *_SEARCHED, *_VERDICT)
 
 
 def _values(columns: Sequence[str], of: Sequence[str]) -> itemgetter[Row]:
@@ -32,9 +37,10 @@ def _values(columns: Sequence[str], of: Sequence[str]) -> itemgetter[Row]:
 _key, _reported, _searched, _others, _counted = (
     _values(CALL_COLUMNS, names) for names in (_KEY, _AGE, _SEARCHED, _OTHERS, Counted._fields)
 )
-_stored_key, _stored_version, _stored_searched, _stored_counted = (
-    _values(_STORED, names) for names in (_KEY, _AGE, _SEARCHED, Counted._fields)
+_stored_key, _stored_version, _stored_searched, _stored_counted, _stored_verdict = (
+    _values(_STORED, names) for names in (_KEY, _AGE, _SEARCHED, Counted._fields, _VERDICT)
 )
+_VERDICT_AT = [CALL_COLUMNS.index(name) for name in _VERDICT]
 # Most second revisions change nothing that is searched by: leaving seven indexes alone halves their cost.
 _CHANGE_OTHERS = Change(CALLS, _OTHERS, "id")
 _CHANGE_ALL = Change(CALLS, (*_SEARCHED, *_OTHERS), "id")
@@ -44,7 +50,9 @@ def write_calls(connection: Connection, run: int, rows: Iterable[Row]) -> None:
     """Write rows of ``CALL_COLUMNS``.
 
     Of several revisions of a call the highest stays, in whatever order they come; of several reports of one
-    that is still open, all revision 0, the one that has been open for longest.
+    that is still open, all revision 0, the one that has been open for longest. What a call that has ended was
+    judged to be stays: the last revision may come when the run's final judgement has been made, from a node
+    that was cut off.
     """
     newest: dict[Row, Row] = {}
     for row in rows:
@@ -54,7 +62,7 @@ def write_calls(connection: Connection, run: int, rows: Iterable[Row]) -> None:
     stored = {_stored_key(row): row for row in rows_of(connection, CALLS, _STORED, run, _KEY, newest)}
     new = [row for key, row in newest.items() if key not in stored]
     changes = [
-        (stored[key], row)
+        (stored[key], _judged_as(stored[key], row))
         for key, row in newest.items()
         if key in stored and _age(*_reported(row)) > _age(*_stored_version(stored[key]))
     ]
@@ -70,6 +78,17 @@ def write_calls(connection: Connection, run: int, rows: Iterable[Row]) -> None:
 
 def _age(revision: int, is_open: bool, inclusive_us: int) -> tuple[int, bool, int]:
     return revision, not is_open, inclusive_us
+
+
+def _judged_as(stored: Row, row: Row) -> Row:
+    """The row with the verdict that is stored, where that is of a call that had ended."""
+    _, is_open, _ = _stored_version(stored)
+    if is_open:
+        return row
+    judged = list(row)
+    for at, value in zip(_VERDICT_AT, _stored_verdict(stored), strict=True):
+        judged[at] = value
+    return tuple(judged)
 
 
 def _change(connection: Connection, changes: Sequence[tuple[Row, Row]]) -> None:

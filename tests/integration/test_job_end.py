@@ -78,7 +78,7 @@ def test_a_job_on_one_node_ends_in_order(start: Start, tmp_path: Path) -> None:
     program.write_text(PROGRAM)
     traced = [*CHIMBUKO, "trace", program, truth, tmp_path / "end"]
     run = start("--no-dashboard", "--", *traced)
-    run.wait_until(lambda: truth.exists() and len(truth.read_text().splitlines()) >= 6)
+    run.wait_until(lambda: truth.exists() and len(truth.read_text().splitlines()) >= 10)
     ended_s = time.time()
     for pid in (run.process.pid, *descendants(run.process.pid)):
         # Some live shortly.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import numpy as np
 import pytest
 from sqlalchemy import Engine
@@ -21,6 +22,7 @@ from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.writer import Writer
 from tests.causes.flagged import record as flagged
 from tests.causes.stories import chain
+from tests.provenance.write.test_rollups import OF_CALLS, kept, made_anew
 from tests.sample_records import RUN_ID, make_batch, make_batches, make_record, make_run
 
 LIMIT_US = 5000.0
@@ -136,6 +138,22 @@ def test_calls_are_judged_some_at_a_time(
     monkeypatch.setattr(module, "AT_ONCE", 2)
     engine, _ = stored
     assert relabel(engine, RUN_ID, judge, is_deleting=False) == Relabelled(5, 2, 1, 0)
+
+
+def test_the_last_word_on_a_call_is_that_of_the_judgement(
+    stored: tuple[Engine, Callable[[], Provenance]],
+) -> None:
+    """A node that was cut off delivers the last revision of a call whose first one was stored and judged."""
+    engine, provenance = stored
+    relabel(engine, RUN_ID, judge, is_deleting=False)
+    judged = by_id(provenance())
+    last = [msgspec.structs.replace(record, revision=record.revision + 1) for record in CALLS]
+    Writer(engine, RUN_ID).write([make_batch(sequence=2, records=last)])
+    after = by_id(provenance())
+    assert after == {
+        name: msgspec.structs.replace(record, revision=record.revision + 1) for name, record in judged.items()
+    }
+    assert kept(engine, OF_CALLS) == made_anew(engine, OF_CALLS)
 
 
 def test_calls_that_have_not_ended_stay_as_they_are(engine: Engine, any_store_url: str) -> None:
