@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import signal
 import socket
 import struct
@@ -34,6 +35,9 @@ from chimbuko.process.wakeup import Wakeup
 
 TITLE = "chimbuko.launcher"
 PATIENCE_S = 3600.0
+NOT_FOUND = 127
+NOT_EXECUTABLE = 126
+"""As shells give them."""
 _LENGTH = struct.Struct("Q")
 
 _link: socket.socket | None = None
@@ -86,6 +90,18 @@ def part() -> None:
 def is_apart() -> bool:
     """Whether another process starts the application, so that it does not keep to the cores of this one."""
     return _link is not None
+
+
+def code_where_absent(program: str) -> int:
+    """0, or a shell's code for a command that is not there or cannot be run: that is said."""
+    if shutil.which(program) is not None:
+        return 0
+    if not os.path.exists(program) or os.sep not in program:
+        log(f"{program}: no such command")
+        return NOT_FOUND
+    why = "it is a folder" if os.path.isdir(program) else f"it is not executable; do: chmod +x {program}"
+    log(f"{program}: cannot be run ({why})")
+    return NOT_EXECUTABLE
 
 
 def start_application(words: Sequence[str], environment: dict[str, str]) -> Process:

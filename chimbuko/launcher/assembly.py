@@ -18,8 +18,9 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.cores import pin
 from chimbuko.errors import ChimbukoError
 from chimbuko.formats.streams.apart import convert_apart, sorted_out
+from chimbuko.formats.streams.conversion import program_name
 from chimbuko.launcher.agents import AgentOptions, check_agents
-from chimbuko.launcher.application import is_apart
+from chimbuko.launcher.application import code_where_absent, is_apart
 from chimbuko.launcher.closing import Show
 from chimbuko.launcher.controller import Controller
 from chimbuko.launcher.kernels import await_kernels
@@ -41,13 +42,16 @@ from chimbuko.trace.tausettings import application_settings, transport_settings
 def lead(options: RunOptions, show: Show) -> int:
     """Make the run's folder, and lead the run to its end.
 
-    The exit code is the program's, or 130 where a recorded run was interrupted.
+    The exit code is the program's, or 130 where a recorded run was interrupted. Of a command that cannot be
+    run there is no folder.
 
     Raises
     ------
     ChimbukoError
         The analysis cannot begin; the program was not started.
     """
+    if options.command and (code := code_where_absent(options.command[0])):
+        return code
     traces = sorted_out(options.trace)
     recorded, problems = _recorded(traces.streams + options.replay)
     if not traces.others:
@@ -58,7 +62,7 @@ def lead(options: RunOptions, show: Show) -> int:
     if options.cores and is_apart():
         pin(options.cores)
     await_kernels()
-    run = _folder(options, config)
+    run = _folder(options, config, _program(options.command, traces.others, recorded))
     if traces.others:
         recorded += _taken_in(run, traces.others, options, problems)
     if recorded:
@@ -122,11 +126,17 @@ def _discard(run: RunDirectory) -> None:
         run.path.rmdir()
 
 
-def _folder(options: RunOptions, config: AnalysisConfig) -> RunDirectory:
+def _program(command: Sequence[str], others: Sequence[Path], recorded: Sequence[StreamName]) -> str:
+    """What the run is of: its program, or the first that was recorded."""
+    if command:
+        return program_of(command)
+    return program_name(others[0]) if others else recorded[0].program if recorded else "trace"
+
+
+def _folder(options: RunOptions, config: AnalysisConfig, program: str) -> RunDirectory:
     source = "trace" if options.trace else "replay"
     words = list(options.command) or [f"--{source}", *options.trace, *options.replay]
-    name = program_of(options.command) if options.command else source
-    folder = options.folder or RUNS_FOLDER / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
+    folder = options.folder or RUNS_FOLDER / f"{time.strftime('%Y%m%d-%H%M%S')}-{program}"
     return run_with_store(folder, words, config, options.services.store)
 
 

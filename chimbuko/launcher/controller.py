@@ -13,10 +13,16 @@ import redis
 from chimbuko.errors import ServiceError
 from chimbuko.follow.guard.presence import Role, announce
 from chimbuko.launcher.agents import RESCUE_AFTER_S, AgentOptions, Agents
-from chimbuko.launcher.application import news_of_application, start_application
+from chimbuko.launcher.application import (
+    NOT_EXECUTABLE,
+    NOT_FOUND,
+    news_of_application,
+    start_application,
+)
 from chimbuko.launcher.closing import Show, close_run
 from chimbuko.launcher.outcome.addressfile import AddressFile
 from chimbuko.launcher.outcome.progress import Progress, say
+from chimbuko.launcher.outcome.recovery import note_failed_start
 from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.services.services import Services
 from chimbuko.launcher.transport import shield_news
@@ -28,8 +34,6 @@ from chimbuko.provenance.manage.lifecycle import INTERRUPTED
 from chimbuko.runs.directory import RunDirectory
 
 INTERRUPTED_CODE = 130
-NOT_FOUND = 127
-NOT_EXECUTABLE = 126
 STDERR = 2
 LOOK_S = 0.5
 """Between two looks, where nothing happens."""
@@ -67,6 +71,7 @@ class Controller:
         self._rescue_at_s = math.inf
         self._unsent: list[int] = []
         self._application: Process | None = None
+        self._has_begun = False
 
     def lead(self, is_relabelling: bool, keep: bool, show: Show) -> int:
         """Lead the run to its end; exit code of the application; 130 where a recorded run was interrupted.
@@ -93,6 +98,8 @@ class Controller:
             say(f"the analysis ended early: {words_of(error)}")
         finally:
             self._tidy_up()
+            if not self._has_begun:
+                note_failed_start(self._run)
         # The program's own code, whatever happens to the analysis.
         return code if self._application is None else self._application_code(self._application)
 
@@ -103,6 +110,7 @@ class Controller:
             with Agents(self._run, run_id, self._agents, services.broker_url, problems) as agents:
                 services.wait_ready()
                 agents.wait_ready()
+                self._has_begun = True
                 if services.dashboard_url:
                     self._address.keep(services.dashboard_url)
                     say(f"dashboard: {self._address.words_for(STDERR)}")

@@ -33,6 +33,9 @@ RESCUED = "rescued"
 NEVER_STARTED = (126, 127)
 """Exit codes of a command that cannot be run, or is not there."""
 
+FAILED = "failed"
+"""State of a run whose analysis could not begin, so that its program was not started."""
+
 LONGEST_NAME_BYTES = 200
 """File systems take 255, and a folder that is being made has a longer name."""
 
@@ -44,7 +47,7 @@ class RunInfo(msgspec.Struct, frozen=True):
     name: str
     command: list[str]
     state: str
-    """``running``, ``finished`` (the application ended), ``interrupted`` or ``imported``."""
+    """``running``, ``finished`` (the application ended), ``interrupted``, ``failed`` or ``imported``."""
     started_us: int
     ended_us: int
     """0 while the run goes on."""
@@ -65,7 +68,7 @@ class RunInfo(msgspec.Struct, frozen=True):
     @property
     def has_started(self) -> bool:
         """Whether there was a program: one that ends with such a code itself has left a trace."""
-        return self.exit_code not in NEVER_STARTED or self.trace_bytes > 0
+        return self.state != FAILED and (self.exit_code not in NEVER_STARTED or self.trace_bytes > 0)
 
 
 @dataclass(frozen=True)

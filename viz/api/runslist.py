@@ -30,10 +30,10 @@ class ListedRun(msgspec.Struct, frozen=True):
     address: str
     """Its page is at ``r/`` and this: its name, where no other run of the folder has that."""
     program: str
-    """What ran, without what started it; empty for recorded traces."""
+    """What ran, without what started it; of recorded traces all programs, where that is known."""
     command: list[str]
     state: str
-    """``running``, ``finished``, ``interrupted``, ``imported`` or ``died``."""
+    """``running``, ``finished``, ``interrupted``, ``failed``, ``imported`` or ``died``."""
     started_us: int
     is_this: bool
     path: str
@@ -86,7 +86,7 @@ class RunsList:
                     id=info.id,
                     name=info.name,
                     address=names[run],
-                    program=program_of(info.command) if info.command else "",
+                    program=_program(run, info),
                     command=info.command,
                     state=state,
                     started_us=info.started_us,
@@ -127,6 +127,13 @@ class RunsList:
         size = left_bytes(run) if run.store_path.exists() else max(left_bytes(run), info.stored_bytes)
         self._totals[run.path] = marks, totals, size
         return totals, size
+
+
+def _program(run: RunDirectory, info: RunInfo) -> str:
+    is_known_by_command = info.command and not info.command[0].startswith("-")
+    if is_known_by_command and info.command[:2] != ["chimbuko", "serve"]:
+        return program_of(info.command)
+    return ", ".join(run.read_programs())
 
 
 def readable_runs(folder: Path) -> Iterator[tuple[RunDirectory, RunInfo]]:

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from chimbuko.calls.functionnames import shown_name
-from chimbuko.runs.directory import RunInfo
+from chimbuko.runs.directory import FAILED, RunInfo
 from chimbuko.viz.live.livetotals import LiveTotals
 from chimbuko.viz.live.sums import Sums
 
@@ -145,6 +145,8 @@ def _end(run: RunInfo) -> str:
         return "The application ended; what was found last is being stored."
     if run.state == "interrupted":
         return "Interrupted; what had been found is kept."
+    if run.state == FAILED:
+        return "The analysis could not begin; the program was not started."
     if run.state == "imported":
         return "Imported."
     return "Finished." if run.exit_code is None else f"Finished, exit {run.exit_code}."

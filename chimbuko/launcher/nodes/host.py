@@ -26,7 +26,7 @@ from chimbuko.launcher.nodes.nodescript import node_command
 from chimbuko.launcher.options import HostOptions
 from chimbuko.launcher.outcome.addressfile import AddressFile
 from chimbuko.launcher.outcome.progress import Progress, say
-from chimbuko.launcher.outcome.recovery import is_alive_elsewhere
+from chimbuko.launcher.outcome.recovery import is_alive_elsewhere, note_failed_start
 from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.services.services import Services
 from chimbuko.process.mishaps import Mishaps
@@ -157,10 +157,18 @@ class Host:
         self._signal_at_s = -math.inf
         self._problems: list[str] = []
         self._mishaps = Mishaps(self._problems)
+        self._has_begun = is_resumed
 
     def lead(self, show: Show) -> int:
         """Lead the run to its end; exit code: 130 where agents were not waited for."""
         heed(FROM_OTHERS, self._on_signal)
+        try:
+            return self._lead(show)
+        finally:
+            if not self._has_begun:
+                note_failed_start(self._run)
+
+    def _lead(self, show: Show) -> int:
         problems = self._problems
         with Wakeup() as wakeup, Services(self._run, self._services(), problems) as services:
             # Those of a run that goes on may take a moment to come back.
@@ -168,6 +176,7 @@ class Host:
             membership = Membership(services.broker, expected)
             membership.look()
             services.wait_ready()
+            self._has_begun = True
             try:
                 self._announce(services)
                 self._wait_for_end(services, membership, wakeup)

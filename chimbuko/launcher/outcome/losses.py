@@ -31,8 +31,9 @@ MOST_NAMED = 5
 """Nodes that lost something, and ranks of each of them."""
 
 NO_STREAM = (
-    "No trace stream appeared: is the program linked with MPI? For one without MPI use "
-    "'tau_exec -T serial,pthread -adios2_trace'; without TAU put 'chimbuko trace' in front of the program"
+    "No trace stream appeared: nothing recorded the program. Put 'chimbuko trace' in front of it, as in "
+    "'chimbuko run -- chimbuko trace app.py' or 'chimbuko run -- mpirun -n 4 chimbuko trace ./app'. Under "
+    "TAU, a program that is not linked with MPI needs 'tau_exec -T serial,pthread -adios2_trace'"
 )
 
 MISSED_STEPS = "steps never seen"

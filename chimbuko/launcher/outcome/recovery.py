@@ -9,9 +9,11 @@ import shutil
 import time
 from pathlib import Path
 
+import msgspec
+
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.provenance.manage.lifecycle import DIED, INTERRUPTED, RUNNING, silence_s, state_of
-from chimbuko.runs.directory import RunDirectory, RunInfo
+from chimbuko.runs.directory import FAILED, RunDirectory, RunInfo
 from chimbuko.runs.scratch import left_behind, rescued_folders
 
 WATCH_S = 25.0
@@ -43,6 +45,15 @@ def recovery_lines(run: RunDirectory, info: RunInfo) -> list[str]:
         stored = "" if lines else "; what was found until then is stored"
         lines.insert(0, f"{info.name}: the run {_KILLED[state]}{stored}")
     return lines
+
+
+def note_failed_start(run: RunDirectory) -> None:
+    """Note that a run has not begun: nothing was found, so nothing waits to be stored."""
+    for note, left in left_behind(run):
+        shutil.rmtree(left.folder, ignore_errors=True)
+        note.unlink(missing_ok=True)
+    ended_us = time.time_ns() // 1000
+    run.write_info(msgspec.structs.replace(run.read_info(), state=FAILED, ended_us=ended_us))
 
 
 def is_alive_elsewhere(run: RunDirectory, info: RunInfo) -> bool:

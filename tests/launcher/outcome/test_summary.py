@@ -232,7 +232,7 @@ def test_run_without_a_stream_says_what_it_most_often_means(tmp_path: Path) -> N
         str(run.path),
     ]
     (line,) = (line for line in lines if line.startswith("No trace stream appeared"))
-    for words in ("linked with MPI?", "tau_exec -T serial,pthread", "'chimbuko trace'"):
+    for words in ("not linked with MPI", "tau_exec -T serial,pthread", "'chimbuko trace'"):
         assert words in line
 
 

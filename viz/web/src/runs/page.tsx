@@ -119,7 +119,7 @@ function List() {
 }
 
 function Row({ run }: { run: ListedRun }) {
-  const isBad = run.state === 'died' || (run.exit_code ?? 0) !== 0;
+  const isBad = ['died', 'failed'].includes(run.state) || (run.exit_code ?? 0) !== 0;
   return (
     <tr data-run={run.folder} data-state={run.state}>
       <td>
@@ -138,8 +138,8 @@ function Row({ run }: { run: ListedRun }) {
       <td>{wallClock(run.started_us).slice(0, 16)}</td>
       <td class="number">{lengthOf(run)}</td>
       <td class="number">{known(run.ranks, exact)}</td>
-      <td class="number">{known(run.lost_us, duration)}</td>
-      <td class="number">{known(run.anomalies, exact)}</td>
+      <td class="number">{run.ranks === 0 ? '–' : known(run.lost_us, duration)}</td>
+      <td class="number">{run.ranks === 0 ? '–' : known(run.anomalies, exact)}</td>
       <td class="number">{bytes(run.stored_bytes)}</td>
     </tr>
   );
