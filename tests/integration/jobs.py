@@ -19,6 +19,8 @@ DELAY_S = 0.2
 LAST_S = 3.0
 """What happened so shortly before the end of a traced Python program that is killed may not be written: at
 most a second, and up to two were seen on two cores with ten processes that wanted them."""
+LEARNED = 8
+"""Delays of a node after which it is known, also on a busy machine, that they are none of what is usual."""
 PROGRAM = f"""
 import os, sys, time
 
@@ -88,6 +90,11 @@ class Job:
             recorded = Counter(call.function for call in all_anomalies(provenance))
             functions = provenance.function_statistics()
         return recorded, +Counter({function.name: function.anomalies for function in functions})
+
+    def wait_until_learned(self) -> float:
+        """Wait until delays are known to be none of what is usual; since when they are, as ``time.time``."""
+        self.wait_for(lambda: min(self.delays(time.time()).values()) >= LEARNED)
+        return time.time()
 
     def end(self, grace_s: float) -> float:
         """End it as a scheduler does; seconds in which all have ended by themselves, at most ``grace_s``."""

@@ -20,8 +20,6 @@ from tests.integration.namespaces import NotPermitted
 from tests.integration.nodes import CHIMBUKO, cluster
 
 WORKS_S = 6.0
-LEARNED = 8
-"""Delays of a node after which it is known, also on a busy machine, that they are none of what is usual."""
 
 
 @pytest.mark.thorough
@@ -39,8 +37,7 @@ def test_what_was_found_in_a_job_that_is_ended_is_not_lost(
             pytest.skip(f"no nodes can be made here: {reason}")
         with ExitStack() as cut:
             job = begin(nodes, tmp_path, is_shared)
-            job.wait_for(lambda: min(job.delays(time.time()).values()) >= LEARNED)
-            learned_s = time.time()
+            learned_s = job.wait_until_learned()
             if is_cut_off:
                 cut.enter_context(nodes.network.cable_pulled(2))
             time.sleep(WORKS_S)

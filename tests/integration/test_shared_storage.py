@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.jobs import LAST_S, Job, begin
+from tests.integration.jobs import DELAY_S, LAST_S, Job, begin
 from tests.integration.namespaces import NotPermitted
 from tests.integration.nodes import CHIMBUKO, Cluster, Node, cluster
 
@@ -22,10 +22,6 @@ def three(tmp_path: Path) -> Iterator[Cluster]:
             yield nodes
     except NotPermitted as reason:
         pytest.skip(f"no nodes that share a file system can be made here: {reason}")
-
-
-def is_found_everywhere(job: Job) -> bool:
-    return job.run.store_path.exists() and all(job.found().values())
 
 
 def counted(node: Node, job: Job) -> tuple[int, str]:
@@ -49,12 +45,12 @@ def test_a_live_run_is_looked_into_from_other_nodes_and_what_died_is_delivered(
 ) -> None:
     job = begin(three, tmp_path, is_shared=True)
     elsewhere = three.nodes[2]
-    job.wait_for(lambda: all(job.delays(time.time()).values()))
+    learned_s = job.wait_until_learned()
     time.sleep(4.0)
     before_s = time.time()
     live, said = counted(elsewhere, job)
     assert "its store is on node0; this is a new copy" in said
-    assert live >= sum(job.delays(before_s - 3.0).values())
+    assert live >= sum(job.delays(before_s - 3.0, learned_s).values())
     later, _ = counted(elsewhere, job)
     time.sleep(3.0)
     kill_services(job)
@@ -71,7 +67,7 @@ def test_a_live_run_is_looked_into_from_other_nodes_and_what_died_is_delivered(
     home = three.nodes[0].call([*CHIMBUKO, "deliver", "job"], job.runs)
     assert home.returncode == 0, home.stderr
     print(home.stderr, job.said)
-    truth, found = job.delays(ended_s - LAST_S), job.found()
+    truth, found = job.delays(ended_s - LAST_S, learned_s), job.found(learned_s - DELAY_S)
     print(truth, found)
     assert all(found[node] >= truth[node] for node in truth)
     assert counted(elsewhere, job)[0] >= sum(truth.values())
@@ -79,7 +75,7 @@ def test_a_live_run_is_looked_into_from_other_nodes_and_what_died_is_delivered(
 
 def test_a_run_goes_on_on_another_node(three: Cluster, tmp_path: Path) -> None:
     job = begin(three, tmp_path, is_shared=True)
-    job.wait_for(lambda: all(job.delays(time.time()).values()))
+    job.wait_until_learned()
     time.sleep(2.0)
     counted(three.nodes[2], job)
     # With all that it has on its own storage: what was stored since the copy is lost, and nothing after it.
