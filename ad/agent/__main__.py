@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+import time
 from functools import cache
 from pathlib import Path
 
@@ -16,12 +17,14 @@ import msgspec
 
 from chimbuko.ad.handoff.processspecs import AgentSpec
 from chimbuko.ad.streamprocess.forkclient import ForkServer
-from chimbuko.errors import ChimbukoError
+from chimbuko.errors import ChimbukoError, ServiceError
 from chimbuko.process.lifetime import die_with_parent, do_without_scipy, log, say_ready
 from chimbuko.process.nameholding import hold
 from chimbuko.process.signals import StopSignal
 from chimbuko.process.starting import uncollected
 from chimbuko.protocol.runbroker import RunBroker
+
+RETRY_S = 0.2
 
 
 @cache
@@ -36,6 +39,26 @@ def load() -> None:
         from chimbuko.ad.streamprocess.warmup import warm_kernels
 
         warm_kernels()
+
+
+def _connected(spec: AgentSpec, should_stop: StopSignal) -> tuple[RunBroker, RunBroker]:
+    """Two connections to the broker. On many nodes services may just be gone, and come back: without an agent
+    that waits for them its node would stay unread for the rest of the run.
+
+    Raises
+    ------
+    ServiceError
+        It cannot be used, and there is nothing to wait for.
+    """
+    found_in = Path(spec.broker_file) if spec.broker_file else None
+    while True:
+        try:
+            broker = RunBroker.from_environment(spec.run, found_in)
+            return broker, RunBroker.from_environment(spec.run, found_in)
+        except ServiceError:
+            if not spec.is_revived or should_stop():
+                raise
+        time.sleep(RETRY_S)
 
 
 def main() -> None:
@@ -55,10 +78,12 @@ def main() -> None:
         forks = ForkServer()
         from chimbuko.ad.agent.agent import Agent
 
-        found_in = Path(spec.broker_file) if spec.broker_file else None
-        broker, claims = (RunBroker.from_environment(spec.run, found_in) for _ in range(2))
+        if spec.is_revived:
+            say_ready(service=spec.agent)
+        broker, claims = _connected(spec, should_stop)
         agent = Agent(spec, broker, claims, forks)
-        say_ready(service=spec.agent)
+        if not spec.is_revived:
+            say_ready(service=spec.agent)
         with claim:
             agent.run(should_stop)
     except ChimbukoError as error:

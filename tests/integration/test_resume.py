@@ -112,6 +112,28 @@ def test_services_that_were_killed_go_on(tmp_path: Path, parts: int) -> None:
 
 
 @pytest.mark.thorough
+def test_an_agent_that_comes_while_services_are_gone_waits_for_them(tmp_path: Path) -> None:
+    """Between the moment in which it has heard of them and the one in which it can read."""
+    run = RunDirectory(tmp_path / "run")
+    job, streams, report = begin_by_hand(tmp_path, Transport.FILES)
+    with ended(job):
+        services = begin_services(run, job)
+        words, log = [*CHIMBUKO, "agent", str(run.path), "--streams", str(streams)], tmp_path / "agent.log"
+        with log.open("w") as said, ended(agent := subprocess.Popen(words, stderr=said)):
+            wait_until(lambda: any(AGENT in command_line(pid) for pid in descendants(agent.pid)), job)
+            kill_all(services)
+            wait_until(lambda: "reads the streams" in log.read_text(), job)
+            with ended(subprocess.Popen([*SERVE, str(run.path), "--resume", "--bind", "127.0.0.1"])):
+                wait_until(lambda: steps_of(run) >= 3, job)
+                job.communicate()
+                subprocess.run([*CHIMBUKO, "stop", str(run.path)], check=True)
+                assert agent.wait(60) == 0
+    measured = json.loads(report.read_text())
+    (stream,) = health_of(run)
+    assert (stream.state, stream.steps, stream.rows) == ("ended", measured["steps"], measured["rows"])
+
+
+@pytest.mark.thorough
 def test_an_agent_whose_supervisor_was_killed_comes_again(tmp_path: Path) -> None:
     """As job scripts do, at once; nothing is lost between the two."""
     run = RunDirectory(tmp_path / "run")
