@@ -33,7 +33,7 @@ from streams import analyse, be_fork_server, spec_of
 
 from chimbuko.ad.agent.agent import Agent
 from chimbuko.ad.agent.waitsearch import WaitSearch
-from chimbuko.ad.analysis import streamanalysis
+from chimbuko.ad.analysis import detection, streamanalysis
 from chimbuko.ad.calls.usual import UsualRuntimes
 from chimbuko.ad.records.channels import Channels
 from chimbuko.ad.records.selection import NO_ROWS
@@ -78,7 +78,7 @@ def without_causes() -> Iterator[None]:
 
     with ExitStack() as patches:
         for owner, name, instead in (
-            (UsualRuntimes, "learn", lambda *_: None),
+            (detection, "UsualRuntimes", lambda use_inclusive: UsualRuntimes(use_inclusive, most_paths=0)),
             (UsualRuntimes, "expected_us", lambda _, calls, of_function_us: of_function_us),
             (Channels, "read", not_numbered),
             (streamanalysis, "landmarks", lambda *_: NO_ROWS),

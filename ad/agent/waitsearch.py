@@ -19,7 +19,8 @@ from chimbuko.causes.evidence.recordedwaits import Interval, Place, RecordedWait
 from chimbuko.protocol.messages import PAYLOAD, RecordBatch, WaitsRequest
 from chimbuko.protocol.runbroker import RunBroker
 
-POLL_S = 0.5
+POLL_S = 1.0
+"""What has been asked of a stream meanwhile takes one look at its recorder."""
 READ_COUNT = 100
 MOST_SHARE = 0.05
 """Of the time between two looks, which answers take; one stream is read in any case."""

@@ -29,7 +29,8 @@ class Detection:
     """
 
     def __init__(self, config: AnalysisConfig) -> None:
-        self._usual = UsualRuntimes(config.metric == "inclusive")
+        self.usual = UsualRuntimes(config.metric == "inclusive")
+        """What comparable calls take: those before, and those of the step."""
         self._detector = make_detector(config)
         self.schema = self._detector.schema
         self._use_inclusive = config.metric == "inclusive"
@@ -47,10 +48,10 @@ class Detection:
     ) -> tuple[int, Selection]:
         """Learn from and judge the calls that ended in a step; returns how many, and those to record.
 
-        The calls have their paths. ``landmarks`` are rows of calls to record although they are ordinary.
+        The calls have their paths, and what is usual on these is known. ``landmarks`` are rows of calls to
+        record although they are ordinary.
         """
         self._note_names(stacks.timers, names)
-        self._usual.learn(stacks)
         completed, timers = self.statistics.learn(stacks)
         seen = self.statistics.seen(timers)
         is_due = self.limits.due(timers, seen, self.statistics.extremes[timers])
@@ -81,8 +82,7 @@ class Detection:
         self._is_wanted[stacks.calls["function"][abnormal]] = 1
         ordinary = typical[(self._is_wanted != 0) & (typical != NONE)]
         self._is_wanted[typical != NONE] = 0
-        further = np.setdiff1d(landmarks, [*abnormal, *ordinary]) if len(landmarks) else landmarks
-        rows = np.concatenate([abnormal, ordinary, further])
+        rows = np.concatenate([abnormal, ordinary, _without(landmarks, abnormal, ordinary)])
         order = np.argsort(rows)
         return self._judged(stacks, rows[order], order < found)
 
@@ -95,7 +95,7 @@ class Detection:
         of = calls["function"].astype(np.int64)
         runtimes_us = self._runtimes_us(calls)
         judged = self._detector.judge(self.limits.measures[of], runtimes_us)
-        expected_us = self._usual.expected_us(calls, judged.expected_us)
+        expected_us = self.usual.expected_us(calls, judged.expected_us)
         lost_us = severity_us(runtimes_us, expected_us)
         self.statistics.note_anomalies(of[is_anomaly], lost_us[is_anomaly], judged.score[is_anomaly])
         columns = judged.score, lost_us, expected_us, judged.spread_us, judged.seen
@@ -118,3 +118,11 @@ class Detection:
             for timer, name in names.timers.items():
                 if timer < timers:
                     self.limits.name(timer, name)
+
+
+def _without(rows: Int32Array, *others: Int32Array) -> Int32Array:
+    """Those that are in none of the others; whole arrays take ten times as long for the few that they are."""
+    if not len(rows):
+        return rows
+    known = {row for other in others for row in other.tolist()}
+    return np.array([row for row in rows.tolist() if row not in known], np.int32)

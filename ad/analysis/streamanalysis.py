@@ -103,7 +103,7 @@ class StreamAnalysis:
         step, notes = self._channels.read(step, names)
         stacks.build(step, names)
         self._traffic.read(step, names)
-        self._paths.read(stacks)
+        self._paths.read(stacks, self._detection.usual)
         marks = landmarks(notes, stacks.message_calls, stacks.calls)
         completed, judged = self._detection.step(stacks, names, marks)
         is_recorded = self._config.records_step(step.step)

@@ -8,6 +8,7 @@ import numpy as np
 
 from chimbuko.ad.calls.kernels.callpaths import follow_paths
 from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.ad.calls.usual import UsualRuntimes
 from chimbuko.arrays import Rows
 from chimbuko.calls.callpaths import MOST_PATHS, PathTable
 
@@ -35,8 +36,8 @@ class CallPaths:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state | {"_handed_out": state["_table"].all[:0]})
 
-    def read(self, stacks: CallStacks) -> None:
-        """Add the calls that ended in the step whose ``stacks`` were built."""
+    def read(self, stacks: CallStacks, usual: UsualRuntimes) -> None:
+        """Add the calls that ended in the step whose ``stacks`` were built, also to what is ``usual``."""
         table = self._table
         follow_paths(
             stacks.calls,
@@ -47,6 +48,9 @@ class CallPaths:
             table.all,
             table.slots,
             table.count,
+            usual.use_inclusive,
+            usual.rows,
+            usual.first,
         )
 
     @property

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from chimbuko.ad.calls.kernels.usual import FIRST, learn_usual, runtime_of
-from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.ad.calls.kernels.usual import FIRST, expect
 from chimbuko.arrays import Float64Array, Rows, as_table
 from chimbuko.calls.callpaths import MOST_PATHS
 
@@ -19,35 +18,31 @@ USUAL = np.dtype([("level", np.float64), ("calls", np.int64)], align=True)
 
 
 class UsualRuntimes:
-    """Learns what the calls of one stream usually take, path by path.
+    """What the calls of one stream usually take, path by path; ``CallPaths.read`` teaches it.
 
     Memory is 80 bytes a path, for as many paths as have a row of their own; all others have no usual runtime.
     """
 
     def __init__(self, use_inclusive: bool, most_paths: int = MOST_PATHS) -> None:
-        self._use_inclusive = use_inclusive
+        self.use_inclusive = use_inclusive
+        """Whether runtimes are those with the calls inside."""
         # Memory that is 0 is not in use until it is written.
-        self._usual = as_table(np.zeros(most_paths, USUAL))
-        self._first = np.zeros((most_paths, FIRST))
+        self.rows = as_table(np.zeros(most_paths, USUAL))
+        self.first = np.zeros((most_paths, FIRST))
+        """Levels of the first calls of each path."""
 
     def __getstate__(self) -> dict[str, Any]:
-        used = self._usual["calls"].nonzero()[0]
+        used = self.rows["calls"].nonzero()[0]
         return {
-            "use_inclusive": self._use_inclusive,
-            "most_paths": len(self._usual),
-            "used": (used, self._usual[used], self._first[used]),
+            "use_inclusive": self.use_inclusive,
+            "most_paths": len(self.rows),
+            "used": (used, self.rows[used], self.first[used]),
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["use_inclusive"], state["most_paths"])  # type: ignore[misc]
         used, usual, first = state["used"]
-        self._usual[used], self._first[used] = usual, first
-
-    def learn(self, stacks: CallStacks) -> None:
-        """Add the calls that ended in the step whose ``stacks`` were built, and whose paths are known."""
-        learn_usual(
-            stacks.calls, stacks.count, stacks.is_named, self._use_inclusive, self._usual, self._first
-        )
+        self.rows[used], self.first[used] = usual, first
 
     def expected_us(self, calls: Rows, of_function_us: Float64Array) -> Float64Array:
         """What was expected of some calls, f8[n].
@@ -60,13 +55,6 @@ class UsualRuntimes:
             What is expected of their functions, f8[n]: it counts where too few calls on the path are known,
             or what they take does not clearly differ.
         """
-        usual = self._usual[calls["path"]]
-        found = of_function_us.copy()
-        # Of a step they are few: one by one, as whole arrays would take longer.
-        known = zip(usual["calls"].tolist(), usual["level"].tolist(), of_function_us.tolist(), strict=True)
-        for at, (seen, level, function_us) in enumerate(known):
-            if seen >= FIRST:
-                own_us = runtime_of(level)
-                if not function_us / CLEARLY < own_us < function_us * CLEARLY:
-                    found[at] = own_us
-        return found
+        expected_us = np.array(of_function_us)
+        expect(calls, self.rows, CLEARLY, expected_us)
+        return expected_us

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
@@ -25,21 +26,13 @@ from chimbuko.process.lifetime import log
 from chimbuko.trace.schema import EventType, StreamNames, TraceStep
 
 _HEADER_BYTES = 4096
-_HEAD = np.dtype(
-    [
-        ("size_bytes", np.uint64),  # of the whole record, this head included
-        ("step", np.int64),
-        ("start_us", np.uint64),
-        ("end_us", np.uint64),
-        ("open", np.uint32),
-        ("events", np.uint32),
-        ("messages", np.uint32),
-        ("counters", np.uint32),
-        ("operations", np.uint32),
-        ("is_whole", np.uint32),  # whether all events of the step are there
-    ]
-)
-"""Head of a record; as many rows of each kind follow, in this order."""
+_HEAD = struct.Struct("=QqQQ6I")
+"""Head of a record: the bytes of all of it, this head included; the step, its start and end in µs; how many
+open calls, events, messages, counters and operations follow, in this order; whether all events of the step
+are there.
+"""
+_STEP = 1
+"""Of a head, the field."""
 _PACK = {
     "events": rawrows.pack_events,
     "messages": rawrows.pack_messages,
@@ -95,9 +88,9 @@ class FlightRecorder:
         position, head, last = int(self._cells[_Cell.TAIL]), int(self._cells[_Cell.HEAD]), -1
         while position < head:
             start = position % self._size
-            if self._size - start >= _HEAD.itemsize:
-                last = max(last, int(self._head_at(position)["step"][0]))
-            position = _following(self._ring, position)
+            if self._size - start >= _HEAD.size:
+                last = max(last, _HEAD.unpack_from(self._ring.data, start)[_STEP])
+            position = _following(self._ring.data, position)
         return last
 
     def append(self, step: TraceStep, opened: UInt64Array) -> None:
@@ -116,13 +109,13 @@ class FlightRecorder:
             "counters": step.counters,
             "operations": step.operations,
         }
-        needed = _HEAD.itemsize + opened.nbytes
+        needed = _HEAD.size + opened.nbytes
         needed += 8 * sum(COLUMNS[part] * len(rows) for part, rows in parts.items())
         if needed <= self._size:
             self._write(step.step, parts, opened, 0, self._make_room(needed))
             return
         self._cells[_Cell.LOST] = 1
-        if self._size > _HEAD.itemsize:
+        if self._size > _HEAD.size:
             at = self._make_room(self._size)
             since_us, end_us = step.interval_us() or (0, 0)
             while since_us <= end_us and not self._write(step.step, parts, opened[:0], since_us, at):
@@ -134,11 +127,11 @@ class FlightRecorder:
         left = self._size - head % self._size
         at = head if needed <= left else head + left
         while tail < head and at + needed - tail > self._size:
-            tail = _following(self._ring, tail)
+            tail = _following(self._ring.data, tail)
             self._cells[_Cell.LOST] = 1
         self._cells[_Cell.TAIL] = tail if tail < head else at
-        if at > head and left >= _HEAD.itemsize:
-            self._head_at(head)[0] = (left, _END_OF_LAP, 0, 0, 0, 0, 0, 0, 0, 0)
+        if at > head and left >= _HEAD.size:
+            _HEAD.pack_into(self._ring.data, head % self._size, left, _END_OF_LAP, 0, 0, 0, 0, 0, 0, 0, 0)
         return at
 
     def _write(
@@ -146,7 +139,7 @@ class FlightRecorder:
     ) -> bool:
         """Write a record at the position ``at``; False if there is no room before the end of the ring."""
         start = at % self._size
-        room = self._ring[start + _HEAD.itemsize :].view(np.uint64)
+        room = self._ring[start + _HEAD.size :].view(np.uint64)
         room[: opened.size] = opened.ravel()
         used = opened.size
         times = np.array([_LATEST_US, 0], np.uint64)
@@ -162,14 +155,10 @@ class FlightRecorder:
             used += count * columns
         if sum(counts[1:]) == 0:
             return True
-        size_bytes = _HEAD.itemsize + 8 * used
-        self._head_at(at)[0] = (size_bytes, step, *times, *counts, counts[1] == len(parts["events"]))
+        size_bytes, is_whole = _HEAD.size + 8 * used, counts[1] == len(parts["events"])
+        _HEAD.pack_into(self._ring.data, start, size_bytes, step, *times.tolist(), *counts, is_whole)
         self._cells[_Cell.HEAD] = at + size_bytes
         return True
-
-    def _head_at(self, position: int) -> np.ndarray[tuple[int], np.dtype[np.void]]:
-        start = position % self._size
-        return self._ring[start : start + _HEAD.itemsize].view(_HEAD)
 
 
 @dataclass(frozen=True)
@@ -210,7 +199,7 @@ def read_recording(path: Path) -> Recording:
         cells = _read_cells(file)
     finally:
         os.close(file)
-    steps = list(_records(np.frombuffer(content, np.uint8), cells[_Cell.TAIL], head))
+    steps = list(_records(content, cells[_Cell.TAIL], head))
     return Recording(steps, is_whole=not cells[_Cell.LOST])
 
 
@@ -219,36 +208,33 @@ def _read_cells(file: int) -> list[int]:
     return cells
 
 
-def _records(
-    ring: np.ndarray[tuple[int], np.dtype[np.uint8]], tail: int, head: int
-) -> Iterator[RecordedStep]:
+def _records(ring: bytes, tail: int, head: int) -> Iterator[RecordedStep]:
     position = tail
     while position < head:
         start = position % len(ring)
         position = _following(ring, position)
-        if len(ring) - start < _HEAD.itemsize:
+        if len(ring) - start < _HEAD.size:
             continue
-        values = ring[start : start + _HEAD.itemsize].view(_HEAD).tolist()[0]
-        _, step, start_us, end_us, *counts, is_whole = values
+        _, step, start_us, end_us, *counts, is_whole = _HEAD.unpack_from(ring, start)
         if step == _END_OF_LAP:
             continue
-        at = start + _HEAD.itemsize
+        at = start + _HEAD.size
         parts = []
         for columns, count in zip(COLUMNS.values(), counts, strict=True):
-            parts.append(ring[at : at + 8 * columns * count].tobytes())
+            parts.append(ring[at : at + 8 * columns * count])
             at += 8 * columns * count
         yield RecordedStep(
             step, start_us, end_us, **dict(zip(COLUMNS, parts, strict=True)), is_whole=bool(is_whole)
         )
 
 
-def _following(ring: np.ndarray[tuple[int], np.dtype[np.uint8]], position: int) -> int:
+def _following(ring: bytes | memoryview, position: int) -> int:
     """Position of the record behind the one at ``position``."""
     start = position % len(ring)
     left = len(ring) - start
-    if left < _HEAD.itemsize:
+    if left < _HEAD.size:
         return position + left
-    return position + int(ring[start : start + _HEAD.itemsize].view(_HEAD)["size_bytes"][0])
+    return position + int(_HEAD.unpack_from(ring, start)[0])
 
 
 def _within(step: RecordedStep, start_us: int, end_us: int, names: StreamNames) -> RecordedStep:

@@ -13,7 +13,7 @@ import numpy as np
 from chimbuko.ad.records.attachments import table
 from chimbuko.ad.records.kernels import channels as kernels
 from chimbuko.ad.records.selection import NO_ROWS
-from chimbuko.arrays import Int32Array, Rows, Table, UInt32Array
+from chimbuko.arrays import Int32Array, Table, UInt32Array, as_table
 from chimbuko.trace.schema import (
     COMM_COLUMNS,
     NO_DETAILS,
@@ -62,7 +62,8 @@ class Channels:
 
     def _number(self, step: TraceStep, send_type: np.uint64, notes: Notes) -> None:
         if len(step.operations) and not len(self._posted):
-            self._posted = np.zeros(MOST_POSTED, kernels.POSTED).view(np.recarray)
+            # Memory that is 0 is not in use until it is written.
+            self._posted = as_table(np.zeros(MOST_POSTED, kernels.POSTED))
         while not kernels.number_messages(
             step.comms,
             # A damaged step may lack some of them.
@@ -81,7 +82,7 @@ class Channels:
             self._channels = larger
 
 
-def landmarks(notes: Notes, message_calls: Int32Array, calls: Rows) -> Int32Array:
+def landmarks(notes: Notes, message_calls: Int32Array, calls: Table) -> Int32Array:
     """Rows of calls to record although they are ordinary: their messages are recorded at the other end, too.
 
     Both ends of a message count alike, so that both know which ones these are. By their times the clocks of
@@ -93,19 +94,20 @@ def landmarks(notes: Notes, message_calls: Int32Array, calls: Rows) -> Int32Arra
         i4[messages]: row of the call of each message in ``calls``, negative for none.
     calls
         ``CALL`` rows.
+
+    Returns
+    -------
+    Int32Array
+        Rows of calls that have ended and are certain, ascending, ``MOST_LANDMARKS`` at most.
     """
-    found = np.empty(len(notes), np.int32)
-    count = kernels.find_landmarks(notes, message_calls, FIRST_LANDMARK, found)
-    if not count:
+    if not len(notes):
         return NO_ROWS
-    rows: Int32Array = np.unique(found[:count])
-    is_whole = (calls["exit"][rows] != 0) & (calls["doubts"][rows] == 0)
-    rows = rows[is_whole]
-    return rows[:MOST_LANDMARKS]
+    rows = np.empty(MOST_LANDMARKS, np.int32)
+    return rows[: kernels.find_landmarks(notes, message_calls, calls, FIRST_LANDMARK, rows)]
 
 
 def _channels(rows: int) -> Table:
-    return np.zeros(rows, kernels.CHANNEL).view(np.recarray)
+    return as_table(np.zeros(rows, kernels.CHANNEL))
 
 
 def _no_posted() -> Table:

@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.ad.calls.kernels.stack import NONE
-from chimbuko.arrays import Int64Array, Table, UInt64Array
+from chimbuko.ad.calls.kernels.usual import is_looked_at, learn_runtime
+from chimbuko.arrays import Float64Array, Int64Array, Table, UInt64Array
 from chimbuko.kernels.declare import kernel
 from chimbuko.kernels.paths import OTHERS, begin_path, child_of
 
@@ -21,8 +22,13 @@ def follow_paths(
     rows: Table,
     slots: UInt64Array,
     count: Int64Array,
+    use_inclusive: bool,
+    usual: Table,
+    first: Float64Array,
 ) -> None:
-    """Give each call that was entered in the step its path, and add the completed calls to ``rows``.
+    """Give each call that was entered in the step its path; add completed ones to ``rows`` and ``usual``.
+
+    All in one pass: a step's calls are more than the nearest cache holds.
 
     Parameters
     ----------
@@ -34,6 +40,11 @@ def follow_paths(
         Calls at this depth or deeper are on path ``OTHERS``.
     rows, slots, count
         See ``child_of``.
+    use_inclusive
+        Whether what is usual is of runtimes with the calls inside.
+    usual, first
+        ``USUAL[paths]``, and f8[paths, ``FIRST``] as in ``learn_runtime``. Calls on ``OTHERS`` and on paths
+        beyond have nothing that is usual.
     """
     for at in range(total):
         call = calls[np.uint64(at)]
@@ -61,3 +72,8 @@ def follow_paths(
         row.inclusive_squares += inclusive_us * inclusive_us
         row.inclusive_minimum_us = min(row.inclusive_minimum_us, inclusive_us)
         row.inclusive_maximum_us = max(row.inclusive_maximum_us, inclusive_us)
+        if call.path != OTHERS and call.path < len(usual):
+            known = usual[np.uint64(call.path)]
+            known.calls += 1
+            if is_looked_at(known.calls):
+                learn_runtime(known, first[call.path], inclusive_us if use_inclusive else exclusive_us)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from chimbuko.arrays import Table
-from chimbuko.kernels.declare import kernel
-from chimbuko.kernels.paths import OTHERS
+from chimbuko.arrays import Float64Array, Table
+from chimbuko.kernels.declare import inlined, inner, kernel
 
 FIRST = 8
 """So many calls are kept one by one, and the usual runtime begins as their median."""
@@ -34,45 +33,49 @@ def runtime_of(level: float) -> float:
     return math.ldexp(1.0 + level - exponent, int(exponent))
 
 
-@kernel
-def learn_usual(
-    calls: Table,
-    total: int,
-    is_named: npt.NDArray[np.uint8],
-    use_inclusive: bool,
-    usual: Table,
-    first: npt.NDArray[np.float64],
-) -> None:
-    """Add the calls that ended in a step to what is usual on their paths.
+@inlined
+def is_looked_at(seen: np.int64) -> bool:
+    """Whether the call with that number on its path is learned from."""
+    return bool(seen <= EACH or seen & (STRIDE - 1) == 0)
+
+
+@inner
+def learn_runtime(usual: Any, first: Float64Array, runtime_us: float) -> None:
+    """Learn from a call, which its path has counted.
 
     Parameters
     ----------
-    calls, total, is_named
-        As in ``follow_paths``, which has given each call its path.
-    use_inclusive
-        Whether runtimes are those with the calls inside.
     usual
-        ``USUAL[paths]``.
+        ``USUAL`` row of its path.
     first
-        f8[paths, ``FIRST``]: levels of the first calls of each path.
+        f8[``FIRST``]: levels of the first calls of the path.
     """
-    for at in range(total):
-        call = calls[np.uint64(at)]
-        if call.exit == 0 or call.doubts != 0 or is_named[call.function] == 0 or call.path == OTHERS:
-            continue
-        row = usual[np.uint64(call.path)]
-        row.calls += 1
-        seen = row.calls
-        if seen > EACH and seen & (STRIDE - 1) != 0:
-            continue
-        runtime_us = np.float64(call.exit - call.entry)
-        if not use_inclusive:
-            runtime_us -= np.float64(call.child_us)
-        # What took less than a clock's tick took something.
-        level = level_of(max(runtime_us, 0.5))
-        if seen <= FIRST:
-            first[call.path, seen - 1] = level
-            if seen == FIRST:
-                row.level = np.median(first[call.path])
-        else:
-            row.level += min(1.0, max(-1.0, level - row.level)) / MEMORY
+    # What took less than a clock's tick took something.
+    level = level_of(max(runtime_us, 0.5))
+    if usual.calls > FIRST:
+        usual.level += min(1.0, max(-1.0, level - usual.level)) / MEMORY
+        return
+    first[usual.calls - 1] = level
+    if usual.calls == FIRST:
+        usual.level = np.median(first)
+
+
+@kernel
+def expect(calls: Table, usual: Table, clearly: float, expected_us: Float64Array) -> None:
+    """Put what is usual on the path of a call in place of what is usual of its function, where that counts.
+
+    Parameters
+    ----------
+    calls
+        ``CALL[n]``.
+    clearly
+        The path counts where it differs by this factor, and ``FIRST`` calls on it are known.
+    expected_us
+        f8[n]: of the functions, and then of the calls.
+    """
+    for at in range(len(calls)):
+        path = calls[at].path
+        if path < len(usual) and usual[path].calls >= FIRST:
+            own_us = runtime_of(usual[path].level)
+            if not (expected_us[at] / clearly < own_us and own_us < expected_us[at] * clearly):
+                expected_us[at] = own_us

@@ -187,22 +187,37 @@ def add_collectives(
 
 
 @kernel
-def find_landmarks(notes: UInt32Array, message_calls: Int32Array, first: int, rows: Int32Array) -> int:
+def find_landmarks(
+    notes: UInt32Array, message_calls: Int32Array, calls: Table, first: int, rows: Int32Array
+) -> int:
     """Write the calls of messages whose numbers are powers of two from ``first`` on; returns how many.
 
     Parameters
     ----------
     message_calls
         i4[messages]: row of the call of each message, negative for none.
+    calls
+        ``CALL`` rows: those that are open or doubtful are passed over.
     rows
-        i4[messages], which receives them.
+        i4[most], which receives the first ones, ascending, each once.
     """
     found = 0
-    for at in range(len(notes)):
-        number = notes[at, 1]
-        if number >= first and number & (number - np.uint32(1)) == 0 and message_calls[at] >= 0:
-            rows[found] = message_calls[at]
+    for message in range(len(notes)):
+        number, row = notes[message, 1], message_calls[message]
+        if number < first or number & (number - np.uint32(1)) != 0 or row < 0:
+            continue
+        if calls[row].exit == 0 or calls[row].doubts != 0:
+            continue
+        at = found
+        while at > 0 and rows[at - 1] > row:
+            at -= 1
+        if at == len(rows) or (at > 0 and rows[at - 1] == row):
+            continue
+        if found < len(rows):
             found += 1
+        for later in range(found - 1, at, -1):
+            rows[later] = rows[later - 1]
+        rows[at] = row
     return found
 
 

@@ -113,10 +113,10 @@ class RecordedWaits:
     def _pairs(self) -> tuple[Indices, Indices]:
         """ENTRY and EXIT of each call in which ranks wait."""
         waits = [timer for timer, name in self._names.timers.items() if waits_in(name) is not Waits.NOT]
+        # Whatever lies behind them is none.
         is_wait = np.zeros(max(waits, default=0) + 2, np.bool_)
         is_wait[waits] = True
-        # Whatever lies behind them is none.
-        rows = np.flatnonzero(is_wait[np.minimum(self._codes & _FUNCTION, np.uint64(len(is_wait) - 1))])
+        rows = np.flatnonzero(is_wait.take((self._codes & _FUNCTION).view(np.int64), mode="clip"))
         keys = self._codes[rows] & _FUNCTION_AND_THREAD
         order = np.argsort(keys, kind="stable")
         rows, keys = rows[order], keys[order]

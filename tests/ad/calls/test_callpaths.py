@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from chimbuko.ad.analysis.statistics import Learned
 from chimbuko.ad.calls.callpaths import CallPaths
 from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.ad.calls.usual import UsualRuntimes
 from chimbuko.ad.handoff.telemetry import PathOutbox
 from chimbuko.ad.modelsync.merging import AgentStatistics, StreamShare
 from chimbuko.arrays import Rows
@@ -47,7 +48,7 @@ def test_paths_are_those_of_the_slow_twin(trace: MadeTrace, most_paths: int, mos
     for step in trace.steps():
         stacks.build(step, made_names())
         slow_stacks.build(step, made_names())
-        paths.read(stacks)
+        paths.read(stacks, UsualRuntimes(False))
         slow.read(slow_stacks, made_names())
         # Whatever is handed out when, it adds up.
         merged.add(paths.hand_out())
@@ -60,7 +61,7 @@ def test_paths_are_those_of_the_slow_twin(trace: MadeTrace, most_paths: int, mos
 def test_a_recursion_takes_as_many_paths_as_it_may_be_deep() -> None:
     stacks, paths = CallStacks(RANK), CallPaths(most_depth=64)
     stacks.build(nested(depth=1000), made_names())
-    paths.read(stacks)
+    paths.read(stacks, UsualRuntimes(False))
     rows = paths.hand_out()
     assert len(rows) == 1 + 64
     # The first call ever teaches nothing.
@@ -81,8 +82,8 @@ def test_what_waits_in_the_outbox_adds_up_until_it_is_taken(trace: MadeTrace, is
     taken = PathTable()
     for number, step in enumerate(trace.steps()):
         stacks.build(step, made_names())
-        whole.read(stacks)
-        paths.read(stacks)
+        whole.read(stacks, UsualRuntimes(False))
+        paths.read(stacks, UsualRuntimes(False))
         stream.put(stream, paths.hand_out())
         if is_taken[number % len(is_taken)]:
             taken.add(agent.look())

@@ -41,8 +41,7 @@ class Stream:
         events = np.array([(0, 0, 0, kind, timer, time) for kind, timer, time in rows], np.uint64)
         empty = np.empty((0, 8), np.uint64), np.empty((0, 6), np.uint64)
         self.stacks.build(TraceStep(self._step, events, *empty), NAMES)
-        self.paths.read(self.stacks)
-        self.usual.learn(self.stacks)
+        self.paths.read(self.stacks, self.usual)
         self._now_us, self._step = end_us + 100, self._step + 1
         calls = self.stacks.calls[: self.stacks.count]
         return calls[np.argsort(calls["function"])[::-1]]

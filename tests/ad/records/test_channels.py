@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from chimbuko.ad.calls.kernels.stack import CALL
 from chimbuko.ad.records import channels as module
 from chimbuko.ad.records.channels import Channels, landmarks
+from chimbuko.arrays import as_table
 from chimbuko.trace.schema import COLLECTIVE_TYPE, NO_PEER, EventType, Operation, StreamNames, TraceStep
 from tests.plainpython import examples
 
@@ -237,7 +238,7 @@ def test_collective_operations_stand_among_the_messages() -> None:
 def test_both_ends_of_a_message_are_landmarks_or_neither() -> None:
     numbers = np.array([1, 8, 15, 16, 17, 0, 32, 48, 64, 128], np.uint32)
     notes = np.stack([np.zeros_like(numbers), numbers], axis=1)
-    calls = np.zeros(10, CALL)
+    calls = as_table(np.zeros(10, CALL))
     calls["exit"] = START_US
     own = np.arange(10, dtype=np.int32)
     assert landmarks(notes, own, calls).tolist() == [3, 6, 8, 9]
@@ -245,7 +246,11 @@ def test_both_ends_of_a_message_are_landmarks_or_neither() -> None:
     own[3], calls["exit"][6], calls["doubts"][8] = -1, 0, 1
     assert landmarks(notes, own, calls).tolist() == [9]
     assert landmarks(notes, np.full(10, 9, np.int32), calls).tolist() == [9]
+    # Not in the order of their calls, and two in the same.
+    assert landmarks(notes, np.arange(10, dtype=np.int32)[::-1] // 2, calls).tolist() == [0, 1, 3]
     many = np.full((100, 2), module.FIRST_LANDMARK, np.uint32)
-    ended = np.ones(100, CALL)
+    ended = as_table(np.ones(100, CALL))
     ended["doubts"] = 0
-    assert len(landmarks(many, np.arange(100, dtype=np.int32), ended)) == module.MOST_LANDMARKS
+    # Of many the first ones, whatever the order of their messages.
+    own = np.random.default_rng(1).permutation(100).astype(np.int32)
+    assert landmarks(many, own, ended).tolist() == list(range(module.MOST_LANDMARKS))
