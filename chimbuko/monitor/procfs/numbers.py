@@ -15,11 +15,11 @@ def counter(text: bytes) -> int | None:
 
 def counters(text: bytes) -> list[int] | None:
     """Counters with blanks between them, or None where one of them is none."""
-    words = text.split()
-    if not all(map(bytes.isdigit, words)) or len(max(words, key=len, default=b"")) > 20:
+    try:
+        values = list(map(int, text.split()))
+    except ValueError:
         return None
-    values = list(map(int, words))
-    return values if max(values, default=0) <= LARGEST else None
+    return values if min(values, default=0) >= 0 and max(values, default=0) <= LARGEST else None
 
 
 def keyed_counters(data: bytes, separator: bytes = b" ") -> dict[str, int]:
@@ -31,3 +31,13 @@ def keyed_counters(data: bytes, separator: bytes = b" ") -> dict[str, int]:
         if name and value is not None:
             found[name.decode(errors="replace")] = value
     return found
+
+
+def counter_behind(data: bytes, name: bytes) -> int | None:
+    """The counter that stands behind ``name`` and blanks; None where there is none."""
+    begin = data.find(name)
+    return (
+        counter(next(iter(data[begin + len(name) : begin + len(name) + 40].split(None, 1)), b""))
+        if begin >= 0
+        else None
+    )

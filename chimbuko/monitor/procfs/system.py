@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from chimbuko.monitor.procfs.numbers import counter, counters, keyed_counters
+from chimbuko.monitor.procfs.numbers import counter, counter_behind, counters
 
 
 class CoreTicks(NamedTuple):
@@ -50,17 +50,14 @@ class NodeMemory(NamedTuple):
     available_bytes: int
 
 
-_MEMORY_LINES = 4
-"""What is asked for stands in the first of some fifty lines."""
-
-
 def parse_meminfo(data: bytes) -> NodeMemory | None:
     """``/proc/meminfo``; None where a line is missing. Without ``MemAvailable`` what is free is available."""
-    found = keyed_counters(b"\n".join(data.split(b"\n", _MEMORY_LINES)[:_MEMORY_LINES]), b":")
-    if not {"MemTotal", "MemFree"} <= found.keys():
+    total, free, available = (
+        counter_behind(data, name) for name in (b"MemTotal:", b"MemFree:", b"MemAvailable:")
+    )
+    if total is None or free is None:
         return None
-    free = found["MemFree"]
-    return NodeMemory(1024 * found["MemTotal"], 1024 * free, 1024 * found.get("MemAvailable", free))
+    return NodeMemory(1024 * total, 1024 * free, 1024 * (free if available is None else available))
 
 
 class Pressure(NamedTuple):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import NamedTuple
 
 from chimbuko.monitor.procfs.cpulist import parse_cpulist
-from chimbuko.monitor.procfs.numbers import LARGEST, counter, keyed_counters
+from chimbuko.monitor.procfs.numbers import LARGEST, counter, counter_behind
 
 _FIELDS_BEHIND_NAME = 37
 """Fields 3 to 39 of proc(5); the last of them is the processor."""
+_NUMBERS = itemgetter(1, 7, 9, 11, 12, 19, 36)
 
 
 class TaskStat(NamedTuple):
@@ -40,8 +42,8 @@ def parse_stat(data: bytes) -> TaskStat | None:
     if opening < 0 or closing < opening or len(fields) < _FIELDS_BEHIND_NAME:
         return None
     try:
-        tid, parent, minor, major = int(data[:opening]), int(fields[1]), int(fields[7]), int(fields[9])
-        user, system, start, processor = int(fields[11]), int(fields[12]), int(fields[19]), int(fields[36])
+        tid = int(data[:opening])
+        parent, minor, major, user, system, start, processor = map(int, _NUMBERS(fields))
     except ValueError:
         return None
     # Bit by bit: one that is negative, or too large, makes all of it so.
@@ -126,11 +128,11 @@ class SchedStat(NamedTuple):
 
 def parse_schedstat(data: bytes) -> SchedStat | None:
     """``/proc/PID/task/TID/schedstat``; None where it is damaged, or the kernel does not count."""
-    fields = data.split(None, 3)
-    if len(fields) != 3 or not b"".join(fields).isdigit() or len(max(fields, key=len)) > 20:
+    try:
+        ran_ns, waited_ns, slices = map(int, data.split(None, 3))
+    except ValueError:
         return None
-    ran_ns, waited_ns, slices = map(int, fields)
-    return SchedStat(ran_ns, waited_ns, slices) if ran_ns | waited_ns | slices <= LARGEST else None
+    return SchedStat(ran_ns, waited_ns, slices) if 0 <= ran_ns | waited_ns | slices <= LARGEST else None
 
 
 def parse_migrations(data: bytes) -> int | None:
@@ -148,7 +150,5 @@ class ProcessIO(NamedTuple):
 
 def parse_io(data: bytes) -> ProcessIO | None:
     """``/proc/PID/io``; None where it is damaged."""
-    found = keyed_counters(data, b":")
-    if not {"read_bytes", "write_bytes"} <= found.keys():
-        return None
-    return ProcessIO(found["read_bytes"], found["write_bytes"])
+    read, written = counter_behind(data, b"\nread_bytes:"), counter_behind(data, b"\nwrite_bytes:")
+    return None if read is None or written is None else ProcessIO(read, written)

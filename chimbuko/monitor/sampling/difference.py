@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 from chimbuko.monitor.gpus.gpuspan import gpu_span
@@ -10,9 +9,8 @@ from chimbuko.monitor.procfs.cpulist import parse_cpulist
 from chimbuko.monitor.procfs.system import CoreTicks
 from chimbuko.monitor.sampling.kinds import kind_of
 from chimbuko.monitor.sampling.sample import ASLEEP, GroupCounters, Sample, ThreadCounters
-from chimbuko.monitor.sampling.span import CoreSpan, ProcessSpan, Span, ThreadSpan
+from chimbuko.monitor.sampling.span import TICKS_PER_S, CoreSpan, ProcessSpan, Span, ThreadSpan
 
-TICKS_PER_S: int = os.sysconf("SC_CLK_TCK")
 STILL_SHARE = 0.002
 """A thread that ran for less of a period did nothing: to be woken and to look at a lock takes some µs."""
 
@@ -44,7 +42,7 @@ def difference(earlier: Sample, later: Sample, kinds: KindOf = by_name) -> Span:
         threads=threads,
         processes={pid: _process(pid, earlier, later) for pid in later.processes},
         cores={
-            cpu: _core(cpu, earlier.cores[cpu], ticks)
+            cpu: CoreSpan(cpu, CoreTicks(*map(_rise, earlier.cores[cpu], ticks)))
             for cpu, ticks in later.cores.items()
             if cpu in earlier.cores
         },
@@ -93,7 +91,11 @@ def _thread(before: ThreadCounters | None, now: ThreadCounters, seconds: float, 
         (system_now - system) / TICKS_PER_S if system_now > system else 0.0,
         voluntary_now - voluntary if voluntary_now > voluntary else 0,
         involuntary_now - involuntary if involuntary_now > involuntary else 0,
-        None if waited is None or waited_now is None else _rise(waited, waited_now) / 1e9,
+        None
+        if waited is None or waited_now is None
+        else (waited_now - waited) / 1e9
+        if waited_now > waited
+        else 0.0,
         minor_now - minor if minor_now > minor else 0,
         major_now - major if major_now > major else 0,
         int(processor != processor_now),
@@ -131,29 +133,3 @@ def _throttled_us(before: GroupCounters | None, now: GroupCounters | None) -> in
     if before is None or now is None or before.throttling is None or now.throttling is None:
         return 0
     return _rise(before.throttling.throttled_us, now.throttling.throttled_us)
-
-
-def _core(cpu: int, before: CoreTicks, now: CoreTicks) -> CoreSpan:
-    ticks = CoreTicks(*map(_rise, before, now))
-    # Time of guests is also counted as that of users.
-    user, nice = _rise(ticks.guest, ticks.user), _rise(ticks.guest_nice, ticks.nice)
-    system_all = ticks.system + ticks.irq + ticks.softirq
-    idle_all = ticks.idle + ticks.iowait
-    virtual = ticks.guest + ticks.guest_nice
-    counted = {
-        **ticks._asdict(),
-        "user": user,
-        "nice": nice,
-        "system_all": system_all,
-        "idle_all": idle_all,
-        "virt_all_time": virtual,
-        "total_time": user + nice + system_all + idle_all + ticks.steal + virtual,
-    }
-    return CoreSpan(
-        cpu,
-        (user + nice + virtual) / TICKS_PER_S,
-        system_all / TICKS_PER_S,
-        idle_all / TICKS_PER_S,
-        ticks.steal / TICKS_PER_S,
-        {name: value / TICKS_PER_S for name, value in counted.items()},
-    )

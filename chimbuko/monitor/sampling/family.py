@@ -9,8 +9,8 @@ from chimbuko.monitor.procfs.numbers import counter
 from chimbuko.monitor.procfs.task import parse_stat, parse_thread_group
 from chimbuko.monitor.sampling.procreader import ProcReader, read_once
 
-MOST_NEW = 64
-"""Numbers given since the last look that are looked up one by one; beyond it all threads are asked."""
+MOST_NEW = 16
+"""Numbers given since the last look that are looked up one by one; of more, those that ``/proc`` lists."""
 
 
 class Family:
@@ -34,16 +34,23 @@ class Family:
         # "0.10 0.20 0.30 1/234 4711": the last number that a process or thread of this namespace was given.
         newest = counter(self._files.read("/proc/loadavg").rpartition(b" ")[2].strip())
         last, self._last = self._last, newest
-        if newest is None or last is None or not 0 <= newest - last <= MOST_NEW:
+        if newest is None or last is None or newest < last:
             self._pids = family(self._roots)
             return list(self._pids)
         known = [pid for pid in self._pids if pid in self._roots or os.path.exists(f"/proc/{pid}")]
         # A process has a larger number than the one that started it.
-        for number in range(last + 1, newest + 1):
+        for number in _given(last + 1, newest + 1):
             if number not in known and _is_child(number, known):
                 known.append(number)
         self._pids = known
         return list(known)
+
+
+def _given(first: int, end: int) -> Sequence[int]:
+    """Numbers of this range that may be those of processes, in order."""
+    if end - first <= MOST_NEW:
+        return range(first, end)
+    return sorted(int(name) for name in os.listdir("/proc") if name.isdigit() and first <= int(name) < end)
 
 
 def family(roots: list[int]) -> list[int]:

@@ -8,9 +8,8 @@ from collections import defaultdict
 from collections.abc import Collection
 
 from chimbuko.monitor.procfs.task import TaskStat, parse_stat
-from chimbuko.monitor.sampling.difference import TICKS_PER_S
 from chimbuko.monitor.sampling.procreader import read_once
-from chimbuko.monitor.sampling.span import Span
+from chimbuko.monitor.sampling.span import TICKS_PER_S, Span
 
 LOOK_SHARE = 0.10
 """Load of others on a program's cores from which on it is looked whose it is: half of what is reported."""

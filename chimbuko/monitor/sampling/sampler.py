@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from chimbuko.monitor.gpus.present import Gpus
 from chimbuko.monitor.procfs.system import parse_cores, parse_meminfo, parse_pressure
 from chimbuko.monitor.procfs.task import parse_io, parse_process_memory
-from chimbuko.monitor.sampling.difference import TICKS_PER_S
 from chimbuko.monitor.sampling.groupreader import GroupReader
 from chimbuko.monitor.sampling.procreader import ProcReader
 from chimbuko.monitor.sampling.sample import ProcessCounters, Sample, ThreadCounters
+from chimbuko.monitor.sampling.span import TICKS_PER_S
 from chimbuko.monitor.sampling.threadreader import ProcessThreads
 
 PROCESS_FILES = ("status", "io")

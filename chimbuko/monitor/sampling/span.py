@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from operator import add
 from typing import TypeVar
 
 from chimbuko.monitor.gpus.gpuspan import GpuSpan
-from chimbuko.monitor.procfs.system import NodeMemory
+from chimbuko.monitor.procfs.system import CoreTicks, NodeMemory
 from chimbuko.monitor.sampling.sample import GroupCounters
 
 T = TypeVar("T")
+TICKS_PER_S: int = os.sysconf("SC_CLK_TCK")
 MOST_ENDED = 512
 """Threads that have ended are kept up to so many; then the least busy ones are only counted."""
 
@@ -83,23 +86,59 @@ class ThreadSpan:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class CoreSpan:
-    """One hardware thread of the node: seconds of each kind. ``idle_s`` contains waiting for storage."""
+    """One hardware thread of the node. It is never changed; see ``ThreadSpan``."""
 
     cpu: int
-    user_s: float
-    system_s: float
-    idle_s: float
-    steal_s: float = 0.0
-    """Taken by the host of a virtual machine."""
-    details: Mapping[str, float] = field(default_factory=dict)
-    """Seconds by the names of the kernel."""
+    ticks: CoreTicks
+    """What it has done, in the kernel's ticks."""
+
+    @property
+    def user_s(self) -> float:
+        """In programs, also those of a guest."""
+        ticks = self.ticks
+        return (max(ticks.user, ticks.guest) + max(ticks.nice, ticks.guest_nice)) / TICKS_PER_S
+
+    @property
+    def system_s(self) -> float:
+        """In the kernel."""
+        return (self.ticks.system + self.ticks.irq + self.ticks.softirq) / TICKS_PER_S
+
+    @property
+    def idle_s(self) -> float:
+        """Without anything to do, or with nothing but to wait for storage."""
+        return (self.ticks.idle + self.ticks.iowait) / TICKS_PER_S
+
+    @property
+    def steal_s(self) -> float:
+        """Taken by the host of a virtual machine."""
+        return self.ticks.steal / TICKS_PER_S
+
+    @property
+    def details(self) -> dict[str, float]:
+        """Seconds by the names of the kernel, and those of sums that ZeroSum has."""
+        ticks = self.ticks
+        # Time of guests is also counted as that of users.
+        user, nice = max(0, ticks.user - ticks.guest), max(0, ticks.nice - ticks.guest_nice)
+        system_all = ticks.system + ticks.irq + ticks.softirq
+        idle_all = ticks.idle + ticks.iowait
+        virtual = ticks.guest + ticks.guest_nice
+        counted = {
+            **ticks._asdict(),
+            "user": user,
+            "nice": nice,
+            "system_all": system_all,
+            "idle_all": idle_all,
+            "virt_all_time": virtual,
+            "total_time": user + nice + system_all + idle_all + ticks.steal + virtual,
+        }
+        return {name: value / TICKS_PER_S for name, value in counted.items()}
 
     @property
     def total_s(self) -> float:
         """All of them."""
-        return self.user_s + self.system_s + self.idle_s + self.steal_s
+        return self.busy_s + self.idle_s
 
     @property
     def busy_s(self) -> float:
@@ -112,14 +151,7 @@ class CoreSpan:
 
     def then(self, later: CoreSpan) -> CoreSpan:
         """Both spans as one."""
-        return CoreSpan(
-            self.cpu,
-            self.user_s + later.user_s,
-            self.system_s + later.system_s,
-            self.idle_s + later.idle_s,
-            self.steal_s + later.steal_s,
-            _added(self.details, later.details),
-        )
+        return CoreSpan(self.cpu, CoreTicks(*map(add, self.ticks, later.ticks)))
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,9 @@ def test_ours_are_read_back(tmp_path: Path) -> None:
     assert values[2, "13", "utime"] == "50"
     assert values[2, "11", "nonvoluntary_ctxt_switches"] == "6"
     assert values[1, "11", "state"] == "R"
-    assert {one.index for one in found} == {"11", "13"}
+    assert {one.index for one in found if one.resource == "LWP"} == {"11", "13"}
+    cores = {one.name: one.value for one in found if one.resource == "HWT" and one.step == 1}
+    assert (cores["user"], cores["idle_all"], cores["steal"]) == ("75.00", "25.00", "0.00")
 
 
 def replaced(period):  # type: ignore[no-untyped-def]

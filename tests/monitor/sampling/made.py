@@ -7,9 +7,8 @@ from typing import Any
 
 from chimbuko.monitor.procfs.system import CoreTicks, NodeMemory
 from chimbuko.monitor.procfs.task import ProcessMemory
-from chimbuko.monitor.sampling.difference import TICKS_PER_S
 from chimbuko.monitor.sampling.sample import ProcessCounters, Sample, ThreadCounters
-from chimbuko.monitor.sampling.span import CoreSpan, Span, ThreadSpan
+from chimbuko.monitor.sampling.span import TICKS_PER_S, CoreSpan, Span, ThreadSpan
 
 COUNTERS = ThreadCounters(
     pid=10, tid=10, name="app", state="R", start_ticks=5, user_ticks=100, system_ticks=20, minor_faults=3,
@@ -50,7 +49,8 @@ def thread(
 
 
 def core(cpu: int, busy: float, seconds: float = 10.0) -> CoreSpan:
-    return CoreSpan(cpu, busy * seconds, 0.0, (1 - busy) * seconds)
+    ticks = round(busy * seconds * TICKS_PER_S), round((1 - busy) * seconds * TICKS_PER_S)
+    return CoreSpan(cpu, CoreTicks(ticks[0], 0, 0, ticks[1], *([0] * 6)))
 
 
 def span(*threads: ThreadSpan, cores: dict[int, float] | None = None, **more: Any) -> Span:

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chimbuko.monitor.procfs.system import CoreTicks
-from chimbuko.monitor.sampling.difference import TICKS_PER_S, difference
-from chimbuko.monitor.sampling.span import MOST_ENDED
+from chimbuko.monitor.sampling.difference import difference
+from chimbuko.monitor.sampling.span import MOST_ENDED, TICKS_PER_S
 from tests.monitor.sampling.made import COUNTERS, sample, span, thread
 
 

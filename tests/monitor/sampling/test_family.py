@@ -6,6 +6,9 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+from chimbuko.monitor.sampling import family as families
 from chimbuko.monitor.sampling.family import Family, family
 from chimbuko.monitor.sampling.procreader import ProcReader
 
@@ -24,7 +27,12 @@ for child in children:
 """
 
 
-def test_children_of_threads_are_found_as_they_come_and_threads_are_none() -> None:
+@pytest.mark.parametrize("most_new", [0, 1000])
+def test_children_of_threads_are_found_as_they_come_and_threads_are_none(
+    most_new: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether few numbers were given since the last look, or very many."""
+    monkeypatch.setattr(families, "MOST_NEW", most_new)
     files = ProcReader()
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

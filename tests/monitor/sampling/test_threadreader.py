@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from chimbuko.monitor.sampling.procreader import ProcFile, ProcReader
 from chimbuko.monitor.sampling.sample import ThreadCounters
-from chimbuko.monitor.sampling.threadreader import CLOSE_LOOK, YOUNG, ThreadReader
+from chimbuko.monitor.sampling.threadreader import CLOSE_LOOK, YOUNG, ProcessThreads, ThreadReader
 
 TID = 7
 
@@ -37,6 +39,10 @@ class Thread(ProcReader):
             f"Name:\tapp\nCpus_allowed_list:\t0-{switches}\n"
             f"voluntary_ctxt_switches:\t{switches}\nnonvoluntary_ctxt_switches:\t0\n",
         )
+
+    def counts_no_times(self) -> None:
+        """The kernel was started without them."""
+        self._write("schedstat", "0 0 0\n")
 
     def ends(self) -> None:
         """They are gone."""
@@ -104,3 +110,44 @@ def test_a_number_that_is_used_again_brings_nothing_of_the_thread_before(thread:
     found = thread.read()
     assert found is not None
     assert (found.start_ticks, found.ran_ns, found.voluntary, found.cpus) == (900, 1, 2, "0-2")
+
+
+def test_where_the_kernel_does_not_count_times_a_thread_that_runs_is_seen_by_its_ticks(
+    thread: Thread,
+) -> None:
+    for ticks in range(3 * CLOSE_LOOK):
+        thread.stands(ran_ns=0, switches=0, user_ticks=ticks)
+        thread.counts_no_times()
+        found = thread.read()
+        assert found is not None and found.user_ticks == ticks
+
+
+def test_threads_that_begin_and_end_are_seen_in_each_sample() -> None:
+    """Also as many as have ended since."""
+    me = ProcessThreads(ProcReader(), os.getpid())
+
+    def seen(number: int) -> set[int]:
+        return {one.tid for one in me.read(number)}
+
+    ended: set[int | None] = set()
+    seen(0)
+    waiting: list[tuple[threading.Thread, threading.Event]] = []
+    for number in range(1, 6):
+        end = threading.Event()
+        one = threading.Thread(target=end.wait)
+        one.start()
+        waiting.append((one, end))
+        while len(waiting) > 2:
+            before, ends = waiting.pop(0)
+            ends.set()
+            before.join()
+            # The kernel has it for a moment more.
+            while os.path.exists(f"/proc/self/task/{before.native_id}"):
+                time.sleep(0.001)
+            ended.add(before.native_id)
+        found = seen(number)
+        assert found >= {one.native_id for one, _ in waiting} and not found & ended
+    for one, end in waiting:
+        end.set()
+        one.join()
+    me.close()
