@@ -3,11 +3,11 @@
     python benchmarks/monitor.py [--runs 10] [--seconds 12] [--json]
 
 A fixed amount of work runs on one core and on two, with and without `chimbuko monitor`, in pairs, of which
-chance decides the order. Welch's test says whether the means differ, and between what the difference lies
-(95 %); the same by pairs leaves out what changes slowly on a machine. Beside the time that passed there is
-the CPU time of the work itself: others who take its core do not lengthen that, but what the monitor does to
-its caches does. A period is all that the monitor does in one, for a program whose threads all wake up
-between two of them. On a machine that has other work the times are not figures. With the defaults it takes
+chance decides the order. Welch's test says whether the means differ, and between what the difference lies (95
+%); the same by pairs leaves out what changes slowly on a machine. Beside the time that passed there is the
+CPU time of the work itself: others who take its core do not lengthen that, but what the monitor does to its
+caches does. A period is all that the monitor, or an agent, does in one, for a program whose threads all wake
+up between two of them. On a machine that has other work the times are not figures. With the defaults it takes
 ten minutes.
 """
 
@@ -22,11 +22,13 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from scipy import stats
 
+from chimbuko.monitor.collector.collector import Collector, Watched
 from chimbuko.monitor.sampling.threadreader import CLOSE_LOOK
 from chimbuko.monitor.sampling.watch import Watch
 
@@ -59,7 +61,13 @@ for _ in range(int(sys.argv[1]) - 1):
 print(1, flush=True)
 wake()
 """
+COMPUTING = """
+print(1, flush=True)
+while True:
+    sum(range(10_000))
+"""
 THREADS = (32, 256)
+FAST_FOR_S = 5.0
 FIRST, TURNS = 10, 2
 """Samples that do not count, since at first all threads are looked at closely; and how often it is the turn
 of each of them in those that do."""
@@ -118,23 +126,59 @@ def overhead(cores: Sequence[int], runs: int, seconds: float) -> dict[str, dict[
     }
 
 
+@contextmanager
+def started(program: str, *arguments: str) -> Iterator[int]:
+    """The number of a process that has said that it runs."""
+    command = [sys.executable, "-c", program, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process.pid
+        process.kill()
+
+
 def sample_cost(threads: int) -> dict[str, float]:
-    """Mean CPU time of a period, in µs, of a program of so many threads that all run between two of them."""
-    command = [sys.executable, "-c", WAKING, str(threads)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as program:
-        assert program.stdout is not None
-        program.stdout.readline()
-        watch = Watch([program.pid])
-        watch.step()
-        costs = []
-        for _ in range(FIRST + TURNS * CLOSE_LOOK):
-            time.sleep(0.3)
-            began = time.thread_time_ns()
-            watch.step()
-            costs.append((time.thread_time_ns() - began) / 1000)
+    """Mean CPU time of a period, in µs, of a program of so many threads that all run between two of them: of
+    `chimbuko monitor`, and of the agent of a live run.
+    """
+    with started(WAKING, str(threads)) as pid:
+        watch, collector = Watch([pid]), Collector("node")
+        collector.watch(Watched(pid, 0, 0))
+        found = {
+            name: statistics.mean(_costs_us(one))
+            for name, one in (("monitor", watch.step), ("agent", collector.period))
+        }
         watch.close()
-        program.kill()
-    return {"threads": threads, "sample_us": statistics.mean(costs[FIRST:])}
+        collector.close()
+    return {"threads": threads, **{f"{name}_us": cost_us for name, cost_us in found.items()}}
+
+
+def _costs_us(step: Callable[[], object]) -> list[float]:
+    costs = []
+    for _ in range(FIRST + TURNS * CLOSE_LOOK):
+        time.sleep(0.3)
+        began = time.thread_time_ns()
+        step()
+        costs.append((time.thread_time_ns() - began) / 1000)
+    return costs[FIRST:]
+
+
+def fast_cost() -> float:
+    """CPU time, in µs, that the fast samples of an agent take in a second of a program that computes."""
+    with started(COMPUTING) as pid:
+        collector = Collector("node")
+        collector.watch(Watched(pid, 0, 0))
+        for _ in range(2):
+            collector.period()
+            time.sleep(0.5)
+        collector.fast_cost_us = 0
+        end_s = time.monotonic() + FAST_FOR_S
+        while time.monotonic() < end_s:
+            collector.fast(time.time_ns() // 1000)
+            time.sleep(collector.fast_s)
+        cost_us = collector.fast_cost_us / FAST_FOR_S
+        collector.close()
+    return cost_us
 
 
 def main() -> None:
@@ -147,14 +191,14 @@ def main() -> None:
     # As in the monitor's own process.
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
-    costs = [sample_cost(threads) for threads in THREADS]
+    costs, fast_us = [sample_cost(threads) for threads in THREADS], fast_cost()
     found = {
         count: overhead(cores[-count:], options.runs, options.seconds)
         for count in (1, 2)
         if count <= len(cores)
     }
     if options.json:
-        print(json.dumps({"overhead": found, "samples": costs}))
+        print(json.dumps({"overhead": found, "samples": costs, "fast_us_per_s": fast_us}))
         return
     for count, both in found.items():
         for name, one in both.items():
@@ -166,7 +210,11 @@ def main() -> None:
                 f"{one['paired_low_percent']:+.2f} to {one['paired_high_percent']:+.2f}), p = {one['p']:.3f}"
             )
     for cost in costs:
-        print(f"{cost['threads']} threads: {cost['sample_us'] / 1000:.2f} ms of CPU a period")
+        print(
+            f"{cost['threads']} threads: {cost['monitor_us'] / 1000:.2f} ms of CPU a period, "
+            f"{cost['agent_us'] / 1000:.2f} ms in an agent"
+        )
+    print(f"fast samples of an agent: {fast_us / 1000:.2f} ms of CPU a second")
 
 
 if __name__ == "__main__":

@@ -27,8 +27,9 @@ from chimbuko.monitor.topology.sysfs import read_sysfs
 
 PERIOD_S = 1.0
 FAST_S = 0.02
-FAST_SHARE = 0.002
-"""Of a core, that fast samples may take: where a look costs more, they are further apart."""
+FAST_SHARE, AGAIN_SHARE = 0.0015, 0.0005
+"""Of a core, that fast samples of ranks, and of those who took their cores last, may take: where a look costs
+more, they are further apart. Together they are 2 ms in a second."""
 SLOWEST_S = 0.25
 IDLE_S = 0.25
 """While no rank runs."""
@@ -106,7 +107,7 @@ class Collector:
         self._names: dict[int, tuple[Watched, str, str]] = {}
         """By thread, of all that there are in sums to come: what has ended has a name, too."""
         self._is_running = False
-        self._others_due_us = self._others_soonest_us = 0
+        self._others_due_us = self._others_soonest_us = self._again_us = 0
         self._wants_others = self._has_waited = False
         self._fast_s = FAST_S
         self.cost_us = self.fast_cost_us = 0
@@ -145,10 +146,12 @@ class Collector:
             self._look_for_others(now_us)
             # Once more, when who takes the core has done so for a while.
             self._wants_others = has_waited
-        elif self._has_node and (has_waited or had_waited):
+        elif self._has_node and (has_waited or had_waited) and now_us >= self._again_us:
             began_ns = time.thread_time_ns()
             self._put("others", self._others.look_again(now_us))
-            self.fast_cost_us += (time.thread_time_ns() - began_ns) // 1000
+            cost_us = (time.thread_time_ns() - began_ns) // 1000
+            self.fast_cost_us += cost_us
+            self._again_us = now_us + int(cost_us / AGAIN_SHARE)
 
     def period(self) -> None:
         """Sample all of it; once a period."""

@@ -6,10 +6,11 @@ import os
 import time
 from collections import deque
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from chimbuko.monitor.procfs.task import TaskStat, parse_migrations, parse_schedstat, parse_stat
+from chimbuko.monitor.procfs.task import SchedStat, TaskStat, parse_migrations, parse_schedstat, parse_stat
 from chimbuko.monitor.samples.nodebatch import Rows
 from chimbuko.monitor.samples.rows import NO_CALL, THREAD
 from chimbuko.monitor.sampling.procreader import ProcReader
@@ -25,8 +26,7 @@ LONGEST_US = 500_000
 """Between two readings of a thread that make a row: it was not looked at in between."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
+class _Reading(NamedTuple):
     """A thread at one moment."""
 
     time_us: int
@@ -34,6 +34,8 @@ class _Reading:
     pid: int
     stat: bytes
     sched: bytes
+    times: SchedStat | None
+    """What ``sched`` says."""
     call: bytes
     moved: bytes
     """How often it was moved; not read where it is put on a core as seldom as most threads are."""
@@ -67,15 +69,15 @@ class _Thread:
         now_us = time.time_ns() // 1000
         if last is not None and sched and sched == last.sched:
             # It has not been on a core since: all of it is as it was.
-            stat, call, moved = last.stat, last.call, last.moved
-        else:
-            stat = self._stat.read()
-            # What it sleeps in can only be seen while it does.
-            is_asleep = stat[stat.rfind(b") ") + 2 :][:1] in (b"S", b"D")
-            call = self._call.read() if is_asleep else b""
-            is_restless = last is not None and _slices_per_s(last, sched, now_us) > RESTLESS_PER_S
-            moved = self._moved.read() if is_restless else b""
-        self.last = _Reading(now_us, self._tid, self._pid, stat, sched, call, moved) if stat else None
+            self.last = last._replace(time_us=now_us)
+            return self.last
+        times, stat = parse_schedstat(sched), self._stat.read()
+        # What it sleeps in can only be seen while it does.
+        is_asleep = stat[stat.rfind(b") ") + 2 :][:1] in (b"S", b"D")
+        call = self._call.read() if is_asleep else b""
+        is_restless = last is not None and _slices_per_s(last, times, now_us) > RESTLESS_PER_S
+        moved = self._moved.read() if is_restless else b""
+        self.last = _Reading(now_us, self._tid, self._pid, stat, sched, times, call, moved) if stat else None
         return self.last
 
     def close(self) -> None:
@@ -142,7 +144,7 @@ def _row(before: _Reading, now: _Reading) -> tuple[object, ...] | None:
     if not 0 < length_us <= LONGEST_US:
         return None
     system_us = max(0, second.system_ticks - first.system_ticks) * TICK_US
-    old, new = parse_schedstat(before.sched), parse_schedstat(now.sched)
+    old, new = before.times, now.times
     if old is not None and new is not None:
         ran_ns, waited_ns, slices = (max(0, later - earlier) for earlier, later in zip(old, new, strict=True))
     else:
@@ -163,11 +165,10 @@ def _moves(before: _Reading, now: _Reading, is_elsewhere: bool) -> int:
     return max(counted, int(is_elsewhere))
 
 
-def _slices_per_s(last: _Reading, sched: bytes, now_us: int) -> float:
-    before, now = parse_schedstat(last.sched), parse_schedstat(sched)
-    if before is None or now is None:
+def _slices_per_s(last: _Reading, times: SchedStat | None, now_us: int) -> float:
+    if last.times is None or times is None:
         return 0.0
-    return 1e6 * (now.slices - before.slices) / max(1, now_us - last.time_us)
+    return 1e6 * (times.slices - last.times.slices) / max(1, now_us - last.time_us)
 
 
 def _user_us(first: TaskStat, second: TaskStat) -> int:
@@ -181,9 +182,7 @@ def system_call(data: bytes) -> int:
 
 
 def _has_waited(before: _Reading, now: _Reading) -> bool:
-    if before.sched == now.sched:
+    if before.times is None or now.times is None:
         return False
-    times = parse_schedstat(before.sched), parse_schedstat(now.sched)
-    if times[0] is None or times[1] is None:
-        return False
-    return times[1].waited_ns - times[0].waited_ns > MUCH_WAITED * 1000 * (now.time_us - before.time_us)
+    waited_ns = now.times.waited_ns - before.times.waited_ns
+    return waited_ns > MUCH_WAITED * 1000 * (now.time_us - before.time_us)

@@ -37,12 +37,12 @@ def summed(rows: Rows, keys: Sequence[str]) -> Rows:
     """
     if not len(rows):
         return rows
-    rows = np.sort(rows, order=[*keys, "begin_us"])
-    of_keys = rows[list(keys)]
+    # By one column after the other: rows as a whole are compared ten times as slowly.
+    rows = rows[np.lexsort([rows["begin_us"], *(rows[key] for key in reversed(keys))])]
     is_first = np.zeros(len(rows), bool)
     is_first[0] = True
-    if keys:
-        is_first[1:] = of_keys[1:] != of_keys[:-1]
+    for key in keys:
+        is_first[1:] |= rows[key][1:] != rows[key][:-1]
     first = np.flatnonzero(is_first)
     last = np.r_[first[1:], len(rows)] - 1
     out = rows[last].copy()
