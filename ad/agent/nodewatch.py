@@ -14,6 +14,7 @@ import redis
 from chimbuko.calls.record import Metadata
 from chimbuko.calls.recordarrays import PackedRecords
 from chimbuko.monitor.collector.collector import PERIOD_S, Collector, Watched
+from chimbuko.monitor.gpus.present import present_gpus
 from chimbuko.monitor.samples.nodebatch import NodeBatch, PackedBatch, packed
 from chimbuko.process.lifetime import log
 from chimbuko.protocol.messages import PAYLOAD
@@ -120,7 +121,8 @@ class NodeWatch:
 
     def _run(self) -> None:
         try:
-            with closing(Collector(self._node, self._is_first)) as collector:
+            gpus = present_gpus() if self._is_first else None
+            with closing(Collector(self._node, self._is_first, gpus)) as collector:
                 self._sample(collector)
         except Exception as error:
             self._give_up(error)

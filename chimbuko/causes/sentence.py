@@ -145,6 +145,11 @@ def _of_node(part: Part, incident: Incident) -> str:
         case Kind.HELD_LOCK:
             whose = f"while its thread {part.by} ran" if part.by else "which another thread held"
             return f"it waited {lost} for a lock, {whose}"
+        case Kind.GPU_THROTTLED:
+            return f"{part.by} was slowed down for {lost}, for heat or by its power supply"
+        case Kind.GPU_BUSY:
+            others = f", with {number_of(part.count, 'programs')} of others on it" if part.count else ""
+            return f"{part.by} had more to do than usual for {lost}{others}"
         case _:
             return f"the kernel took {lost} for its system calls"
 

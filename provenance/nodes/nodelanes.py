@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from chimbuko.monitor.samples.intervals import overlapping, overlaps_us
 from chimbuko.monitor.samples.nodebatch import NodeBatch, Rows, ThreadName
-from chimbuko.monitor.samples.rows import CORE, THREAD
+from chimbuko.monitor.samples.rows import CORE, GPU, THREAD
 from chimbuko.provenance.nodes.nodesamples import NodeSamples
 from chimbuko.provenance.query.reader import RunReader
 
@@ -57,6 +57,26 @@ class CoreLane(msgspec.Struct, frozen=True):
     """By others, the kernel among them."""
     stolen: Shares
     """By the host of a virtual machine."""
+
+
+class GpuLane(msgspec.Struct, frozen=True):
+    """One GPU over time: shares of each interval, null where nothing is known. The rest: no kernel ran."""
+
+    gpu: int
+    name: str
+    busy_us: float
+    """In all intervals."""
+    memory_used_bytes: int
+    """At most; 0 where it is not known, like the next ones."""
+    memory_total_bytes: int
+    power_w: float
+    """On average."""
+    temperature_c: int
+    """At most."""
+    busy: Shares
+    """A kernel ran, as fast as it could."""
+    throttled: Shares
+    """A kernel ran while the GPU was slowed down, for heat or by its power supply."""
 
 
 class Lanes:
@@ -113,6 +133,31 @@ class Lanes:
             CoreLane(cpu, totals[cpu][0], sum(totals[cpu]), *map(_rounded, shares[cpu]))
             for cpu in order[first : first + limit]
         ], len(order)
+
+    def gpus(self) -> list[GpuLane]:
+        """All of them, by number."""
+        parts = [[one.gpu_rows() for one in batches] for batches in (self._sums, self._details)]
+        levels = [self._by_key(rows, "gpu", GPU) for rows in parts]
+        found = []
+        for number in sorted({gpu for level in levels for gpu in level}):
+            # The coarsest samples are of all the time.
+            rows = next(level[number] for level in levels if number in level)
+            shares = self._shares(levels, number, _of_gpu)
+            busy, throttled = map(_rounded, shares)
+            found.append(
+                GpuLane(
+                    number,
+                    rows["name"][-1].decode(errors="replace"),
+                    self.width_us * float(np.nansum(shares)),
+                    int(rows["memory_used_bytes"].max()),
+                    int(rows["memory_total_bytes"].max()),
+                    round(1000 * float(rows["energy_mj"].sum()) / max(1, int(rows["length_us"].sum())), 1),
+                    int(rows["temperature_c"].max()),
+                    busy,
+                    throttled,
+                )
+            )
+        return found
 
     def _by_key(self, parts: Sequence[Rows], key: str, dtype: np.dtype[np.void]) -> dict[int, Rows]:
         """Rows of the time that is shown, by what they are of, each in order of time."""
@@ -184,6 +229,13 @@ def _of_core(rows: Rows) -> Amounts:
     # Threads that were seen there last may have run elsewhere.
     own = np.minimum(rows["own_us"], busy)
     return np.stack([own, busy - own, rows["steal_us"].astype(float)])
+
+
+def _of_gpu(rows: Rows) -> Amounts:
+    """Busy at its speed, and while it was slowed down: f8[2, n]."""
+    busy = rows["busy_us"].astype(float)
+    throttled = np.minimum(busy, rows["throttled_us"])
+    return np.stack([busy - throttled, throttled])
 
 
 def _thread_lane(

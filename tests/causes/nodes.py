@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from chimbuko.monitor.samples.nodebatch import NodeBatch, ThreadName
-from chimbuko.monitor.samples.rows import NODE, OTHER, THREAD
+from chimbuko.monitor.samples.rows import GPU, NODE, OTHER, THREAD
 from tests.causes.flagged import at
 from tests.sample_records import make_record
 
@@ -44,11 +44,22 @@ def other(begin_ms: float, end_ms: float, core: int, ran_ms: float, name: str = 
     return np.array([row], OTHER)[0]
 
 
+def gpu(begin_ms: float, end_ms: float, busy: float = 1.0, **values: Any) -> np.void:
+    """A GPU row: of GPU 2, which a kernel ran on for a share of the time, and which anybody may use."""
+    row = np.zeros((), GPU)
+    row["begin_us"], row["length_us"] = at(begin_ms), round(1000 * (end_ms - begin_ms))
+    row["gpu"], row["busy_us"] = 2, round(busy * 1000 * (end_ms - begin_ms))
+    for name, value in values.items():
+        row[name] = value
+    return row[()]
+
+
 def batch(
     looks: list[np.void],
     others: list[np.void] | None = None,
     states: list[tuple[Any, ...]] | None = None,
     periods: list[np.void] | None = None,
+    gpus: list[np.void] | None = None,
     **more: Any,
 ) -> NodeBatch:
     """What comes from the node."""
@@ -65,5 +76,6 @@ def batch(
         looks=np.array(looks, THREAD).tobytes(),
         others=np.array(others or [], OTHER).tobytes(),
         states=np.array(states or [], NODE).tobytes(),
+        gpus=np.array(gpus or [], GPU).tobytes(),
         **more,
     )

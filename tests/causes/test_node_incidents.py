@@ -77,6 +77,14 @@ def test_calls_that_lost_a_core_to_one_process_are_one_incident(late: bool) -> N
         (Part(Kind.MEMORY, 5e4, count=9), "as memory was short for 50 ms, with 9 pages read back"),
         (Part(Kind.MIGRATION, 5e4), "as it was moved from core to core all the time, which took 50 ms"),
         (Part(Kind.STORAGE, 5e4), "as it waited 50 ms for storage"),
+        (
+            Part(Kind.GPU_BUSY, 5e4, by="GPU 2", count=1),
+            "as GPU 2 had more to do than usual for 50 ms, with 1 program of others on it",
+        ),
+        (
+            Part(Kind.GPU_THROTTLED, 5e4, by="GPU 2"),
+            "as GPU 2 was slowed down for 50 ms, for heat or by its power supply",
+        ),
         (Part(Kind.NETWORK, 5e4), "as it waited 50 ms for a socket or a pipe"),
         (Part(Kind.HELD_LOCK, 5e4, by="io"), "as it waited 50 ms for a lock, while its thread io ran"),
         (Part(Kind.SYSTEM_TIME, 5e4), "as the kernel took 50 ms for its system calls"),

@@ -6,7 +6,7 @@ import numpy as np
 
 from chimbuko.monitor.samples.nodebatch import NodeBatch, ThreadName
 from chimbuko.monitor.samples.nodeparts import NodeFinding, NodePart
-from chimbuko.monitor.samples.rows import CORE, NODE, THREAD
+from chimbuko.monitor.samples.rows import CORE, GPU, NODE, THREAD
 
 NODE_NAME = "node0"
 _FOUND = NodeFinding("oversubscribed", "2 threads of 2 processes share 1 core (0)", "start 1 rank here")
@@ -47,6 +47,14 @@ def _sum(number: int, begin_us: int, length_us: int) -> NodeBatch:
         threads.tobytes(),
         np.array(cores, CORE).tobytes(),
         states=np.array([(begin_us, length_us, 1 << 34, 1 << 33, 0, 0, 0, 0, 0, 0)], NODE).tobytes(),
+        gpus=_gpu(number, begin_us, length_us).tobytes(),
         findings=[_FOUND] if number % 2 else [],
         parts=[] if number else _PARTS,
     )
+
+
+def _gpu(number: int, begin_us: int, length_us: int) -> np.ndarray:
+    """One that computes half of the time, and is slowed down in each second sum."""
+    row = (begin_us, length_us, 0, 100, 0, length_us // 2, length_us * (number % 2))
+    of_memory, energy_mj = (30 * 10**9, 80 * 10**9), 300 * length_us // 1000
+    return np.array([(*row, *of_memory, energy_mj, 70, b"Made 100")], GPU)

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from chimbuko.causes.evidence.flag import Flag
+from chimbuko.causes.evidence.gputime import GpuSeen, gpus_in
 from chimbuko.causes.evidence.threadtime import Seen, Usual, seen_in
-from chimbuko.monitor.samples.intervals import ends_us, overlapping, overlaps_us
+from chimbuko.monitor.samples.intervals import ends_us, overlapping, overlaps_us, summed
 from chimbuko.monitor.samples.nodebatch import NodeBatch, Rows, ThreadName
-from chimbuko.monitor.samples.rows import THREAD
+from chimbuko.monitor.samples.rows import GPU, THREAD
 
 COVERED = 0.6
 """Of the time that was lost, which looks at the thread have to be of; else those of a period are taken."""
@@ -150,6 +151,9 @@ class _NodeRows:
         self.periods = _RowsOfThreads()
         self.others = _RowsByTime()
         self.states = _RowsByTime()
+        self.gpus = _RowsByTime()
+        self.usual_gpus = np.zeros(0, GPU)
+        """A row for each, over all sums."""
         self.names: dict[int, ThreadName] = {}
 
     def add(self, batch: NodeBatch) -> None:
@@ -158,6 +162,7 @@ class _NodeRows:
         self.periods.add(batch.thread_rows())
         self.others.add(batch.other_rows())
         self.states.add(batch.state_rows())
+        self.gpus.add(batch.gpu_rows())
 
     def best(self, tid: int, begin_us: int, end_us: int) -> Rows:
         """Looks at a thread in an interval where they are of most of it, else rows of periods."""
@@ -169,7 +174,7 @@ class _NodeRows:
     def forget_before(self, time_us: int) -> None:
         self.forgotten_us = time_us
         self.known = {sequence: end_us for sequence, end_us in self.known.items() if end_us >= time_us}
-        for rows in (self.looks, self.periods, self.others, self.states):
+        for rows in (self.looks, self.periods, self.others, self.states, self.gpus):
             rows.forget_before(time_us)
 
 
@@ -189,6 +194,7 @@ class NodeScene:
         node.known[batch.sequence] = batch.end_us
         if batch.is_sum:
             node.usual.add(batch.thread_rows())
+            node.usual_gpus = summed(np.concatenate([node.usual_gpus, batch.gpu_rows()]), ["gpu"])
             return False
         node.add(batch)
         for one in batch.names:
@@ -275,6 +281,19 @@ class NodeScene:
             shares = limited["group_used_bytes"] / limited["group_limit_bytes"]
             memory_share = max([memory_share, *shares.tolist()])
         return Group(throttled_us, memory_share)
+
+    def gpus(self, flag: Flag) -> list[GpuSeen]:
+        """What the GPUs did that its process may use while a call lost time."""
+        node, own = self._nodes[flag.node], self._tid(flag)
+        begin_us, end_us = flag.lost_from_us, flag.lost_to_us
+        parts = node.gpus.during(begin_us - AROUND_US, end_us + AROUND_US)
+        if not parts or end_us <= begin_us:
+            return []
+        rows = np.concatenate(parts)
+        beside = rows[overlaps_us(rows, begin_us, end_us) == 0]
+        usual = np.concatenate([node.usual_gpus, beside])
+        pid = node.names[own].pid if own in node.names else None
+        return list(gpus_in(rows, usual, pid, begin_us, end_us))
 
     def _tid(self, flag: Flag) -> int | None:
         return self._threads.get((flag.node, flag.program, flag.rank, flag.thread))

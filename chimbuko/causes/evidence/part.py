@@ -44,6 +44,10 @@ class Kind(StrEnum):
     """Another thread held a lock that it wanted."""
     SYSTEM_TIME = "system time"
     """In the kernel, for the system calls that it made."""
+    GPU_BUSY = "GPU busy"
+    """The GPU that it uses had more to do than usual."""
+    GPU_THROTTLED = "GPU throttled"
+    """The GPU that it uses was slowed down for heat, or by its power supply."""
     OWN_CODE = "own code"
     """In the function itself; it waited for nothing that is on record."""
     NOT_EXPLAINED = "not explained"
@@ -54,7 +58,7 @@ WAITING = frozenset((Kind.LATE_SENDER, Kind.LATE_RECEIVER, Kind.LATE_AT_COLLECTI
 OF_NODE = frozenset(
     (
         *(Kind.STOPPED, Kind.WAITED_FOR_CORE, Kind.PAGE_FAULTS, Kind.MEMORY, Kind.MIGRATION, Kind.STORAGE),
-        *(Kind.NETWORK, Kind.HELD_LOCK, Kind.SYSTEM_TIME),
+        *(Kind.NETWORK, Kind.HELD_LOCK, Kind.SYSTEM_TIME, Kind.GPU_BUSY, Kind.GPU_THROTTLED),
     )
 )
 """Lost because of the node, as its samples say."""
@@ -81,4 +85,4 @@ class Part(msgspec.Struct, frozen=True):
     """That is no process of the program."""
     core: int | None = None
     count: int = 0
-    """Of page faults, or moves."""
+    """Of page faults, or moves; of other processes that use the GPU."""

@@ -18,7 +18,7 @@ from chimbuko.causes.kinds import (
     owncode,
     slowoperation,
 )
-from chimbuko.causes.nodekinds import heldup, spent
+from chimbuko.causes.nodekinds import gpus, heldup, spent
 
 CAUSES: tuple[Callable[[Flag, Scene], Iterator[Part]], ...] = (
     # Both ends of a large message take longer, and each would be taken for what the other waited for.
@@ -33,6 +33,8 @@ CAUSES: tuple[Callable[[Flag, Scene], Iterator[Part]], ...] = (
     morecalls.parts,
     spent.parts,
     latechild.parts,
+    # Behind all that a thread waited for itself: a library may sleep or spin while its GPU computes.
+    gpus.parts,
     owncode.parts,
 )
 """Each says what of a call's excess it explains, as if it were the only one; earlier ones go first."""

@@ -12,7 +12,7 @@ from chimbuko.cli.options.calls import parse_times, start_us
 from chimbuko.cli.output.table import MARK, Column, Output
 from chimbuko.errors import ConfigError
 from chimbuko.launcher.outcome.reach import reachable_run
-from chimbuko.provenance.nodes.nodelanes import CoreLane, Lanes, Shares, ThreadLane
+from chimbuko.provenance.nodes.nodelanes import CoreLane, GpuLane, Lanes, Shares, ThreadLane
 from chimbuko.provenance.nodes.nodelist import DatedFinding, NodeFacts, node_facts, sampled_nodes
 from chimbuko.provenance.nodes.otherprocesses import OtherProcess, other_processes
 from chimbuko.provenance.query.reader import RunReader
@@ -32,6 +32,7 @@ class NodeView(msgspec.Struct, frozen=True):
     all_threads: int
     cores: list[CoreLane]
     all_cores: int
+    gpus: list[GpuLane]
     others: list[OtherProcess]
     """Processes that are none of the run's."""
 
@@ -93,7 +94,9 @@ def _view(reader: RunReader, node: str, wanted: tuple[int | None, int | None], l
     cores, all_cores = lanes.cores(limit, 0)
     findings = [one for one in facts.findings if any(a < end_us and b > begin_us for a, b in one.times)]
     others = other_processes(reader, node, begin_us, end_us)
-    return NodeView(node, begin_us, end_us, findings, threads, all_threads, cores, all_cores, others[:limit])
+    return NodeView(
+        node, begin_us, end_us, findings, threads, all_threads, cores, all_cores, lanes.gpus(), others[:limit]
+    )
 
 
 def _print_list(nodes: dict[str, NodeFacts], zero_us: int) -> None:
@@ -163,6 +166,17 @@ def _print_node(view: NodeView, zero_us: int) -> None:
             for one in view.cores
         ],
     )
+    if view.gpus:
+        output.heading("GPUs:")
+        columns = [
+            Column("GPU", is_number=True),
+            Column("NAME", may_shrink=True),
+            *(
+                Column(title, is_number=True)
+                for title in ("BUSY", "SLOWED DOWN", "MEMORY", "POWER", "AT MOST")
+            ),
+        ]
+        output.table(columns, [_gpu(one) for one in view.gpus])
     if view.others:
         output.heading("Other processes:")
         output.table(
@@ -174,6 +188,16 @@ def _print_node(view: NodeView, zero_us: int) -> None:
             ],
             [[str(one.pid), one.user, format_duration_us(one.ran_us), one.name] for one in view.others],
         )
+
+
+def _gpu(one: GpuLane) -> list[str]:
+    return [
+        *(str(one.gpu), one.name),
+        *(_percent(share) for share in _of_all(one.busy, one.throttled)),
+        f"{one.memory_used_bytes / 1e9:.1f} GB" if one.memory_total_bytes else "",
+        f"{one.power_w:.0f} W" if one.power_w else "",
+        f"{one.temperature_c} °C" if one.temperature_c else "",
+    ]
 
 
 def _of_all(*shares: Shares) -> list[float | None]:

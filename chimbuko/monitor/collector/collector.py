@@ -14,11 +14,12 @@ from chimbuko.monitor.collector.description import found_between, parts_of
 from chimbuko.monitor.collector.fastring import FastRing
 from chimbuko.monitor.collector.others import Others
 from chimbuko.monitor.collector.slicering import SliceRing
-from chimbuko.monitor.collector.spanrows import core_rows, node_rows, thread_rows
+from chimbuko.monitor.collector.spanrows import core_rows, gpu_rows, node_rows, thread_rows
+from chimbuko.monitor.gpus.present import Gpus
 from chimbuko.monitor.samples.intervals import summed
 from chimbuko.monitor.samples.nodebatch import NodeBatch, Rows, ThreadName
 from chimbuko.monitor.samples.nodeparts import NodeFinding
-from chimbuko.monitor.samples.rows import CORE, NODE, OTHER, THREAD
+from chimbuko.monitor.samples.rows import CORE, GPU, NODE, OTHER, THREAD
 from chimbuko.monitor.sampling.difference import difference
 from chimbuko.monitor.sampling.procreader import ProcReader
 from chimbuko.monitor.sampling.sample import Sample
@@ -51,6 +52,7 @@ KEYS: dict[str, list[str]] = {
     "cores": ["cpu"],
     "others": ["pid", "core"],
     "states": [],
+    "gpus": ["gpu"],
 }
 """What rows are summed by."""
 
@@ -73,15 +75,17 @@ class Collector:
         Its name.
     has_node
         Whether it reports cores, memory and other processes, too: of several on a node one does.
+    gpus
+        Those of the node, which it closes; None for an agent that does not report the node.
     """
 
-    def __init__(self, node: str, has_node: bool = True) -> None:
+    def __init__(self, node: str, has_node: bool = True, gpus: Gpus | None = None) -> None:
         self._node = node
         self._has_node = has_node
         self._watched: dict[int, Watched] = {}
         self._threads: dict[tuple[int, int], int] = {}
         """What the trace calls a thread, by process and thread."""
-        self._sampler = Sampler()
+        self._sampler = Sampler(gpus=gpus)
         self._files = ProcReader()
         self._fast = FastRing(self._files)
         self._fast_threads: dict[int, int] = {}
@@ -91,6 +95,7 @@ class Collector:
             "cores": SliceRing(CORE, 8192),
             "others": SliceRing(OTHER, 4096),
             "states": SliceRing(NODE, 512),
+            "gpus": SliceRing(GPU, 4096),
         }
         self._unsummed: dict[str, list[Rows]] = {name: [] for name in self._rings}
         self._sum_begin_us = 0
@@ -175,6 +180,7 @@ class Collector:
         if self._has_node:
             self._put("cores", core_rows(last, sample, span, threads))
             self._put("states", node_rows(last, sample, span))
+            self._put("gpus", gpu_rows(last, sample))
         self.cost_us += (time.thread_time_ns() - began_ns) // 1000
 
     def around(self, intervals: Iterable[tuple[int, int]]) -> NodeBatch | None:
@@ -233,8 +239,8 @@ class Collector:
         first, last = self._first_of_sum, self._last_of_sum
         if first is None or last is None or self._periods_of_sum == 0:
             return []
-        nobody = np.zeros(0, OTHER)
-        return found_between(first, last, self._periods_of_sum, rows["threads"], rows.get("others", nobody))
+        others, gpus = rows.get("others", np.zeros(0, OTHER)), rows.get("gpus", np.zeros(0, GPU))
+        return found_between(first, last, self._periods_of_sum, rows["threads"], others, gpus)
 
     def close(self) -> None:
         """Close all files."""
@@ -296,6 +302,7 @@ class Collector:
             fast_cost_us=self.fast_cost_us,
             left_out=self._left_out,
             looks=packed[LOOKS],
+            gpus=packed["gpus"],
         )
         self.cost_us = self.fast_cost_us = self._left_out = 0
         return batch

@@ -6,7 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+
 from chimbuko.monitor.findings.registry import findings
+from chimbuko.monitor.gpus.gpuspan import TEMPERATURE, GpuSpan, Metric
 from chimbuko.monitor.procfs.cpulist import format_cpulist
 from chimbuko.monitor.samples.nodebatch import Rows
 from chimbuko.monitor.samples.nodeparts import NodeFinding, NodePart
@@ -29,7 +32,7 @@ def _parts(part: Part, depth: int) -> Iterator[NodePart]:
 
 
 def found_between(
-    first: Sample, last: Sample, periods: int, threads: Rows, others: Rows
+    first: Sample, last: Sample, periods: int, threads: Rows, others: Rows, gpus: Rows
 ) -> list[NodeFinding]:
     """What was wrong from one sample to another.
 
@@ -37,8 +40,8 @@ def found_between(
     ----------
     periods
         How many lie between them.
-    threads, others
-        THREAD and OTHER rows of that time, summed.
+    threads, others, gpus
+        THREAD, OTHER and GPU rows of that time, summed.
     """
     whole = difference(first, last)
     moves = dict(zip(threads["tid"].tolist(), threads["migrations"].tolist(), strict=True))
@@ -51,6 +54,7 @@ def found_between(
             if tid in first.threads
         },
         others_s=_seconds_of(others),
+        gpus={int(row["gpu"]): _gpu(row, periods) for row in gpus},
         periods=periods,
     )
     return [NodeFinding(one.kind, one.text, one.advice) for one in findings(span)]
@@ -59,6 +63,13 @@ def found_between(
 def _over(one: ThreadSpan, periods: int, moves: int) -> ThreadSpan:
     """A thread with what only its periods tell: who did nothing in all of them stood still in each."""
     return replace(one, periods=periods, migrations=moves, still_periods=periods * one.still_periods)
+
+
+def _gpu(row: np.void, periods: int) -> GpuSpan:
+    degrees = float(row["temperature_c"])
+    heat = {TEMPERATURE: Metric(degrees, degrees * periods, degrees, degrees, periods)} if degrees else {}
+    throttled = round(periods * float(row["throttled_us"] / max(1, row["length_us"])))
+    return GpuSpan(row["name"].decode(errors="replace"), heat, periods, throttled)
 
 
 def _seconds_of(others: Rows) -> dict[str, float]:

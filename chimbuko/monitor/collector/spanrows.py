@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from chimbuko.monitor.samples.nodebatch import Rows
-from chimbuko.monitor.samples.rows import CORE, NO_CALL, NODE, THREAD
+from chimbuko.monitor.samples.rows import ANYBODY, CORE, GPU, NO_CALL, NOBODY, NODE, THREAD
 from chimbuko.monitor.sampling.sample import Sample
 from chimbuko.monitor.sampling.span import Span
 
@@ -66,6 +66,27 @@ def node_rows(last: Sample, sample: Sample, span: Span) -> Rows:
         (fullest.limit_bytes or 0) if fullest else 0,
     )
     return np.array([row], NODE)
+
+
+def gpu_rows(last: Sample, sample: Sample) -> Rows:
+    """GPU rows. What a GPU says at the end of a period counts for all of it."""
+    begin_us, length_us = _interval(last, sample)
+    rows = []
+    for number, one in sample.gpus.items():
+        users = one.pids or frozenset()
+        watched = users & sample.processes.keys()
+        pid = next(iter(watched)) if len(watched) == 1 else NOBODY if users and not watched else ANYBODY
+        rows.append(
+            (
+                *(begin_us, length_us, number, pid, len(users) - len(watched)),
+                int(length_us * min(100.0, one.busy_percent or 0.0) / 100),
+                length_us if one.is_throttled else 0,
+                *(one.memory_used_bytes or 0, one.memory_total_bytes or 0),
+                int((one.power_w or 0.0) * length_us / 1000),
+                *(int(one.temperature_c or 0.0), one.name.encode()[:32]),
+            )
+        )
+    return np.array(rows, GPU)
 
 
 def _interval(last: Sample, sample: Sample) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from chimbuko.monitor.gpus.reading import GpuReading
+from chimbuko.monitor.gpus.reading import OF_OTHER_VERSIONS, GpuReading
 
 DEVICE = "/dev/nvidiactl"
 """There is one where the kernel's driver is loaded."""
@@ -61,11 +61,14 @@ class Nvml:
                 lambda: float(library.nvmlDeviceGetTemperature(device, library.NVML_TEMPERATURE_GPU))
             ),
             is_throttled=None if reasons is None else bool(reasons & HELD_BACK),
+            pids=said(
+                lambda: frozenset(one.pid for one in library.nvmlDeviceGetComputeRunningProcesses(device))
+            ),
         )
 
     def _said(self, ask: Callable[[], T]) -> T | None:
-        """An answer; None where this device has none, or is gone."""
+        """An answer; None where this device has none, or is gone, or the library has no such question."""
         try:
             return ask()
-        except self._library.NVMLError:
+        except (self._library.NVMLError, *OF_OTHER_VERSIONS):
             return None

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+OF_OTHER_VERSIONS = (AttributeError, KeyError, TypeError)
+"""What comes of a function that a library does not have yet, or that has other answers there."""
+
 
 class GpuReading(NamedTuple):
     """One GPU. None is what its library does not say."""
@@ -17,6 +20,8 @@ class GpuReading(NamedTuple):
     temperature_c: float | None
     is_throttled: bool | None
     """It runs slower than it could, since it is too hot, or its power supply asks for it."""
+    pids: frozenset[int] | None = None
+    """Processes that compute on it, by their numbers outside of containers."""
 
 
 class GpuProvider(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from chimbuko.monitor.gpus.reading import GpuReading
+from chimbuko.monitor.gpus.reading import OF_OTHER_VERSIONS, GpuReading
 
 DEVICE = "/dev/kfd"
 MODULE = "amdsmi"
@@ -66,13 +66,16 @@ class Rocm:
                 )
             ),
             is_throttled=throttled if isinstance(throttled, bool) else None,
+            pids=said(
+                lambda: frozenset(int(one["pid"]) for one in library.amdsmi_get_gpu_process_list(device))
+            ),
         )
 
     def _said(self, ask: Callable[[], Any]) -> Any:
-        """An answer; None where this device has none, or is gone."""
+        """An answer; None where this device has none, or is gone, or the library has no such question."""
         try:
             return ask()
-        except self._library.AmdSmiException:
+        except (self._library.AmdSmiException, *OF_OTHER_VERSIONS):
             return None
 
 

@@ -9,9 +9,12 @@ import numpy.typing as npt
 
 from chimbuko.monitor.samples.nodebatch import Rows
 
-_KEPT = ("pid", "tid", "cpu", "name", "user", "core", "call", "state", "memory_bytes")
+_KEPT = ("pid", "tid", "cpu", "gpu", "name", "user", "core", "call", "state", "memory_bytes")
 _LEAST = ("available_bytes",)
-_MOST = ("group_used_bytes", "group_limit_bytes")
+_MOST = (
+    *("group_used_bytes", "group_limit_bytes", "foreign", "memory_used_bytes", "memory_total_bytes"),
+    "temperature_c",
+)
 
 
 def ends_us(rows: Rows) -> npt.NDArray[np.int64]:

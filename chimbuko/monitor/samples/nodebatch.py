@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.monitor.samples.nodeparts import NodeFinding, NodePart
-from chimbuko.monitor.samples.rows import CORE, NODE, OTHER, THREAD, VERSION
+from chimbuko.monitor.samples.rows import CORE, GPU, NODE, OTHER, THREAD, VERSION
 
 Rows = npt.NDArray[np.void]
 
@@ -59,6 +59,7 @@ class NodeBatch(msgspec.Struct, frozen=True, array_like=True):
     """Of a sum: what was wrong in its time."""
     parts: list[NodePart] = []
     """How the node is built: in the first sum of its agent."""
+    gpus: bytes = b""
 
     @property
     def is_known(self) -> bool:
@@ -85,6 +86,10 @@ class NodeBatch(msgspec.Struct, frozen=True, array_like=True):
         """NODE[n]."""
         return np.frombuffer(self.states, NODE)
 
+    def gpu_rows(self) -> Rows:
+        """GPU[n]."""
+        return np.frombuffer(self.gpus, GPU)
+
 
 class PackedBatch(msgspec.Struct, frozen=True, array_like=True):
     """A batch as it travels and is stored; its fields are the table's columns.
@@ -102,7 +107,14 @@ class PackedBatch(msgspec.Struct, frozen=True, array_like=True):
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(NodeBatch)
-_ROWS = {"threads": THREAD, "cores": CORE, "others": OTHER, "states": NODE, "looks": THREAD}
+_ROWS = {
+    "threads": THREAD,
+    "cores": CORE,
+    "others": OTHER,
+    "states": NODE,
+    "looks": THREAD,
+    "gpus": GPU,
+}
 _BY_COLUMNS = b"c"
 """Before what is packed so; without it rows are packed as they are, which is how it was done at first."""
 _LEVEL = 1

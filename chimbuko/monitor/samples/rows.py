@@ -63,4 +63,24 @@ NODE = np.dtype(
 )
 """The node. Stalls: for how long some task of it waited for such a thing."""
 
+GPU = np.dtype(
+    [
+        *_INTERVAL,
+        ("gpu", "<i2"),
+        ("pid", "<i4"),  # the watched process that uses it; ANYBODY, NOBODY
+        ("foreign", "<u2"),  # how many processes use it that are not watched
+        ("busy_us", "<u4"),  # a kernel ran on it
+        ("throttled_us", "<u4"),  # it was slowed down for heat, or by its power supply
+        ("memory_used_bytes", "<i8"),
+        ("memory_total_bytes", "<i8"),
+        ("energy_mj", "<u8"),
+        ("temperature_c", "<i2"),
+        ("name", "S32"),
+    ]
+)
+"""A GPU; 0 is also what its library does not say."""
+
+ANYBODY, NOBODY = 0, -1
+"""Several watched processes use a GPU, or it is not known who; none of those that use it is watched."""
+
 NO_CALL = -1

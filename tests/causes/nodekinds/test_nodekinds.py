@@ -16,8 +16,9 @@ from chimbuko.causes.grouping import main_part
 from chimbuko.causes.nodekinds import heldup
 from chimbuko.causes.split import split
 from chimbuko.monitor.samples.nodebatch import NodeBatch, ThreadName
+from chimbuko.monitor.samples.rows import NOBODY
 from tests.causes.flagged import at, flag
-from tests.causes.nodes import batch, names, other, thread, ticks
+from tests.causes.nodes import batch, gpu, names, other, thread, ticks
 
 SLOW = flag("compute", 1, 0, 200)
 """199 ms too long."""
@@ -200,3 +201,37 @@ def test_whatever_is_seen_parts_add_up_to_the_excess(looks: list[dict[str, Any]]
     assert all(part.lost_us > 0 for part in found)
     of_node_us = sum(part.lost_us for part in found if part.kind in OF_NODE)
     assert (main_part(found).kind in OF_NODE) <= (of_node_us >= 0.5 * SLOW.excess_us)
+
+
+SLEPT = {"ran_us": 0, "state": b"S", "call": SLEEP}
+HOT = {"throttled_us": 1_000_000}
+
+
+def with_gpu(*gpus: Any, **values: Any) -> Part:
+    """What a call was slow by that slept, as it does while it waits for its GPU."""
+    return top(ticks(1, 0, 200, **(values or SLEPT)), gpus=list(gpus))
+
+
+def test_a_gpu_that_is_slowed_down_or_busier_than_usual_is_a_cause() -> None:
+    calm = gpu(-1000, 0, 0.3), gpu(300, 1300, 0.3)
+    slowed = with_gpu(*calm, gpu(0, 300, 0.5, throttled_us=300_000))
+    assert (slowed.kind, slowed.by) == (Kind.GPU_THROTTLED, "GPU 2")
+    assert slowed.lost_us == pytest.approx(199_000)
+    shared = with_gpu(*calm, gpu(0, 300, 1.0, foreign=1))
+    assert (shared.kind, shared.count, shared.is_foreign) == (Kind.GPU_BUSY, 1, True)
+    # A program may also spin while it waits for its GPU.
+    assert with_gpu(*calm, gpu(0, 300, 1.0), state=b"R").kind is Kind.GPU_BUSY
+
+
+def test_what_a_gpu_always_does_or_does_for_others_is_none() -> None:
+    calm = gpu(-1000, 0, 0.3), gpu(300, 1300, 0.3)
+    assert with_gpu(gpu(-1000, 0), gpu(0, 300), gpu(300, 1300)).kind is Kind.OWN_CODE, "always busy"
+    always = [gpu(begin, begin + 1000, 0.5, **HOT) for begin in (-1000, 0, 1000)]
+    assert with_gpu(*always).kind is Kind.OWN_CODE, "always hot"
+    assert with_gpu(*calm, gpu(0, 300, 1.0, pid=NOBODY)).kind is Kind.OWN_CODE, "nobody of the program"
+    assert with_gpu(*calm, gpu(0, 300, 1.0, pid=102)).kind is Kind.OWN_CODE, "rank 2's"
+    assert with_gpu(*calm, gpu(0, 300, 1.0, pid=101)).kind is Kind.GPU_BUSY
+    assert with_gpu(*calm, gpu(0, 300, 0.0, throttled_us=300_000)).kind is Kind.OWN_CODE, "nothing ran"
+    # What its thread waited for itself goes first.
+    files = {"ran_us": 0, "state": b"D", "call": next(iter(FILES))}
+    assert with_gpu(*calm, gpu(0, 300, 1.0), **files).kind is Kind.STORAGE

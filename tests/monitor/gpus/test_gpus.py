@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import time
 import types
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from chimbuko.monitor.collector.collector import Collector, Watched
 from chimbuko.monitor.findings.registry import findings
 from chimbuko.monitor.gpus.gpuspan import BUSY, gpu_span
 from chimbuko.monitor.gpus.nvml import Nvml
@@ -20,9 +23,11 @@ from chimbuko.monitor.report.heartbeat import heartbeat
 from chimbuko.monitor.report.layout import report
 from chimbuko.monitor.report.prometheus import exposition
 from chimbuko.monitor.report.zerosumfile import read_zerosum
+from chimbuko.monitor.samples.nodebatch import packed, unpacked
+from chimbuko.monitor.samples.rows import ANYBODY
 from chimbuko.monitor.sampling.watch import Watch
 
-HOT = GpuReading("Made 100", 52.0, 2 * 10**9, 80 * 10**9, 400.0, 91.0, True)
+HOT = GpuReading("Made 100", 52.0, 2 * 10**9, 80 * 10**9, 400.0, 91.0, True, frozenset((os.getpid(), 1)))
 COOL = GpuReading("Made 100", 0.0, 10**9, 80 * 10**9, 70.0, 40.0, False)
 SILENT = GpuReading("Old", None, None, None, None, None, None)
 
@@ -98,6 +103,9 @@ def nvml(**other: object) -> types.SimpleNamespace:
         "nvmlDeviceGetPowerUsage": lambda _: 400_000,
         "nvmlDeviceGetTemperature": lambda _, sensor: 91,
         "nvmlDeviceGetCurrentClocksThrottleReasons": lambda _: 0x40,
+        "nvmlDeviceGetComputeRunningProcesses": lambda _: [
+            types.SimpleNamespace(pid=pid) for pid in (os.getpid(), 1)
+        ],
         "NVML_TEMPERATURE_GPU": 0,
         "NVMLError": NVMLError,
     }
@@ -128,6 +136,7 @@ def test_rocm_is_asked_in_its_units() -> None:
         amdsmi_get_power_info=lambda _: {"current_socket_power": "N/A", "average_socket_power": 300},
         amdsmi_get_gpu_metrics_info=lambda _: {"throttle_status": False},
         amdsmi_get_gpu_asic_info=lambda _: {"market_name": "Made 250"},
+        amdsmi_get_gpu_process_list=lambda _: [{"pid": 7, "name": "app"}],
         amdsmi_get_gpu_activity=no_answer,
         amdsmi_get_temp_metric=lambda *_: 60,
         AmdSmiTemperatureType=sensors,
@@ -135,10 +144,39 @@ def test_rocm_is_asked_in_its_units() -> None:
         AmdSmiException=NVMLError,
     )
     (found,) = Rocm(library).read()
-    assert found == GpuReading("Made 250", None, 100 * 2**20, 2**36, 300.0, 60.0, False)
+    assert found == GpuReading("Made 250", None, 100 * 2**20, 2**36, 300.0, 60.0, False, frozenset((7,)))
+    # An older one has numbers of something else there.
+    library.amdsmi_get_gpu_process_list = lambda _: [7]
+    (found,) = Rocm(library).read()
+    assert found.pids is None and found.power_w == 300
+    del library.amdsmi_get_gpu_process_list
+    assert Rocm(library).read() == [found]
 
 
 @pytest.mark.parametrize("module", ["no_such_module", "math"])
 def test_a_library_that_does_not_work_keeps_nobody_from_being_watched(module: str) -> None:
     assert present_gpus([Maker(os.devnull, module, Nvml)]).read() == {}
     assert present_gpus([Maker("/dev/no-such-device", module, Nvml)]).read() == {}
+
+
+def test_an_agent_has_them_in_its_samples_and_findings() -> None:
+    made = MadeGpus([COOL, SILENT], [HOT, SILENT])
+    collector = Collector("here", gpus=Gpus([made]))
+    collector.watch(Watched(os.getpid(), 0, 3))
+    for _ in range(3):
+        collector.period()
+        time.sleep(0.01)
+    around = collector.around([(0, 1 << 62)])
+    batch = collector.due_sum(time.time_ns() // 1000, is_last=True)
+    collector.close()
+    assert around is not None and batch is not None and made.is_closed
+    hot = around.gpu_rows()[around.gpu_rows()["gpu"] == 0]
+    assert set(hot["pid"].tolist()) == {os.getpid()} and set(hot["foreign"].tolist()) == {1}
+    (first, silent) = np.sort(batch.gpu_rows(), order="gpu")
+    assert first["busy_us"] == pytest.approx(0.52 * first["length_us"], abs=4)
+    assert (first["memory_used_bytes"], first["temperature_c"]) == (2 * 10**9, 91)
+    assert first["energy_mj"] == pytest.approx(0.4 * first["length_us"], abs=4)
+    assert (silent["pid"], silent["busy_us"], silent["name"]) == (ANYBODY, 0, b"Old")
+    found = [one.text for one in batch.findings if one.kind == "GPU throttled"]
+    assert found and "GPU 0 (Made 100)" in found[0] and "in 100% of the time, at up to 91 °C" in found[0]
+    assert unpacked(packed(batch).rows) == batch

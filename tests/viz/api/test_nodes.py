@@ -32,3 +32,10 @@ def test_its_lanes_come_in_pieces(api: Api) -> None:
     assert first["threads"][0]["waited"] == pytest.approx([0.25] * SUMS)
     cores = api.ask(f"nodes/{NODE_NAME}/cores?{DURING}").json["cores"]
     assert [(one["cpu"], one["own"]) for one in cores] == [(0, [1.0] * SUMS), (1, [0.0] * SUMS)]
+
+
+def test_its_gpus_over_time(api: Api) -> None:
+    (gpu,) = api.ask(f"nodes/{NODE_NAME}/gpus?{DURING}").json["gpus"]
+    assert (gpu["gpu"], gpu["name"], gpu["temperature_c"]) == (0, "Made 100", 70)
+    assert (gpu["busy"], gpu["throttled"]) == ([0.5, 0.0] * (SUMS // 2), [0.0, 0.5] * (SUMS // 2))
+    assert gpu["power_w"] == pytest.approx(300)

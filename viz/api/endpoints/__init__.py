@@ -58,6 +58,7 @@ _ENDPOINTS = (
     nodes.node,
     nodes.node_threads,
     nodes.node_cores,
+    nodes.node_gpus,
     timeline.timeline,
     ranks.metadata,
     ranks.counters,

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from chimbuko.provenance.nodes.nodelanes import CoreLane, Lanes, ThreadLane
+from chimbuko.provenance.nodes.nodelanes import CoreLane, GpuLane, Lanes, ThreadLane
 from chimbuko.provenance.nodes.nodelist import NodeFacts, SampledNode, node_facts, sampled_nodes
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
 from chimbuko.viz.api.pages import PageParameters, Place, page_of
@@ -42,13 +42,18 @@ class NodeAnswer(Answer, frozen=True, kw_only=True):
     node: NodeFacts
 
 
-class LanesParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """Which node, when, in how many intervals, and which piece of the list."""
+class TimesParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """Which node, when, and in how many intervals."""
 
     node: NodeName
     begin_us: Annotated[int, Meta(ge=0, le=MOST_US, description="Where the first interval begins.")]
     length_us: Annotated[int, Meta(ge=1, le=MOST_US, description="Of all intervals together.")]
     columns: Annotated[int, Meta(ge=1, le=MOST_COLUMNS, description="Intervals, all of one length.")] = 200
+
+
+class LanesParameters(TimesParameters, frozen=True, kw_only=True):
+    """Which piece of a list, too."""
+
     limit: Annotated[int, Meta(ge=1, le=MOST_LANES, description="Most entries in one answer.")] = 16
     cursor: Place = None
 
@@ -72,6 +77,13 @@ class CoresAnswer(LanesAnswer, frozen=True, kw_only=True):
 
     cores: list[CoreLane]
     """Those that ranks ran on first."""
+
+
+class GpusAnswer(Answer, frozen=True, kw_only=True):
+    """GPUs over time."""
+
+    gpus: list[GpuLane]
+    """By number; empty where there are none, or their maker's package is not installed."""
 
 
 @get("/nodes")
@@ -119,7 +131,13 @@ def node_cores(run: ServedRun, wanted: LanesParameters) -> CoresAnswer:
     )
 
 
-def _lanes(run: ServedRun, wanted: LanesParameters) -> Lanes:
+@get("/nodes/{node}/gpus")
+def node_gpus(run: ServedRun, wanted: TimesParameters) -> GpusAnswer:
+    """What the GPUs of a node did over time, in intervals of one length."""
+    return GpusAnswer(gpus=_lanes(run, wanted).gpus())
+
+
+def _lanes(run: ServedRun, wanted: TimesParameters) -> Lanes:
     end_us = wanted.begin_us + wanted.length_us
     return Lanes(run.provenance.reader, wanted.node, wanted.begin_us, end_us, wanted.columns)
 

@@ -1,5 +1,5 @@
 import { laneText, meansOf, moved, zoomed, type Lane } from './model/nodelanes';
-import { coresRequest, threadsRequest } from '../shared/api/noderequests';
+import { coresRequest, gpusRequest, threadsRequest } from '../shared/api/noderequests';
 import { exact, percent, sinceStart } from '../shared/units/units';
 import { go, view } from '../shared/address/address';
 import type { Resource } from '../shared/session/resource';
@@ -10,22 +10,22 @@ import { LaneChart } from './lanechart';
 import { show, shown, whole } from './node';
 
 interface Props {
-  kind: 'threads' | 'cores';
+  kind: 'threads' | 'cores' | 'gpus';
   title: string;
   parts: readonly (readonly [look: string, text: string])[];
   rest: string;
   lanes: readonly Lane[] | undefined;
-  answer: Resource<{ next: string | null; total: number }>;
+  answer: Resource<{ ok: boolean; next?: string | null; total?: number }>;
 }
 
-/** Lanes of threads or of cores over time, piece by piece where there are many. */
+/** Lanes of threads, cores or GPUs over time, piece by piece where there are many. */
 export function LanePanel({ kind, title, parts, rest, lanes, answer }: Props) {
   const times = shown.value;
   const found = answer.value.value;
-  const from = Number((kind === 'threads' ? view.value.threadsFrom : view.value.coresFrom) ?? 0);
+  const from = kind === 'gpus' ? 0 : Number((kind === 'threads' ? view.value.threadsFrom : view.value.coresFrom) ?? 0);
   const total = found?.total ?? 0;
   const piece = total > (lanes?.length ?? 0) ? `${exact(from + 1)} to ${exact(from + (lanes?.length ?? 0))} of ${exact(total)}` : '';
-  const request = kind === 'threads' ? threadsRequest : coresRequest;
+  const request = { threads: threadsRequest, cores: coresRequest, gpus: gpusRequest }[kind];
   const turn = (cursor: string | null): void => go(kind === 'threads' ? { threadsFrom: cursor } : { coresFrom: cursor });
   const back = Math.max(0, from - Math.max(1, lanes?.length ?? 1, 16));
   return (

@@ -45,6 +45,11 @@ export const cores = question(
   (signal) => api.getCores(...now(), view.value.coresFrom, signal),
   { live: true, keep: true },
 );
+export const gpus = question(
+  () => asked(null),
+  (signal) => api.getGpus(...now(), signal),
+  { live: true, keep: true },
+);
 /** Abnormal calls, those that lost most. */
 export const marks = question(
   () => asked(null),

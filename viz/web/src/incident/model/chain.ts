@@ -1,7 +1,7 @@
 /** Who waited for whom, from the origin on; and of what the time was lost, in words. */
 
 import { shorten } from '../../shared/names/names';
-import { duration } from '../../shared/units/units';
+import { duration, plural } from '../../shared/units/units';
 import type { Incident, Part, Waited } from '../../shared/api/types';
 
 export interface Consequence {
@@ -86,6 +86,10 @@ export function partText({ kind, function: name, rank, is_matched, by = '', coun
       return `it waited for a lock${by === '' ? '' : ` while its thread ${by} ran`}`;
     case 'system time':
       return 'in the kernel, for its system calls';
+    case 'GPU busy':
+      return `${by} had more to do than usual${count === 0 ? '' : `, with ${plural(count, 'program')} of others on it`}`;
+    case 'GPU throttled':
+      return `${by} was slowed down, for heat or by its power supply`;
     case 'own code':
       return 'in its own code: it waited for nothing that is on record';
     case 'not explained':

@@ -1,6 +1,6 @@
 /** Lanes of a node: bars that stand on each other over time, where a time is in them, and words for it. */
 
-import type { CallSummary, CoreLane, ThreadLane } from '../../shared/api/types';
+import type { CallSummary, CoreLane, GpuLane, ThreadLane } from '../../shared/api/types';
 import { percent } from '../../shared/units/units';
 
 export interface Lane {
@@ -33,6 +33,11 @@ export const CORE_PARTS = [
   ['waited', 'taken by the host'],
 ] as const;
 
+export const GPU_PARTS = [
+  ['program', 'a kernel ran'],
+  ['waited', 'a kernel ran, slowed down'],
+] as const;
+
 export function threadLane(thread: ThreadLane): Lane {
   const name = thread.thread === 0 ? `rank ${thread.rank}` : `rank ${thread.rank} ${thread.name}`;
   const mask = thread.cpus === '' ? '' : `, may use ${thread.cpus}`;
@@ -58,6 +63,26 @@ export function coreLane(core: CoreLane): Lane {
     has: () => false,
   };
 }
+
+export function gpuLane(gpu: GpuLane): Lane {
+  const shares = [gpu.busy, gpu.throttled];
+  const facts = [
+    gpu.name,
+    gpu.memory_total_bytes > 0 && `at most ${gigabytes(gpu.memory_used_bytes)} of ${gigabytes(gpu.memory_total_bytes)} GB used`,
+    gpu.power_w > 0 && `${Math.round(gpu.power_w)} W`,
+    gpu.temperature_c > 0 && `at most ${gpu.temperature_c} °C`,
+  ];
+  return {
+    key: String(gpu.gpu),
+    name: `GPU ${gpu.gpu}`,
+    title: `GPU ${gpu.gpu} (${facts.filter((fact) => fact !== false).join(', ')})`,
+    parts: GPU_PARTS.map(([look, text], at) => ({ look, text, shares: shares[at] ?? [] })),
+    rest: 'no kernel ran',
+    has: () => false,
+  };
+}
+
+const gigabytes = (bytes: number): string => (bytes / 1e9).toFixed(1);
 
 /** For each part the outline of its bars, in a box of this size; `M` and so on of SVG. */
 export function pathsOf(parts: readonly Part[], width: number, height: number): string[] {

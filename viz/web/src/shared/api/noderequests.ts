@@ -1,7 +1,7 @@
 /** What the server can be asked about the nodes of a run. */
 
 import { get, type Query, type Request } from './http';
-import type { CallPage, CoresAnswer, NodeAnswer, NodesAnswer, ThreadsAnswer } from './types';
+import type { CallPage, CoresAnswer, GpusAnswer, NodeAnswer, NodesAnswer, ThreadsAnswer } from './types';
 
 /** From when to when, µs since the epoch. */
 export type Interval = readonly [begin_us: number, end_us: number];
@@ -34,6 +34,9 @@ export const getThreads = (node: string, times: Interval, cursor: string | null,
 export const coresRequest = (node: string, times: Interval, cursor: string | null): Request => [`${pathOf(node)}/cores`, during(times, cursor)];
 export const getCores = (node: string, times: Interval, cursor: string | null, signal: AbortSignal): Promise<CoresAnswer> =>
   get(...coresRequest(node, times, cursor), signal);
+
+export const gpusRequest = (node: string, times: Interval): Request => [`${pathOf(node)}/gpus`, during(times, null)];
+export const getGpus = (node: string, times: Interval, signal: AbortSignal): Promise<GpusAnswer> => get(...gpusRequest(node, times), signal);
 
 /** Abnormal calls of a node, those that lost most. */
 export const getMarks = (node: string, [begin, end]: Interval, signal: AbortSignal): Promise<CallPage> =>

@@ -1131,7 +1131,7 @@ export interface components {
          * @description Why time was lost.
          * @enum {unknown}
          */
-        Kind: "held lock" | "in child" | "late at collective" | "late child" | "late receiver" | "late sender" | "memory pressure" | "migration" | "more bytes" | "more calls" | "network" | "not explained" | "own code" | "page faults" | "slow operation" | "stopped" | "storage" | "system time" | "waited for core";
+        Kind: "GPU busy" | "GPU throttled" | "held lock" | "in child" | "late at collective" | "late child" | "late receiver" | "late sender" | "memory pressure" | "migration" | "more bytes" | "more calls" | "network" | "not explained" | "own code" | "page faults" | "slow operation" | "stopped" | "storage" | "system time" | "waited for core";
         /**
          * Part
          * @description Some of a call's excess, and its cause.
@@ -1339,6 +1339,29 @@ export interface components {
             own: (number | null)[];
             others: (number | null)[];
             stolen: (number | null)[];
+        };
+        /**
+         * GpusAnswer
+         * @description GPUs over time.
+         */
+        GpusAnswer: {
+            ok: boolean;
+            gpus: components["schemas"]["GpuLane"][];
+        };
+        /**
+         * GpuLane
+         * @description One GPU over time: shares of each interval, null where nothing is known. The rest: no kernel ran.
+         */
+        GpuLane: {
+            gpu: number;
+            name: string;
+            busy_us: number;
+            memory_used_bytes: number;
+            memory_total_bytes: number;
+            power_w: number;
+            temperature_c: number;
+            busy: (number | null)[];
+            throttled: (number | null)[];
         };
         /**
          * TimelineAnswer
@@ -1799,6 +1822,8 @@ export type ThreadsAnswer = components['schemas']['ThreadsAnswer'];
 export type ThreadLane = components['schemas']['ThreadLane'];
 export type CoresAnswer = components['schemas']['CoresAnswer'];
 export type CoreLane = components['schemas']['CoreLane'];
+export type GpusAnswer = components['schemas']['GpusAnswer'];
+export type GpuLane = components['schemas']['GpuLane'];
 export type TimelineAnswer = components['schemas']['TimelineAnswer'];
 export type ThreadTimes = components['schemas']['ThreadTimes'];
 export type TimelineRow = components['schemas']['TimelineRow'];

@@ -20,6 +20,8 @@ export type {
   ComparisonAnswer,
   CoreLane,
   CoresAnswer,
+  GpuLane,
+  GpusAnswer,
   CountersAnswer,
   CounterTotals,
   CounterValue,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { coreLane, laneText, meansOf, moved, pathsOf, threadLane, unknownPath, zoomed } from '../../../src/node/model/nodelanes';
+import { coreLane, gpuLane, laneText, meansOf, moved, pathsOf, threadLane, unknownPath, zoomed } from '../../../src/node/model/nodelanes';
 
 const thread = threadLane({
   program: 0,
@@ -31,6 +31,13 @@ describe('lanes of a node', () => {
     expect(meansOf(thread).map((mean) => mean && Number(mean.toFixed(3)))).toEqual([0.333, 0.167, 0.333]);
     const core = coreLane({ cpu: 5, own_us: 1, busy_us: 1, own: [0], others: [0.9], stolen: [0] });
     expect(laneText(core, 0)).toBe('90 % others, 10 % idle');
+    const unknown = { memory_used_bytes: 0, memory_total_bytes: 0, power_w: 0, temperature_c: 0 };
+    const gpu = gpuLane({ gpu: 2, name: 'Made 100', busy_us: 1, busy: [0.25], throttled: [0.5], ...unknown });
+    expect([gpu.title, laneText(gpu, 0)]).toEqual(['GPU 2 (Made 100)', '25 % a kernel ran, 50 % a kernel ran, slowed down, 25 % no kernel ran']);
+    const known = { memory_used_bytes: 3e10, memory_total_bytes: 8e10, power_w: 300.4, temperature_c: 70 };
+    expect(gpuLane({ gpu: 0, name: 'Made 100', busy_us: 0, busy: [0], throttled: [0], ...known }).title).toBe(
+      'GPU 0 (Made 100, at most 30.0 of 80.0 GB used, 300 W, at most 70 °C)',
+    );
   });
 
   it('are zoomed and moved within all that there is', () => {
