@@ -173,9 +173,10 @@ def test_an_agent_has_them_in_its_samples_and_findings() -> None:
     hot = around.gpu_rows()[around.gpu_rows()["gpu"] == 0]
     assert set(hot["pid"].tolist()) == {os.getpid()} and set(hot["foreign"].tolist()) == {1}
     (first, silent) = np.sort(batch.gpu_rows(), order="gpu")
-    assert first["busy_us"] == pytest.approx(0.52 * first["length_us"], abs=4)
+    # The time of both periods goes by two clocks.
+    assert first["busy_us"] == pytest.approx(0.52 * first["length_us"], rel=0.1)
     assert (first["memory_used_bytes"], first["temperature_c"]) == (2 * 10**9, 91)
-    assert first["energy_mj"] == pytest.approx(0.4 * first["length_us"], abs=4)
+    assert first["energy_mj"] == pytest.approx(0.4 * first["length_us"], rel=0.1)
     assert (silent["pid"], silent["busy_us"], silent["name"]) == (ANYBODY, 0, b"Old")
     found = [one.text for one in batch.findings if one.kind == "GPU throttled"]
     assert found and "GPU 0 (Made 100)" in found[0] and "in 100% of the time, at up to 91 °C" in found[0]
