@@ -69,10 +69,10 @@ faults-nodes: install ## Each part of a run on three nodes fails at each moment;
 fuzz-api: install ## The HTTP API is asked at random, rightly and wrongly, 300 times at each address.
 	CHIMBUKO_FUZZ_EXAMPLES=300 $(BIN)/python -m pytest tests/viz/api/test_document.py
 
-check: $(VENV)/installed ## Style and types.
+check: $(VENV)/installed ## Style and types; TYPES='--package chimbuko' leaves out what only developers run.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy $(TYPES)
 	cd viz/web && npm run --silent typecheck && npm run --silent lint
 
 dist: $(VENV)/installed web ## The wheel, dist/chimbuko-*.whl: it is installed without a checkout, Node.js or a compiler.

@@ -104,7 +104,7 @@ class SyntheticTrace:
             choices[random.random(n) < self._shape.recursion] = -1
         events = np.zeros((n, 6), np.uint64)
         events[:, 1] = self.rank
-        _walk(goes_down, choices, factors, self._mean_us, self._open, self._next, events)
+        _walk(goes_down, choices, factors, self._mean_us, self._open, self._next, events)  # type: ignore
         is_entry = events[:, 3] == EventType.ENTRY
         is_injected = is_outlier & is_entry & (events[:, 4] != ROOT)
         self.injected += [(self._step, int(row)) for row in np.flatnonzero(is_injected)]

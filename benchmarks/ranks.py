@@ -42,7 +42,7 @@ def run_rank(rank: int, rows_per_step: int, shape: Shape, steps: int, period_s: 
         for step in live_steps(trace, steps, period_s):
             for rows in arrays_of(step):
                 rows[:, 1] = rank
-            writer.write_step(*arrays_of(step), trace.names)
+            writer.write_step(step.events, step.comms, step.counters, trace.names)
 
 
 def main() -> None:

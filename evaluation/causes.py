@@ -151,7 +151,8 @@ def judge(run: RunDirectory, scenario: str) -> CauseResult:
     with open_run(run) as provenance:
         recurring = [one.recurrence for one in Incidents(provenance.reader).recurrences()]
     cost_us: Counter[Cause] = Counter()
-    for one in (*incidents, *recurring):
+    found: list[Incident | Recurrence] = [*incidents, *recurring]
+    for one in found:
         cost_us[cause_of(one)] += round(one.cost_us)
     lost = [loss for one in incidents for loss in _losses(one)]
     return CauseResult(

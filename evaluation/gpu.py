@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from chimbuko.arrays import Int64Array
 from chimbuko.config import AnalysisConfig
 from evaluation.cluster import Cluster, Source
 from evaluation.injections import every, kernels_run
-from evaluation.labelled import Int64Array, LabelledStream
+from evaluation.labelled import LabelledStream
 from evaluation.tables import ResultTable
 
 STREAMS = 3

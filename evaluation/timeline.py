@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chimbuko.arrays import UInt64Array
+from chimbuko.arrays import Int64Array, UInt64Array
 from chimbuko.trace.schema import (
     COMM_COLUMNS,
     COUNTER_COLUMNS,
@@ -21,7 +21,7 @@ from chimbuko.trace.schema import (
     StreamNames,
     TraceStep,
 )
-from evaluation.labelled import START_US, Int64Array, LabelledRun, LabelledStream, Truth, numbered
+from evaluation.labelled import START_US, LabelledRun, LabelledStream, Truth, numbered
 
 PERIOD_US = 1_000_000
 """TAU's."""

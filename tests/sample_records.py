@@ -141,3 +141,8 @@ def make_batches(records: Sequence[CallRecord]) -> list[RecordBatch]:
     for record in records:
         streams.setdefault((record.program, record.rank, record.node), []).append(record)
     return [make_batch(1, f"{program}:{rank}", made) for (program, rank, _), made in streams.items()]
+
+
+def mentioned(record: CallRecord) -> list[StackFrame | WindowCall]:
+    """Calls that a record mentions: those around its call, and its neighbours."""
+    return [*record.call_stack, *record.window]

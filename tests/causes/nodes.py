@@ -29,7 +29,7 @@ def thread(rank: int, begin_ms: float, end_ms: float, tid: int = 0, **values: An
     row["pid"], row["tid"] = 100 + rank, tid or 100 + rank
     for name, value in values.items():
         row[name] = value
-    return row[()]
+    return row[()]  # type: ignore[return-value]
 
 
 def ticks(rank: int, begin_ms: float, end_ms: float, **values: Any) -> list[np.void]:

@@ -66,8 +66,8 @@ def test_locked_packages_are_what_the_project_asks_for() -> None:
         locked[canonicalize_name(name.partition("[")[0])] = version.partition(";")[0].strip()
         assert hashes and all(one.strip().startswith("sha256:") for one in hashes), name
     wanted = PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"]["postgresql"]
-    for requirement in map(Requirement, [*wanted, *PROJECT["build-system"]["requires"], "mpich"]):
-        assert requirement.specifier.contains(locked[canonicalize_name(requirement.name)]), requirement
+    for one in map(Requirement, [*wanted, *PROJECT["build-system"]["requires"], "mpich"]):
+        assert one.specifier.contains(locked[canonicalize_name(one.name)]), one
 
 
 def test_apptainer_copies_what_is_there_and_its_script_is_clean() -> None:

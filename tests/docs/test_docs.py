@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -22,7 +23,7 @@ def command(verb: str) -> click.Command:
     return found
 
 
-def subcommands(verb: str) -> dict[str, click.Command]:
+def subcommands(verb: str) -> Mapping[str, click.Command]:
     found = command(verb)
     return found.commands if isinstance(found, click.Group) else {}
 
@@ -69,7 +70,8 @@ def test_every_verb_and_option_of_run_and_view_is_documented() -> None:
 
 def test_every_exit_code_is_documented() -> None:
     text = (ROOT / "docs" / "cli.md").read_text()
-    codes = {kind.exit_code for kind in (ChimbukoError, *ChimbukoError.__subclasses__())}
+    kinds: tuple[type[ChimbukoError], ...] = (ChimbukoError, *ChimbukoError.__subclasses__())
+    codes = {kind.exit_code for kind in kinds}
     for code in codes:
         assert f"| {code} |" in text
 

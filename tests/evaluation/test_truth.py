@@ -10,7 +10,7 @@ from chimbuko.ad.calls.kernels.stack import NONE
 from chimbuko.ad.calls.stacks import CallStacks
 from evaluation.injections import INJECTIONS
 from evaluation.labelled import EPOCHS, LabelledRun, numbered
-from evaluation.laws import TAIL, gamma, log_normal, two_modes
+from evaluation.laws import TAIL, RuntimeLaw, gamma, log_normal, two_modes
 from evaluation.oracle import best_limits, scores
 from evaluation.requirements import least, most
 from evaluation.scenarios import CLEAN, FACTORS, SCENARIOS, make_run
@@ -152,7 +152,7 @@ def test_young_functions_are_called_seldom_and_in_phases() -> None:
         two_modes(np.random.default_rng(1), second_weight=0.05),
     ],
 )
-def test_laws_know_their_quantiles(law) -> None:
+def test_laws_know_their_quantiles(law: RuntimeLaw) -> None:
     assert law.exceeded_by(law.upper_quantile_us(TAIL)) == pytest.approx(TAIL, rel=1e-6)
     runtimes_us, medians_us = law.sample(np.random.default_rng(2), 100_000)
     # 1,000 of them, give or take three standard deviations.

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from chimbuko.errors import TraceFormatError
 from chimbuko.formats.events import Catalogue, Kind, table_of
-from chimbuko.formats.readers import chrome
+from chimbuko.formats.readers.jsontext import JsonText
 from chimbuko.formats.streams.conversion import Converted, convert
 from chimbuko.formats.streams.following import LATE, Following, Held, LiveRanks
 from chimbuko.formats.streams.tail import GrowingFile, without_end
@@ -37,7 +37,7 @@ def test_a_file_that_is_kept_whole_is_read_once(
     """As our annotations write it: what closes it is written over by what follows."""
     path = tmp_path_factory.mktemp("growing") / "trace.pfw"
     begin, end = ('{"traceEvents": [\n', "\n]}\n") if is_object else ("[\n", "\n]\n")
-    file, reader, found, written = GrowingFile(path), chrome.JsonText(), [], 0
+    file, reader, found, written = GrowingFile(path), JsonText(), [], 0
     for size in [*groups, len(events)]:
         written = min(written + size, len(events))
         path.write_text(begin + ",\n".join(map(json.dumps, events[:written])) + end)

@@ -160,7 +160,9 @@ class Slurm:
 
     def wait_for_state(self, job: int, *states: str, timeout_s: float = 120.0) -> str:
         """The state, once it is one of these."""
-        return until(lambda: (found := self.state(job)) in states and found, timeout_s, f"{states} of {job}")
+        return until(
+            lambda: found if (found := self.state(job)) in states else "", timeout_s, f"{states} of {job}"
+        )
 
     def lose(self, node: str) -> None:
         """The node's power fails."""

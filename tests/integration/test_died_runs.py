@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -31,7 +32,7 @@ from tests.integration.conftest import STORE, Outcome, Run, Start, command_line,
 from tests.integration.held import CHIMBUKO
 
 
-def chimbuko(*words: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
+def chimbuko(*words: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
     """One verb, to its end."""
     return subprocess.run(
         [*CHIMBUKO, *map(str, words)], capture_output=True, text=True, timeout=60, **options
@@ -145,6 +146,7 @@ def test_the_dashboard_over_a_run_that_died(start: Start) -> None:
 HOME = """
 import sys
 from pathlib import Path
+from typing import Any
 from tests.integration.test_died_runs import begin_elsewhere
 begin_elsewhere(Path(sys.argv[1]), sys.argv[2])
 """
@@ -152,7 +154,7 @@ begin_elsewhere(Path(sys.argv[1]), sys.argv[2])
 
 def begin_elsewhere(folder: Path, pattern: str) -> None:
     """A run whose folder passes for one on a network file system; it never ends."""
-    storeplace.is_on_network = lambda folder: True
+    vars(storeplace)["is_on_network"] = lambda folder: True
     config = AnalysisConfig(lockstep=True)
     recorded = find_recorded([pattern])
     run = new_run(folder, ["--trace"], config, None)

@@ -49,7 +49,9 @@ def write_stream(folder: Path, rank: int) -> None:
                         counters.append([0, rank, 0, 0, 5 + rank, time + 5])
                     time += runtime_us + 1
                 events.append([0, rank, 0, 1, 0, time])
-            writer.write_step(*(np.array(rows, np.uint64) for rows in (events, comms, counters)), names)
+            writer.write_step(
+                np.array(events, np.uint64), np.array(comms, np.uint64), np.array(counters, np.uint64), names
+            )
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -246,7 +247,7 @@ def test_a_killed_server_is_followed_by_one_that_knows_what_it_acknowledged(
             sent += 1
             lone_peer.send(learn(agent, 0, [(0, sent)]))
         lone_peer.wait_for("agent0", merged=sent, saved=sent if number % 2 else 0)
-        server.process.kill()
+        server.process.send_signal(signal.SIGKILL)
         server.process.wait()
         server.start_again()
         server.wait_ready()

@@ -107,10 +107,10 @@ def test_program_does_not_notice_that_its_drain_is_killed(tmp_path: Path) -> Non
     locks = [drain(process.path.parent) for process in found]
     await_heat(running)
     left = {}
-    for process in found:
-        path, rank = process.path, process.number("world_rank")
+    for one in found:
+        path, rank = one.path, one.number("world_rank")
         written = sum(Ring(ring).number("written") for ring in path.parent.glob("*.ring"))
-        left[rank] = written, written - process.number("stored")
+        left[rank] = written, written - one.number("stored")
         assert unwritten(path) == f"heat, rank {rank}: {left[rank][1]:,} events of it are in no stream"
     assert sorted(left) == [0, 1]
     for stream in streams(tmp_path):

@@ -129,7 +129,10 @@ def test_members_agree_on_a_communicator(ranks: list[Stream]) -> None:
         }
         for s in ranks
     ]
-    for tag, groups in {700: [(0, 2), (1, 3)], 701: [(0, 2), (1, 3)], 702: [(0, 3)], 703: [RANKS]}.items():
+    halves: list[tuple[int, ...]] = [(0, 2), (1, 3)]
+    ends: list[tuple[int, ...]] = [(0, 3)]
+    shared = {700: halves, 701: halves, 702: ends, 703: [tuple(RANKS)]}
+    for tag, groups in shared.items():
         identities = [{by_tag[rank][tag] for rank in group} for group in groups]
         assert all(len(identity) == 1 for identity in identities), tag
         assert len(set.union(*identities)) == len(groups), tag

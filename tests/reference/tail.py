@@ -10,6 +10,7 @@ import numpy as np
 from scipy import stats
 
 from chimbuko.ad.detectors.kernels import tail
+from chimbuko.buckets import PER_DOUBLING
 
 
 @dataclass
@@ -61,7 +62,7 @@ class SlowTail:
         """Calls of the slowest mode with at least ``fewest``, without the ``left_out`` largest."""
         for bucket in range(len(self.counts) - 1, 0, -1):
             calls = self.above(bucket) - left_out
-            below = self.above(bucket - tail.PER_DOUBLING) - self.above(bucket)
+            below = self.above(bucket - PER_DOUBLING) - self.above(bucket)
             if self.above(bucket) and calls >= fewest and below < tail.GAP * calls:
                 return calls
         return self.calls - left_out

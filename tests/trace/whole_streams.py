@@ -45,7 +45,7 @@ def random_stream(seed: int, sizes: list[tuple[int, int, int]]) -> list[Step]:
             chance.integers(0, 2**63, (rows, columns)).astype(np.uint64)
             for rows, columns in zip(lengths, (6, 8, 6), strict=True)
         ]
-        steps.append(Step(number, *arrays, copy.deepcopy(names)))
+        steps.append(Step(number, arrays[0], arrays[1], arrays[2], copy.deepcopy(names)))
     return steps
 
 

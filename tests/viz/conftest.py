@@ -118,7 +118,7 @@ class Watched:
         """Whether something is asked for that is not there: the browser notes each such answer, some day."""
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("console", lambda line: line.type == "error" and self._note(line.text))
+        self.page.on("console", lambda line: self._note(line.text) if line.type == "error" else None)
         self.page.goto(dashboard.url)
 
     def _note(self, error: str) -> None:

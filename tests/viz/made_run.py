@@ -108,6 +108,7 @@ class MadeRun:
             lost = sum(record.severity_us for record in found)
             calls = 40 * RANKS * until + len(found)
             per_step = Counter((r.rank, r.step) for r in found).values()
+            squares, cubes, fourths = (float(sum(count**power for count in per_step)) for power in (2, 3, 4))
             rows.append(
                 FunctionStatistics(
                     0,
@@ -123,7 +124,9 @@ class MadeRun:
                     33 * mean,
                     1.0,
                     len(per_step),
-                    *(float(sum(count**power for count in per_step)) for power in (2, 3, 4)),
+                    squares,
+                    cubes,
+                    fourths,
                     min(per_step, default=0),
                     max(per_step, default=0),
                 )

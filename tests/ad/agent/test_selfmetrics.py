@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ sys.stdin.read()
 
 
 @pytest.fixture
-def busy_child():
+def busy_child() -> Iterator[subprocess.Popen[bytes]]:
     """A process that holds 40 MB and has used half a second."""
     command = [sys.executable, "-c", BUSY]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:

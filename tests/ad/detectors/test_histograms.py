@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from chimbuko.ad.detectors import Detector, make_detector
 from chimbuko.ad.detectors.kernels import histogram
+from chimbuko.ad.detectors.kernels.tail import FEWEST_CALLS
 from chimbuko.buckets import BUCKETS, EDGES_US
 from chimbuko.config import AnalysisConfig
 from chimbuko.statistics.schema import BUCKETED_PROFILE
@@ -53,7 +54,7 @@ def test_scores_and_spans_are_those_of_the_slow_twin(
     for start, width, calls in some:
         counts[start : start + width] += calls
     limits = DETECTORS[name].limits(table, np.array([threshold]))
-    if counts.sum() < histogram.FEWEST_CALLS:
+    if counts.sum() < FEWEST_CALLS:
         assert limits.edges_us[0].tolist() == [-math.inf, *[math.inf] * (histogram.EDGES - 1)]
         return
     slow = SlowHistogram(counts, threshold, name == "copod")
@@ -87,7 +88,7 @@ def test_a_call_has_the_score_of_its_bin(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_young_functions_are_judged_with_care_or_not_at_all(name: str) -> None:
-    few = np.random.default_rng(1).normal(1000.0, 20.0, int(histogram.FEWEST_CALLS) - 1)
+    few = np.random.default_rng(1).normal(1000.0, 20.0, int(FEWEST_CALLS) - 1)
     assert is_ordinary(edges_of(name, few), 1e9)
     measures = DETECTORS[name].limits(table_of(few), np.array([THRESHOLD])).measures
     assert DETECTORS[name].judge(measures, np.array([1e9])).score[0] == 0.0

@@ -186,8 +186,8 @@ def test_what_is_given_is_a_trace_with_every_exit_after_its_entry(
         last_us = max(last_us, *(int(time) for time in step.events[:, 5]), 1)
     start_us = data.draw(st.integers(1, last_us + 10))
     depth: dict[int, list[int]] = {}
-    for number, step in enumerate(read_recording(path).between(start_us, MAX_TIME_US, made_names())):
-        for _, _, thread, kind, timer, _ in step.trace_step(RANK, with_open=number == 0).events.tolist():
+    for number, recorded in enumerate(read_recording(path).between(start_us, MAX_TIME_US, made_names())):
+        for _, _, thread, kind, timer, _ in recorded.trace_step(RANK, with_open=number == 0).events.tolist():
             if kind == 0:
                 depth.setdefault(thread, []).append(timer)
             else:

@@ -33,7 +33,7 @@ def count_of(step: int, start_us: int = 0, end_us: int = 0) -> StepCount:
 
 def slow_open(stacks: CallStacks) -> list[tuple[int, ...]]:
     """The twin: walks each thread's stack call by call."""
-    found = []
+    found: list[tuple[int, ...]] = []
     for number in range(stacks.thread_count):
         chain = []
         row = int(stacks.threads["top"][number])

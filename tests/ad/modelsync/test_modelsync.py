@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -260,7 +261,7 @@ def test_server_and_broker_may_die_together(folder: Path, broker: PrivateBroker,
         for _ in range(3):
             stream.step()
             node.until(lambda: node.calls() == stream.steps * CALLS)
-        server.process.kill()
+        server.process.send_signal(signal.SIGKILL)
         server.process.wait()
         broker.stop()
         broker.start()
@@ -297,7 +298,7 @@ def test_what_is_learned_while_nobody_answers_is_left_to_a_successor(
     stream = Stream(node.stream)
     stream.step()
     node.until(lambda: node.calls() == CALLS)
-    server.process.kill()
+    server.process.send_signal(signal.SIGKILL)
     server.process.wait()
     for steps in (2, 3):
         stream.step()

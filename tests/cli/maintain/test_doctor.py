@@ -22,6 +22,7 @@ from chimbuko.doctor.checkup import (
 from chimbuko.doctor.finding import Finding
 from chimbuko.doctor.recordercheck import check_recorder
 from chimbuko.doctor.shieldcheck import check_shield
+from chimbuko.protocol.broker import PrivateBroker
 
 TAU_EXEC = "#!/bin/sh\ncase $1 in -adios2_trace) ;; esac\n"
 
@@ -147,5 +148,5 @@ def test_a_check_that_fails_is_a_problem_and_the_others_go_on(
 
 
 def test_a_broker_that_answers(tmp_path: Path) -> None:
-    with checkup.PrivateBroker(tmp_path / "broker.log") as broker:
+    with PrivateBroker(tmp_path / "broker.log") as broker:
         assert "answers in" in check_broker(broker.url).text

@@ -29,8 +29,8 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "tmp"
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))
+    (tmp_path / "shm").mkdir()
     monkeypatch.setattr(leftovers, "MEMORY", tmp_path / "shm")
-    leftovers.MEMORY.mkdir()
     return folder
 
 
@@ -81,8 +81,8 @@ def test_what_may_still_be_wanted_stays_for_a_week(becomes: str, run: RunDirecto
     assert remove_leftovers() == [folder]
 
 
-def test_streams_in_memory_go_sooner(run: RunDirectory) -> None:
-    folder = leftovers.MEMORY / f"chimbuko-{run.read_info().id}-node1"
+def test_streams_in_memory_go_sooner(run: RunDirectory, tmp_path: Path) -> None:
+    folder = tmp_path / "shm" / f"chimbuko-{run.read_info().id}-node1"
     folder.mkdir(0o700)
     aged(folder, KEPT_IN_MEMORY_S - 60)
     assert remove_leftovers() == []

@@ -58,7 +58,7 @@ class Thread(ProcReader):
         # In place, as the kernel's files change.
         (self._folder / name).write_text(text)
 
-    def read(self, closely: bool = False) -> ThreadCounters | None:
+    def read(self, closely: bool = False) -> ThreadCounters | None:  # type: ignore[override]
         self._samples += 1
         return self._reader.read(self._samples, closely)
 

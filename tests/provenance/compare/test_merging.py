@@ -58,7 +58,8 @@ def says_a_difference(found: Comparison) -> bool:
     """Of anything."""
     return (
         any(shift.decisive.verdict in ("slower", "faster") for shift in [*found.functions, *found.paths])
-        or any(change.has_more_anomalies for change in [*found.functions, *found.ranks])
+        or any(change.has_more_anomalies for change in found.functions)
+        or any(change.has_more_anomalies for change in found.ranks)
         or found.total.differs
         or any(" cost " in line for line in sentences(found))
         or bool(found.new or found.vanished)

@@ -27,6 +27,7 @@ from tests.provenance.exported import (
     ExportedRun,
     some_incidents,
 )
+from tests.sample_records import mentioned
 
 HOST = "heat rank 1 (node7)", "thread 0"
 GPU = "heat rank 1 (node7)", "GPU device 1, context 2, stream 3 (thread 8)"
@@ -140,12 +141,7 @@ def test_there_is_a_track_of_each_rank_thread_and_counter(trace: Read) -> None:
 def test_each_call_stands_once_inside_its_parent(trace: Read, exported_run: ExportedRun) -> None:
     found = {begin.arguments["id"]: (begin, end, outer) for begin, end, outer in slices(trace.events[HOST])}
     records = [call for call in exported_run.records if (call.rank, call.thread) == (1, 0)]
-    reported = {
-        each.id: each
-        for record in records
-        for each in (*record.call_stack, *record.window)
-        if each.id != LAUNCH_ID
-    }
+    reported = {each.id: each for record in records for each in mentioned(record) if each.id != LAUNCH_ID}
     assert found.keys() == reported.keys() | {LAUNCH_ID}
     assert len(found) == len(slices(trace.events[HOST]))
     for event_id, call in reported.items():

@@ -49,7 +49,7 @@ ids = st.builds(
 # An open call ends at 0, and one that ended did so when it was entered or later.
 intervals = st.tuples(times, times).map(sorted).map(tuple) | st.tuples(times, st.just(0))
 frames = st.builds(
-    lambda identity, name, interval, flag: StackFrame(identity, name, *interval, flag),
+    lambda identity, name, interval, flag: StackFrame(identity, name, interval[0], interval[1], flag),
     *(ids, names, intervals, st.booleans()),
 )
 calls = st.builds(

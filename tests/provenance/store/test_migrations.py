@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+import msgspec
 import pytest
 import sqlalchemy
 from alembic import command
@@ -136,9 +137,18 @@ def test_peaks_of_steps_and_flagged_steps_of_functions_are_made(any_store_url: s
     ]
     calls = [make_record(row=row, step=3 + (row > 3)) for row in range(6)]
     writer.write([make_batch(1, records=calls, steps=steps)])
-    known = FunctionStatistics(0, calls[0].function, 9, 6, 1.0, *[1.0] * 7, 2, 20.0, 72.0, 272.0, 2, 4)
     # More were flagged than are recorded: nobody knows in which steps.
-    unknown = FunctionStatistics(0, "other", 9, 6, 1.0, *[1.0] * 7)
+    unknown = FunctionStatistics(0, "other", 9, 6, *[1.0] * 8)  # type: ignore[call-arg]
+    known = msgspec.structs.replace(
+        unknown,
+        name=calls[0].function,
+        flagged_steps=2,
+        flagged_squares=20.0,
+        flagged_cubes=72.0,
+        flagged_fourths=272.0,
+        fewest_flagged=2,
+        most_flagged=4,
+    )
     writer.write_statistics(RunStatistics(functions=[known, unknown]))
     older = sqlalchemy.create_engine(any_store_url)
     migrate(older, "0004")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from chimbuko.calls.record import CallRecord, CounterValue, Message, StackFrame, WindowCall
 from chimbuko.calls.schema import Label
 from chimbuko.provenance.timeline.ranktimeline import NODE, Lane, Slice, edges, nested, rank_timelines
-from tests.sample_records import make_record
+from tests.sample_records import make_record, mentioned
 
 NEVER = 1 << 40
 """Exit of a call that outlives the trace."""
@@ -121,9 +121,7 @@ def test_each_call_stands_once_where_it_was(made: tuple[list[Call], list[CallRec
         assert list(rank_timelines(records)) == []
         return
     calls = {call.id: call for call in real}
-    reported = {
-        (call.id, call.exit_us) for record in records for call in (*record.call_stack, *record.window)
-    }
+    reported = {(call.id, call.exit_us) for record in records for call in mentioned(record)}
     slices = the_lane(records).slices
     assert_nested(slices)
     assert sorted(each.id for each in slices) == sorted({event_id for event_id, _ in reported})

@@ -64,11 +64,11 @@ class Bench:
 
     @property
     def waiting(self) -> int:
-        return cast(int, self.broker.client.xlen(self.broker.keys.records))
+        return self.broker.client.xlen(self.broker.keys.records)
 
     @property
     def reported(self) -> list[str]:
-        """What the user is told."""
+        """What is reported to the user."""
         return [line.decode() for _, line in self.broker.read(self.broker.keys.store_news, b"0", 100)]
 
     @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -42,7 +44,7 @@ def all_of(eras: Decay) -> np.ndarray:
 @examples(100)
 @given(epochs, st.randoms(use_true_random=False))
 def test_what_is_remembered_does_not_depend_on_the_order_within_an_epoch(
-    sequence: list[list[tuple[int, int, int]]], random
+    sequence: list[list[tuple[int, int, int]]], random: Random
 ) -> None:
     """All at once, or one by one in any order."""
     together, apart = Decay(), Decay()

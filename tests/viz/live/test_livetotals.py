@@ -20,7 +20,7 @@ from tests.viz.made_run import FUNCTIONS, STEPS, MadeRun
 
 def rank_row(rank: int, value: int) -> RankStatistics:
     """A rank all of whose statistics are about ``value``."""
-    return RankStatistics(0, rank, value, *[value] * 7, 1.0 * value, 9)
+    return RankStatistics(0, rank, value, *[value] * 7, 1.0 * value, 9)  # type: ignore[call-arg]
 
 
 @given(
