@@ -51,7 +51,7 @@ def gpu(begin_ms: float, end_ms: float, busy: float = 1.0, **values: Any) -> np.
     row["gpu"], row["busy_us"] = 2, round(busy * 1000 * (end_ms - begin_ms))
     for name, value in values.items():
         row[name] = value
-    return row[()]
+    return row[()]  # type: ignore[return-value]
 
 
 def batch(
