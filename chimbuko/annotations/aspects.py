@@ -15,7 +15,7 @@ from chimbuko import tracer
 from chimbuko.annotations import usage
 from chimbuko.annotations.tracefile import TraceFile
 from chimbuko.errors import ConfigError
-from chimbuko.perfflow.eventfile import head
+from chimbuko.perfflow.eventfile import UNUSED, head
 from chimbuko.perfflow.options import VARIABLE, parse_options
 from chimbuko.perfflow.pointcuts import FLOWS, POINTCUTS, Advice, Flows
 from chimbuko.tracer.pausing import by_turns, pauses
@@ -24,6 +24,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+    from chimbuko.perfflow.eventfile import Usage
 
 SYNC_PHASES = {"before": "B", "after": "E"}
 ASYNC_PHASES = {"before": "b", "instant": "n", "after": "e"}
@@ -224,24 +226,16 @@ class Notes:
         """What ``begin`` gave."""
         now_ns = perf_counter_ns()
         if reading is not None:
-            self._note_usage(begun_ns, usage.since(reading))
-            self._note_usage(now_ns, usage.Usage(0, 0, 0))
+            self._note("C", begun_ns, usage.since(reading))
+            self._note("C", now_ns, UNUSED)
         if self._is_whole:
             self._note("X", begun_ns, now_ns - begun_ns)
         elif self._phases[1]:
             self._note(self._phases[1], now_ns, tail)
         self._flow(self._flow_phases[1], now_ns)
 
-    def _note(self, phase: str, time_ns: int, tail: str | int) -> None:
+    def _note(self, phase: str, time_ns: int, tail: str | int | Usage) -> None:
         self.file.put((self._heads[phase], get_native_id(), time_ns, tail))
-
-    def _note_usage(self, time_ns: int, used: usage.Usage) -> None:
-        values = {
-            "cpu_usage": used.cpu_percent,
-            "memory_usage": used.memory_kb,
-            "thread_cpu_usage": used.thread_cpu_percent,
-        }
-        self._note("C", time_ns, f', "args": {json.dumps(values)}')
 
     def _flow(self, phase: str, time_ns: int) -> None:
         if not phase or (number := _flows.number_of(phase)) is None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # As the tracer has it.
 import os
 import platform
 import sys
 import threading
+from contextlib import suppress
 
-from chimbuko.perfflow.eventfile import EVENT_FIELDS, EventFile, lines
+from chimbuko.annotations.writerprocess import WriterProcess
+from chimbuko.perfflow.eventfile import EVENT_FIELDS
+from chimbuko.perfflow.eventwriter import EventWriter
 from chimbuko.perfflow.filename import INSTANCE_PATH_VARIABLE, file_name, instance_path
 from chimbuko.perfflow.options import VARIABLE, Options
 from chimbuko.tracer.eventrecorder import clock_offset_ns
@@ -23,13 +27,16 @@ WRITE_PERIOD_S = 0.2
 """What a killed program loses at most."""
 MOST_EVENTS = 1_000_000
 """That wait to be written, some 200 MB: where the disk cannot keep up, further ones are counted, and lost."""
+LONGEST_END_S = 60.0
+"""For the end of the file: beyond that the program ends without it."""
 
 
 class TraceFile:
-    """The trace file of this process, written by a thread of its own.
+    """The trace file of this process, written by a process of its own.
 
-    No thread of the program waits for it: an event is one tuple at the end of a queue. What cannot be
-    written is one line on stderr, and no error of the program's.
+    No thread of the program waits for it: an event is one tuple at the end of a queue, which a thread of ours
+    empties. A program that ends before that has begun writes the file itself, and so does one that can start
+    no process. What cannot be written is one line on stderr, and no error of the program's.
 
     Parameters
     ----------
@@ -48,59 +55,84 @@ class TraceFile:
         os.register_at_fork(after_in_child=self._continue_in_child)
 
     def _begin_anew(self) -> None:
-        self._has_failed = False
-        self._offset_ns = clock_offset_ns()
-        self._file = EventFile(self._path(), self.options.is_object)
-        self._is_writing = threading.Lock()
+        self._has_failed = self._has_ended = False
+        self._path = self._path_now()
+        self._file = self._path, self.options.is_object, os.getpid(), clock_offset_ns()
+        self._writer: WriterProcess | EventWriter | None = None
         self._stopping = threading.Event()
-        self._writer: threading.Thread | None = None
+        self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
         """Write from now on what is put into it; where that is done already, nothing."""
-        if self._writer is None:
-            self._writer = threading.Thread(target=self._write_on, name="annotations", daemon=True)
-            self._writer.start()
+        if self._thread is not None:
+            return
+        # As the tracer's thread, this one is to get no signal of the program's.
+        blocked = _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
+        try:
+            thread = threading.Thread(target=self._write_on, name="annotations", daemon=True)
+            # Where there is no room for a thread now, all waits for the end.
+            with suppress(RuntimeError):
+                thread.start()
+                self._thread = thread
+        finally:
+            _signal.pthread_sigmask(_signal.SIG_SETMASK, blocked)
 
     def close(self) -> None:
         """Write what is left."""
-        self._stopping.set()
-        if self._writer is not None:
-            self._writer.join()
-        self.write()
+        if self._thread is not None:
+            self._stopping.set()
+            self._thread.join(LONGEST_END_S)
+        elif not self._has_ended:
+            self._write(is_last=True)
+        self._has_ended = True
 
-    def write(self) -> None:
+    def _write(self, is_last: bool) -> None:
         """Write what was put into it until now."""
-        with self._is_writing:
-            # Each is one operation, between which other threads may put more at the end.
-            fields = self._fields[:]
-            del self._fields[: len(fields)]
-            lost = max(len(fields) // EVENT_FIELDS - MOST_EVENTS, 0)
-            each = iter(fields[lost * EVENT_FIELDS :])
-            try:
-                if fields and not self._has_failed:
-                    events = zip(each, each, each, each, strict=True)
-                    self._file.append(lines(events, os.getpid(), self._offset_ns))
-            except OSError as error:
-                self._has_failed = True
-                reason = f"{self._file.path}: {error.strerror}; annotations are not written any more"
-                print(f"chimbuko: {VARIABLE}: {reason}", file=sys.stderr)
+        # Each is one operation, between which other threads may put more at the end.
+        fields = self._fields[:]
+        del self._fields[: len(fields)]
+        lost = max(len(fields) // EVENT_FIELDS - MOST_EVENTS, 0)
+        try:
+            if fields and not self._has_failed:
+                if self._writer is None:
+                    self._writer = self._new_writer(is_last)
+                self._writer.append(fields[lost * EVENT_FIELDS :])
+            if is_last and self._writer is not None and not self._has_failed:
+                self._writer.finish()
+        except OSError as error:
+            self._has_failed = True
+            self._say(f"{error.strerror or error}; annotations are not written any more")
         if lost:
-            print(
-                f"chimbuko: {self._file.path}: {lost} events were lost: too many at a time", file=sys.stderr
-            )
+            self._say(f"{lost} events were lost: too many at a time")
 
-    def _path(self) -> str:
+    def _new_writer(self, is_last: bool) -> WriterProcess | EventWriter:
+        if not is_last:
+            with suppress(OSError):
+                return WriterProcess(*self._file)
+        return EventWriter(*self._file)
+
+    def _say(self, what: str) -> None:
+        print(f"chimbuko: {VARIABLE}: {self._path}: {what}", file=sys.stderr)
+
+    def _path_now(self) -> str:
         name = file_name(self.options, self._instance_path, platform.node(), os.getpid())
-        return os.path.join(self.options.folder, name)
+        path = os.path.join(self.options.folder, name)
+        # A program may run in a folder that is gone.
+        with suppress(OSError):
+            path = os.path.abspath(path)
+        return path
 
     def _write_on(self) -> None:
-        while not self._stopping.wait(WRITE_PERIOD_S):
-            self.write()
+        is_last = False
+        while not is_last:
+            is_last = self._stopping.wait(WRITE_PERIOD_S)
+            self._write(is_last)
 
     def _continue_in_child(self) -> None:
         """A forked process writes a file of its own; what waits is its parent's."""
-        is_begun = self._writer is not None and not self._stopping.is_set()
-        self._file.abandon()
+        is_begun = self._thread is not None and not self._stopping.is_set()
+        if self._writer is not None:
+            self._writer.abandon()
         self._fields.clear()
         self._begin_anew()
         if is_begun:

@@ -4,62 +4,52 @@ from __future__ import annotations
 
 import os
 import resource
-import time
-from typing import NamedTuple
+from time import perf_counter_ns, thread_time_ns
 
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-_memory = -1
+from chimbuko.tracer.keptdescriptor import KeptDescriptor
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from chimbuko.perfflow.eventfile import Usage
 
-class Usage(NamedTuple):
-    """Between two moments."""
+_PAGE_KB = os.sysconf("SC_PAGE_SIZE") / 1000
+_memory: KeptDescriptor | None = None
 
-    cpu_percent: float
-    """User time of the process, of the wall time: the sum over its threads."""
-    thread_cpu_percent: float
-    """CPU time of the calling thread, of the wall time."""
-    memory_kb: float
-    """Resident memory of the process at the second moment, in 1,000 bytes."""
-
-
-class Reading(NamedTuple):
-    """What the clocks say at one moment."""
-
-    wall_ns: int
-    user_s: float
-    thread_ns: int
+Reading = tuple[int, float, int]
+"""What the clocks say at one moment: wall time in ns, user time of the process in s, and that of the calling
+thread in ns, which is all of its CPU time."""
 
 
 def read() -> Reading:
     """The clocks now, in the calling thread."""
-    user_s = resource.getrusage(resource.RUSAGE_SELF).ru_utime
-    return Reading(time.perf_counter_ns(), user_s, time.thread_time_ns())
+    return perf_counter_ns(), resource.getrusage(resource.RUSAGE_SELF).ru_utime, thread_time_ns()
 
 
 def since(before: Reading) -> Usage:
-    """What was used since a reading in the same thread."""
-    now = read()
-    wall_ns = max(now.wall_ns - before.wall_ns, 1)
-    return Usage(
-        100e9 * (now.user_s - before.user_s) / wall_ns,
-        100.0 * (now.thread_ns - before.thread_ns) / wall_ns,
-        _resident_bytes() / 1000,
-    )
+    """What was used since a reading in the same thread; of the process it is user time, of all threads."""
+    begun_ns, user_s, thread_ns = before
+    now_ns, user_now_s, thread_now_ns = read()
+    share = 100.0 / max(now_ns - begun_ns, 1)
+    return 1e9 * share * (user_now_s - user_s), share * (thread_now_ns - thread_ns), _resident_kb()
 
 
-def _resident_bytes() -> int:
+def _resident_kb() -> float:
+    """Of the process; 0 where the system does not say."""
     global _memory
-    if _memory < 0:
-        _memory = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
-    return int(os.pread(_memory, 200, 0).split()[1]) * _PAGE_BYTES
+    try:
+        if _memory is None or not _memory.is_ours():
+            _memory = KeptDescriptor(os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC))
+        return int(os.pread(_memory.number, 200, 0).split()[1]) * _PAGE_KB
+    except OSError:
+        return 0
 
 
 def forget() -> None:
     """In a forked child the open file is its parent's."""
     global _memory
-    if _memory >= 0:
-        os.close(_memory)
-        _memory = -1
+    if _memory is not None:
+        _memory.close()
+    _memory = None
 
 
 os.register_at_fork(after_in_child=forget)

@@ -12,14 +12,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _BEGIN = {False: "[\n", True: '{"displayTimeUnit": "us", "otherData": {}, "traceEvents": [\n'}
+_USAGE = '"cpu_usage": %r, "thread_cpu_usage": %r, "memory_usage": %r'
 _END = {False: "\n]\n", True: "\n]}\n"}
 
 
 NS_PER_US = 1000
 EVENT_FIELDS = 4
-Event = tuple[str, int, int, "str | int"]
+Usage = tuple[float, float, float]
+"""CPU time of the process, and of the thread, in percent of the wall time; resident memory in 1,000 bytes."""
+UNUSED: Usage = (0, 0, 0)
+Event = tuple[str, int, int, "str | int | Usage"]
 """Head of its line, native id of its thread, time in ns, and the tail of its line, from a comma on; or, of a
-whole call (``X``), its duration in ns."""
+whole call (``X``), its duration in ns; or, of a counter (``C``), what was used."""
 
 
 def head(name: str, category: str, phase: str) -> str:
@@ -45,6 +49,9 @@ def lines(events: Iterable[Event], pid: int, offset_ns: int) -> list[str]:
             lasted = str(tail) if tail >= NS_PER_US else f"{tail:04}"
             dur = f'"dur": {lasted[:-3]}.{lasted[-3:]}'
             made.append(f'{start}{at[:-3]}.{at[-3:]}, "tid": {thread}{end}, {dur}}}')
+        elif type(tail) is tuple:
+            args = _USAGE % tail
+            made.append(f'{start}{at[:-3]}.{at[-3:]}, "tid": {thread}{end}, "args": {{{args}}}}}')
         else:
             made.append(f'{start}{at[:-3]}.{at[-3:]}, "tid": {thread}{end}{tail}}}')
     return made

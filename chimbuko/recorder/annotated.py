@@ -13,7 +13,7 @@ import numpy as np
 
 from chimbuko.errors import ConfigError
 from chimbuko.perfflow.annotatedname import AnnotatedName
-from chimbuko.perfflow.eventfile import Event, EventFile, head, lines
+from chimbuko.perfflow.eventfile import UNUSED, Event, EventFile, Usage, head, lines
 from chimbuko.perfflow.filename import file_name, instance_path
 from chimbuko.perfflow.options import VARIABLE, Options, parse_options
 from chimbuko.perfflow.pointcuts import FLOWS, Advice, Flows
@@ -143,7 +143,7 @@ class AnnotatedCalls:
             if call.used and advice.pointcut == "around":
                 start = self._heads[key, "C"]
                 yield start, thread, call.begun_ns, _usage(call.used, used, time_ns - call.begun_ns)
-                yield start, thread, time_ns, _usage(used, used, time_ns - call.begun_ns)
+                yield start, thread, time_ns, UNUSED
             if is_whole:
                 yield self._heads[key, "X"], thread, call.begun_ns, time_ns - call.begun_ns
             elif end:
@@ -162,13 +162,11 @@ def _tail(advice: Advice, call: _Call) -> str:
     return f'{scope}, "id": {call.number}'
 
 
-def _usage(before: Mapping[str, float], now: Mapping[str, float], wall_ns: int) -> str:
-    """What a call has used, as PerfFlowAspect writes it; zeros where nothing has passed."""
+def _usage(before: Mapping[str, float], now: Mapping[str, float], wall_ns: int) -> Usage:
+    """What a call has used, as PerfFlowAspect writes it."""
     share = 1e5 / max(wall_ns, 1)
-    has_passed = before is not now
-    values = {
-        "cpu_usage": share * (now[USER_TIME] - before[USER_TIME]),
-        "memory_usage": now[PEAK_MEMORY] * KIB_KB * has_passed,
-        "thread_cpu_usage": share * (now[THREAD_TIME] - before[THREAD_TIME]),
-    }
-    return f', "args": {json.dumps(values)}'
+    return (
+        share * (now[USER_TIME] - before[USER_TIME]),
+        share * (now[THREAD_TIME] - before[THREAD_TIME]),
+        now[PEAK_MEMORY] * KIB_KB,
+    )

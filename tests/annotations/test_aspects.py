@@ -6,8 +6,10 @@ import json
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +36,10 @@ SMOKE = """
 """PerfFlowAspect's smoke test: four times foo, which calls bar, which calls bas."""
 
 
-def run(folder: Path, text: str, options: str | None, **variables: str) -> subprocess.CompletedProcess[str]:
+def run(
+    folder: Path, text: str, options: str | None, own: bool = False, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a program, in a process group of its ``own``."""
     chosen = {} if options is None else {"PERFFLOW_OPTIONS": options}
     return subprocess.run(
         [sys.executable, str(write_program(folder, text))],
@@ -43,6 +48,7 @@ def run(folder: Path, text: str, options: str | None, **variables: str) -> subpr
         capture_output=True,
         text=True,
         timeout=60,
+        start_new_session=own,
     )
 
 
@@ -220,6 +226,28 @@ def test_processor_time_and_memory_of_a_call(tmp_path: Path) -> None:
     assert none["args"] == {"cpu_usage": 0, "memory_usage": 0, "thread_cpu_usage": 0}
 
 
+def test_memory_of_a_call_in_a_program_that_closes_all_descriptors(tmp_path: Path) -> None:
+    events = annotated(
+        tmp_path,
+        """
+        import os
+        from chimbuko.annotations import critical_path
+
+        @critical_path
+        def work(): pass
+
+        work()
+        os.closerange(3, 1 << 16)
+        mine = os.open("mine", os.O_RDWR | os.O_CREAT)
+        for number in range(4, 300): os.dup2(mine, number)
+        work()
+        """,
+        "cpu-mem-usage=True:log-event=Compact",
+    )
+    assert "".join(e["ph"] for e in events) == "CCXCCX"
+    assert events[3]["args"]["memory_usage"] > 5000
+
+
 def test_recursion_threads_and_forks(tmp_path: Path) -> None:
     done = run(
         tmp_path,
@@ -279,8 +307,99 @@ def test_the_file_is_whole_whenever_the_program_is_killed(tmp_path: Path) -> Non
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
-    phases = Counter(e["ph"] for e in events_of(tmp_path))
+    phases = Counter(e["ph"] for e in until_whole(tmp_path))
     assert phases["B"] - phases["E"] in (0, 1)
+
+
+def until_whole(folder: Path) -> Events:
+    """Of the one trace file, which another process may be about to write."""
+    while True:
+        with suppress(json.JSONDecodeError):
+            return events_of(folder)
+
+
+LONG = """
+    import glob, os, signal, sys, time
+    from chimbuko.annotations import aspects, critical_path
+
+    @critical_path
+    def work(): time.sleep(0.001)
+
+    def work_until(is_so):
+        count = 0
+        while not is_so():
+            work()
+            count += 1
+        return count
+
+    def writers():
+        "Processes that have the trace file open."
+        found = []
+        for path in glob.glob("/proc/[0-9]*/fd/*"):
+            try:
+                if os.readlink(path).endswith(".pfw"): found.append(int(path.split("/")[2]))
+            except OSError: pass
+        return found
+
+    count = work_until(lambda: glob.glob("*.pfw"))
+"""
+"""What runs until its file is there, which another process writes then."""
+
+
+@pytest.mark.parametrize("has_process", [True, False])
+def test_the_file_has_all_calls_whoever_writes_it(tmp_path: Path, has_process: bool) -> None:
+    text = "import sys\nsys.executable = ''" if not has_process else ""
+    done = run(
+        tmp_path,
+        text
+        + textwrap.dedent(LONG)
+        + textwrap.dedent(
+            """
+            print(os.getpid() in writers())
+            try: os.wait()
+            except ChildProcessError: print("no child")
+            print(count + work_until(lambda: True))
+            """
+        ),
+        "",
+    )
+    is_own, wait, count = done.stdout.splitlines()
+    assert (is_own, wait, done.stderr) == (str(not has_process), "no child", "")
+    assert Counter(e["ph"] for e in events_of(tmp_path)) == {"B": int(count), "E": int(count)}
+
+
+def test_a_killed_writer_or_closed_descriptors_end_the_file_and_not_the_program(tmp_path: Path) -> None:
+    ends = {
+        "the process that writes it was killed": """
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            (writer,) = writers()
+            os.kill(writer, signal.SIGKILL)
+        """,
+        "the program has closed it": """
+            os.closerange(3, 1 << 16)
+            mine = os.open("mine", os.O_RDWR | os.O_CREAT)
+            for number in range(4, 300): os.dup2(mine, number)
+        """,
+    }
+    for number, (why, end) in enumerate(ends.items()):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        last = """
+            work_until(lambda: aspects._file._has_failed)
+            print(os.path.exists("mine") and os.path.getsize("mine"))
+        """
+        done = run(folder, "".join(map(textwrap.dedent, (LONG, end, last))), "")
+        assert (done.returncode, done.stdout) == (0, ("False\n", "0\n")[number])
+        (line,) = done.stderr.splitlines()
+        assert line.endswith(f".pfw: {why}; annotations are not written any more")
+        assert until_whole(folder)
+
+
+def test_ctrl_c_leaves_the_file_whole(tmp_path: Path) -> None:
+    done = run(tmp_path, textwrap.dedent(LONG) + "os.killpg(0, signal.SIGINT); time.sleep(60)", "", own=True)
+    assert done.returncode == -signal.SIGINT and done.stderr.endswith("KeyboardInterrupt\n")
+    phases = Counter(e["ph"] for e in events_of(tmp_path))
+    assert phases["B"] == phases["E"] > 0
 
 
 def test_a_full_disk_ends_the_file_and_not_the_program(tmp_path: Path) -> None:
