@@ -15,6 +15,9 @@ AFTER_END_S = 4.0
 """So long a step of a live stream waits for its names when the program has ended: soon after that an agent
 gives up streams that bring nothing."""
 
+_logged: set[tuple[str, str]] = set()
+"""Binaries and what is wrong with them, of which this process has logged: a trace's streams share them."""
+
 
 class UnnamedFunctions:
     """The functions of one stream that have come without a name.
@@ -85,9 +88,11 @@ class UnnamedFunctions:
         self._waiting.clear()
 
     def _report_problems(self) -> None:
-        """Say once why functions of a binary have no names, here and to who looks at the run."""
+        """Say why functions of a binary have no names: once here, and to who looks at the run."""
         for path, problem in self._resolver.problems.items():
             key = self._rank, 0, UNNAMED_FUNCTIONS + path
             if key not in self._names.metadata:
                 self._names.metadata[key] = problem
-                log(f"{self._path}: functions of {path} have no name: {problem}")
+                if (path, problem) not in _logged:
+                    _logged.add((path, problem))
+                    log(f"{self._path}: functions of {path} have no name: {problem}")

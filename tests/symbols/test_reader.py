@@ -55,6 +55,17 @@ def test_what_cannot_be_named_is_told_apart_by_its_rank_and_says_why(app: Path, 
     assert "No such file" in names.metadata[3, 0, f"{UNNAMED_FUNCTIONS}/nowhere/app"]
 
 
+def test_what_a_trace_s_streams_cannot_name_for_the_same_reason_is_said_once(
+    app: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with running(app) as program:
+        program.executable = Path("/nowhere/once")
+        program.addresses = [(address, "/nowhere/once") for address, _ in program.addresses]
+    for rank in range(3):
+        names_of(write_rank(tmp_path / "tau-metrics", program, rank), rank)
+    assert capfd.readouterr().err.count("functions of /nowhere/once have no name") == 1
+
+
 def test_caller_that_polls_is_not_kept_waiting(
     app: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
