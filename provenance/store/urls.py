@@ -9,6 +9,9 @@ from sqlalchemy import URL, exc
 
 from chimbuko.errors import StoreError
 
+STORE_VARIABLE = "CHIMBUKO_STORE"
+"""Environment variable with a store's URL: on a command line other users could read its password."""
+
 
 def public_url(url: URL | str) -> str:
     """A store's URL as it may be shown and kept: no password, no options.

@@ -18,7 +18,7 @@ from chimbuko.calls.schema import Label
 from chimbuko.provenance.alerts.gate import Alert
 from chimbuko.provenance.alerts.sinks import COMMAND_VARIABLE, URL_VARIABLE
 from chimbuko.provenance.query.run import open_run
-from chimbuko.provenance.write.__main__ import STORE_VARIABLE
+from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.runs.directory import RunDirectory
 from tests.integration.conftest import Run, Start, command_line, descendants
 from tests.postgresql import PASSWORD, PostgresqlServer

@@ -16,7 +16,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from chimbuko.arrays import RankKey
-from chimbuko.calls.record import Silence, StepCount, StreamHealth
+from chimbuko.calls.record import StepCount, StreamHealth
 from chimbuko.errors import ChimbukoError, ServiceError
 from chimbuko.protocol.messages import Frame, FunctionStatistics, Seal
 from chimbuko.protocol.runbroker import RunBroker
@@ -24,7 +24,7 @@ from chimbuko.protocol.telemetry import AgentFigures, SlowRank
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.runs.directory import RunDirectory, RunInfo
 from chimbuko.viz.live.agents import Agents, AgentState
-from chimbuko.viz.live.grid import MOST_COLUMNS, Grid, GridUpdate, Picture
+from chimbuko.viz.live.grid import MOST_COLUMNS, Grid, GridUpdate, ShownGrid
 from chimbuko.viz.live.gridreading import Piece, read_piece, read_stored, width_for, width_of
 from chimbuko.viz.live.healthhistory import HealthHistory, Past, Vital
 from chimbuko.viz.live.livetotals import FunctionRanking, LiveTotals, Ranking, Statistic
@@ -52,17 +52,6 @@ class Update(msgspec.Struct, frozen=True):
     resync: bool
     """Steps may be missing here: histories and grid are to be read again."""
     grid: GridUpdate | None
-
-
-class ShownGrid(msgspec.Struct, frozen=True):
-    """The grid of all ranks, or a piece of it."""
-
-    version: int
-    layout: int
-    """Differs where rows of the whole grid stand for other ranks, or other ranks are silent."""
-    picture: Picture
-    silent: list[tuple[int, RankKey, Silence]]
-    """Ranks that give no step, each with its place in the order of ranks."""
 
 
 class Feed:

@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.arrays import Int64Array, RankKey, UInt8Array
-from chimbuko.calls.record import StepCount
+from chimbuko.calls.record import Silence, StepCount
 from chimbuko.provenance.query.peaks import Peaks
 from chimbuko.provenance.store.levels import MOST_SHOWN, lost_code
 from chimbuko.viz.live.gridlayout import ProgramRows, arranged
 
 MOST_ROWS = 512
 MOST_COLUMNS = 1024
-MOST_TOLD = 2_500
+MOST_REPORTED = 2_500
 """Cells of one frame, 10 kB, anomalies and times together; what is left is reported the next time."""
 LAYERS = 2
 """Of each cell: anomalies, and code of the time lost."""
@@ -60,6 +60,17 @@ class Picture(msgspec.Struct, frozen=True):
     analysed."""
     lost: bytes
     """u1[rows, columns]: the code of the most time that one rank lost in one step; 255 as above."""
+
+
+class ShownGrid(msgspec.Struct, frozen=True):
+    """The grid of all ranks, or a piece of it."""
+
+    version: int
+    layout: int
+    """Differs where rows of the whole grid stand for other ranks, or other ranks are silent."""
+    picture: Picture
+    silent: list[tuple[int, RankKey, Silence]]
+    """Ranks that give no step, each with its place in the order of ranks."""
 
 
 class Grid:
@@ -173,7 +184,7 @@ class Grid:
             return None
         grown: list[list[npt.NDArray[np.uint32]]] = [[] for _ in range(LAYERS)]
         starts: list[tuple[int, int]] = []
-        left = MOST_TOLD
+        left = MOST_REPORTED
         for column in sorted(self._touched):
             if self._starts[column] != self._reported_starts[column]:
                 self._reported_starts[column] = self._starts[column]

@@ -2,6 +2,5 @@
 
 May import ad.analysis, ad.modelsync, ad.spool, ad.streamprocess, calls, cli.output, doctor,
 follow.guard, formats.readers, formats.streams, launcher.outcome, process, protocol, provenance.importing,
-provenance.manage, provenance.query, provenance.store, provenance.timeline, provenance.write, pserver, runs
-and trace.
+provenance.manage, provenance.query, provenance.store, provenance.timeline, pserver, runs and trace.
 """

@@ -14,7 +14,7 @@ from chimbuko.doctor.finding import Finding
 from chimbuko.doctor.nodecheck import check_node
 from chimbuko.errors import ChimbukoError
 from chimbuko.protocol.broker import BROKER_VARIABLE, LOOPBACK
-from chimbuko.provenance.write.__main__ import STORE_VARIABLE
+from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.runs.directory import RUNS_FOLDER
 from chimbuko.visible import visible
 

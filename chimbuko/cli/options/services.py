@@ -15,7 +15,7 @@ from chimbuko.namespaces.exchange.place import PLACE_VARIABLE, find_place
 from chimbuko.protocol.broker import BROKER_VARIABLE
 from chimbuko.protocol.metricsplace import TOKEN_VARIABLE, metrics_place
 from chimbuko.provenance.alerts.sinks import COMMAND_VARIABLE, URL_VARIABLE, hooks_of
-from chimbuko.provenance.write.__main__ import STORE_VARIABLE
+from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.units import parse_duration_us
 from chimbuko.viz.http.listening import Front
 

@@ -11,7 +11,7 @@ from chimbuko.process.service import Service
 from chimbuko.process.starting import fork
 from chimbuko.protocol.broker import BROKER_VARIABLE
 from chimbuko.protocol.metricsplace import TOKEN_VARIABLE, metrics_of_part
-from chimbuko.provenance.write.__main__ import STORE_VARIABLE
+from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.runs.secretfiles import kept_token
 

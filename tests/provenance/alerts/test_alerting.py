@@ -30,7 +30,7 @@ from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.write import liveincidents
-from chimbuko.provenance.write.__main__ import Destination, WriterService, run_writer
+from chimbuko.provenance.write.service import Destination, WriterService, run_writer
 from chimbuko.provenance.write.writer import Writer
 from tests.causes.stories import interruptions
 from tests.sample_records import RUN_ID, make_batch, make_batches, make_record, make_run

@@ -15,7 +15,7 @@ from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.provenance.nodes.nodesamples import NodeSamples
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.tables import NODE_SAMPLES
-from chimbuko.provenance.write.__main__ import Destination, WriterService, run_writer
+from chimbuko.provenance.write.service import Destination, WriterService, run_writer
 from chimbuko.provenance.write.writer import Writer
 from tests.causes.nodes import batch, other, ticks
 

@@ -16,7 +16,7 @@ from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
-from chimbuko.provenance.write.__main__ import Destination, WriterService
+from chimbuko.provenance.write.service import Destination, WriterService
 from chimbuko.provenance.write.writer import Writer
 from tests.causes.stories import ORIGIN, chain
 from tests.sample_records import RUN_ID, make_batches

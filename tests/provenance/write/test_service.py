@@ -31,8 +31,10 @@ from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store import engine as store
 from chimbuko.provenance.store.engine import open_for_reading, open_for_writing
-from chimbuko.provenance.write import __main__, writerstatus
-from chimbuko.provenance.write.__main__ import STORE_VARIABLE, Destination, WriterService, run_writer
+from chimbuko.provenance.store.urls import STORE_VARIABLE
+from chimbuko.provenance.write import service as service_module
+from chimbuko.provenance.write import writerstatus
+from chimbuko.provenance.write.service import Destination, WriterService, run_writer
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runs.directory import RunInfo
 from tests.sample_records import RUN_ID
@@ -348,7 +350,7 @@ def test_batches_are_gathered_until_somebody_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Whatever waits for the time to be over fails the test.
-    monkeypatch.setattr(__main__, "GATHER_S", 3600.0)
+    monkeypatch.setattr(service_module, "GATHER_S", 3600.0)
     url = engine.url.render_as_string(hide_password=False)
     writing = WriterService(broker, Destination(url, provenance.run_id))
     commits: list[int] = []
@@ -374,7 +376,7 @@ def test_batches_are_gathered_until_somebody_waits(
     assert (acknowledged(broker), len(commits)) == (3, 2)
 
     send(broker, fourth)
-    monkeypatch.setattr(__main__, "READ_BYTES", 1)
+    monkeypatch.setattr(service_module, "READ_BYTES", 1)
     assert not writing.serve_once(is_stopping=False)
     assert (acknowledged(broker), len(commits)) == (4, 3), "many bytes are not waited with"
     assert provenance.calls.count(ALL) == 20

@@ -15,7 +15,7 @@ from chimbuko.calls.record import StepCount
 from chimbuko.provenance.query.peaks import Peaks
 from chimbuko.provenance.store.levels import lost_code
 from chimbuko.viz.live import grid as grid_module
-from chimbuko.viz.live.grid import MOST_COLUMNS, MOST_TOLD, Grid, GridUpdate, Picture
+from chimbuko.viz.live.grid import MOST_COLUMNS, MOST_REPORTED, Grid, GridUpdate, Picture
 from chimbuko.viz.live.gridlayout import arranged
 
 UNKNOWN = 255
@@ -153,7 +153,7 @@ def test_grid_and_pages_that_follow_it_are_what_the_definition_says(batches: lis
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(grid_module, "MOST_COLUMNS", 16)
         patch.setattr(grid_module, "MOST_ROWS", 5)
-        patch.setattr(grid_module, "MOST_TOLD", 4)
+        patch.setattr(grid_module, "MOST_REPORTED", 4)
         grid, twin = Grid(), Twin()
         page = Page(grid)
         seen: dict[tuple[int, int, int], StepCount] = {}
@@ -269,7 +269,7 @@ def test_ten_thousand_ranks_are_reported_in_a_frame() -> None:
         )
         update = grid.changes()
         assert update is not None
-        assert len(update.cells + update.lost) <= 4 * MOST_TOLD
+        assert len(update.cells + update.lost) <= 4 * MOST_REPORTED
     assert grid.picture().rows == 500
 
 

@@ -1,0 +1,361 @@
+"""Takes records from the broker into the store, and acknowledges what is committed.
+
+What cannot be stored now stays in the broker, unacknowledged, and is read again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import cast
+
+import msgspec
+import redis
+from sqlalchemy import Engine
+
+from chimbuko.calls.record import READING
+from chimbuko.errors import ServiceError, StoreError
+from chimbuko.monitor.samples.nodebatch import PackedBatch, unpacked
+from chimbuko.namespaces.watching.publishing import published
+from chimbuko.process.lifetime import log
+from chimbuko.protocol.messages import PAYLOAD, RecordBatch, RunStatistics, WaitsRequest
+from chimbuko.protocol.runbroker import Entries, PatientReader, RunBroker
+from chimbuko.protocol.telemetry import SlowRank
+from chimbuko.provenance.alerts.alerting import Alerting
+from chimbuko.provenance.alerts.sinks import Deliver
+from chimbuko.provenance.incidents.incidentlist import Incidents
+from chimbuko.provenance.incidents.metricfindings import metric_findings
+from chimbuko.provenance.incidents.recurring import recurring
+from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.store.engine import (
+    StoreBusy,
+    StoreDamaged,
+    StoreRefused,
+    close,
+    open_for_writing,
+    put_aside,
+)
+from chimbuko.provenance.write.liveincidents import LiveIncidents
+from chimbuko.provenance.write.storecopies import StoreCopies
+from chimbuko.provenance.write.writer import Writer
+from chimbuko.provenance.write.writerstatus import WriterStatus
+from chimbuko.runs.directory import RunInfo
+
+READ_COUNT = 256
+"""Batches per transaction: 1,000 records in one are stored ten times as fast as one each."""
+READ_BYTES = 1 << 20
+"""Batches of so many bytes are not gathered any longer: an agent stops at 4 MB that are not stored."""
+IDLE_S = 1.0
+"""So often the writer looks around while nothing comes."""
+GATHER_S = 0.5
+"""From one transaction to the next: each takes 1 ms however little is in it, and a batch without findings
+0.03 ms."""
+MOST_REQUESTS = 1_000
+"""To agents that are kept for them."""
+MOST_PUT_ASIDE = 3
+"""Damaged stores of one writer: a disk that damages more of them will damage the next one, too."""
+
+_batches = msgspec.msgpack.Decoder(RecordBatch)
+_samples = msgspec.msgpack.Decoder(PackedBatch)
+_statistics = msgspec.msgpack.Decoder(RunStatistics)
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Where the records of a run go."""
+
+    url: str
+    """Of the store."""
+    run_id: str
+    info: RunInfo | None = None
+    """Where the store is the run's own: if it is damaged, it is put aside, and a new one begun with this."""
+    alert_us: float | None = None
+    """Severity from which on a call is worth an alert; None for no alerts."""
+    hooks: Mapping[str, Deliver] = field(default_factory=dict)
+    """What takes alerts."""
+    copy: Path | None = None
+    """On storage that other nodes share: gets a copy of the store now and then,"""
+    is_urgent: Callable[[], bool] = lambda: False
+    """and at once where this node may soon be gone."""
+
+
+def run_writer(service: WriterService, should_stop: Callable[[], bool]) -> None:
+    """Write all that comes for one run, until asked to stop and nothing is left.
+
+    Raises
+    ------
+    ChimbukoError
+        The store is unusable; or it, or the broker, could still not be used ``STOP_GRACE_S`` after
+        being asked to stop. What is not stored is not acknowledged.
+    """
+    status = service.status
+    while True:
+        is_stopping = should_stop()
+        try:
+            is_idle = service.serve_once(is_stopping)
+        except redis.RedisError as error:
+            service.read_again()
+            status.wait(ServiceError(f"broker does not answer ({error}); trying again"), is_stopping)
+        except StoreDamaged as error:
+            if not service.put_aside(error):
+                status.wait(error, is_stopping)
+        except StoreBusy as error:
+            # What was said of it may have met a broker that was started again meanwhile.
+            service.read_again()
+            status.wait(error, is_stopping)
+        else:
+            status.are_over()
+            if is_stopping and is_idle:
+                service.close()
+                return
+
+
+class WriterService:
+    """What was read from the broker, and where it goes.
+
+    Parameters
+    ----------
+    broker
+        Where agents and server leave their messages.
+    """
+
+    def __init__(self, broker: RunBroker, destination: Destination) -> None:
+        self.status = WriterStatus(broker)
+        self._broker = broker
+        self._client, self._keys, self._seal = broker.client, broker.keys, broker.seal
+        self._destination = destination
+        self._alerting: Alerting | None = None
+        if destination.alert_us is not None:
+            self._alerting = Alerting(
+                destination.run_id, broker, destination.alert_us, destination.hooks, self.status.report
+            )
+        self._put_aside = 0
+        self._engine: Engine | None = None
+        self._records_to = b"0"
+        self._statistics_to = self._samples_to = b"0"
+        self._reader = PatientReader(broker)
+        self._stored_at = -GATHER_S
+        self._copies = None if destination.copy is None else StoreCopies(destination.copy)
+        self._copied_for = b""
+        self._has_hastened = False
+        self._incidents: LiveIncidents | None = None
+        self._is_explaining = True
+        self._metrics = b""
+        self._metrics_at_s = 0.0
+        self._slow_ranks: dict[int, list[SlowRank]] = {}
+        """By part of the parameter server."""
+
+    def open(self) -> Engine:
+        """Open the store, where it is not open yet.
+
+        Raises
+        ------
+        StoreError
+            It cannot be used.
+        """
+        if self._engine is None:
+            self._engine = open_for_writing(self._destination.url)
+            self._writer = Writer(self._engine, self._destination.run_id)
+            self._incidents = None
+            if self._destination.info is not None:
+                self._writer.write_run(self._destination.info)
+        return self._engine
+
+    def put_aside(self, error: StoreDamaged) -> bool:
+        """Put a damaged store aside, so that a new one is begun; False where it is not the run's own, or
+        that does not help.
+        """
+        if self._engine is not None:
+            # Somebody may put a whole file in its place.
+            self._engine.dispose()
+            self._engine = None
+        if self._destination.info is None or self._put_aside == MOST_PUT_ASIDE:
+            return False
+        try:
+            aside = put_aside(self._destination.url)
+        except OSError:
+            return False
+        self._put_aside += 1
+        self.read_again()
+        self.status.report(
+            f"{error}; it was put aside as {aside}, with all that was stored so far, and a new one begun"
+        )
+        return True
+
+    def close(self) -> None:
+        """Let go of the store; all is in it."""
+        close(self.open())
+        if self._alerting:
+            self._alerting.stop()
+
+    def serve_once(self, is_stopping: bool) -> bool:
+        """Store and acknowledge what has come; True if nothing had."""
+        self.open()
+        keys = self._keys
+        wanted = {
+            keys.records: self._records_to,
+            keys.statistics: self._statistics_to,
+            keys.node_batches: self._samples_to,
+        }
+        wait_s = IDLE_S if self._incidents is None else self._incidents.wait_s(IDLE_S)
+        wait_s = 0.0 if is_stopping else wait_s
+        (records, statistics, samples), is_awaited = self._reader.read(wanted, READ_COUNT, wait_s)
+        if records:
+            if not (is_stopping or is_awaited):
+                records += self._gather(records)
+            self._store_records(records)
+        if statistics:
+            self._store_statistics(statistics)
+        if samples:
+            self._store_samples(samples)
+        self._explain(lambda incidents: incidents.keep_up(is_urgent=is_stopping))
+        self._keep_metric_findings(is_stopping)
+        if self._alerting is not None:
+            self._alerting.look_for_silence()
+            self._alerting.look_for_deadlocks(self.open())
+        if self._copies is not None:
+            self._keep_copy(self._copies)
+        return not (records or statistics or samples)
+
+    def _keep_metric_findings(self, is_urgent: bool) -> None:
+        """Store what was found in published quantities, and alert people to what is new of it."""
+        if time.monotonic() < self._metrics_at_s and not is_urgent:
+            return
+        self._metrics_at_s = time.monotonic() + IDLE_S
+        try:
+            sealed, found = published(self._broker, self._metrics)
+        except msgspec.MsgspecError as error:
+            log(f"findings in published quantities are left out: {error}")
+            return
+        if found:
+            new = set(self._writer.write_metric_findings(found))
+            if self._alerting is not None and new:
+                stored = metric_findings(Provenance(self.open(), self._destination.run_id).reader)
+                self._alerting.send_metrics([one for one in stored if one.number in new])
+        self._metrics = sealed
+
+    def _keep_copy(self, copies: StoreCopies) -> None:
+        asked = cast("bytes | None", self._client.get(self._keys.copy_wanted))
+        is_urgent = self._destination.is_urgent() and not self._has_hastened
+        is_wanted = asked is not None and asked != self._copied_for
+        if copies.keep_up(self.open(), is_wanted or is_urgent):
+            self._has_hastened = self._destination.is_urgent()
+            if asked is not None:
+                self._copied_for = asked
+                self._client.set(self._keys.copy_made, asked)
+
+    def read_again(self) -> None:
+        """Read from the beginning next time: a broker that was restarted may number anew."""
+        self._records_to = self._statistics_to = self._samples_to = b"0"
+        self._metrics = b""
+        self._reader.read_again()
+
+    def _gather(self, entries: Entries) -> Entries:
+        """What comes behind ``entries`` until the next transaction is due, or somebody waits for it."""
+        left_s = self._stored_at + GATHER_S - time.monotonic()
+        room = READ_COUNT - len(entries)
+        if left_s <= 0.0 or not room or sum(len(payload) for _, payload in entries) >= READ_BYTES:
+            return []
+        self._reader.read({}, 1, left_s)
+        return self._broker.read(self._keys.records, entries[-1][0], room)
+
+    def _store_records(self, entries: Entries) -> None:
+        batches = list(self._seal.decoded(entries, _batches))
+        try:
+            self._write(batches)
+        except StoreRefused:
+            self._write_one_by_one(batches)
+        with self._client.pipeline(transaction=False) as pipeline:
+            if batches:
+                pipeline.hset(
+                    self._keys.record_acks, mapping={batch.stream: batch.sequence for batch in batches}
+                )
+            pipeline.xdel(self._keys.records, *(entry for entry, _ in entries))
+            pipeline.execute()
+        self._records_to = entries[-1][0]
+        self._stored_at = time.monotonic()
+
+    def _write(self, batches: Sequence[RecordBatch]) -> None:
+        severe = self._alerting.new(self.open(), batches) if self._alerting else []
+        self._writer.write(batches)
+        self._explain(lambda incidents: incidents.take(batches))
+        if any(batch.is_from_stream and batch.health.state != READING for batch in batches):
+            # Before its agent hears that all is stored, and goes.
+            self._explain(lambda incidents: incidents.keep_up(is_urgent=True))
+        if self._alerting and severe:
+            self._explain(lambda incidents: incidents.keep_up(is_urgent=True))
+            self._alerting.send(severe, self._explanation)
+
+    def _explanation(self, call_id: str) -> tuple[str, str]:
+        return self._incidents.explanation(call_id) if self._incidents is not None else ("", "")
+
+    def _explain(self, work: Callable[[LiveIncidents], None]) -> None:
+        """Do something for the incidents; what goes wrong there must not keep findings from the store."""
+        if not self._is_explaining:
+            return
+        try:
+            if self._incidents is None:
+                provenance = Provenance(self.open(), self._destination.run_id)
+                stored = Incidents(provenance.reader)
+                if self._alerting is not None:
+                    self._alerting.know_recurring(stored.recurrences())
+                self._incidents = LiveIncidents(
+                    self._writer,
+                    time.monotonic,
+                    lambda: recurring(provenance, list(chain.from_iterable(self._slow_ranks.values()))),
+                    self._ask,
+                    partial(self._alert_recurring, stored),
+                )
+            work(self._incidents)
+        except (StoreError, redis.RedisError):
+            raise
+        except Exception as error:
+            self._is_explaining, self._incidents = False, None
+            log(f"incidents are found at the end of the run only: {type(error).__name__}: {error}")
+
+    def _alert_recurring(self, stored: Incidents) -> None:
+        if self._alerting is not None:
+            self._alerting.send_recurring(stored.recurrences())
+
+    def _ask(self, requests: Sequence[WaitsRequest]) -> None:
+        with self._client.pipeline(transaction=False) as pipeline:
+            for request in requests:
+                sealed = self._seal.encode(request)
+                pipeline.xadd(self._keys.waits_requests, {PAYLOAD: sealed}, maxlen=MOST_REQUESTS)
+            pipeline.execute()
+
+    def _write_one_by_one(self, batches: Sequence[RecordBatch]) -> None:
+        """One batch that can never be stored must not keep all others out for ever."""
+        for batch in batches:
+            try:
+                self._write([batch])
+            except StoreRefused as error:
+                log(f"batch {batch.sequence} of stream {batch.stream} is left out: {error}")
+
+    def _store_samples(self, entries: Entries) -> None:
+        """Store what nodes did."""
+        batches = list(self._seal.decoded(entries, _samples))
+        try:
+            self._writer.write_samples(batches)
+            self._explain(lambda incidents: incidents.take_samples(unpacked(one.rows) for one in batches))
+        except StoreRefused as error:
+            log(f"samples of nodes are left out: {error}")
+        self._client.xdel(self._keys.node_batches, *(entry for entry, _ in entries))
+        self._samples_to = entries[-1][0]
+
+    def _store_statistics(self, entries: Entries) -> None:
+        """Store what the server knows over all agents; it sends no more before this is removed."""
+        for statistics in self._seal.decoded(entries, _statistics):
+            self._slow_ranks[statistics.part] = statistics.slow_ranks
+            try:
+                self._writer.write_statistics(statistics)
+                if self._alerting is not None:
+                    self._alerting.note(statistics.health)
+            except StoreRefused as error:
+                log(f"statistics are left out: {error}")
+        self._client.xdel(self._keys.statistics, *(entry for entry, _ in entries))
+        self._statistics_to = entries[-1][0]
