@@ -67,6 +67,8 @@ PICTURES = (
 LIVE = Picture("live", "", ".heatmap canvas", size=(1280, 640))
 """Taken with --only live, where there is a TAU and an MPI."""
 LIVE_S = 40
+WORKFLOW = Picture("workflow", "/workflow", "[data-panel=quantity] path", size=(1280, 940))
+"""Taken with --only workflow, of the example's workflow, which takes half a minute."""
 COMPARISON = Picture("comparison", "/compare/before", "[data-shift]", size=(1280, 720))
 
 
@@ -85,6 +87,8 @@ def main() -> None:
         _of_a_comparison(chromium, Path(scratch), only)
         if only == LIVE.name:
             _of_a_live_run(chromium, Path(scratch))
+        if only == WORKFLOW.name:
+            _of_a_workflow(chromium, Path(scratch))
         chromium.close()
 
 
@@ -194,6 +198,17 @@ def _of_a_live_run(chromium: Browser, scratch: Path) -> None:
         page.screenshot(path=IMAGES / f"{LIVE.name}.png")
         page.context.close()
         live.stderr.read()
+
+
+def _of_a_workflow(chromium: Browser, scratch: Path) -> None:
+    example = shutil.copytree(ROOT / "examples" / "workflow", scratch / "heat")
+    command = [sys.executable, "-m", "chimbuko", "workflow", "workflow.toml", "-o", "heat-1"]
+    subprocess.run(command, cwd=example, check=True, stderr=subprocess.DEVNULL)
+    run = example / "heat-1" / "run"
+    with _served(run) as (url, _):
+        page = _opened(chromium, url, run.name, WORKFLOW, None)
+        page.screenshot(path=IMAGES / f"{WORKFLOW.name}.png")
+        page.context.close()
 
 
 @contextmanager

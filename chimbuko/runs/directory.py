@@ -136,6 +136,11 @@ class RunDirectory:
         return self.path / "timelines"
 
     @property
+    def observed_path(self) -> Path:
+        """What charts show of what was published in the run (``namespaces.views``)."""
+        return self.path / "observed.msgpack"
+
+    @property
     def broker_path(self) -> Path:
         """The URL of the broker while the run goes on; it holds the password, and is the owner's alone."""
         return self.path / "broker"

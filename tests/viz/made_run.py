@@ -42,6 +42,7 @@ from chimbuko.provenance.write.writer import Writer
 from chimbuko.runs.directory import RunDirectory, new_run
 from chimbuko.statistics.moments import Moments
 from chimbuko.statistics.schema import schema_of
+from tests.viz.made_observations import write_observed
 from tests.viz.made_samples import samples
 
 ZERO_US = 1_700_000_000_000_000
@@ -203,6 +204,7 @@ def make_run(
         writer.write_samples(map(packed, samples(ZERO_US, STEPS * STEP_US)))
     store(writer, made, 0, stored_steps)
     engine.dispose()
+    write_observed(directory.observed_path, ZERO_US)
     return made
 
 

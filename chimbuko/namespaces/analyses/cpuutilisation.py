@@ -12,11 +12,14 @@ from collections.abc import Sequence
 from chimbuko.namespaces.analyses.series import values
 from chimbuko.namespaces.exchange.reader import Observation
 from chimbuko.namespaces.tree.leaves import Leaf, elements
+from chimbuko.namespaces.tree.paths import Path
 from chimbuko.namespaces.tree.tree import Nested
 
 _TIMES = 8
 """user, nice, system, idle, iowait, irq, softirq, steal; what follows is in the first ones already."""
 _IDLE, _IOWAIT = 3, 4
+Ticks = tuple[int, int]
+"""All since the machine booted, and the idle ones of them."""
 
 
 def cpu_utilisation(observations: Sequence[Observation]) -> Nested:
@@ -25,16 +28,14 @@ def cpu_utilisation(observations: Sequence[Observation]) -> Nested:
     Samples are leaves ``HOST/stat/cpu``, each the numbers of that line as a string or an array, or in SOMA's
     layout, with a key for each moment, ``PROC/HOST/TIME/stat/cpu``. They are in the order in which they came.
     """
-    samples: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    samples: dict[str, list[Ticks]] = defaultdict(list)
     for path, _, leaf in values(observations):
-        times = _times(leaf) if path[-2:] == ("stat", "cpu") and len(path) > 2 else None
-        if times is not None:
-            host = path[1] if path[0] == "PROC" and len(path) > 3 else path[-3]
-            samples[host].append((sum(times), times[_IDLE] + times[_IOWAIT]))
+        if (sample := sample_of(path, leaf)) is not None:
+            samples[sample[0]].append(sample[1])
     return {
         host: {
-            "utilisation_percent": _percent(taken[-2], taken[-1]),
-            "mean_utilisation_percent": _percent(taken[0], taken[-1]),
+            "utilisation_percent": percent(taken[-2], taken[-1]),
+            "mean_utilisation_percent": percent(taken[0], taken[-1]),
             "samples": len(taken),
         }
         for host, taken in samples.items()
@@ -42,7 +43,17 @@ def cpu_utilisation(observations: Sequence[Observation]) -> Nested:
     }
 
 
-def _percent(before: tuple[int, int], after: tuple[int, int]) -> float:
+def sample_of(path: Path, leaf: Leaf) -> tuple[str, Ticks] | None:
+    """Node and ticks, where the leaf is such a sample."""
+    times = _times(leaf) if path[-2:] == ("stat", "cpu") and len(path) > 2 else None
+    if times is None:
+        return None
+    host = path[1] if path[0] == "PROC" and len(path) > 3 else path[-3]
+    return host, (sum(times), times[_IDLE] + times[_IOWAIT])
+
+
+def percent(before: Ticks, after: Ticks) -> float:
+    """Utilisation between two samples, of which the later one has more ticks."""
     total, idle = after[0] - before[0], after[1] - before[1]
     return 100.0 * (total - idle) / total
 

@@ -7,12 +7,12 @@ name says what is expected of it: the sum of ``local_…`` over all ranks is con
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from chimbuko.namespaces.analyses.series import of_rank
 from chimbuko.namespaces.exchange.reader import Observation
 from chimbuko.namespaces.metrics.finding import Finding
 from chimbuko.namespaces.metrics.quantity import Quantity
@@ -24,7 +24,6 @@ from chimbuko.namespaces.tree.tree import Nested
 STEP_KEYS = ("timestep", "step")
 """Leaves that say at which step of the program a publication was made; those that follow without one belong
 to it, too. Of a client that has none its publications are counted."""
-_RANK = re.compile(r"Rank (\d+)")
 Source = tuple[str, int]
 """Client, and rank that it publishes of."""
 
@@ -46,7 +45,7 @@ class MetricAnomalies:
         """Take a publication; yields what is found by it, each thing once."""
         touched: set[Source] = set()
         for path, leaf in observation.change.put.items():
-            rank, rest = _of_rank(path, observation.rank)
+            rank, rest = of_rank(path, observation.rank)
             value = _number(rest, leaf)
             if value is None:
                 continue
@@ -99,13 +98,6 @@ def metric_anomalies(observations: Sequence[Observation]) -> Nested:
         "samples": anomalies.samples,
         "ranks": len(anomalies.ranks),
     }
-
-
-def _of_rank(path: Path, rank: int) -> tuple[int, Path]:
-    for at, key in enumerate(path[:-1]):
-        if found := _RANK.fullmatch(key):
-            return int(found[1]), path[:at] + path[at + 1 :]
-    return rank, path
 
 
 def _number(path: Path, leaf: Leaf) -> float | None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from chimbuko.namespaces.exchange.reader import Observation
 from chimbuko.namespaces.tree.leaves import Leaf
 from chimbuko.namespaces.tree.paths import Path
+
+_RANK = re.compile(r"Rank (\d+)")
 
 
 def values(observations: Iterable[Observation]) -> Iterator[tuple[Path, int, Leaf]]:
@@ -23,3 +26,11 @@ def series(observations: Iterable[Observation]) -> dict[Path, list[tuple[int, Le
     for path, time_us, leaf in values(observations):
         found[path].append((time_us, leaf))
     return dict(found)
+
+
+def of_rank(path: Path, rank: int) -> tuple[int, Path]:
+    """The rank that a key ``Rank N`` names, and the path without it; ``rank`` where there is no such key."""
+    for at, key in enumerate(path[:-1]):
+        if found := _RANK.fullmatch(key):
+            return int(found[1]), path[:at] + path[at + 1 :]
+    return rank, path

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 import redis
 
@@ -16,6 +17,7 @@ from chimbuko.namespaces.exchange.reader import LOOK_PERIOD_S, Reader
 from chimbuko.namespaces.metrics.finding import Finding
 from chimbuko.namespaces.watching.observations import LateObservations
 from chimbuko.namespaces.watching.publishing import FindingsBoard
+from chimbuko.namespaces.watching.viewsfile import ViewsFile
 from chimbuko.process.lifetime import log, say_ready
 from chimbuko.process.signals import StopSignal
 from chimbuko.protocol.runbroker import RunBroker
@@ -24,24 +26,30 @@ NAMESPACE = "application"
 """Where programs publish of their computation."""
 
 
-def watch(observations: LateObservations, board: FindingsBoard, should_stop: Callable[[], bool]) -> None:
-    """Look for anomalies until asked to stop, and all that has come until then is looked at."""
+def watch(
+    observations: LateObservations, board: FindingsBoard, views: ViewsFile, should_stop: Callable[[], bool]
+) -> None:
+    """Look for anomalies, and keep what charts show, until asked to stop: of all that has come until then."""
     anomalies = MetricAnomalies()
     is_stopping = False
     while True:
         is_last, is_stopping = is_stopping, should_stop()
         new = observations.new()
         for observation in new:
-            for found in anomalies.take(observation):
-                _add(board, found)
+            views.take(observation)
+            if observation.namespace == NAMESPACE:
+                for found in anomalies.take(observation):
+                    _add(board, found)
         if is_last and not new:
             break
         board.keep_up()
+        views.keep_up()
         if not new and not is_stopping:
             time.sleep(LOOK_PERIOD_S)
     for found in anomalies.finish():
         _add(board, found)
     board.keep_up()
+    views.keep_up(is_last=True)
     if board.left_out:
         log(f"{board.left_out} findings more are left out")
 
@@ -60,6 +68,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="chimbuko.namespaces.watching", description=__doc__)
     parser.add_argument("--run-id", required=True)
     parser.add_argument("--since-us", type=int, default=0, help="What was published before is left out.")
+    parser.add_argument("--views", type=Path, required=True, help="File for what charts show.")
     options = parser.parse_args()
     should_stop = StopSignal()
     try:
@@ -70,9 +79,9 @@ def main() -> None:
             with suppress(redis.RedisError):
                 broker.notify_user(line)
 
-        observations = LateObservations(Reader, NAMESPACE, options.since_us, report)
+        observations = LateObservations(Reader, options.since_us, report)
         say_ready(service="metricwatch")
-        watch(observations, FindingsBoard(broker), should_stop)
+        watch(observations, FindingsBoard(broker), ViewsFile(options.views), should_stop)
     except ChimbukoError as error:
         log(str(error))
         sys.exit(error.exit_code)

@@ -1,4 +1,4 @@
-"""What is published in a namespace from the beginning of a run on, whoever serves it, and whenever."""
+"""What is published in all namespaces from the beginning of a run on, whoever serves it, and whenever."""
 
 from __future__ import annotations
 
@@ -27,37 +27,36 @@ class LateObservations:
     def __init__(
         self,
         open_reader: Callable[[], Reader],
-        namespace: str,
         since_us: int,
         report: Callable[[str], None],
     ) -> None:
         self._open_reader = open_reader
-        self._namespace = namespace
         self._since_us = since_us
         self._report = report
-        self._subscription: Subscription | None = None
+        self._subscriptions: list[Subscription] = []
         self._try_at_s = 0.0
         self._is_missing = False
 
     def new(self) -> list[Observation]:
         """What has come since the last time."""
-        if self._subscription is None:
-            self._subscription = self._open()
-        found = self._subscription.new() if self._subscription is not None else []
+        if not self._subscriptions:
+            self._subscriptions = self._open()
+        found = [one for subscription in self._subscriptions for one in subscription.new()]
         return [one for one in found if one.time_us >= self._since_us]
 
-    def _open(self) -> Subscription | None:
+    def _open(self) -> list[Subscription]:
         if time.monotonic() < self._try_at_s:
-            return None
+            return []
         try:
             # The connection lasts as long as the process.
-            subscription = self._open_reader().subscription(self._namespace, has_past=True)
+            reader = self._open_reader()
+            subscriptions = [reader.subscription(name, has_past=True) for name in reader.namespaces]
         except ChimbukoError as error:
             self._try_at_s = time.monotonic() + TRY_AGAIN_S
             if not self._is_missing:
                 self._report(f"what programs publish is not watched yet: {error}")
             self._is_missing = True
-            return None
+            return []
         if self._is_missing:
             self._report("what programs publish is watched from now on")
-        return subscription
+        return subscriptions

@@ -12,11 +12,13 @@ from chimbuko.errors import ServiceError
 from chimbuko.namespaces.client.client import Client
 from chimbuko.namespaces.exchange.reader import Reader
 from chimbuko.namespaces.metrics.finding import Finding, Problem
+from chimbuko.namespaces.views.views import read_views
 from chimbuko.namespaces.watching import observations as observing
 from chimbuko.namespaces.watching import publishing
 from chimbuko.namespaces.watching.__main__ import NAMESPACE, watch
 from chimbuko.namespaces.watching.observations import LateObservations
 from chimbuko.namespaces.watching.publishing import FindingsBoard, published
+from chimbuko.namespaces.watching.viewsfile import ViewsFile
 from chimbuko.protocol.broker import PrivateBroker, connect
 from chimbuko.protocol.runbroker import RunBroker
 from tests.namespaces.served import Served, served
@@ -44,7 +46,7 @@ def publish(service: Served, value: float) -> None:
 
 
 def test_what_was_published_in_the_run_is_watched_to_its_end(
-    service: Served, broker: RunBroker, monkeypatch: pytest.MonkeyPatch
+    service: Served, broker: RunBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the service comes later than the run; what an earlier run has published is left out."""
     monkeypatch.setattr(observing, "TRY_AGAIN_S", 0.0)
@@ -57,11 +59,11 @@ def test_what_was_published_in_the_run_is_watched_to_its_end(
             raise ServiceError("nobody is there")
         return Reader(service.path)
 
-    observations = LateObservations(opened, NAMESPACE, since_us, said.append)
+    observations = LateObservations(opened, since_us, said.append)
     assert observations.new() == []
     publish(service, float("nan"))
     board = FindingsBoard(broker)
-    watch(observations, board, lambda: True)
+    watch(observations, board, ViewsFile(tmp_path / "views"), lambda: True)
     assert said == [
         "what programs publish is not watched yet: nobody is there",
         "what programs publish is watched from now on",
@@ -70,6 +72,9 @@ def test_what_was_published_in_the_run_is_watched_to_its_end(
     assert (found.kind, found.quantity, found.ranks) == (Problem.NOT_A_NUMBER, "mass", (1,))
     assert found.step == 1 and since_us <= found.begin_us == found.found_us <= time.time_ns() // 1000
     assert published(broker, sealed) == (sealed, ())
+    lines = {one.quantity: one.lines for one in read_views(tmp_path / "views").quantities}
+    assert [line.values for line in lines["mass"]] == [[1.0, 1.0, 1.0], [1.0, None, 1.0]]
+    assert [line.values for line in lines["step"]] == 2 * [[0.0, 1.0, 2.0]]
 
 
 def test_a_broker_that_lost_all_gets_the_findings_again(

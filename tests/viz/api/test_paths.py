@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.protocol.messages import PathStatistics
-from chimbuko.viz.api.endpoints.callpaths import PathTree
+from chimbuko.viz.api.endpoints.functions import PathTree
 from tests.viz.api.conftest import Api
 from tests.viz.made_run import MadeRun
 

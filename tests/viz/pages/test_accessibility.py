@@ -31,7 +31,19 @@ RULES = """async () => {
   return violations.flatMap(told);
 }"""
 MOST_NODES = 2_500
-PAGES = ("overview", "selection", "calls", "timeline", "flame", "call", "function", "node", "health", "runs")
+PAGES = (
+    "overview",
+    "selection",
+    "calls",
+    "timeline",
+    "flame",
+    "call",
+    "function",
+    "node",
+    "workflow",
+    "health",
+    "runs",
+)
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +61,7 @@ def addresses(finished: MadeRun) -> dict[str, tuple[str, str]]:
         "call": (f"/call/{program}/{rest}", ".panel"),
         "function": (f"/fn?function={FUNCTIONS[2]}", ".panel"),
         "node": ("/node/node0", ".lane-chart svg"),
+        "workflow": ("/workflow", "[data-panel=quantity] path"),
         "health": ("/health", ".streams td"),
         "runs": ("/compare", ".runs td"),
     }

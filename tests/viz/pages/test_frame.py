@@ -103,7 +103,7 @@ def test_arrows_choose_what_was_found_and_escape_leaves(page: Page) -> None:
     page.keyboard.press("/")
     page.wait_for_selector('[role="option"]')
     names = page.locator(".found-text").all_inner_texts()
-    assert names == ["Overview", "Calls", "Timeline", "Flame graph", "Nodes", "Health", "Compare"]
+    assert names == ["Overview", "Calls", "Timeline", "Flame graph", "Nodes", "Workflow", "Health", "Compare"]
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowUp")

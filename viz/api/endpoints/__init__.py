@@ -1,6 +1,6 @@
 """All endpoints of the API.
 
-May import calls, causes, insitu.placing, protocol, provenance.compare, provenance.export,
+May import calls, causes, insitu.placing, namespaces.views, protocol, provenance.compare, provenance.export,
 provenance.incidents, provenance.nodes, provenance.query, provenance.store, provenance.timeline, runs,
 statistics, viz.api and viz.live.
 """
@@ -8,7 +8,6 @@ statistics, viz.api and viz.live.
 from __future__ import annotations
 
 from chimbuko.viz.api.endpoints import (
-    callpaths,
     calls,
     comparison,
     functions,
@@ -20,6 +19,7 @@ from chimbuko.viz.api.endpoints import (
     steps,
     timeline,
     vitals,
+    workflow,
 )
 
 _ENDPOINTS = (
@@ -36,7 +36,7 @@ _ENDPOINTS = (
     functions.functions,
     functions.function,
     functions.models,
-    callpaths.paths,
+    functions.paths,
     steps.steps,
     steps.step_columns,
     steps.all_steps,
@@ -54,6 +54,8 @@ _ENDPOINTS = (
     incidents.recurrence,
     incidents.one_metric_finding,
     incidents.lost_at,
+    workflow.workflow,
+    workflow.quantity,
     nodes.nodes,
     nodes.node,
     nodes.node_threads,

@@ -1,4 +1,4 @@
-"""Functions: their statistics over all ranks, and how their runtimes are distributed."""
+"""Functions: their statistics over all ranks, how their runtimes are distributed, and their call paths."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from chimbuko.protocol.messages import FunctionStatistics
-from chimbuko.provenance.query.filters import MOST, Number, Text
+from chimbuko.protocol.messages import FunctionStatistics, PathStatistics
+from chimbuko.provenance.query.aggregates import Total
+from chimbuko.provenance.query.filters import MOST, CallFilter, Number, Text
 from chimbuko.viz.api.distribution import Distribution, distribution
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
 from chimbuko.viz.api.pages import PageParameters, page_of
-from chimbuko.viz.api.statements import functions_statement, literal, of_program
+from chimbuko.viz.api.parameters import ProgramWanted, RankText, parse_rank
+from chimbuko.viz.api.statements import functions_statement, literal, of_program, paths_statement
 
 
 class FunctionsAnswer(Answer, frozen=True, kw_only=True):
@@ -83,3 +85,124 @@ def models(run: ServedRun) -> Iterator[Distribution]:
     config = run.feed.info().config
     for model in run.provenance.models.newest():
         yield distribution(model, config)
+
+
+class PathsParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """Which call paths."""
+
+    function: Annotated[
+        Text | None,
+        Meta(description="Only paths that end in this function, by its whole name, and their callers."),
+    ] = None
+    program: ProgramWanted = None
+    rank: Annotated[
+        RankText | None,
+        Meta(
+            description="Only abnormal calls of this rank, as `program:rank`; runtimes, which are known over "
+            "all ranks together, are left out."
+        ),
+    ] = None
+
+
+class PathRuntimes(msgspec.Struct, frozen=True):
+    """Runtimes of the calls of one call path."""
+
+    mean_us: float
+    stddev_us: float
+    minimum_us: float
+    maximum_us: float
+
+
+class PathNode(msgspec.Struct, kw_only=True):
+    """One call path: the function, called by those above it."""
+
+    parent: int | None
+    """Place of the caller in the list, before its own; null at the root."""
+    program: int
+    function: str
+    path: int | None = None
+    """Number of the path, for the filter of calls; null where none of its calls is abnormal."""
+    calls: int = 0
+    """That count for the detector; 0 where nothing is reported this path itself."""
+    exclusive: PathRuntimes | None = None
+    inclusive: PathRuntimes | None = None
+    anomalies: int = 0
+    severity_us: float = 0.0
+    """Of the anomalies."""
+
+
+class PathsAnswer(Answer, frozen=True, kw_only=True):
+    """Call paths."""
+
+    paths: list[PathNode]
+    """Callers before those they call."""
+
+
+class PathTree:
+    """The call paths of a run, in the making."""
+
+    def __init__(self) -> None:
+        self.nodes: list[PathNode] = []
+        self._places: dict[tuple[int | None, int, str], int] = {}
+
+    def node(self, program: int, functions: list[str]) -> PathNode:
+        """The node of a path, outermost function first; it is made where there is none."""
+        place = None
+        for function in functions:
+            key = place, program, function
+            if key not in self._places:
+                self._places[key] = len(self.nodes)
+                self.nodes.append(PathNode(parent=place, program=program, function=function))
+            place = self._places[key]
+        assert place is not None
+        return self.nodes[place]
+
+    def add_statistics(self, statistics: PathStatistics) -> None:
+        """Take in what is known of the runtimes of a path."""
+        node = self.node(statistics.program, statistics.functions)
+        node.calls = statistics.calls
+        node.exclusive = _runtimes(statistics, "exclusive")
+        node.inclusive = _runtimes(statistics, "inclusive")
+
+    def add_total(self, total: Total) -> None:
+        """Take in what the abnormal calls of a path cost."""
+        if total.program is None or not total.functions:
+            return  # Of calls whose path is not known.
+        node = self.node(total.program, total.functions)
+        node.path, node.anomalies, node.severity_us = total.path, total.anomalies, total.severity_us
+
+
+def _paths_statement(_: ServedRun, wanted: PathsParameters) -> str | None:
+    if wanted.rank is not None:
+        return None  # Of one rank it would be another table.
+    name = "" if wanted.function is None else f" AND f.name = {literal(wanted.function)}"
+    return paths_statement(of_program("f", wanted.program) + name)
+
+
+@get("/paths", _paths_statement)
+def paths(run: ServedRun, wanted: PathsParameters) -> PathsAnswer:
+    """The tree of call paths over all ranks, with the runtimes and the abnormal calls of each."""
+    tree = PathTree()
+    for statistics in run.provenance.path_statistics() if wanted.rank is None else []:
+        if _is_wanted(wanted, statistics.program, statistics.functions):
+            tree.add_statistics(statistics)
+    for total in run.provenance.calls.totals("path", _of_rank(wanted.rank)):
+        if _is_wanted(wanted, total.program, total.functions):
+            tree.add_total(total)
+    return PathsAnswer(paths=tree.nodes)
+
+
+def _of_rank(text: str | None) -> CallFilter:
+    if text is None:
+        return CallFilter()
+    program, rank = parse_rank(text)
+    return CallFilter(program=program, rank=rank)
+
+
+def _is_wanted(wanted: PathsParameters, program: int | None, functions: list[str] | None) -> bool:
+    last = functions[-1] if functions else None
+    return wanted.function in (None, last) and wanted.program in (None, program)
+
+
+def _runtimes(statistics: PathStatistics, metric: str) -> PathRuntimes:
+    return PathRuntimes(*(getattr(statistics, f"{metric}_{name}") for name in PathRuntimes.__struct_fields__))

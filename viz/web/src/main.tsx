@@ -13,6 +13,7 @@ import './style/overview.css';
 import './style/compare.css';
 import './style/jobs.css';
 import './style/health.css';
+import './style/workflow.css';
 import './style/calls.css';
 import './style/timeline.css';
 import './style/narrow.css';

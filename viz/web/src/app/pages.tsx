@@ -18,6 +18,7 @@ const OTHERS: Record<Others, () => Promise<ComponentType>> = {
   function: async () => (await import('../function/page')).FunctionPage,
   compare: async () => (await import('../compare/page')).Compare,
   node: async () => (await import('../node/page')).NodePage,
+  workflow: async () => (await import('../workflow/page')).WorkflowPage,
   health: async () => (await import('../health/page')).Health,
 };
 

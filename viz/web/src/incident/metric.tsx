@@ -2,6 +2,10 @@ import { showCommand } from '../shared/asking/commands';
 import { exact, sinceStart, wallClock } from '../shared/units/units';
 import { isMetric, type View } from '../shared/address/model/view';
 import { getMetricFinding, metricFindingRequest } from '../shared/api/requests';
+import { getQuantity, quantityRequest, type QuantityName } from '../shared/api/workflowrequests';
+import { curvesOf } from '../shared/charts/model/quantitycurves';
+import { CurveChart } from '../shared/charts/curvechart';
+import { Empty, Panel, Reading } from '../shared/parts/panel';
 import { addressOfApi } from '../shared/api/http';
 import { view } from '../shared/address/address';
 import { copy } from '../shared/session/page';
@@ -9,7 +13,7 @@ import { question } from '../shared/session/question';
 import { run, zero_us } from '../shared/session/session';
 import { Menu, type MenuItem } from '../shared/parts/menu';
 import { Frame, Go } from './frame';
-import type { MetricFinding } from '../shared/api/types';
+import type { MetricFinding, MetricFindingAnswer } from '../shared/api/types';
 
 /** So much before and after is shown of what ranks did meanwhile. */
 const AROUND_US = 1_000_000;
@@ -18,6 +22,12 @@ const found = question(
   () => (view.value.page === 'incident' && isMetric(view.value.incident) ? view.value.incident : null),
   (signal) => getMetricFinding(view.value.incident as string, signal),
   { live: true },
+);
+
+const published = question(
+  () => found.value.value?.summary.finding.quantity ?? null,
+  (signal) => getQuantity(asPublished((found.value.value as MetricFindingAnswer).summary.finding), signal),
+  { live: true, keep: true },
 );
 
 /** What is wrong in a quantity that programs publish: on which ranks, since when, and what went on meanwhile. */
@@ -47,10 +57,36 @@ function Page({ found: one }: { found: MetricFinding }) {
           </div>
         ))}
       </dl>
+      <Published found={one} />
       <p class="note">Programs publish this quantity themselves; no call is flagged because of it. The timeline shows what ranks did meanwhile.</p>
     </>
   );
 }
+
+/** The quantity over time, a line for each rank; those that the finding names stand out. */
+function Published({ found: { finding } }: { found: MetricFinding }) {
+  const lines = published.value.value?.lines ?? [];
+  const text = `${finding.quantity}: it began at step ${exact(finding.since)}.`;
+  return (
+    <Panel name="published" title={finding.quantity} summary={text} asks={{ json: quantityRequest(asPublished(finding)) }}>
+      {published.error.value !== null ? (
+        <Empty>{published.error.value}</Empty>
+      ) : lines.length === 0 ? (
+        <Reading what="what was published" />
+      ) : (
+        <CurveChart
+          label={text}
+          curves={curvesOf(lines, finding.ranks)}
+          zero_us={zero_us.value}
+          moment={{ time_us: finding.begin_us, text: `step ${exact(finding.since)}` }}
+        />
+      )}
+    </Panel>
+  );
+}
+
+/** Findings are about what programs publish. */
+const asPublished = (finding: MetricFinding['finding']): QuantityName => ({ namespace: 'application', quantity: finding.quantity });
 
 const figuresOf = ({ kind, quantity, ranks, since, step, begin_us, found_us }: MetricFinding['finding']): [string, string][] => [
   ['kind', kind],

@@ -1206,6 +1206,84 @@ export interface components {
             waited_us: number;
         };
         /**
+         * WorkflowAnswer
+         * @description All that was published, in overview.
+         */
+        WorkflowAnswer: {
+            ok: boolean;
+            tasks: components["schemas"]["TaskView"][];
+            nodes: components["schemas"]["NodeView"][];
+            nodes_total: number;
+            mpi: components["schemas"]["RankTime"][];
+            quantities: components["schemas"]["KnownQuantity"][];
+            left_out: number;
+        };
+        /**
+         * TaskView
+         * @description A task of a workflow.
+         */
+        TaskView: {
+            name: string;
+            states: [
+                number,
+                string
+            ][];
+            program: string;
+            nodes: string[];
+            ranks: number;
+            cores: number;
+            attempt: number;
+            exit_code: number | null;
+            reason: string;
+        };
+        /**
+         * NodeView
+         * @description What a node did.
+         */
+        NodeView: {
+            node: string;
+            times_us: number[];
+            utilisation_percent: (number | null)[];
+        };
+        /**
+         * RankTime
+         * @description Time that a rank spent in MPI.
+         */
+        RankTime: {
+            rank: number;
+            time_us: number;
+        };
+        /**
+         * KnownQuantity
+         * @description A leaf with numbers that was published.
+         */
+        KnownQuantity: {
+            namespace: string;
+            quantity: string;
+            ranks: number;
+            points: number;
+        };
+        /**
+         * QuantityAnswer
+         * @description One quantity, rank by rank.
+         */
+        QuantityAnswer: {
+            ok: boolean;
+            namespace: string;
+            quantity: string;
+            lines: components["schemas"]["Line"][];
+            lines_total: number;
+        };
+        /**
+         * Line
+         * @description What one rank published of a quantity.
+         */
+        Line: {
+            rank: number;
+            times_us: number[];
+            values: (number | null)[];
+        };
+        /**
          * NodesAnswer
          * @description A piece of the list of nodes.
          */
@@ -1811,6 +1889,13 @@ export type RecurrenceAnswer = components['schemas']['RecurrenceAnswer'];
 export type MetricFindingAnswer = components['schemas']['MetricFindingAnswer'];
 export type OriginsAnswer = components['schemas']['OriginsAnswer'];
 export type Origin = components['schemas']['Origin'];
+export type WorkflowAnswer = components['schemas']['WorkflowAnswer'];
+export type TaskView = components['schemas']['TaskView'];
+export type NodeView = components['schemas']['NodeView'];
+export type RankTime = components['schemas']['RankTime'];
+export type KnownQuantity = components['schemas']['KnownQuantity'];
+export type QuantityAnswer = components['schemas']['QuantityAnswer'];
+export type Line = components['schemas']['Line'];
 export type NodesAnswer = components['schemas']['NodesAnswer'];
 export type SampledNode = components['schemas']['SampledNode'];
 export type NodeAnswer = components['schemas']['NodeAnswer'];

@@ -21,6 +21,7 @@ export const PAGES: readonly (readonly [page: PageName, name: string, question: 
   ['timeline', 'Timeline', 'what happened?'],
   ['flame', 'Flame graph', 'where does time go?'],
   ['node', 'Nodes', 'what did the machines do?'],
+  ['workflow', 'Workflow', 'what was published?'],
   ['health', 'Health', 'trustworthy?'],
   ['compare', 'Compare', 'what changed since another run?'],
 ];
@@ -52,6 +53,7 @@ export function trail(view: View, programs: Readonly<Record<string, string>>, kn
   const page = (text: string): Crumb => ({ kind: 'page', text, change: {} });
   if (view.page === 'compare') return [top, page(view.compare === '' ? 'compare' : `compared with ${view.compare}`)];
   if (view.page === 'node') return [top, view.node === '' ? page('nodes') : { kind: 'node', text: `node ${view.node}`, change: {} }];
+  if (view.page === 'workflow') return [top, page('workflow')];
   if (view.page === 'health') return [top, page('health')];
   if (view.page === 'flame') return [top, page(`flame graph${view.function === '' ? '' : ` of ${shorten(view.function, 40).text}`}`)];
   if (view.page === 'function') return [top, page(`function ${shorten(view.function, 40).text}`)];

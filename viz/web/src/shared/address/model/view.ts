@@ -32,7 +32,7 @@ export type Span = readonly [least: number, most: number];
 export type Range = readonly [first: number, last: number];
 
 /** What a page is about; each has its own part of the address's path. */
-export type PageName = 'overview' | 'calls' | 'timeline' | 'flame' | 'call' | 'function' | 'incident' | 'node' | 'health' | 'compare';
+export type PageName = 'overview' | 'calls' | 'timeline' | 'flame' | 'call' | 'function' | 'incident' | 'node' | 'workflow' | 'health' | 'compare';
 
 export interface View {
   run: string;
@@ -106,6 +106,8 @@ export interface View {
   weight: Weight;
   frame: string;
   find: string;
+  /** The published quantity that the page about the workflow shows, behind its namespace and a slash; '' for the first. */
+  quantity: string;
   /** Panels that show their table instead of their picture. */
   tables: readonly string[];
 }
@@ -158,6 +160,7 @@ export const FIRST_VIEW: View = {
   weight: 'time',
   frame: '',
   find: '',
+  quantity: '',
   tables: [],
 };
 
@@ -169,7 +172,14 @@ const FRAME = /^[0-9a-f]{8}$/;
 const CALL = /^\d{1,9}(?::\d{1,12}){3}$/;
 const PATH = /^r\/([^/]+)(?:\/([^/]+)(?:\/(.+?))?)?\/?$/;
 /** Pages whose address ends in their name. */
-const PLAIN: Readonly<Record<string, PageName>> = { calls: 'calls', timeline: 'timeline', flame: 'flame', fn: 'function', health: 'health' };
+const PLAIN: Readonly<Record<string, PageName>> = {
+  calls: 'calls',
+  timeline: 'timeline',
+  flame: 'flame',
+  fn: 'function',
+  workflow: 'workflow',
+  health: 'health',
+};
 export const MOST_RANKS = 100;
 /** Partner ranks on one timeline. */
 export const MOST_PARTNERS = 12;
@@ -227,6 +237,7 @@ export function parseView(path: string, query: string): View {
     weight: oneOf(WEIGHTS, given.get('weight'), FIRST_VIEW.weight),
     frame: FRAME.test(given.get('frame') ?? '') ? (given.get('frame') as string) : '',
     find: given.get('find') ?? '',
+    quantity: given.get('quantity') ?? '',
     tables: (given.get('table') ?? '').split(',').filter((name) => name !== ''),
   };
 }
@@ -287,6 +298,7 @@ export function formatView(view: View): string {
     add('with', view.partners.join(','));
     add('fold', String(view.folded), 'false');
   }
+  if (view.page === 'workflow') add('quantity', view.quantity);
   if (view.page === 'flame') add('weight', view.weight, FIRST_VIEW.weight);
   if (view.page === 'flame' || view.page === 'compare') {
     add('frame', view.frame);

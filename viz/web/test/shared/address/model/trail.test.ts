@@ -31,6 +31,7 @@ describe('the trail leads from the run to what is looked at', () => {
   test('of a timeline without rank', () => expect(texts(at({ page: 'timeline' }))).toEqual(['heat', 'all ranks']));
   test('of pages about the whole', () => {
     expect(texts(at({ page: 'overview', rank: '0:7' }))).toEqual(['heat', 'all ranks']);
+    expect(texts(at({ page: 'workflow' }))).toEqual(['heat', 'workflow']);
     expect(texts(at({ page: 'health' }))).toEqual(['heat', 'health']);
     expect(texts(at({ page: 'flame' }))).toEqual(['heat', 'flame graph']);
     expect(texts(at({ page: 'flame', function: 'relax [{a.c} {1,2}]' }))).toEqual(['heat', 'flame graph of relax']);

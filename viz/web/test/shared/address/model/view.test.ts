@@ -55,6 +55,7 @@ describe('address', () => {
     weight: 'time',
     frame: '',
     find: '',
+    quantity: '',
     tables: ['ranks', 'steps'],
   };
 
@@ -89,6 +90,12 @@ describe('address', () => {
     expect(split(formatView(shown))).toEqual(shown);
     expect(formatView({ ...shown, page: 'calls' })).not.toMatch(/[?&](weight|frame|find)=/);
     expect(split('r/heat/flame?weight=x&frame=zz')).toEqual({ ...FIRST_VIEW, run: 'heat', page: 'flame' });
+  });
+
+  test('the quantity stands in the address of the workflow only', () => {
+    const shown: View = { ...full, page: 'workflow', quantity: 'application/density/min' };
+    expect(split(formatView(shown))).toEqual(shown);
+    expect(formatView({ ...shown, page: 'calls' })).not.toMatch(/[?&]quantity=/);
   });
 
   test('the address is short and readable', () => {

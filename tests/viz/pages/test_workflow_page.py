@@ -1,0 +1,126 @@
+"""The page about the workflow shows what was published: tasks, nodes, run times, time in MPI, quantities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chimbuko.namespaces.metrics.finding import Finding, Problem
+from chimbuko.provenance.store.engine import close, open_for_writing
+from chimbuko.provenance.write.writer import Writer
+from tests.viz.conftest import DashboardProcess, Watched, dashboard
+from tests.viz.made_observations import CANCELLED, COURSES, UNSTABLE
+from tests.viz.made_run import ZERO_US, make_run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Page
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory, page_files: Path) -> Iterator[DashboardProcess]:
+    """A dashboard over a run with a finding in what was published."""
+    made = make_run(tmp_path_factory.mktemp("published") / "heat")
+    info = made.directory.read_info()
+    engine = open_for_writing(info.store_url)
+    try:
+        began_us = ZERO_US + 10_000_000
+        finding = Finding(Problem.LOCAL_DRIFT, "local_mass", (UNSTABLE,), 19, 30, 0.05, began_us, began_us)
+        Writer(engine, info.id).write_metric_findings([finding])
+    finally:
+        close(engine)
+    with dashboard(made) as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def watched(browser: Browser, found: DashboardProcess) -> Iterator[Watched]:
+    """A browser on the page; afterwards: no error."""
+    watched = Watched(browser, found)
+    watched.page.set_default_timeout(90_000)
+    yield watched
+    errors = watched.errors
+    watched.close()
+    assert errors == []
+
+
+@pytest.fixture
+def page(watched: Watched) -> Page:
+    """The page."""
+    watched.page.goto(watched.base + "r/heat/workflow")
+    watched.page.wait_for_selector("[data-panel=quantity] path.curve")
+    return watched.page
+
+
+def count(page: Page, selector: str) -> int:
+    """How many elements there are."""
+    return page.locator(selector).count()
+
+
+def test_tasks_have_a_row_with_what_they_did(page: Page) -> None:
+    assert page.locator("[data-answer]").inner_text() == "6 tasks: 4 done, 1 failed, 1 cancelled."
+    for task, (_, _, _, end, *_) in COURSES.items():
+        row = f'[data-task="{task}"]'
+        assert page.locator(row).get_attribute("data-state") == end.value
+        assert count(page, f"{row} .runs") == 1 and count(page, f"{row} .ready") == 1
+    assert count(page, f'[data-task="{CANCELLED}"] .runs') == 0
+    began, ended = (
+        page.locator(f'[data-task="{task}"] .runs').bounding_box() for task in ("simulate-3", "simulate-1")
+    )
+    assert began is not None and ended is not None
+    # The third one waited for the cores of the first.
+    assert abs(began["x"] - (ended["x"] + ended["width"])) < 3
+
+
+def test_keys_lead_through_rows_and_a_table_says_the_same(page: Page) -> None:
+    chart = page.locator("[data-panel=tasks] .mark-chart")
+    chart.focus()
+    for _ in range(5):
+        page.keyboard.press("ArrowDown")
+    page.wait_for_selector('.tip:has-text("analyse: failed")')
+    tip = page.locator(".tip").inner_text()
+    assert "on node0, 1 core" in tip and "exit code 1" in tip
+    page.keyboard.press("t")
+    page.wait_for_selector("[data-panel=tasks] tbody tr")
+    cells = page.locator("[data-panel=tasks] tbody tr").nth(4).inner_text().split("\t")
+    assert cells == ["analyse", "failed", "analysis.py", "node0", "1", "1", "27 s", "3 s", "exit code 1"]
+    page.keyboard.press("t")
+
+
+def test_nodes_have_a_curve_with_the_starts_of_tasks(page: Page) -> None:
+    assert count(page, '[data-node="node0"] path.curve') == 1
+    starts = page.locator('[data-node="node1"] [data-start]')
+    assert [starts.nth(at).get_attribute("data-start") for at in range(starts.count())] == [
+        "simulate-2",
+        "simulate-8",
+    ]
+
+
+def test_run_times_are_boxes_by_scale(page: Page) -> None:
+    assert count(page, '[data-box="heat × 4"] .box') == 1 and count(page, '[data-box="heat × 8"]') == 1
+    # What failed says nothing of how long it takes.
+    assert count(page, '[data-box^="analysis"]') == 0
+
+
+def test_time_in_mpi_has_a_bar_for_each_rank(page: Page) -> None:
+    rows = page.locator("[data-panel=mpi] [data-rank]")
+    assert [row.split()[-1] for row in rows.all_inner_texts()] == ["1.5", "2.5", "3.5", "4.5"]
+
+
+def test_any_quantity_is_a_chart(page: Page) -> None:
+    assert count(page, "[data-panel=quantity] path.curve") == 16
+    page.get_by_label("Quantity", exact=True).select_option("performance/MPI/MPI_Recv_Exclusive")
+    page.wait_for_function("() => document.querySelectorAll('[data-panel=quantity] path.curve').length === 4")
+    assert page.url.endswith("/workflow?quantity=performance%2FMPI%2FMPI_Recv_Exclusive")
+
+
+def test_a_finding_shows_its_quantity_with_its_rank_marked(watched: Watched) -> None:
+    page = watched.page
+    page.goto(watched.base + "r/heat/incident/M1")
+    page.wait_for_selector("[data-panel=published] path.curve.marked")
+    marked = page.locator("[data-panel=published] path.curve.marked")
+    assert marked.count() == 1 and marked.get_attribute("data-curve") == f"rank {UNSTABLE}"
+    assert count(page, "[data-panel=published] .limit") == 1

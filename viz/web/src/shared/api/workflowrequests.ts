@@ -1,0 +1,31 @@
+/** What the server can be asked about what was published. */
+
+import { get, type Request } from './http';
+import type { QuantityAnswer, WorkflowAnswer } from './types';
+
+export interface QuantityName {
+  namespace: string;
+  quantity: string;
+}
+
+/** As one text: names of namespaces have no slash. */
+export const nameOf = ({ namespace, quantity }: QuantityName): string => `${namespace}/${quantity}`;
+
+export function quantityOf(name: string): QuantityName {
+  const [namespace = '', quantity = ''] = name.split(/\/(.*)/s);
+  return { namespace, quantity };
+}
+
+export const workflowRequest: Request = ['workflow', []];
+
+export const getWorkflow = (signal: AbortSignal): Promise<WorkflowAnswer> => get(...workflowRequest, signal);
+
+export const quantityRequest = ({ namespace, quantity }: QuantityName): Request => [
+  'quantity',
+  [
+    ['namespace', namespace],
+    ['name', quantity],
+  ],
+];
+
+export const getQuantity = (of: QuantityName, signal: AbortSignal): Promise<QuantityAnswer> => get(...quantityRequest(of), signal);

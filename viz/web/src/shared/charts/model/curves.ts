@@ -1,0 +1,69 @@
+/** Curves over time: their scales, their paths, and what stands at a moment. */
+
+import { clock } from '../../units/units';
+import { roundTicks } from './ticks';
+
+export interface Curve {
+  name: string;
+  times_us: readonly number[];
+  /** Null is no number. */
+  values: readonly (number | null)[];
+  /** It is what the chart is about. */
+  isMarked?: boolean;
+}
+
+/** From the least to the largest value; where all are alike, with room on both sides. */
+export function rangeOf(curves: readonly Curve[]): [number, number] {
+  let [least, most] = [Infinity, -Infinity];
+  for (const { values } of curves) {
+    for (const value of values) {
+      if (value !== null) [least, most] = [Math.min(least, value), Math.max(most, value)];
+    }
+  }
+  if (least > most) return [0, 1];
+  return least === most ? [least - (Math.abs(least) || 1) / 2, most + (Math.abs(most) || 1) / 2] : [least, most];
+}
+
+/** A path, which is broken where there is no number; a value alone between such is a short stroke. */
+export function pathOf({ times_us, values }: Curve, x: (time_us: number) => number, y: (value: number) => number): string {
+  let isDown = false;
+  return values
+    .map((value, at) => {
+      if (value === null) {
+        isDown = false;
+        return '';
+      }
+      const point = `${x(times_us[at] as number).toFixed(1)} ${y(value).toFixed(1)}`;
+      const isAlone = !isDown && (values[at + 1] ?? null) === null;
+      const mark = isDown ? `L${point}` : `M${point}${isAlone ? 'h1.5' : ''}`;
+      isDown = true;
+      return mark;
+    })
+    .join('');
+}
+
+/** Round times from `first_us` to `last_us` with their texts, which are no finer than they need be. */
+export function timeTicks(first_us: number, last_us: number, most: number): { at_us: number; text: string }[] {
+  const found = roundTicks(first_us, last_us, most);
+  const step_us = (found[1] ?? Infinity) - (found[0] ?? 0);
+  const decimals = Math.min(6, Math.max(0, Math.ceil(6 - Math.log10(step_us) - 1e-9)));
+  return found.map((at_us) => ({ at_us, text: step_us < 1e6 ? `${(at_us / 1e6).toFixed(decimals)} s` : clock(at_us) }));
+}
+
+/** Times at which any curve has a point, at most so many, evenly chosen. */
+export function momentsOf(curves: readonly Curve[], most: number): number[] {
+  const all = [...new Set(curves.flatMap((curve) => curve.times_us))].sort((one, other) => one - other);
+  if (all.length <= most) return all;
+  return Array.from({ length: most }, (_, at) => all[Math.round((at * (all.length - 1)) / (most - 1))] as number);
+}
+
+/** The newest value of a curve at a moment: undefined before its first, null where it was no number. */
+export function valueAt({ times_us, values }: Curve, time_us: number): number | null | undefined {
+  let [low, high] = [0, times_us.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((times_us[middle] as number) <= time_us) low = middle + 1;
+    else high = middle;
+  }
+  return low === 0 ? undefined : values[low - 1];
+}

@@ -1,0 +1,46 @@
+/** What the page about the workflow asks. */
+
+import { computed } from '@preact/signals';
+import { spanOf } from './model/tasks';
+import * as api from '../shared/api/workflowrequests';
+import { view } from '../shared/address/address';
+import { now_ms } from '../shared/session/feed';
+import { question } from '../shared/session/question';
+import { lostAt, paused, status } from '../shared/session/session';
+import type { KnownQuantity } from '../shared/api/types';
+
+const BEAT_MS = 2000;
+
+const isOpen = (): boolean => view.value.page === 'workflow';
+const goesOn = computed(() => status.value?.state !== 'ended' && lostAt.value === null && !paused.value);
+
+/** Tasks change their states while no trace brings news. */
+const beat = computed(() => (goesOn.value ? Math.floor(now_ms.value / BEAT_MS) : 0));
+
+export const published = question(() => (isOpen() ? String(beat.value) : null), api.getWorkflow, { live: true, keep: true });
+
+/** The quantity whose curves are shown: the chosen one, else that of the programs of which most is known. */
+export const chosen = computed<api.QuantityName | null>(() => {
+  const known = published.value.value?.quantities ?? [];
+  const named = view.value.quantity;
+  if (named !== '') return api.quantityOf(named);
+  const ofPrograms = known.filter((one) => one.namespace === 'application');
+  return (ofPrograms.length > 0 ? ofPrograms : known).reduce<KnownQuantity | null>((most, one) => (one.points > (most?.points ?? 0) ? one : most), null);
+});
+
+export const quantity = question(
+  () => (isOpen() && chosen.value !== null ? api.nameOf(chosen.value) : null),
+  (signal) => api.getQuantity(chosen.value as api.QuantityName, signal),
+  { live: true, keep: true },
+);
+
+/** What the charts over time show. */
+export const span_us = computed(() => {
+  const known = published.value.value;
+  if (known === null) return null;
+  return spanOf(
+    known.tasks,
+    known.nodes.map((node) => node.times_us),
+    goesOn.value ? now_ms.value * 1000 : 0,
+  );
+});
