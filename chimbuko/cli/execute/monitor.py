@@ -43,6 +43,11 @@ from chimbuko.visible import visible
     help="File for the newest values as Prometheus' text, such as a node exporter reads (*.prom).",
 )
 @click.option(
+    "--adios",
+    type=click.Path(path_type=Path),
+    help="File for a time series in ADIOS2's format (*.bp): a step each period.",
+)
+@click.option(
     "--publish",
     is_flag=True,
     help="Publish what the node does in the namespace 'hardware' (CHIMBUKO_NAMESPACES); without COMMAND and "
@@ -73,6 +78,7 @@ def command(
     folder: Path | None,
     baseline: Path | None,
     prometheus: Path | None,
+    adios: Path | None,
     publish: bool,
     heartbeat: bool,
     watch_log: Path | None,
@@ -129,6 +135,7 @@ def command(
             csv=folder,
             baseline=baseline,
             prometheus=prometheus,
+            adios=adios,
             heartbeat=heartbeat,
             publish=publish_now,
         )

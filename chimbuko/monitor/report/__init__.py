@@ -1,4 +1,4 @@
-"""Reports of what was watched: text in ZeroSum's layout, and tables in ZeroSum's columns.
+"""Reports of what was watched: text in ZeroSum's layout, and tables in ZeroSum's columns, and time series.
 
-May import monitor.findings, monitor.gpus, monitor.procfs and monitor.sampling.
+May import monitor.findings, monitor.gpus, monitor.procfs, monitor.sampling and trace.
 """

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from chimbuko.monitor.findings.threads import stuck
 from chimbuko.monitor.gpus.present import present_gpus
@@ -22,6 +23,9 @@ from chimbuko.monitor.sampling.watch import Watch
 from chimbuko.monitor.service.corechoice import better_core, last_core
 from chimbuko.monitor.service.election import Election
 from chimbuko.process.lifetime import log
+
+if TYPE_CHECKING:
+    from chimbuko.monitor.report.timeseries import TimeSeriesWriter
 
 CHOOSE_AGAIN = 10
 """Periods between two looks for a better core; in the first of these it looks each time."""
@@ -40,6 +44,8 @@ class Settings:
     """Folder of the tables of a good run, with which this one is compared."""
     prometheus: Path | None = None
     """File that holds the newest values."""
+    adios: Path | None = None
+    """File of an ADIOS2 time series."""
     heartbeat: bool = False
     """A line each period."""
     publish: Callable[[], None] | None = None
@@ -55,6 +61,7 @@ class Session:
         self._election = election
         self._watch: Watch | None = None
         self._csv: CsvWriter | None = None
+        self._series: TimeSeriesWriter | None = None
         self._node = socket.gethostname()
         self._said: set[tuple[int, ...]] = set()
         self._core: int | None = None
@@ -84,6 +91,8 @@ class Session:
         self._choose_core(span, total.periods)
         if self._csv is not None:
             self._csv.write(span, total, self._watch.identities)
+        if self._series is not None:
+            self._series.write(span, self._watch.identities)
         if self._settings.prometheus is not None:
             text = exposition(total, self._watch.identities, self._node)
             write_exposition(self._settings.prometheus, text)
@@ -131,6 +140,10 @@ class Session:
                 self._watch.total, self._watch.identities = pickle.loads(handed)
         if self._settings.csv is not None:
             self._csv = CsvWriter(self._settings.csv, self._node)
+        if self._settings.adios is not None:
+            from chimbuko.monitor.report.timeseries import TimeSeriesWriter
+
+            self._series = TimeSeriesWriter(self._settings.adios, self._node)
         identity = read_identity(self._root)
         core = self._settings.core
         self._move_to(last_core([identity.cpus] if identity else [], self._allowed) if core is None else core)
@@ -164,6 +177,8 @@ class Session:
             self._watch.close()
         if self._csv is not None:
             self._csv.close()
+        if self._series is not None:
+            self._series.close()
         if self._election is not None:
             self._election.close()
 
