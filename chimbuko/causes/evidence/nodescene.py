@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.gputime import GpuSeen, gpus_in
 from chimbuko.causes.evidence.threadtime import Seen, Usual, seen_in
-from chimbuko.monitor.samples.intervals import ends_us, overlapping, overlaps_us, summed
+from chimbuko.monitor.samples.intervals import ends_us, joined, overlapping, overlaps_us, summed
 from chimbuko.monitor.samples.nodebatch import NodeBatch, Rows, ThreadName
 from chimbuko.monitor.samples.rows import GPU, THREAD
 
@@ -43,13 +44,23 @@ class Group:
     """How much of the memory that the fullest of them may use was used; 0 without a limit."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Block:
     """Rows that came together, and between what they lie."""
 
     rows: Rows
     begin_us: int
     end_us: int
+    tids: npt.NDArray[np.int32] | None = None
+    """Of THREAD rows, by which they are in order then."""
+
+    def of_thread(self, tid: int) -> Rows:
+        """THREAD rows of one thread."""
+        if self.tids is None:
+            self.rows = self.rows[np.argsort(self.rows["tid"], kind="stable")]
+            self.tids = self.rows["tid"].copy()
+        first, last = np.searchsorted(self.tids, (tid, tid + 1))
+        return self.rows[first:last]
 
 
 class _RowsByTime:
@@ -64,13 +75,13 @@ class _RowsByTime:
         if len(rows):
             self._blocks.append(_Block(rows, int(rows["begin_us"].min()), int(ends_us(rows).max())))
 
+    def blocks(self, begin_us: int, end_us: int) -> list[_Block]:
+        """Those that may have time in common with an interval."""
+        return [one for one in self._blocks if one.begin_us < end_us and one.end_us > begin_us]
+
     def during(self, begin_us: int, end_us: int) -> list[Rows]:
         """Rows that have time in common with an interval."""
-        return [
-            overlapping(one.rows, begin_us, end_us)
-            for one in self._blocks
-            if one.begin_us < end_us and one.end_us > begin_us
-        ]
+        return [overlapping(one.rows, begin_us, end_us) for one in self.blocks(begin_us, end_us)]
 
     def forget_before(self, time_us: int) -> None:
         blocks, self._blocks = self._blocks, []
@@ -81,38 +92,18 @@ class _RowsByTime:
                 self.add(one.rows[one.rows["begin_us"] >= time_us])
 
 
-class _RowsOfThreads:
-    """THREAD rows by thread, of the interval that was asked for last."""
+class _RowsOfThreads(_RowsByTime):
+    """THREAD rows."""
 
-    def __init__(self) -> None:
-        self._all = _RowsByTime()
-        self._interval: tuple[int, int] | None = None
-        self._asked: Rows = _NO_ROWS
-        self._tids = _NO_ROWS["tid"]
-
-    def add(self, rows: Rows) -> None:
-        self._all.add(rows)
-        self._interval = None
-
-    def during(self, tid: int, begin_us: int, end_us: int) -> Rows:
-        self._ask(begin_us, end_us)
-        first, last = np.searchsorted(self._tids, (tid, tid + 1))
-        return self._asked[first:last]
+    def of_thread(self, tid: int, begin_us: int, end_us: int) -> Rows:
+        """Rows of one thread that have time in common with an interval."""
+        parts = [one.of_thread(tid) for one in self.blocks(begin_us, end_us)]
+        return overlapping(joined(parts, THREAD), begin_us, end_us)
 
     def on_cores(self, cores: list[int], begin_us: int, end_us: int) -> set[int]:
         """Threads that were found on one of these."""
-        self._ask(begin_us, end_us)
-        return set(self._tids[np.isin(self._asked["core"], cores)].tolist())
-
-    def forget_before(self, time_us: int) -> None:
-        self._all.forget_before(time_us)
-        self._interval = None
-
-    def _ask(self, begin_us: int, end_us: int) -> None:
-        if (begin_us, end_us) != self._interval:
-            rows = np.concatenate([_NO_ROWS, *self._all.during(begin_us, end_us)])
-            self._asked = rows[np.argsort(rows["tid"], kind="stable")]
-            self._tids, self._interval = self._asked["tid"].copy(), (begin_us, end_us)
+        found = self.during(begin_us, end_us)
+        return {tid for rows in found for tid in rows["tid"][np.isin(rows["core"], cores)].tolist()}
 
 
 _NO_ROWS = np.zeros(0, THREAD)
@@ -166,10 +157,10 @@ class _NodeRows:
 
     def best(self, tid: int, begin_us: int, end_us: int) -> Rows:
         """Looks at a thread in an interval where they are of most of it, else rows of periods."""
-        rows = self.looks.during(tid, begin_us, end_us)
+        rows = self.looks.of_thread(tid, begin_us, end_us)
         if overlaps_us(rows, begin_us, end_us).sum() >= COVERED * (end_us - begin_us):
             return rows
-        return self.periods.during(tid, begin_us, end_us)
+        return self.periods.of_thread(tid, begin_us, end_us)
 
     def forget_before(self, time_us: int) -> None:
         self.forgotten_us = time_us
@@ -223,9 +214,9 @@ class NodeScene:
         own = node.best(tid, begin_us, end_us)
         if not len(own):
             return None
-        around = node.looks.during(tid, begin_us - AROUND_US, end_us + AROUND_US)
+        around = node.looks.of_thread(tid, begin_us - AROUND_US, end_us + AROUND_US)
         beside = around[overlaps_us(around, begin_us, end_us) == 0]
-        rows = np.concatenate([own, beside])
+        rows = joined([own, beside], THREAD)
         return seen_in(rows, begin_us, end_us, disturbed, node.usual.of(tid))
 
     def rivals(self, flag: Flag, cores: Iterable[int]) -> tuple[Rival, ...]:

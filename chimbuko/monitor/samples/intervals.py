@@ -22,6 +22,17 @@ def ends_us(rows: Rows) -> npt.NDArray[np.int64]:
     return np.asarray(rows["begin_us"] + rows["length_us"].astype(np.int64))
 
 
+def joined(parts: Sequence[Rows], dtype: np.dtype[np.void]) -> Rows:
+    """Rows of several parts: NumPy's ``concatenate`` takes 0.1 ms to compare their types."""
+    if len(parts) == 1:
+        return parts[0]
+    out, at = np.empty(sum(map(len, parts)), dtype), 0
+    for part in parts:
+        out[at : at + len(part)] = part
+        at += len(part)
+    return out
+
+
 def overlapping(rows: Rows, begin_us: int, end_us: int) -> Rows:
     """Rows whose interval has a part in common with another one."""
     return rows[(rows["begin_us"] < end_us) & (ends_us(rows) > begin_us)]
