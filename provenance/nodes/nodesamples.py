@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, select, tuple_
 
 from chimbuko.monitor.samples.nodebatch import NodeBatch, unpacked
 from chimbuko.provenance.query.reader import RunReader
 from chimbuko.provenance.store.tables import NODE_SAMPLES
 
 FOREVER_US = 1 << 62
+AT_ONCE = 32
+"""Batches that are read with one question: half a MB of a large node's."""
 
 
 class NodeSamples:
@@ -33,7 +35,15 @@ class NodeSamples:
         if node is not None:
             wanted += (columns.node == node,)
         keys = select(columns.node, columns.sequence).where(*wanted).order_by(columns.begin_us)
-        for key in self._reader.rows(keys):
-            one = (columns.run == self._reader.run, columns.node == key.node)
-            for row in self._reader.rows(select(columns.rows).where(*one, columns.sequence == key.sequence)):
-                yield unpacked(row.rows)
+        found = self._reader.rows(keys)
+        for first in range(0, len(found), AT_ONCE):
+            some = [(key.node, key.sequence) for key in found[first : first + AT_ONCE]]
+            is_one = tuple_(columns.node, columns.sequence).in_(some)
+            rows = self._reader.rows(
+                select(columns.node, columns.sequence, columns.rows).where(
+                    columns.run == self._reader.run, is_one
+                )
+            )
+            packed = {(row.node, row.sequence): row.rows for row in rows}
+            # A run may be pruned meanwhile.
+            yield from (unpacked(packed[key]) for key in some if key in packed)
