@@ -15,6 +15,7 @@ from chimbuko.errors import ConfigError
 from chimbuko.insitu.measured import Measured, measured
 from chimbuko.insitu.normalform import PerformanceModel, parse_form
 from chimbuko.insitu.workflow import NOTHING, Phases, Task, Workflow
+from chimbuko.units import number_of
 
 APPLICATION = "application"
 UNITS_S = {"time_s": 1.0, "time_ms": 1e-3, "time_us": 1e-6, "time_min": 60.0}
@@ -100,7 +101,8 @@ def csv_rows(text: str, name: str) -> tuple[list[str], Rows]:
     rows: Rows = []
     for (at, _), row in zip(lines[1:], cells[1:], strict=True):
         if len(row) != len(columns):
-            raise ConfigError(f"{name}, line {at}: {len(row)} cells under {len(columns)} headings")
+            found, headings = number_of(len(row), "cells"), number_of(len(columns), "headings")
+            raise ConfigError(f"{name}, line {at}: {found} under {headings}")
         rows.append((at, dict(zip(columns, row, strict=True))))
     return columns, rows
 

@@ -46,7 +46,7 @@ def test_without_parts_all_is_the_application() -> None:
         ("ranks,seconds\n1,2\n", "found none"),
         ("ranks,time_s,time_ms\n1,2,3\n", "found time_s, time_ms"),
         ("ranks,ranks,time_s\n1,2,3\n", "twice the same"),
-        ("ranks,time_s\n1,2\n1\n", "line 3: 1 cells under 2 headings"),
+        ("ranks,time_s\n1,2\n1\n", "line 3: 1 cell under 2 headings"),
         (
             "ranks,time_s\n1,12ms\n",
             "line 2: time_s is '12ms', which is no number; the unit stands in the heading",
@@ -59,7 +59,7 @@ def test_without_parts_all_is_the_application() -> None:
         ("ranks,threads,time_s\n1,1,2\n2,,2\n", "line 3: threads is '', which is no number"),
         ("part,time_s\na,2\n", "no parameter of a"),
         ("ranks,time_s\n1,1.5\n1,1500\n", "are their units mixed"),
-        ('ranks,time_s\n"1,2\n', "1 cells under 2"),
+        ('ranks,time_s\n"1,2\n', "1 cell under 2"),
     ],
 )
 def test_points_that_cannot_be_used_are_refused_in_one_line(text: str, words: str) -> None:

@@ -15,7 +15,7 @@ from chimbuko.launcher.outcome.filteradvice import FilterAdvice, FunctionCost, a
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.query.run import open_run
 from chimbuko.trace.tausettings import SELECT_FILE_NAME, TimerFilter
-from chimbuko.units import format_duration_us
+from chimbuko.units import format_duration_us, number_of
 from chimbuko.visible import visible
 
 _COLUMNS = [
@@ -95,7 +95,8 @@ def _row(function: FunctionCost) -> list[str]:
 
 def _summary(advice: FilterAdvice, output: Path | None) -> list[str]:
     lines = [
-        f"{len(advice.functions):,} functions, {advice.rows:,} rows, {_megabytes(advice.size_bytes)}; "
+        f"{number_of(len(advice.functions), 'functions')}, {number_of(advice.rows, 'rows')}, "
+        f"{_megabytes(advice.size_bytes)}; "
         f"tracing took about {format_duration_us(advice.tracing_us)} of {format_duration_us(advice.held_us)}"
     ]
     excluded = sum(function.is_excluded for function in advice.functions)

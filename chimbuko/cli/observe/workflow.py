@@ -28,6 +28,7 @@ def command(file: Path, output: Path | None, check: bool) -> None:
       chimbuko workflow heat.toml --check
       salloc --nodes=2 --exclusive chimbuko workflow heat.toml
     """
+    from chimbuko.units import number_of
     from chimbuko.workflow.leading.leader import lead
     from chimbuko.workflow.leading.machines import machine_of
     from chimbuko.workflow.tasks.description import check_room
@@ -38,7 +39,8 @@ def command(file: Path, output: Path | None, check: bool) -> None:
         machine = machine_of(os.environ, workflow.mpirun, workflow.is_exclusive)
         check_room(workflow.tasks, machine.nodes)
         cores = sum(len(node.cores) for node in machine.nodes)
-        print(f"{file}: {len(workflow.tasks)} tasks can run on {len(machine.nodes)} nodes, {cores} cores")
+        tasks, nodes = number_of(len(workflow.tasks), "tasks"), number_of(len(machine.nodes), "nodes")
+        print(f"{file}: {tasks} can run on {nodes} with {number_of(cores, 'cores')}")
         return
     folder = output or Path("chimbuko-workflows") / f"{file.stem}-{time.strftime('%Y%m%d-%H%M%S')}"
     sys.exit(lead(workflow, file.absolute().parent, folder))

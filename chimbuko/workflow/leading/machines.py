@@ -12,6 +12,7 @@ from typing import Protocol
 from chimbuko.errors import ConfigError
 from chimbuko.launcher.jobs.hostlists import expand
 from chimbuko.protocol.broker import LOOPBACK
+from chimbuko.units import number_of
 from chimbuko.workflow.tasks.exchange import Launch
 from chimbuko.workflow.tasks.placement import Node
 
@@ -124,7 +125,7 @@ def machine_of(environment: Mapping[str, str], mpirun: Sequence[str], is_exclusi
     names = expand(listed)
     if len(counts) != len(names):
         raise ConfigError(
-            f"SLURM_JOB_CPUS_PER_NODE: says of {len(counts)} nodes how many CPUs they have, and the job has "
+            f"SLURM_JOB_CPUS_PER_NODE: has the CPUs of {number_of(len(counts), 'nodes')}, and the job has "
             f"{len(names)}; start it in the job's script, or by salloc"
         )
     nodes = [Node(name, tuple(range(count))) for name, count in zip(names, counts, strict=True)]

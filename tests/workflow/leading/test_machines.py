@@ -35,7 +35,7 @@ def test_a_job_has_all_of_its_nodes_or_those_without_services() -> None:
     [
         ({}, "no other node is there"),
         ({**JOB, "SLURM_JOB_NODELIST": "n1", "SLURM_JOB_CPUS_PER_NODE": "4"}, "no other node is there"),
-        ({**JOB, "SLURM_JOB_CPUS_PER_NODE": "4"}, "says of 1 nodes how many CPUs"),
+        ({**JOB, "SLURM_JOB_CPUS_PER_NODE": "4"}, "has the CPUs of 1 node, and the job has"),
     ],
 )
 def test_what_cannot_be_is_said(environment: dict[str, str], words: str) -> None:
