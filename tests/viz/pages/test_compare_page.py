@@ -44,8 +44,9 @@ SLOWER, FASTER = "relax_block [{heat2d.c} {49,0}]", "apply_bc [{heat2d.c} {52,0}
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory: pytest.TempPathFactory, page_files: Path) -> Iterator[DashboardProcess]:
-    """A dashboard over the run after; the run before lies beside it."""
+    """A dashboard over the run after; the run before, and one before that, lie beside it."""
     folder = tmp_path_factory.mktemp("runs")
+    make_run(folder / "earlier", BEFORE, SimulatedRun(3, NOISE))
     before = make_run(folder / "before", BEFORE, SimulatedRun(1, NOISE))
     changed = SimulatedRun(
         2, NOISE, slower={SLOWER: 1.1, FASTER: 0.8}, anomalies={"pack_row [{heat2d.c} {38,0}]": 200}
@@ -136,7 +137,33 @@ def test_the_other_run_is_chosen_from_those_beside(page: Page) -> None:
     page.wait_for_url("**/r/after")
 
 
-def test_a_run_that_is_not_there_is_said(page: Page, compared: DashboardProcess) -> None:
-    answer = page.request.get(f"{compared.base}api/v1/comparison?with=..")
-    assert answer.status == 404
-    assert "none of this name beside this one" in answer.json()["error"]
+def test_further_runs_of_a_side_are_added_and_dropped(page: Page) -> None:
+    page.get_by_label("Another run before").select_option("earlier")
+    page.wait_for_url("**/r/after/compare/before/earlier")
+    side = page.locator(".facts tbody tr").first
+    side.get_by_text("before, mean of 2 runs").wait_for()
+    assert page.title() == "2 runs → after · Chimbuko"
+    side.get_by_label("Drop before, before").click()
+    page.wait_for_url("**/r/after/compare/earlier")
+    page.get_by_label("Another run after").select_option("before")
+    page.wait_for_url("**/r/after/compare/earlier?also=before")
+    page.get_by_text("after, mean of 2 runs").wait_for()
+    page.get_by_label("Drop before, after").click()
+    page.wait_for_url("**/r/after/compare/earlier")
+
+
+@pytest.mark.parametrize(
+    ("question", "status", "words"),
+    [
+        ("with=..", 404, "none of this name beside this one"),
+        ("with=before/..", 404, "none of this name beside this one"),
+        ("with=before&also=before", 400, "named more than once"),
+        ("with=after", 400, "named more than once"),
+    ],
+)
+def test_runs_that_cannot_be_compared_are_said(
+    page: Page, compared: DashboardProcess, question: str, status: int, words: str
+) -> None:
+    answer = page.request.get(f"{compared.base}api/v1/comparison?{question}")
+    assert answer.status == status
+    assert words in answer.json()["error"]

@@ -1,4 +1,4 @@
-"""Other runs beside this one, and what changed from one of them to this one."""
+"""Other runs beside this one, and what changed from some of them to this one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from chimbuko.errors import ConfigError
 from chimbuko.provenance.compare.comparison import Comparison, compare
+from chimbuko.provenance.compare.merging import merged
 from chimbuko.provenance.compare.runprofile import read_profile
 from chimbuko.provenance.compare.wording import sentences
 from chimbuko.provenance.query.filters import Text
@@ -22,15 +24,18 @@ MOST_FUNCTIONS = 500
 
 
 class ComparisonParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """Which run to compare with."""
+    """Which runs to compare with."""
 
-    before: Annotated[Text, Meta(description="The folder of the run before, as the list of runs has it.")] = (
-        msgspec.field(name="with")
-    )
+    before: Annotated[
+        Text, Meta(description="Folders of the runs before, as the list of runs has them, with / between them.")
+    ] = msgspec.field(name="with")
+    also: Annotated[
+        Text | None, Meta(description="Folders of further runs after, beside this one, with / between them.")
+    ] = None
 
 
 class ComparisonAnswer(Answer, frozen=True, kw_only=True):
-    """What changed from the run before to this one."""
+    """What changed from the runs before to this one, and those beside it."""
 
     sentences: list[str]
     """The most important first."""
@@ -48,7 +53,7 @@ def runs(run: ServedRun) -> RunsAnswer:
 
 @get("/comparison")
 def comparison(run: ServedRun, wanted: ComparisonParameters) -> ComparisonAnswer:
-    """What changed from another run to this one: shifts of runtimes, new functions, anomalies, ranks."""
+    """What changed from other runs to this one, and to further ones: shifts of runtimes, new functions, anomalies, ranks."""
     return compared(run.feed.run, run.provenance, wanted)
 
 
@@ -58,24 +63,38 @@ def compared(
     wanted: ComparisonParameters,
     progress: Callable[[float, str], None] = lambda share, text: None,
 ) -> ComparisonAnswer:
-    """What changed from another run to ``run``, whose provenance is given.
+    """What changed from other runs to ``run``, whose provenance is given, and to others beside it.
 
     Raises
     ------
     Missing
         There is no such run beside it.
+    ConfigError
+        A run is named twice.
     """
     progress(0.0, "Reading runs")
+    before = wanted.before.split("/")
+    names = [*before, run.path.name, *(wanted.also.split("/") if wanted.also else ())]
     # Only names that the list has: an address shall not open any other folder.
-    if wanted.before not in {other.path.name for other, _ in readable_runs(run.path.parent)}:
-        raise Missing(
-            f"run {wanted.before[:200]!r}: none of this name beside this one; /api/v1/runs lists them"
-        )
-    with open_run(RunDirectory(run.path.parent / wanted.before)) as other:
-        before = read_profile(other, lambda share, text: progress(0.45 * share, text))
-    after = read_profile(provenance, lambda share, text: progress(0.45 + 0.45 * share, text))
+    there = {other.path.name for other, _ in readable_runs(run.path.parent)}
+    for name in names:
+        if name not in there:
+            raise Missing(f"run {name[:200]!r}: none of this name beside this one; /api/v1/runs lists them")
+        if names.count(name) > 1:
+            raise ConfigError(f"run {name!r}: named more than once; give it on one side, and once")
+    profiles = []
+    for at, name in enumerate(names):
+
+        def said(share: float, text: str, at: int = at) -> None:
+            progress(0.9 * (at + share) / len(names), text)
+
+        if name == run.path.name:
+            profiles.append(read_profile(provenance, said))
+            continue
+        with open_run(RunDirectory(run.path.parent / name)) as other:
+            profiles.append(read_profile(other, said))
     progress(0.9, "Comparing")
-    found = compare(before, after)
+    found = compare(merged(profiles[: len(before)]), merged(profiles[len(before) :]))
     shown = msgspec.structs.replace(
         found, functions=found.functions[:MOST_FUNCTIONS], paths=found.paths[:MOST_FUNCTIONS]
     )

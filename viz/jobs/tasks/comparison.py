@@ -1,4 +1,4 @@
-"""What changed from another run to this one, as a long question."""
+"""What changed from other runs to this one, as a long question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 import { useEffect } from 'preact/hooks';
+import { foldersOf, sideText } from '../shared/address/model/trail';
 import type { PageName, View } from '../shared/address/model/view';
 import { view } from '../shared/address/address';
 import { hideTip } from '../shared/session/page';
@@ -10,19 +11,20 @@ import { isLost, Lost } from './lost';
 import { OpenPage } from './pages';
 import { StatusBar } from './statusbar';
 import { TipLayer } from './tip';
+import { plural } from '../shared/units/units';
 import { Exports } from '../exports/dialog';
 
 /** Pages that fill the window and scroll inside. */
 const FITTED: readonly PageName[] = ['overview', 'calls', 'timeline', 'flame'];
 
 export function App() {
-  const { page, call, incident, node, compare } = view.value;
+  const { page, call, incident, node, compare, also } = view.value;
   const title = titleOf(view.value);
   useEffect(() => {
     hideTip();
     document.title = `${title} · Chimbuko`;
   }, [title]);
-  useEffect(() => scrollTo(0, 0), [page, page === 'call' ? call : page === 'incident' ? incident : page === 'node' ? node : null, compare]);
+  useEffect(() => scrollTo(0, 0), [page, page === 'call' ? call : page === 'incident' ? incident : page === 'node' ? node : null, compare, also]);
   return (
     <div class={FITTED.includes(page) ? 'page fitted' : 'page'} data-page={page} data-paused={paused.value}>
       <StatusBar />
@@ -42,10 +44,10 @@ export function App() {
   );
 }
 
-function titleOf({ run, page, call, incident, node, compare }: View): string {
+function titleOf({ run, page, call, incident, node, compare, also }: View): string {
   if (page === 'call') return `${call} · ${run}`;
   if (page === 'incident') return `${incident} · ${run}`;
   if (page === 'node' && node !== '') return `${node} · ${run}`;
   if (isLost(view.value)) return 'No such page';
-  return page === 'compare' ? `${compare || '?'} → ${run}` : run;
+  return page === 'compare' ? `${sideText(compare) || '?'} → ${also === '' ? run : plural(1 + foldersOf(also).length, 'run')}` : run;
 }

@@ -1,7 +1,7 @@
 import { mount } from '../shared/api/http';
 import { compareCommand, queryCommand, quoted, showCommand } from '../shared/asking/commands';
 import { filtersOf } from '../shared/asking/filters';
-import { PAGES, toPage, trail, type Crumb } from '../shared/address/model/trail';
+import { foldersOf, PAGES, toPage, trail, type Crumb } from '../shared/address/model/trail';
 import type { View } from '../shared/address/model/view';
 import { addressOf, follow, go, view } from '../shared/address/address';
 import { detail } from '../calls/calls';
@@ -108,8 +108,8 @@ export const copyLink = (): void => void copy(location.href);
 export function copyCommand(): void {
   const directory = run.value.value?.directory;
   if (directory === undefined) return say(NOT_KNOWN_YET);
-  const { page, call, incident, compare } = view.value;
-  if (page === 'compare' && compare !== '') return void copy(compareCommand(directory, compare));
+  const { page, call, incident, compare, also } = view.value;
+  if (page === 'compare' && compare !== '') return void copy(compareCommand(directory, foldersOf(compare), foldersOf(also)));
   if (page === 'incident' && incident !== null) return void copy(showCommand(directory, incident));
   void copy(page === 'call' && call !== null ? showCommand(directory, call) : queryCommand(directory, view.value));
 }

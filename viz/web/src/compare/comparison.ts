@@ -1,4 +1,4 @@
-/** Other runs, and what changed since one of them. */
+/** Other runs, and what changed since some of them. */
 
 import { computed, effect } from '@preact/signals';
 import { getAllPaths } from '../shared/api/functionrequests';
@@ -11,7 +11,7 @@ import type { ComparisonAnswer } from '../shared/api/types';
 
 const before = computed(() => (view.value.page === 'compare' ? view.value.compare : null));
 
-export const runs = question(() => (before.value === '' ? '' : null), api.getRuns);
+export const runs = question(() => (before.value === null ? null : ''), api.getRuns);
 // Who chooses a run asks next.
 effect(() => {
   if (before.value === '') void prepare();
@@ -24,6 +24,6 @@ export const paths = question(
 );
 
 export const comparison = job<ComparisonAnswer>(
-  () => before.value || null,
-  () => ({ question: 'comparison', parameters: { with: before.value } }),
+  () => (before.value ? `${before.value}\n${view.value.also}` : null),
+  () => ({ question: 'comparison', parameters: { with: before.value, ...(view.value.also === '' ? {} : { also: view.value.also }) } }),
 );

@@ -2,8 +2,9 @@ import { useMemo } from 'preact/hooks';
 import { rate } from './model/comparison';
 import { shortenAll } from '../shared/names/names';
 import { count, duration, exact } from '../shared/units/units';
-import { addressOf, follow, view } from '../shared/address/address';
-import { comparison } from './comparison';
+import { addressOf, follow, go, view } from '../shared/address/address';
+import { comparison, runs } from './comparison';
+import { foldersOf, sideText } from '../shared/address/model/trail';
 import { Differential } from './differential';
 import { Listed } from '../shared/parts/listed';
 import { Progress } from '../shared/parts/progress';
@@ -12,7 +13,7 @@ import { Runtimes } from './runtimes';
 import { Shifts } from './shifts';
 import type { Comparison, ComparisonAnswer, OneSided, RankChange, RunSide, Shift } from '../shared/api/types';
 
-/** What changed from another run to this one; or which other run that shall be. */
+/** What changed from other runs to this one, and those beside it; or which other run that shall be. */
 export function Compare() {
   return <main class="compare">{view.value.compare === '' ? <RunsList /> : <Changes />}</main>;
 }
@@ -20,13 +21,13 @@ export function Compare() {
 function Changes() {
   const found = comparison.value.value;
   if (found !== null) return <Page found={found} />;
-  const up = { page: 'compare', compare: '' } as const;
+  const up = { page: 'compare', compare: '', also: '' } as const;
   return (
     <>
       <h1 class="answer">
-        What changed from {view.value.compare} to {view.value.run}?
+        What changed from {view.value.compare.split('/').join(', ')} to {[view.value.run, ...foldersOf(view.value.also)].join(', ')}?
       </h1>
-      <Progress job={comparison} what={`run ${view.value.compare}`} />
+      <Progress job={comparison} what={`run ${sideText(view.value.compare)}`} />
       {comparison.busy.value || (
         <a href={addressOf(up)} onClick={(event) => follow(event, up)}>
           Choose another run
@@ -52,11 +53,13 @@ function Page({ found }: { found: ComparisonAnswer }) {
       <h1 class="answer" data-answer>
         {sentences[0] ?? ''}
       </h1>
-      {sentences.slice(1).map((sentence) => (
-        <p key={sentence}>{sentence}.</p>
-      ))}
+      <ul class="sentences">
+        {sentences.slice(1).map((sentence) => (
+          <li key={sentence}>{sentence}.</li>
+        ))}
+      </ul>
       <Sides before={changes.before} after={changes.after} />
-      <div class="changes">
+      <div class="changes" style={{ '--rows': changes.functions.length }}>
         <Shifts shifts={changes.functions} names={names} all={found.functions} />
         <Runtimes shift={shown} name={shown ? (names.get(shown.name)?.text ?? shown.name) : ''} />
       </div>
@@ -85,7 +88,7 @@ function Sides({ before, after }: { before: RunSide; after: RunSide }) {
     ['anomalies per million calls (95 %)', (side) => rate(side.rate)],
   ];
   return (
-    <section class="panel facts" aria-label="The two runs">
+    <section class="panel facts" aria-label="The runs">
       <table>
         <thead>
           <tr>
@@ -106,7 +109,7 @@ function Sides({ before, after }: { before: RunSide; after: RunSide }) {
           ).map(([when, side]) => (
             <tr key={when}>
               <th scope="row">
-                <span class={`swatch ${when}`} aria-hidden="true" /> {side.name}, {when}
+                <SideRuns when={when} side={side} />
               </th>
               {facts.map(([name, text]) => (
                 <td key={name} class="number">
@@ -118,6 +121,43 @@ function Sides({ before, after }: { before: RunSide; after: RunSide }) {
         </tbody>
       </table>
     </section>
+  );
+}
+
+/** The runs of a side: several of each tell how far runs of the same lie apart. */
+function SideRuns({ when, side }: { when: 'before' | 'after'; side: RunSide }) {
+  const { compare, also } = view.value;
+  const field = when === 'before' ? 'compare' : 'also';
+  const folders = foldersOf(view.value[field]);
+  const own = runs.value.value?.runs.find((run) => run.is_this)?.folder;
+  const used = [own, ...foldersOf(compare), ...foldersOf(also)];
+  const others = (runs.value.value?.runs ?? []).filter((run) => !used.includes(run.folder) && (run.ranks ?? 0) > 0);
+  const put = (changed: readonly string[]): void => go({ [field]: changed.join('/') });
+  // Of the runs after, the one whose page this is cannot go.
+  const droppable = when === 'before' ? folders.length > 1 : folders.length > 0;
+  return (
+    <span class="side">
+      <span class={`swatch ${when}`} aria-hidden="true" />
+      {droppable && when === 'after' && <span>{view.value.run}</span>}
+      {droppable
+        ? folders.map((folder) => (
+            <button key={folder} class="chip" aria-label={`Drop ${folder}, ${when}`} onClick={() => put(folders.filter((one) => one !== folder))}>
+              {folder} <span aria-hidden="true">×</span>
+            </button>
+          ))
+        : side.name}
+      <span>{side.runs > 1 ? `${when}, mean of ${side.runs} runs` : when}</span>
+      {others.length > 0 && (
+        <select aria-label={`Another run ${when}`} value="" onChange={(event) => put([...folders, event.currentTarget.value])}>
+          <option value="">+ run</option>
+          {others.map((run) => (
+            <option key={run.folder} value={run.folder}>
+              {run.folder}
+            </option>
+          ))}
+        </select>
+      )}
+    </span>
   );
 }
 

@@ -57,7 +57,7 @@ function cells(run: ListedRun) {
 }
 
 function Actions({ run }: { run: ListedRun }) {
-  const compared = { page: 'compare', compare: run.folder } as const;
+  const compared = { page: 'compare', compare: run.folder, also: '' } as const;
   return (
     <span class="actions">
       <a href={addressOf(compared)} onClick={(event) => follow(event, compared)} aria-label={`What changed since ${run.folder}`}>

@@ -4,6 +4,7 @@ import { queryCommand, quoted } from '../shared/asking/commands';
 import { rangeText, sceneAnswer, sourceText } from './model/timelinewords';
 import { percent } from '../shared/units/units';
 import { FIRST_VIEW } from '../shared/address/model/view';
+import { getRanks } from '../shared/api/requests';
 import { timelineRequest } from './requests';
 import { go, view } from '../shared/address/address';
 import { wording } from '../calls/calls';
@@ -11,11 +12,16 @@ import { copy } from '../shared/session/page';
 import { run, zero_us } from '../shared/session/session';
 import * as timeline from './timeline';
 import { GroupLegend } from '../shared/parts/grouplegend';
+import { Menu, type MenuItem } from '../shared/parts/menu';
 import { Empty, Panel, Reading } from '../shared/parts/panel';
+import type { RankKey } from '../shared/api/types';
 import { Chart } from './chart';
 import { Chosen } from './chosen';
 import { listenOnTimeline } from './keys';
 import { SpanTable } from './table';
+
+/** Ranks that a menu offers. */
+const MOST_BESIDE = 12;
 
 /** What happened: the calls of a rank's threads in time, with partner ranks, messages and launches. */
 export function TimelinePage() {
@@ -100,6 +106,7 @@ function Actions() {
           rank {wording.value.programs > 1 ? rank : rank.split(':')[1]} <span aria-hidden="true">×</span>
         </button>
       ))}
+      <Menu label="Add the lines of another rank" text="+ rank ▾" items={ranksBeside} />
       <button
         class="quiet"
         aria-pressed={folded}
@@ -124,6 +131,19 @@ function Actions() {
       <Indexing />
     </>
   );
+}
+
+/** Ranks that can be shown beside, those with most anomalies first. */
+async function ranksBeside(): Promise<MenuItem[]> {
+  let keys: RankKey[];
+  try {
+    const { top } = await getRanks('total', MOST_BESIDE, new AbortController().signal);
+    keys = top.map((row): RankKey => `${row.program}:${row.rank}`).filter((key) => !timeline.ranks.value.includes(key));
+  } catch {
+    return [{ text: 'The server cannot be reached now', act: () => {} }];
+  }
+  if (keys.length === 0) return [{ text: 'All are shown', act: () => {} }];
+  return keys.map((key) => ({ text: `rank ${wording.value.programs > 1 ? key : key.split(':')[1]}`, act: () => timeline.togglePartner(key) }));
 }
 
 /** How far the recorded trace is from being shown whole. */

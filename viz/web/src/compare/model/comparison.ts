@@ -60,12 +60,15 @@ export function placeOf(effect: number, reach: number): number {
   return Math.min(1, Math.max(0, 0.5 + Math.log1p(effect) / (2 * reach)));
 }
 
-/** Shares that the axis is marked with, such as -20 %, 0 and 25 %. */
+const TICKS = [0.05, 0.1, 0.25, 0.5, 0.75, 1, 2];
+
+/** Shares that the axis is marked with, such as -25 %, 0 and 25 %: one on each side, so that their labels never meet. */
 export function ticksOf(reach: number): number[] {
-  const step = [0.05, 0.1, 0.25, 0.5, 1, 2].find((size) => Math.log1p(size) >= reach / 2.6) ?? 2;
-  const above = [1, 2].map((times) => times * step).filter((size) => Math.log1p(size) <= reach);
-  const below = [1, 2].map((times) => -times * step).filter((size) => size > -1 && -Math.log1p(size) <= reach);
-  return [...below.reverse(), 0, ...above];
+  const furthest = (sign: number): number[] => {
+    const fitting = TICKS.filter((size) => sign * size > -1 && Math.abs(Math.log1p(sign * size)) <= 0.85 * reach);
+    return fitting.slice(-1).map((size) => sign * size);
+  };
+  return [...furthest(-1), 0, ...furthest(1)];
 }
 
 export interface Bar {

@@ -1614,7 +1614,7 @@ export interface components {
         };
         /**
          * ComparisonAnswer
-         * @description What changed from the run before to this one.
+         * @description What changed from the runs before to this one, and those beside it.
          */
         ComparisonAnswer: {
             ok: boolean;

@@ -28,9 +28,12 @@ export function incidentsCommand(directory: string, limit: number): string {
   return `chimbuko incidents ${quoted(directory)} --limit ${limit}`;
 }
 
-/** Command that compares this run with one in a folder beside it. */
-export function compareCommand(directory: string, before: string): string {
-  return `chimbuko compare ${quoted(directory.replace(/[^/]*$/, before))} ${quoted(directory)}`;
+/** Command that compares this run, and those beside it, with others in folders beside it. */
+export function compareCommand(directory: string, before: readonly string[], also: readonly string[]): string {
+  const paths = (folders: readonly string[]): string[] => folders.map((folder) => quoted(directory.replace(/[^/]*$/, folder)));
+  if (before.length + also.length === 1) return `chimbuko compare ${paths(before).join()} ${quoted(directory)}`;
+  const sides = [...paths(before).map((path) => `--before ${path}`), ...[quoted(directory), ...paths(also)].map((path) => `--after ${path}`)];
+  return `chimbuko compare ${sides.join(' ')}`;
 }
 
 /** Command that asks the run's database. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { queryCommand, quoted, showCommand } from '../../../src/shared/asking/commands';
+import { compareCommand, queryCommand, quoted, showCommand } from '../../../src/shared/asking/commands';
 import { FIRST_VIEW } from '../../../src/shared/address/model/view';
 
 test('the table in the terminal', () => {
@@ -14,6 +14,11 @@ test('the table in the terminal', () => {
 });
 
 test('one call in the terminal', () => expect(showCommand('runs/heat', '0:1:30:1547')).toBe('chimbuko show 0:1:30:1547 runs/heat'));
+
+test('a comparison in the terminal', () => {
+  expect(compareCommand('/runs/new', ['my old'], [])).toBe("chimbuko compare '/runs/my old' /runs/new");
+  expect(compareCommand('/runs/new', ['a', 'b'], ['c'])).toBe('chimbuko compare --before /runs/a --before /runs/b --after /runs/new --after /runs/c');
+});
 
 test('words of a shell', () => {
   expect(quoted('plain-word_1.5')).toBe('plain-word_1.5');

@@ -26,13 +26,22 @@ export const PAGES: readonly (readonly [page: PageName, name: string, question: 
   ['compare', 'Compare', 'what changed since another run?'],
 ];
 
-const TOP: Partial<View> = { page: 'overview', call: null, incident: null, compare: '', cursor: null };
+const TOP: Partial<View> = { page: 'overview', call: null, incident: null, compare: '', also: '', cursor: null };
 
 /** Goes to a page of the run; what limits the calls stays, unless the page is about another run, or about all incidents. */
 export function toPage(page: PageName): Partial<View> {
   if (page === 'overview') return { page, incident: null, cursor: null };
   if (page === 'node') return toNode('');
-  return page === 'compare' ? { page, call: null, compare: '' } : { page, cursor: null };
+  return page === 'compare' ? { page, call: null, compare: '', also: '' } : { page, cursor: null };
+}
+
+/** Runs of one side of a comparison, as a view has them. */
+export const foldersOf = (side: string): string[] => (side === '' ? [] : side.split('/'));
+
+/** They in a few words. */
+export function sideText(side: string): string {
+  const folders = foldersOf(side);
+  return folders.length > 1 ? `${folders.length} runs` : side;
 }
 
 /** What is known of the call that is looked at. */
@@ -51,7 +60,7 @@ export interface KnownCall {
 export function trail(view: View, programs: Readonly<Record<string, string>>, known: KnownCall | null): Crumb[] {
   const top: Crumb = { kind: 'run', text: view.run, change: TOP };
   const page = (text: string): Crumb => ({ kind: 'page', text, change: {} });
-  if (view.page === 'compare') return [top, page(view.compare === '' ? 'compare' : `compared with ${view.compare}`)];
+  if (view.page === 'compare') return [top, page(view.compare === '' ? 'compare' : `compared with ${sideText(view.compare)}`)];
   if (view.page === 'node') return [top, view.node === '' ? page('nodes') : { kind: 'node', text: `node ${view.node}`, change: {} }];
   if (view.page === 'workflow') return [top, page('workflow')];
   if (view.page === 'health') return [top, page('health')];

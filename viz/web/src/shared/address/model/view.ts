@@ -41,8 +41,10 @@ export interface View {
   call: string | null;
   /** Id of an incident, or of what recurs: the one whose page is open, or the one whose calls are listed. */
   incident: string | null;
-  /** Folder of the run to compare with; '' where one is to be chosen. */
+  /** Folders of the runs to compare with, with / between them; '' where one is to be chosen. */
   compare: string;
+  /** Folders of further runs after, beside this one, in the same way. */
+  also: string;
   /** Selected ranks by colour slot; null is a free slot. */
   selected: readonly (RankKey | null)[];
   statistic: RankStatistic;
@@ -118,6 +120,7 @@ export const FIRST_VIEW: View = {
   call: null,
   incident: null,
   compare: '',
+  also: '',
   selected: [],
   statistic: 'origin',
   n: 5,
@@ -235,6 +238,7 @@ export function parseView(path: string, query: string): View {
     partners: parsePartners(given.get('with') ?? ''),
     folded: given.get('fold') === 'true',
     weight: oneOf(WEIGHTS, given.get('weight'), FIRST_VIEW.weight),
+    also: given.get('also') ?? '',
     frame: FRAME.test(given.get('frame') ?? '') ? (given.get('frame') as string) : '',
     find: given.get('find') ?? '',
     quantity: given.get('quantity') ?? '',
@@ -304,6 +308,7 @@ export function formatView(view: View): string {
     add('frame', view.frame);
     add('find', view.find);
   }
+  if (view.page === 'compare' && view.compare !== '') add('also', view.also);
   add('table', view.tables.join(','));
   const text = query.map(([name, value]) => `${name}=${readable(value)}`).join('&');
   return formatPath(view) + (text === '' ? '' : `?${text}`);
@@ -333,7 +338,7 @@ function parsePath(path: string, given: ReadonlyMap<string, string>): Place {
 function formatPath(view: View): string {
   const run = `r/${encodeURIComponent(view.run)}`;
   if (view.page === 'overview') return run;
-  if (view.page === 'compare') return `${run}/compare${view.compare === '' ? '' : `/${encodeURIComponent(view.compare)}`}`;
+  if (view.page === 'compare') return `${run}/compare${view.compare === '' ? '' : `/${view.compare.split('/').map(encodeURIComponent).join('/')}`}`;
   if (view.page === 'call') return `${run}/call/${(view.call ?? '').replace(':', '/')}`;
   if (view.page === 'node') return `${run}/node${view.node === '' ? '' : `/${encodeURIComponent(view.node)}`}`;
   if (view.page === 'incident') return `${run}/incident/${view.incident ?? ''}`;
@@ -447,5 +452,5 @@ function decoded(text: string): string {
 
 /** Percent-encoded, but for characters that are safe in a query and easier to read as they are. */
 function readable(value: string): string {
-  return encodeURIComponent(value).replace(/%3A/g, ':').replace(/%2C/g, ',').replace(/%2A/g, '*');
+  return encodeURIComponent(value).replace(/%3A/g, ':').replace(/%2C/g, ',').replace(/%2A/g, '*').replace(/%2F/g, '/');
 }

@@ -36,6 +36,7 @@ describe('the trail leads from the run to what is looked at', () => {
     expect(texts(at({ page: 'flame' }))).toEqual(['heat', 'flame graph']);
     expect(texts(at({ page: 'flame', function: 'relax [{a.c} {1,2}]' }))).toEqual(['heat', 'flame graph of relax']);
     expect(texts(at({ page: 'compare', compare: 'before' }))).toEqual(['heat', 'compared with before']);
+    expect(texts(at({ page: 'compare', compare: 'one/two' }))).toEqual(['heat', 'compared with 2 runs']);
   });
 });
 

@@ -13,6 +13,7 @@ describe('address', () => {
     call: '0:1:30:1547',
     incident: 'I12',
     compare: '',
+    also: '',
     selected: ['0:3', null, '1:12'],
     statistic: 'stddev',
     n: 12,
@@ -68,7 +69,7 @@ describe('address', () => {
     const shown: View = { ...FIRST_VIEW, run: 'heat', page: 'node', node: 'nid 7/a', window: [5, 9], threadsFrom: '16', coresFrom: '32' };
     expect(formatView(shown)).toBe('r/heat/node/nid%207%2Fa?t=5..9&threads_from=16&cores_from=32');
     expect(split(formatView(shown))).toEqual(shown);
-    expect(formatView({ ...shown, page: 'calls' })).toBe('r/heat/calls?node=nid%207%2Fa');
+    expect(formatView({ ...shown, page: 'calls' })).toBe('r/heat/calls?node=nid%207/a');
     expect(split('r/heat/node')).toEqual({ ...FIRST_VIEW, run: 'heat', page: 'node' });
   });
 
@@ -128,7 +129,8 @@ describe('address', () => {
     ['r/heat/calls?incident=I12', { page: 'calls', incident: 'I12' }],
     ['r/heat/health', { page: 'health' }],
     ['r/heat/compare', { page: 'compare', compare: '' }],
-    ['r/heat/compare/a%2Fb', { page: 'compare', compare: 'a/b' }],
+    ['r/heat/compare/a/b%3F', { page: 'compare', compare: 'a/b?' }],
+    ['r/heat/compare/a?also=b/c', { page: 'compare', compare: 'a', also: 'b/c' }],
   ] as const)('%s', (address, expected) => {
     expect(split(address)).toEqual({ ...FIRST_VIEW, run: 'heat', ...expected });
     expect(split(formatView(split(address)))).toEqual(split(address));
