@@ -57,7 +57,7 @@ PICTURES = (
     Picture("overview", "?sel=0:{rank}", ".heatmap canvas"),
     Picture("overview-dark", "?sel=0:{rank}", ".heatmap canvas", dark=True),
     Picture("calls", "/calls?rank=0:{rank}&step={step}&call={id}", "canvas"),
-    Picture("timeline", "/timeline?rank=0:{rank}&call={id}", "canvas"),
+    Picture("timeline", "/timeline?rank=0:{rank}&call={id}&with=0:3", "canvas"),
     Picture("call", "/call/0/{rest}", ".panel svg:not(.mark)", size=(1280, 900)),
     Picture("incident", "/incident/{incident_id}", "[data-panel=twin]", size=(1280, 1000)),
     Picture("function", "/fn?function={function}", ".panel svg:not(.mark)"),

@@ -376,3 +376,12 @@ def test_a_run_that_goes_on_shows_what_comes(
         assert watched.errors == []
         watched.close()
     run.close()
+
+
+def test_lines_of_any_rank_are_added_by_the_menu_and_dropped(watched: Watched) -> None:
+    page = opened(watched, "rank=0:1")
+    page.get_by_role("button", name="Add the lines of another rank").click()
+    page.get_by_role("menuitem", name="rank 0", exact=True).click()
+    page.wait_for_url("**with=0:0*")
+    page.get_by_label("Without rank 0:0").click()
+    page.wait_for_function("() => !location.search.includes('with=')")

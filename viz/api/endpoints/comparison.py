@@ -27,10 +27,10 @@ class ComparisonParameters(msgspec.Struct, frozen=True, kw_only=True):
     """Which runs to compare with."""
 
     before: Annotated[
-        Text, Meta(description="Folders of the runs before, as the list of runs has them, with / between them.")
+        Text, Meta(description="Folders of the runs before, as the list of runs has them, joined by /.")
     ] = msgspec.field(name="with")
     also: Annotated[
-        Text | None, Meta(description="Folders of further runs after, beside this one, with / between them.")
+        Text | None, Meta(description="Folders of further runs after, beside this one, joined by /.")
     ] = None
 
 
@@ -53,7 +53,7 @@ def runs(run: ServedRun) -> RunsAnswer:
 
 @get("/comparison")
 def comparison(run: ServedRun, wanted: ComparisonParameters) -> ComparisonAnswer:
-    """What changed from other runs to this one, and to further ones: shifts of runtimes, new functions, anomalies, ranks."""
+    """What changed from other runs to this one and to further ones: runtimes, functions, anomalies, ranks."""
     return compared(run.feed.run, run.provenance, wanted)
 
 

@@ -145,7 +145,7 @@ function SideRuns({ when, side }: { when: 'before' | 'after'; side: RunSide }) {
               {folder} <span aria-hidden="true">×</span>
             </button>
           ))
-        : side.name}
+        : `${side.name},`}
       <span>{side.runs > 1 ? `${when}, mean of ${side.runs} runs` : when}</span>
       {others.length > 0 && (
         <select aria-label={`Another run ${when}`} value="" onChange={(event) => put([...folders, event.currentTarget.value])}>
