@@ -3,6 +3,7 @@
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
+NODE_MODULES := viz/web/node_modules/.package-lock.json
 CHROMIUM := $(shell command -v chromium-headless-shell || command -v chromium)
 
 # Where Python may not keep what it compiles, each of some thousand processes takes 0.2 s more.
@@ -16,7 +17,7 @@ CORES := $(addprefix tests/,ad/calls ad/records ad/detectors ad/analysis ad/hand
 	provenance/store/test_encode.py) \
 	--ignore tests/ad/analysis/test_real_trace.py --ignore tests/ad/analysis/test_wholetrace.py
 
-.PHONY: help demo test test-page test-all test-cores collect coverage thorough live soak faults faults-nodes fuzz-api check install web generated screenshots clean dist benchmark benchmark-dashboard benchmark-transports performance detection chromium
+.PHONY: help demo test test-page test-all test-cores collect coverage thorough live soak faults faults-nodes fuzz-api check check-python check-page install web generated screenshots clean dist benchmark benchmark-dashboard benchmark-transports performance detection chromium
 
 help: ## This list.
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -39,7 +40,7 @@ test-cores:
 		-m 'not soak and not thorough and not compiled' $(CORES) >$(VENV)/cores.log 2>&1 \
 		&& echo "cores as plain Python: $$(tail -1 $(VENV)/cores.log)" || { cat $(VENV)/cores.log; false; }
 
-test-page: ## Tests of the page's own modules.
+test-page: $(NODE_MODULES) ## Tests of the page's own modules.
 	cd viz/web && npm test --silent
 
 # Else each of six processes compiles all tests for itself.
@@ -69,10 +70,14 @@ faults-nodes: install ## Each part of a run on three nodes fails at each moment;
 fuzz-api: install ## The HTTP API is asked at random, rightly and wrongly, 300 times at each address.
 	CHIMBUKO_FUZZ_EXAMPLES=300 $(BIN)/python -m pytest tests/viz/api/test_document.py
 
-check: $(VENV)/installed ## Style and types; TYPES='--package chimbuko' leaves out what only developers run.
+check: check-python check-page ## Style and types; TYPES='--package chimbuko' leaves out what only developers run.
+
+check-python: $(VENV)/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy $(TYPES)
+
+check-page: $(NODE_MODULES)
 	cd viz/web && npm run --silent typecheck && npm run --silent lint
 
 dist: $(VENV)/installed web ## The wheel, dist/chimbuko-*.whl: it is installed without a checkout, Node.js or a compiler.
@@ -96,10 +101,10 @@ benchmark-transports: install ## All figures of docs/transports.md; half an hour
 detection: install ## Precision and recall of the detector against known truth; fails where it misses what is required.
 	$(BIN)/python -m evaluation
 
-install: $(VENV)/warm ## The package with its web page, in a virtual environment of its own.
+install: $(VENV)/warm web ## The package with its web page, in a virtual environment of its own.
 
 # What is used is compiled when it is first used: all of it would take 20 s.
-$(VENV)/installed: pyproject.toml viz/static/index.html
+$(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --no-compile --editable '.[caliper,dev,notebook,otf2,parquet,perfetto,postgresql]'
@@ -125,8 +130,12 @@ web: viz/static/index.html ## The dashboard's page.
 
 WEB_SOURCES := $(shell find viz/web -path viz/web/node_modules -prune -o -type f -print)
 
-viz/static/index.html: $(WEB_SOURCES)
-	cd viz/web && npm ci --silent --no-audit --no-fund && npm run --silent build
+$(NODE_MODULES): viz/web/package.json viz/web/package-lock.json
+	cd viz/web && npm ci --silent --no-audit --no-fund
+	touch $@
+
+viz/static/index.html: $(NODE_MODULES) $(WEB_SOURCES)
+	cd viz/web && npm run --silent build
 	touch $@
 
 chromium:

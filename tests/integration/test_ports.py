@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import re
-from contextlib import suppress
-from pathlib import Path
-
 import pytest
 
 from tests.integration.conftest import READER, STAND_IN, Start, command_line, descendants
+from tests.sockets import listened_on
 from tests.thorough import first
 
-LISTENING = "0A"
-"""State of a socket in /proc/net/tcp."""
 LOOPBACK, ANY = "0100007F", "00000000"
 
 
-def listening() -> dict[str, str]:
-    """Sockets that listen on this machine, by inode, with their address."""
-    fields = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    return {one[9]: one[1].partition(":")[0] for one in fields if one[3] == LISTENING}
-
-
-def ports_of(pid: int) -> list[str]:
+def addresses_of(pid: int) -> list[str]:
     """Addresses that a process listens on."""
-    sockets, found = listening(), []
-    for name in Path(f"/proc/{pid}/fd").glob("*"):
-        with suppress(OSError):
-            if match := re.fullmatch(r"socket:\[(\d+)\]", os.readlink(name)):
-                found += [sockets[match[1]]] if match[1] in sockets else []
-    return found
+    return [address for address, _ in listened_on(pid)]
 
 
 @pytest.mark.parametrize("transport", first(1, ["sst", "files"]))
@@ -38,7 +21,7 @@ def test_only_sst_listens_beyond_the_loopback(start: Start, transport: str) -> N
     command = [*STAND_IN, "-T", "serial", "-adios2_trace", "sleep", "4"]
     run = start("--transport", transport, "--period", "0.2", "--", *command)
     run.wait_until(lambda: sum(stream.steps for stream in run.health_so_far) > 1)
-    ports = {pid: ports_of(pid) for pid in descendants(run.process.pid)}
+    ports = {pid: addresses_of(pid) for pid in descendants(run.process.pid)}
     beyond = {pid: found for pid, found in ports.items() if set(found) - {LOOPBACK}}
     if transport == "files":
         assert beyond == {}

@@ -18,6 +18,7 @@ import requests
 from chimbuko.errors import ConfigError
 from chimbuko.viz.http.listening import SHORTEST_TOKEN, TOKEN_VARIABLE, Front
 from tests.encrypted import Certificates
+from tests.sockets import listened_on
 from tests.thorough import first
 from tests.viz.conftest import TOKEN, dashboard
 from tests.viz.made_run import MadeRun
@@ -66,25 +67,13 @@ def test_all_addresses_of_a_machine(finished: MadeRun) -> None:
     words = ["--bind", "0.0.0.0", "--public-url", "https://site.example/heat/"]
     with dashboard(finished, words=words) as process:
         assert process.url == f"https://site.example/heat/?token={quote(TOKEN, safe='')}"
-        port = listening_port(process.process.pid)
+        ((_, port),) = listened_on(process.process.pid)
         wanted = {"site.example": 200, platform.node(): 200, "10.1.2.3:80": 200, "evil.example": 403}
         for name, status in wanted.items():
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
             connection.request("GET", "/api/v1/run", headers=BEARER | {"Host": name})
             assert connection.getresponse().status == status, name
             connection.close()
-
-
-def listening_port(pid: int) -> int:
-    """The one port that a process listens on."""
-    inodes = {
-        link.readlink().name[8:-1]
-        for link in Path(f"/proc/{pid}/fd").iterdir()
-        if link.readlink().name.startswith("socket:")
-    }
-    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    (port,) = {int(row[1].partition(":")[2], 16) for row in rows if row[3] == "0A" and row[9] in inodes}
-    return port
 
 
 @pytest.mark.parametrize("front", [Front(bind="0.0.0.0"), Front(public_url="https://site.example/")])

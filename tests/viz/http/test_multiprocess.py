@@ -16,6 +16,7 @@ from chimbuko.process import restarts
 from chimbuko.protocol.broker import PrivateBroker, connect
 from chimbuko.protocol.messages import PAYLOAD
 from chimbuko.viz.http.multiprocess import serving_together
+from tests.sockets import sockets_of
 from tests.thorough import first
 from tests.viz.asking import EventSocket, children, folders, wait_until, wait_until_gone
 from tests.viz.conftest import TOKEN, DashboardProcess, dashboard
@@ -51,18 +52,11 @@ def servers(dashboard: DashboardProcess) -> list[int]:
     return [pid for pid, words in children(dashboard.process.pid).items() if "--shared" in words]
 
 
-def served(pid: int) -> int:
-    """How many pages a server process has."""
-    return sum(
-        os.readlink(link).startswith("socket:") for link in Path(f"/proc/{pid}/fd").iterdir() if link.exists()
-    )
-
-
 def pages_on_both(dashboard: DashboardProcess) -> list[EventSocket]:
     """Pages until each process has one."""
-    before = {pid: served(pid) for pid in servers(dashboard)}
+    before = {pid: len(sockets_of(pid)) for pid in servers(dashboard)}
     pages: list[EventSocket] = []
-    while not all(served(pid) > count for pid, count in before.items()):
+    while not all(len(sockets_of(pid)) > count for pid, count in before.items()):
         pages.append(EventSocket(dashboard.base))
         assert len(pages) < 200, "one process gets all"
     return pages
