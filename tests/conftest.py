@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tarfile
 from collections import defaultdict
@@ -19,6 +20,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from chimbuko.process.signals import FROM_OTHERS
+from tests.once import Once
 from tests.places import DATA, ROOT
 from tests.plainpython import examples
 
@@ -103,13 +105,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def real_traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """What all processes of this session share."""
+    return Once(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def real_traces(once: Once) -> Path:
     """Folder with all recorded traces of tests/data."""
-    folder = tmp_path_factory.mktemp("traces")
-    for archive in sorted(DATA.glob("*.tar.xz")):
-        with tarfile.open(archive) as packed:
-            packed.extractall(folder, filter="data")
-    return folder
+
+    def unpack(folder: Path) -> None:
+        for archive in sorted(DATA.glob("*.tar.xz")):
+            with tarfile.open(archive) as packed:
+                packed.extractall(folder, filter="data")
+
+    return once.made("traces", unpack)
+
+
+@pytest.fixture(scope="session")
+def heat4_analysed(once: Once, real_traces: Path) -> Path:
+    """Folder of the run that analysed four ranks that exchange rows, with 41 delays."""
+    command = [sys.executable, "-m", "chimbuko", "run", "--trace", real_traces / "heat4" / "*.bp", "--output"]
+    return once.made(
+        "heat", lambda folder: subprocess.run([*command, folder], check=True, capture_output=True)
+    )
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,7 @@ from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory, RunInfo
 from examples.findings import all_anomalies
 from examples.truth import InjectedDelay, read_truth
+from tests.once import Once
 from tests.places import STAND_INS
 
 STAND_IN = [sys.executable, STAND_INS / "tau_exec"]
@@ -263,16 +264,17 @@ def heat4_delays(heat4: Path) -> list[InjectedDelay]:
 
 
 @pytest.fixture(scope="session")
-def heat4_run(heat4: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def heat4_run(heat4_analysed: Path) -> Outcome:
     """Its offline analysis by one agent, to compare others with."""
-    run = Run(tmp_path_factory.mktemp("offline") / "run", "--trace", heat4 / "*.bp")
-    assert run.end() == 0, run.output
-    return run
+    return Outcome(heat4_analysed)
 
 
 @pytest.fixture(scope="session")
-def heat4_live(heat4: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def heat4_live(heat4: Path, once: Once) -> Outcome:
     """The same without its final judgement: what a run has that came to no orderly end."""
-    run = Run(tmp_path_factory.mktemp("offline") / "run", "--no-relabel", "--trace", heat4 / "*.bp")
-    assert run.end() == 0, run.output
-    return run
+
+    def analyse(folder: Path) -> None:
+        run = Run(folder, "--no-relabel", "--trace", heat4 / "*.bp")
+        assert run.end() == 0, run.output
+
+    return Outcome(once.made("heat-live", analyse))

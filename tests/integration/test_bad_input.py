@@ -15,7 +15,7 @@ import pytest
 
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.runs.scratch import left_behind
-from tests.integration.conftest import STAND_IN, Command, Run, Start
+from tests.integration.conftest import STAND_IN, Command, Outcome, Run, Start
 from tests.places import EXAMPLES
 from tests.thorough import first
 
@@ -104,7 +104,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.thorough
 def test_full_disk_keeps_what_was_found_for_later(
-    start: Start, heat4: Path, heat4_live: Run, small_disk: Path, command: Callable[..., Command]
+    start: Start, heat4: Path, heat4_live: Outcome, small_disk: Path, command: Callable[..., Command]
 ) -> None:
     run = start("--trace", heat4 / "*.bp", "--output", small_disk / "run")
     assert run.end() == 4

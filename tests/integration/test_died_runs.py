@@ -173,7 +173,7 @@ def begin_elsewhere(folder: Path, pattern: str) -> None:
 
 @pytest.mark.thorough
 def test_a_store_that_was_on_local_storage_is_brought_home(
-    heat4: Path, heat4_live: Run, tmp_path: Path
+    heat4: Path, heat4_live: Outcome, tmp_path: Path
 ) -> None:
     folder = tmp_path / "chimbuko-runs" / "heat"
     leader = subprocess.Popen(
@@ -198,7 +198,7 @@ def test_a_store_that_was_on_local_storage_is_brought_home(
 
 
 @pytest.mark.thorough
-def test_nothing_is_said_of_a_run_that_ended(heat4_run: Run) -> None:
+def test_nothing_is_said_of_a_run_that_ended(heat4_run: Outcome) -> None:
     assert "died" not in chimbuko("query", heat4_run.folder).stderr
     assert left_behind(RunDirectory(heat4_run.folder)) == []
 

@@ -17,7 +17,7 @@ from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import EventType, TraceStep
 from evaluation.causes import incidents_of
 from examples.truth import InjectedDelay, match
-from tests.integration.conftest import Run, Start
+from tests.integration.conftest import Outcome, Start
 from tests.reference.cpp_sstd import CppSstd
 from tests.reference.paths import moments_of
 from tests.thorough import first
@@ -54,7 +54,7 @@ def calls_of(stream: Path, rank: int) -> Iterator[tuple[tuple[str, ...], int, in
     reader.close()
 
 
-def test_every_row_is_used_and_every_call_closed(heat4_run: Run) -> None:
+def test_every_row_is_used_and_every_call_closed(heat4_run: Outcome) -> None:
     health = heat4_run.health
     assert [stream.state for stream in health] == ["ended"] * 4
     assert sum(stream.rows for stream in health) == ROWS
@@ -63,7 +63,7 @@ def test_every_row_is_used_and_every_call_closed(heat4_run: Run) -> None:
     assert [stream.losses for stream in health] == [{}] * 4
 
 
-def test_finds_the_delays_without_flooding(heat4_run: Run, heat4_delays: list[InjectedDelay]) -> None:
+def test_finds_the_delays_without_flooding(heat4_run: Outcome, heat4_delays: list[InjectedDelay]) -> None:
     anomalies = heat4_run.anomalies
     found = [delay for delay, call in match(heat4_delays, anomalies) if call is not None]
     assert len(heat4_delays) == 41
@@ -72,7 +72,7 @@ def test_finds_the_delays_without_flooding(heat4_run: Run, heat4_delays: list[In
 
 
 def test_incidents_have_the_ranks_that_waited_without_a_flag(
-    heat4_run: Run, heat4_delays: list[InjectedDelay]
+    heat4_run: Outcome, heat4_delays: list[InjectedDelay]
 ) -> None:
     """Later in the trace long waits are nothing unusual any more, and hardly any is flagged."""
     found = [one for one in incidents_of(RunDirectory(heat4_run.folder)) if one.call_id]
@@ -82,13 +82,13 @@ def test_incidents_have_the_ranks_that_waited_without_a_flag(
     assert sum(len(ranks) == 3 for ranks in waited) >= 20
 
 
-def test_notes_what_the_run_was(heat4_run: Run) -> None:
+def test_notes_what_the_run_was(heat4_run: Outcome) -> None:
     info = heat4_run.info
     assert (info.state, info.exit_code) == ("finished", None)
     assert info.trace_bytes > 10 * info.stored_bytes > 0
 
 
-def test_runtimes_by_call_path_are_those_of_the_trace(heat4: Path, heat4_run: Run) -> None:
+def test_runtimes_by_call_path_are_those_of_the_trace(heat4: Path, heat4_run: Outcome) -> None:
     exclusive_us: dict[tuple[str, ...], list[int]] = defaultdict(list)
     inclusive_us: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for rank in range(4):
@@ -107,7 +107,7 @@ def test_runtimes_by_call_path_are_those_of_the_trace(heat4: Path, heat4_run: Ru
 
 
 @pytest.mark.thorough
-def test_four_agents_give_the_same_flags(heat4: Path, heat4_run: Run, start: Start) -> None:
+def test_four_agents_give_the_same_flags(heat4: Path, heat4_run: Outcome, start: Start) -> None:
     run = start("--trace", heat4 / "*.bp", "--agents", "4")
     assert run.end() == 0, run.output
     assert run.ids == heat4_run.ids
@@ -136,7 +136,7 @@ def test_sstd_flags_what_the_cpp_system_flags(heat4: Path, start: Start) -> None
 @pytest.mark.thorough
 @pytest.mark.parametrize("agents", first(1, ["4", "1"]))
 def test_sst_replay_in_lockstep_gives_the_same_flags(
-    agents: str, heat4: Path, heat4_run: Run, start: Start
+    agents: str, heat4: Path, heat4_run: Outcome, start: Start
 ) -> None:
     run = start(
         "--replay", heat4 / "*.bp", "--pace", "max", "--lockstep", "--agents", agents, "--no-dashboard"
@@ -146,7 +146,7 @@ def test_sst_replay_in_lockstep_gives_the_same_flags(
     assert sum(stream.rows for stream in run.health) == ROWS
 
 
-def test_query_and_show_answer_from_the_store(heat4_run: Run) -> None:
+def test_query_and_show_answer_from_the_store(heat4_run: Outcome) -> None:
     words = ["query", str(heat4_run.folder), "--function", "pack_row*", "--rank", "1", "--json"]
     answer = subprocess.run([sys.executable, "-m", "chimbuko", *words], capture_output=True, check=True)
     calls = json.loads(answer.stdout)["calls"]

@@ -25,11 +25,11 @@ from chimbuko.runs.directory import RunDirectory, new_run
 from chimbuko.statistics.model import load_model
 from chimbuko.trace.discovery import find_recorded
 from examples.findings import all_anomalies
-from tests.integration.conftest import Run, Start, children, command_line
+from tests.integration.conftest import Outcome, Start, children, command_line
 from tests.thorough import first
 
 
-def test_runs_share_a_broker(heat4: Path, heat4_run: Run, start: Start, tmp_path: Path) -> None:
+def test_runs_share_a_broker(heat4: Path, heat4_run: Outcome, start: Start, tmp_path: Path) -> None:
     """Also when it is started anew, empty, while both are at work."""
     live = ["--replay", heat4 / "*.bp", "--pace", "6", "--lockstep", "--no-dashboard"]
     with PrivateBroker(tmp_path / "broker.log") as broker:
@@ -87,7 +87,7 @@ def test_a_broker_that_does_not_last_is_started_again_after_pauses(tmp_path: Pat
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("parts", first(1, [3, 1, 2, 4]))
 def test_a_cluster_serves_as_broker_and_parts_of_a_server_learn_what_one_does(
-    start: Start, heat4: Path, heat4_run: Run, cluster: str, parts: int
+    start: Start, heat4: Path, heat4_run: Outcome, cluster: str, parts: int
 ) -> None:
     options = "--agents", "2", "--server-parts", str(parts)
     run = start("--trace", heat4 / "*.bp", "--broker", cluster, *options)
@@ -99,7 +99,7 @@ def test_a_cluster_serves_as_broker_and_parts_of_a_server_learn_what_one_does(
     assert connect(cluster).exists(*RunKeys(run.info.id).all) == 0
 
 
-def learned_by(run: Run) -> dict[tuple[str, str], list[str]]:
+def learned_by(run: Outcome) -> dict[tuple[str, str], list[str]]:
     """The row of each function in the run's model; agents are merged in any order, which rounds."""
     model = load_model(RunDirectory(run.folder).model_path, run.info.config)
     return {
@@ -112,7 +112,7 @@ def _rounded(text: str) -> str:
     return f"{float(text):.9g}"
 
 
-def reported_by(run: Run) -> dict[str, Counter[str]]:
+def reported_by(run: Outcome) -> dict[str, Counter[str]]:
     """What the run's report lists, rounded, in any order, and however functions are numbered."""
     report = json.loads(RunDirectory(run.folder).read_report(), parse_float=_rounded, parse_int=_rounded)
     lists = {name: entries for name, entries in report.items() if isinstance(entries, list)}
@@ -130,7 +130,7 @@ def test_unreachable_broker(start: Start, heat4: Path) -> None:
 
 
 def test_store_is_kept_on_local_disk_until_the_end_where_the_run_is_on_a_network(
-    heat4: Path, heat4_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    heat4: Path, heat4_run: Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(storeplace, "is_on_network", lambda folder: True)
     config = AnalysisConfig(lockstep=True)

@@ -22,7 +22,7 @@ from tests.integration.beside import (
     kill_readers,
     stop_agent_for_good,
 )
-from tests.integration.conftest import AGENT, STAND_IN, Command, Outcome, Run, Start
+from tests.integration.conftest import AGENT, STAND_IN, Command, Outcome, Start
 from tests.integration.marked import RANKS, STEPS, write_marked
 from tests.integration.test_recorded import f1
 from tests.thorough import first
@@ -81,7 +81,7 @@ def test_short_program_is_seen_or_its_loss_is(
     ("transport", "pace", "least"), first(0, [("files", "4", 0.9), ("files", "1", 0.95), ("sst", "1", 0.95)])
 )
 def test_live_flags_agree_with_lockstep(
-    transport: str, pace: str, least: float, heat4: Path, heat4_run: Run, start: Start
+    transport: str, pace: str, least: float, heat4: Path, heat4_run: Outcome, start: Start
 ) -> None:
     """Live, an agent that is late judges by what it knows itself: so a machine that is too busy may have
     two more tries."""
@@ -107,7 +107,7 @@ def kept(run: Outcome) -> Path:
     return RunDirectory(run.folder).trace / "*.bp"
 
 
-def test_kept_trace_gives_the_flags_again(heat4: Path, heat4_run: Run, start: Start) -> None:
+def test_kept_trace_gives_the_flags_again(heat4: Path, heat4_run: Outcome, start: Start) -> None:
     options = ["--lockstep", "--pace", "max", "--transport", "files", "--keep-trace", "--no-dashboard"]
     run = start("--replay", heat4 / "*.bp", *options)
     assert run.end() == 0, run.output

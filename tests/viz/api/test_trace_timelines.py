@@ -36,9 +36,9 @@ ABNORMAL, MERGED = 1, 16
 
 
 @pytest.fixture(scope="module")
-def traced(tmp_path_factory: pytest.TempPathFactory, real_traces: Path) -> MadeRun:
+def traced(tmp_path_factory: pytest.TempPathFactory, heat4_analysed: Path) -> MadeRun:
     """The run."""
-    return traced_run(tmp_path_factory.mktemp("traced") / "heat4", real_traces)
+    return traced_run(tmp_path_factory.mktemp("traced") / "heat", heat4_analysed)
 
 
 @pytest.fixture(scope="module")

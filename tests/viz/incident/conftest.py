@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="package")
-def traced(tmp_path_factory: pytest.TempPathFactory, real_traces: Path) -> MadeRun:
+def traced(tmp_path_factory: pytest.TempPathFactory, heat4_analysed: Path) -> MadeRun:
     """Four ranks with injected delays, for which the others waited."""
-    return traced_run(tmp_path_factory.mktemp("incidents") / "heat", real_traces)
+    return traced_run(tmp_path_factory.mktemp("incidents") / "heat", heat4_analysed)
 
 
 @pytest.fixture(scope="package")

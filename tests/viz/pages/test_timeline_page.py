@@ -337,9 +337,9 @@ def test_a_rank_that_is_not_there_is_said_to_be_missing(watched: Watched) -> Non
 
 
 def test_the_whole_of_a_recorded_trace_is_shown(
-    browser: Browser, page_files: Path, tmp_path: Path, real_traces: Path
+    browser: Browser, page_files: Path, tmp_path: Path, heat4_analysed: Path
 ) -> None:
-    traced = traced_run(tmp_path / "heat", real_traces)
+    traced = traced_run(tmp_path / "heat", heat4_analysed)
     with dashboard(traced) as process:
         watched = Watched(browser, process, color_scheme="light")
         page = watched.page
