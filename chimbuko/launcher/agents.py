@@ -32,6 +32,7 @@ from chimbuko.recorder.place import await_drained
 from chimbuko.recorder.watch import RecorderWatch
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.runs.scratch import ScratchNote, agents_part, note_run, scratch_folder
+from chimbuko.runs.shares import Share
 from chimbuko.trace.discovery import StreamName
 from chimbuko.units import number_of
 
@@ -57,6 +58,8 @@ class AgentOptions:
     """Where streams appear; None where they are recorded."""
     recorded: list[StreamName] = field(default_factory=list)
     """Recorded streams to analyse."""
+    share: Share | None = None
+    """Of the recorded streams, which the only agent here reads; None where agents here read them all."""
     is_revived: bool = False
     """Whether who starts the agents is started again where it is killed."""
 
@@ -216,11 +219,12 @@ class Agents:
     def _start(self, index: int) -> Service:
         options, place = self._options, self._options.place
         name = options.names[index]
+        share = options.share or Share(index, len(options.names))
         spec = AgentSpec(
             agent=name,
             run=self._run.read_info().id,
-            index=index,
-            count=len(options.names),
+            index=share.index,
+            count=share.count,
             node=options.node,
             scratch=str(self._scratch / name),
             config=options.config,

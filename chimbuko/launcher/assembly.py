@@ -53,7 +53,7 @@ def lead(options: RunOptions, show: Show) -> int:
     if options.command and (code := code_where_absent(options.command[0])):
         return code
     traces = sorted_out(options.trace)
-    recorded, problems = _recorded(traces.streams + options.replay)
+    recorded, problems = recorded_at(traces.streams + options.replay)
     if not traces.others:
         check_agents(options.agents, recorded)
     config = msgspec.structs.replace(
@@ -64,7 +64,8 @@ def lead(options: RunOptions, show: Show) -> int:
     await_kernels()
     run = _folder(options, config, _program(options.command, traces.others, recorded))
     if traces.others:
-        recorded += _taken_in(run, traces.others, options, problems)
+        period_us = options.analysis.config.period_us
+        recorded += taken_in(run, traces.others, options.agents, period_us, problems)
     if recorded:
         note_recorded(run, recorded)
     place = _place(options, run)
@@ -98,18 +99,18 @@ def run_with_store(
     return run
 
 
-def _recorded(patterns: Sequence[str]) -> tuple[list[StreamName], list[str]]:
+def recorded_at(patterns: Sequence[str]) -> tuple[list[StreamName], list[str]]:
     """Streams that were recorded, and a line for each that cannot be read."""
     return readable(find_recorded(patterns)) if patterns else ([], [])
 
 
-def _taken_in(
-    run: RunDirectory, files: Sequence[Path], options: RunOptions, problems: list[str]
+def taken_in(
+    run: RunDirectory, files: Sequence[Path], agents: int, period_us: int, problems: list[str]
 ) -> list[StreamName]:
     """Streams that are made of traces of other tools; where that cannot be done there is no run."""
     try:
-        converted = convert_apart(files, run.trace, options.analysis.config.period_us)
-        check_agents(options.agents, converted.streams)
+        converted = convert_apart(files, run.trace, period_us)
+        check_agents(agents, converted.streams)
     except (ChimbukoError, KeyboardInterrupt):
         _discard(run)
         raise

@@ -63,8 +63,14 @@ class HostOptions:
     """What the broker listens on: an address, a network interface or a name, and perhaps a port behind it."""
     streams: Path | None = None
     """Folder for streams, on each node's own storage; None for one in its memory."""
+    trace: tuple[str, ...] = ()
+    """Patterns of recorded traces, which agents share; none where programs are analysed while they run."""
+    agents: int = 1
+    """That share recorded traces."""
 
     def __post_init__(self) -> None:
+        if self.agents != 1 and not self.trace:
+            raise ConfigError("--agents goes with --trace: of a live run each node has an agent")
         _check_ports(self.services, self.analysis.config)
 
 

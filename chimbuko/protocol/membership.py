@@ -129,6 +129,11 @@ class Membership:
         return lines
 
     @property
+    def done(self) -> list[str]:
+        """Agents that have come to their end."""
+        return [agent for agent, answer in self._answers.items() if answer.is_done]
+
+    @property
     def lost(self) -> list[str]:
         """Agents that are not done, and of which nothing was heard for long."""
         since = time.monotonic() - (SILENT_AFTER_S if self.is_urgent else LOST_AFTER_S)

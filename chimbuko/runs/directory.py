@@ -141,6 +141,11 @@ class RunDirectory:
         return self.path / "observed.msgpack"
 
     @property
+    def shares(self) -> Path:
+        """Of recorded streams, by the agents that have them (``chimbuko.runs.shares``)."""
+        return self.path / "shares"
+
+    @property
     def broker_path(self) -> Path:
         """The URL of the broker while the run goes on; it holds the password, and is the owner's alone."""
         return self.path / "broker"

@@ -16,6 +16,12 @@ def test_a_server_has_some_parts_and_not_too_many(parts: int) -> None:
         AnalysisOptions(config=AnalysisConfig(server_parts=parts))
 
 
+def test_agents_that_share_need_something_to_share() -> None:
+    with pytest.raises(ConfigError, match="--agents goes with --trace: of a live run each node has an agent"):
+        HostOptions(agents=2)
+    assert HostOptions(trace=("*.bp",), agents=2).agents == 2
+
+
 def test_each_part_of_a_server_has_a_port() -> None:
     analysis, services = (
         AnalysisOptions(config=AnalysisConfig(server_parts=3)),

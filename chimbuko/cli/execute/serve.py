@@ -37,6 +37,13 @@ from chimbuko.trace.discovery import Transport
     help="How traces come to the agent of their node: through files in its memory, or over SST.",
 )
 @click.option(
+    "--trace",
+    multiple=True,
+    metavar="PATTERN",
+    help="Analyse recorded traces: each agent takes a share of the files, which all nodes see. Repeatable.",
+)
+@click.option("--agents", type=int, default=1, show_default=True, help="With --trace: how many there are.")
+@click.option(
     "--resume",
     "is_resumed",
     is_flag=True,
@@ -51,6 +58,8 @@ def command(
     bind: str,
     streams: Path | None,
     transport: str,
+    trace: tuple[str, ...],
+    agents: int,
     is_resumed: bool,
     services: ServiceChoices,
     as_json: bool,
@@ -67,6 +76,7 @@ def command(
     Examples:
       chimbuko serve runs/heat
       chimbuko serve runs/heat --bind ib0 --streams /tmp/heat
+      chimbuko serve runs/heat --trace 'traces/*.bp' --agents 4
       chimbuko serve runs/heat --resume
       chimbuko stop runs/heat
     """
@@ -77,7 +87,13 @@ def command(
             raise ConfigError("--resume goes on as the run was started; beside it only --bind can be given")
         sys.exit(resume(run_dir, bind if given else None, shown))
     options = HostOptions(
-        analysis=analysis, services=services, transport=Transport(transport), bind=bind, streams=streams
+        analysis=analysis,
+        services=services,
+        transport=Transport(transport),
+        bind=bind,
+        streams=streams,
+        trace=trace,
+        agents=agents,
     )
     sys.exit(host(run_dir, options, shown))
 

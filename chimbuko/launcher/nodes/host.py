@@ -7,6 +7,7 @@ import os
 import platform
 import shlex
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,9 @@ from chimbuko.atomicfile import write_atomically
 from chimbuko.calls.record import ENDED
 from chimbuko.errors import ChimbukoError, ConfigError, ServiceError
 from chimbuko.follow.space import MEMORY
-from chimbuko.launcher.assembly import run_with_store
+from chimbuko.formats.streams.apart import sorted_out
+from chimbuko.launcher.agents import check_agents
+from chimbuko.launcher.assembly import recorded_at, run_with_store, taken_in
 from chimbuko.launcher.closing import Show, close_run
 from chimbuko.launcher.controller import INTERRUPTED_CODE
 from chimbuko.launcher.kernels import await_kernels
@@ -39,9 +42,12 @@ from chimbuko.provenance.alerts.sinks import COMMAND_VARIABLE, URL_VARIABLE
 from chimbuko.provenance.manage.lifecycle import INTERRUPTED, RUNNING, state_of
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory, RunInfo, claim_name
+from chimbuko.runs.manifest import note_recorded, recorded_streams
 from chimbuko.runs.scratch import agents_at_work
+from chimbuko.runs.shares import are_all_read, offer_shares
 from chimbuko.trace.discovery import Transport
 from chimbuko.trace.tausettings import application_settings
+from chimbuko.units import number_of
 
 LOOK_PERIOD_S = 0.5
 """Agents say no more often that they are there."""
@@ -58,6 +64,8 @@ def host(folder: Path, options: HostOptions, show: Show) -> int:
     """
     listening_place(options.bind)
     await_kernels()
+    if options.trace:
+        return _host_recorded(folder, options, show)
     config = options.analysis.config
     run = run_with_store(folder, ["chimbuko", "serve", str(folder)], config, options.services.store)
     info = run.read_info()
@@ -74,6 +82,25 @@ def host(folder: Path, options: HostOptions, show: Show) -> int:
     run.node_command.chmod(0o700)
     _keep(run, options)
     return Host(run, options, is_resumed=False).lead(show)
+
+
+def _host_recorded(folder: Path, options: HostOptions, show: Show) -> int:
+    """The same for recorded traces, which agents of several nodes share; it ends when they have read them."""
+    traces = sorted_out(options.trace)
+    recorded, problems = recorded_at(traces.streams)
+    if not traces.others:
+        check_agents(options.agents, recorded)
+    config = msgspec.structs.replace(options.analysis.config, lockstep=True)
+    words = ["chimbuko", "serve", str(folder), *(f"--trace={pattern}" for pattern in options.trace)]
+    run = run_with_store(folder, words, config, options.services.store)
+    if traces.others:
+        recorded += taken_in(run, traces.others, options.agents, config.period_us, problems)
+    note_recorded(run, recorded)
+    offer_shares(run, options.agents)
+    run.write_info(msgspec.structs.replace(run.read_info(), transport=Transport.RECORDED.value))
+    options = replace(options, analysis=replace(options.analysis, config=config))
+    _keep(run, options)
+    return Host(run, options, is_resumed=False, problems=problems).lead(show)
 
 
 def resume(folder: Path, bind: str | None, show: Show) -> int:
@@ -148,14 +175,16 @@ def _check_dead(run: RunDirectory, info: RunInfo) -> None:
 class Host:
     """Keeps the services of one run until it is to end and all its agents have ended."""
 
-    def __init__(self, run: RunDirectory, options: HostOptions, is_resumed: bool) -> None:
+    def __init__(
+        self, run: RunDirectory, options: HostOptions, is_resumed: bool, problems: Sequence[str] = ()
+    ) -> None:
         self._run = run
         self._options = options
         self._is_resumed = is_resumed
         self._address = AddressFile(run.dashboard_path)
         self._signals = 0
         self._signal_at_s = -math.inf
-        self._problems: list[str] = []
+        self._problems = list(problems)
         self._mishaps = Mishaps(self._problems)
         self._has_begun = is_resumed
 
@@ -194,8 +223,11 @@ class Host:
 
     def _services(self) -> ServiceOptions:
         choices, analysis = self._options.services, self._options.analysis
+        recorded = recorded_streams(self._run) if self._options.trace else []
         return ServiceOptions(
             config=analysis.config,
+            lockstep_streams=len(recorded),
+            programs=tuple(sorted({stream.program for stream in recorded})),
             bind=listening_place(self._options.bind),
             has_dashboard=choices.dashboard is not False,
             choices=choices,
@@ -216,6 +248,8 @@ class Host:
         address, _ = listening_place(self._options.bind)
         is_local = not self._options.services.broker and address.startswith("127.")
         who = "agents of this node" if is_local else "agents"
+        if self._options.trace:
+            who = number_of(self._options.agents, who)
         say(f"services are ready; {who} join with: chimbuko agent {shlex.quote(str(self._run.path))}")
 
     def _wait_for_end(self, services: Services, membership: Membership, wakeup: Wakeup) -> None:
@@ -236,6 +270,9 @@ class Host:
             # A broker that is away comes back, or 'look_after' brings it back.
             with suppress(redis.RedisError):
                 lines += membership.look()
+            # Others wait for the streams of an agent that is lost, and cannot have them.
+            if self._options.trace and (membership.lost or are_all_read(self._run, membership.done)):
+                membership.is_ending = True
             for line in lines:
                 progress.say(line)
 

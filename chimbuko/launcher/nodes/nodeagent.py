@@ -21,10 +21,12 @@ from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.transport import StreamPlace, place_of_others, place_on_node, shield_of
 from chimbuko.process.mishaps import Mishaps
 from chimbuko.process.signals import FROM_OTHERS, heed
-from chimbuko.protocol.membership import Presence
+from chimbuko.protocol.membership import Presence, ask_to_end
 from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.runs.directory import AGENT_MARK, COMING_MARK, RunDirectory, RunInfo
+from chimbuko.runs.manifest import recorded_streams
 from chimbuko.runs.scratch import agents_part, has_left_something
+from chimbuko.runs.shares import claim_share
 from chimbuko.trace.discovery import Transport
 from chimbuko.units import format_duration_us
 
@@ -97,6 +99,40 @@ class NodeAgent:
         if self._say(presence, is_done=False) and not has_left_something(info.id, agents_part(self._node)):
             self._say(presence, is_done=True)
             return 0
+        if info.transport == Transport.RECORDED:
+            is_delivered = self._read_share(name, info, presence, broker)
+        else:
+            is_delivered = self._read_node(name, info, presence)
+        self._say(presence, is_done=True)
+        for problem in self._problems:
+            say(problem)
+        return 0 if is_delivered else ServiceError.exit_code
+
+    def _read_share(self, name: str, info: RunInfo, presence: Presence, broker: RunBroker) -> bool:
+        """Analyse a share of recorded streams; whether all that was found is delivered."""
+        share = claim_share(self._run, name)
+        if share is None:
+            say(f"{name}: all shares of the trace are taken; there is nothing to do")
+            return True
+        recorded = recorded_streams(self._run)
+        options = AgentOptions(info.config, self._node, (name,), None, recorded, share)
+        with ExitStack() as stack:
+            stack.enter_context(self._heard(presence))
+            await_kernels(lambda: self._stop.is_set() or bool(self._answer))
+            agents = stack.enter_context(
+                Agents(self._run, info.id, options, self._run.read_broker_url(), self._problems)
+            )
+            agents.wait_ready()
+            say(f"{name} reads share {share.index + 1} of {share.count} of {len(recorded)} recorded streams")
+            self._work(agents, is_live=False)
+            if agents.has_failed:
+                # Others would wait for its streams.
+                with suppress(redis.RedisError):
+                    ask_to_end(broker)
+            return agents.finish()
+
+    def _read_node(self, name: str, info: RunInfo, presence: Presence) -> bool:
+        """Analyse the streams of this node; whether all that was found is delivered."""
         place = self._place(info)
         self._problems += place.refusals
         options = AgentOptions(info.config, self._node, (name,), place, is_revived=True)
@@ -109,7 +145,7 @@ class NodeAgent:
             if not self._streams:
                 leave_mark(place.folder, place.transport, shield_of(place, self._problems))
             say(f"{name} reads the streams in {place.folder}")
-            self._work(agents)
+            self._work(agents, is_live=True)
             if not self._streams:
                 with suppress(OSError):
                     for mark in (AGENT_MARK, COMING_MARK):
@@ -117,10 +153,7 @@ class NodeAgent:
             is_delivered = agents.finish()
         if not self._streams:
             self._tidy_up(place.folder)
-        self._say(presence, is_done=True)
-        for problem in self._problems:
-            say(problem)
-        return 0 if is_delivered else ServiceError.exit_code
+        return is_delivered
 
     def _is_unwanted_while_compiling(self, streams: Path) -> bool:
         """Announce the agent to programs of this node; true if it shall not come."""
@@ -185,12 +218,14 @@ class NodeAgent:
     def _is_over(self) -> bool:
         return self._run.info_path.exists() and self._run.read_info().state != "running"
 
-    def _work(self, agents: Agents) -> None:
-        """Look after the agent until it is to end, and then until it has ended."""
+    def _work(self, agents: Agents, is_live: bool) -> None:
+        """Look after the agent until it is to end, or has read what was recorded; and until it has ended."""
         heard_at = time.monotonic()
         while not self._stop.wait(TICK_S):
             for line in agents.look_after():
                 say(line)
+            if not is_live and (agents.has_failed or not agents.is_analysing):
+                break
             answer = self._answer
             if answer is not None:
                 heard_at = time.monotonic()
