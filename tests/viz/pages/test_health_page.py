@@ -170,6 +170,51 @@ def test_metadata_are_those_of_the_chosen_rank(watched: Watched, provenance: Pro
     assert rows(page, "metadata") == [[item.key, item.value] for item in provenance.metadata(0, 4)]
 
 
-def test_without_agents_it_says_why_no_place_is_advised(page: Page) -> None:
-    text = page.locator("[data-panel=placement]").inner_text()
-    assert "Not known before agents have said what some steps took" in text
+ADVISED = {
+    "node": "node1",
+    "agents": 1,
+    "cores": "3",
+    "period_us": 1e6,
+    "transport": "files",
+    "streams": 3,
+    "step_us": 1e6,
+    "analysis_us": 2e5,
+    "wait_us": None,
+    "placements": [
+        {"where": where, "cores": cores, "application_cores": 3, "step_us": step_us, "added_share": 0.0}
+        | {"busy_share": 0.2, "keeps_up": True}
+        for where, cores, step_us in (("own", 1, 1.0e6), ("inside", 1, 1.2e6), ("shared", 4, 1.25e6))
+    ],
+    "intervals": [
+        {"rows_per_s": 5_000.0, "measured_us": 2e5, "predicted_us": 1.8e5},
+        {"rows_per_s": 9_000.0, "measured_us": 4e5, "predicted_us": 4.4e5},
+    ],
+}
+"""Of an agent that has said what some steps took."""
+
+
+def test_where_the_analysis_runs_best(page: Page) -> None:
+    panel = page.locator("[data-panel=placement]")
+    assert "Not known before agents have said what some steps took" in panel.inner_text()
+    page.route(
+        "**/placement*",
+        lambda route: route.fulfill(json={**route.fetch().json(), "nodes": [ADVISED]}),
+    )
+    page.reload()
+    panel.locator(".placement-point").first.wait_for()
+    right, down = (
+        panel.locator(".placement-point").evaluate_all(
+            "(points, name) => points.map(point => Number(point.getAttribute(name)))", name
+        )
+        for name in ("cx", "cy")
+    )
+    assert right[0] < right[1] and down[0] > down[1]
+    assert "at most 10 % off" in panel.inner_text()
+    # One core more for the analysis; one of three for both; all four for both.
+    counts = {
+        part: panel.locator(f"rect.placement-cores.{part}").count()
+        for part in ("application", "both", "analysis")
+    }
+    assert counts == {"application": 2, "both": 2, "analysis": 1}
+    steps = panel.locator(".placement-step").all_text_contents()
+    assert steps == [row[1] for row in rows(page, "placement")[:3]] and len(steps) == 3

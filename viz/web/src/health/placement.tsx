@@ -1,6 +1,7 @@
 import { digits, duration, exact, plural } from '../shared/units/units';
 import { placement } from './health';
 import { whereText } from './model/placement';
+import { Agreement, Split } from './placementcharts';
 import { Empty, Panel } from '../shared/parts/panel';
 import { Table } from '../shared/parts/table';
 import type { AdvisedNode } from '../shared/api/types';
@@ -52,7 +53,9 @@ function Node({ node, streams, step_us, analysis_us, placements, intervals }: Ad
           digits(100 * one.busy_share),
         ])}
       />
+      <Split placements={placements} />
       <h3>CPU time of the agents for a step, beside what all other intervals predict</h3>
+      <Agreement intervals={intervals} />
       <Table
         columns={INTERVALS}
         rows={intervals.map((one, at) => [String(at + 1), exact(Math.round(one.rows_per_s)), duration(one.measured_us), duration(one.predicted_us)])}

@@ -1,11 +1,44 @@
 /** Places of the analysis, in words. */
 
-import { plural } from '../../shared/units/units';
-import type { PredictedPlacement } from '../../shared/api/types';
+import { percent, plural } from '../../shared/units/units';
+import type { AnalysisInterval, PredictedPlacement } from '../../shared/api/types';
 
 /** Where the analysis runs. */
 export function whereText({ where, cores, application_cores }: Pick<PredictedPlacement, 'where' | 'cores' | 'application_cores'>): string {
   if (where === 'shared') return `on all ${plural(cores, 'core')}`;
   if (where === 'inside') return `on ${plural(cores, 'core')} of the application`;
   return `on ${plural(cores, 'core')} of its own, ${application_cores} for the application`;
+}
+
+/** An interval in the picture of what was predicted: both as shares of the largest. */
+export interface Agreed {
+  measured: number;
+  predicted: number;
+}
+
+/** Intervals for a picture whose sides are as long as the largest value; the value itself, of a step. */
+export function agreementOf(intervals: readonly AnalysisInterval[]): { most_us: number; points: Agreed[] } {
+  const most_us = intervals.reduce((most, { measured_us, predicted_us }) => Math.max(most, measured_us, predicted_us), 0);
+  const points = intervals.map(({ measured_us, predicted_us }) => ({ measured: measured_us / (most_us || 1), predicted: predicted_us / (most_us || 1) }));
+  return { most_us, points };
+}
+
+/** How far predictions are off, in words. */
+export function agreementText(intervals: readonly AnalysisInterval[]): string {
+  const errors = intervals.filter(({ measured_us }) => measured_us > 0).map(({ measured_us, predicted_us }) => Math.abs(predicted_us / measured_us - 1));
+  if (errors.length === 0) return 'Nothing was measured yet.';
+  return `Of ${plural(errors.length, 'interval')} each is predicted from all others, at most ${percent(Math.max(...errors))} off.`;
+}
+
+/** Cores of a placement, by who is on them. */
+export interface CoreSplit {
+  application: number;
+  both: number;
+  analysis: number;
+}
+
+/** Who has which of a node's cores. */
+export function splitOf({ where, cores, application_cores }: Pick<PredictedPlacement, 'where' | 'cores' | 'application_cores'>): CoreSplit {
+  if (where === 'own') return { application: application_cores, both: 0, analysis: cores };
+  return { application: Math.max(application_cores - cores, 0), both: cores, analysis: 0 };
 }

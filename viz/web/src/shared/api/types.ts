@@ -8,6 +8,7 @@ import type * as schema from './schema';
 
 export type {
   AdvisedNode,
+  AnalysisInterval,
   AgentState as Agent,
   BesideAnswer,
   BothRuntimes,
