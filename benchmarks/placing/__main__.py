@@ -1,10 +1,13 @@
 """Is it true what the model says of where the analysis runs? Real runs of a mini-application, predicted.
 
-Run: python -m benchmarks.placing [--quick] [--json FILE]
+Run: python -m benchmarks.placing [--quick] [--keep] [--json FILE]
 
-Some runs without an analysis, and a few with one, are what the model is fitted to; 40 others, of five event
-rates, two periods and four splits of two cores, are predicted. The exit code is 1 where the predictions are
-not what is required. Twelve minutes on two cores that have nothing else to do.
+Runs without an analysis, and with one at the lowest and the highest event rate, are what the model is fitted
+to; 40 others, of five event rates, two periods and four splits of two cores, are predicted. All processes of
+the analysis keep to its cores. The work of a step is measured anew before each run, so that a machine that
+becomes faster or slower meanwhile is no error of the model. The exit code is 1 where the predictions are not
+what is required. A quarter of an hour on two cores that have nothing else to do. With --keep what is usual of
+the analysis is kept in the package, for predictions of runs that have not shown it.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ import msgspec
 from benchmarks.measuring import table
 from benchmarks.placing.judging import SPLITS, Model, Run, Verdict, fitted, judge
 from benchmarks.placing.miniapp import work
+from chimbuko.insitu.placing import usual
+from chimbuko.insitu.placing.usual import Usual
 from chimbuko.trace.discovery import Transport
 from chimbuko.trace.tausettings import application_settings
 
@@ -34,33 +39,34 @@ RATES = (5_000, 50_000, 100_000, 160_000, 240_000)
 EVERY = (1, 4)
 STEP_S = 0.2
 """Of the application's work, on one core."""
-STEPS, QUICK_STEPS = 24, 8
+STEPS, QUICK_STEPS = 32, 8
 LIMIT_S = 300.0
 _ROOT = Path(__file__).resolve().parents[2]
 _Plan = tuple[str, int, int]
 """Split, rows, and steps of the application in one of the trace."""
 
 
-def _calibrated() -> int:
-    """Loops of ``STEP_S``."""
+def _calibrated(step_s: float) -> int:
+    """Loops that take so long now."""
     took_s = []
     for _ in range(5):
         began_s = time.process_time()
         work(20_000)
         took_s.append(time.process_time() - began_s)
-    return round(20_000 * STEP_S / min(took_s))
+    return round(20_000 * step_s / min(took_s))
 
 
-def _cores(split: str) -> tuple[list[int], str]:
-    """Of the ranks, and of the analysis."""
+def _cores(split: str) -> tuple[list[int], set[int]]:
+    """Of the ranks, and of all processes of the analysis."""
     first, second = sorted(os.sched_getaffinity(0))[:2]
     ranks = 1 if split in ("own", "one core", "alone 1") else 2
-    analysis = {"inside": f"{second}", "own": f"{second}", "one core": f"{first}"}
-    return [first, second][:ranks], analysis.get(split, "")
+    analysis = {"inside": {second}, "own": {second}, "one core": {first}}
+    return [first, second][:ranks], analysis.get(split, {first, second})
 
 
-def _measured(plan: _Plan, loops: int, steps: int) -> Run:
+def _measured(plan: _Plan, step_s: float, steps: int) -> Run:
     split, rows, every = plan
+    loops = _calibrated(step_s)
     cores, analysis = _cores(split)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
         folder = Path(name)
@@ -71,14 +77,19 @@ def _measured(plan: _Plan, loops: int, steps: int) -> Run:
         environment = dict(os.environ)
         if split in SPLITS:
             own = ["run", "--no-dashboard", "-o", str(folder / "run"), "--period", f"{STEP_S * every / 2:g}"]
-            own += ["--cores", analysis] if analysis else []
             words = [sys.executable, "-m", "chimbuko", *own, "--", *words]
         else:
             streams = folder / "streams"
             streams.mkdir()
             environment |= application_settings(folder, streams, 10**6, os.environ, Transport.FILES)
         done = subprocess.run(
-            words, cwd=_ROOT, env=environment, capture_output=True, text=True, timeout=LIMIT_S
+            words,
+            cwd=_ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            preexec_fn=lambda: os.sched_setaffinity(0, analysis),
         )
         if done.returncode or not (folder / "result").exists():
             raise SystemExit(f"{plan}: ended with {done.returncode}\n{done.stderr}")
@@ -87,12 +98,12 @@ def _measured(plan: _Plan, loops: int, steps: int) -> Run:
     return Run(split, len(cores), rows, every, steps, found["seconds"] / steps, cpu_s)
 
 
-def _run_all(plans: Sequence[_Plan], loops: int, steps: int, seed: int) -> list[Run]:
+def _run_all(plans: Sequence[_Plan], step_s: float, steps: int, seed: int) -> list[Run]:
     """In an order of chance, so that what drifts is no split's."""
     order = random.Random(seed).sample(plans, len(plans))
     runs = []
     for number, plan in enumerate(order, start=1):
-        runs.append(_measured(plan, loops, steps))
+        runs.append(_measured(plan, step_s, steps))
         run = runs[-1]
         print(
             f"{number}/{len(order)} {run.split}, {run.rows:,} rows, {run.every} a step of the trace: "
@@ -121,7 +132,13 @@ def _report(model: Model, runs: Sequence[Run], verdict: Verdict, without: Verdic
     print(table(heads, rows))
     costs = model.costs
     print(f"\nAnalysis: {1e3 * costs.second:.1f} ms of CPU time a second, {1e3 * costs.step:.2f} ms a step")
-    print(f"of a stream, {1e6 * costs.row:.3f} µs a row.")
+    print(
+        f"of a stream, {1e6 * costs.row:.3f} µs a row. Each of these seconds adds to the application's on the"
+    )
+    slower = model.slowdown
+    print(
+        f"same core {slower.inside:.2f} s, on all cores {slower.shared:.2f} s, on others {slower.own:.2f} s."
+    )
     for name, one in (("The model", verdict), ("A model without the analysis", without)):
         text = f"greatest error {one.max_error:.1%}, R² {one.r_squared:.4f}"
         if one.added_errors:
@@ -137,25 +154,29 @@ def main() -> None:
     """Measure, predict and judge."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--quick", action="store_true", help="few small runs, to try it out")
+    parser.add_argument("--keep", action="store_true", help="keep what is usual in the package")
     parser.add_argument("--json", type=Path, help="write all runs there")
     options = parser.parse_args()
     if len(os.sched_getaffinity(0)) < 2:
         raise SystemExit("two cores are needed")
-    loops, rates, every = _calibrated(), RATES, EVERY
+    step_s, rates, every = STEP_S, RATES, EVERY
     if options.quick:
-        loops, rates, every = loops // 5, tuple(rows // 5 for rows in RATES[1::2]), EVERY[:1]
+        step_s, rates, every = STEP_S / 5, tuple(rows // 5 for rows in RATES[1::2]), EVERY[:1]
     ends, steps = (rates[0], rates[-1]), QUICK_STEPS if options.quick else STEPS
     training = [(f"alone {ranks}", rows, 1) for ranks in (1, 2) for rows in ends]
     training += [] if options.quick else training
-    training += [("shared", rows, each) for rows in ends for each in every]
-    fitting = _run_all(training, loops, steps, seed=1)
+    training += [(split, rows, each) for split in SPLITS for rows in ends for each in every]
+    fitting = _run_all(training, step_s, steps, seed=1)
     model = fitted(fitting)
     others = [(split, rows, each) for split in SPLITS for rows in rates for each in every]
-    held_out = _run_all(others, loops, steps, seed=2)
+    held_out = _run_all(others, step_s, steps, seed=2)
     if options.json is not None:
         lists = {"fitted": fitting, "held_out": held_out}
         everything = {name: [asdict(one) for one in runs] for name, runs in lists.items()}
         options.json.write_bytes(msgspec.json.format(msgspec.json.encode(everything)))
+    if options.keep:
+        kept = msgspec.json.encode(Usual(model.costs, model.slowdown))
+        Path(usual.__file__).with_name(usual.FILE).write_bytes(msgspec.json.format(kept) + b"\n")
     verdict, without = judge(model, held_out), judge(model, held_out, has_analysis=False)
     _report(model, held_out, verdict, without)
     if not without.failures:

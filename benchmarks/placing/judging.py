@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from chimbuko.insitu.placing.placements import NodeLoad, Placement, Where, outcome
-from chimbuko.insitu.placing.unitcosts import UnitCosts, unit_costs
+from chimbuko.insitu.placing.unitcosts import unit_costs
+from chimbuko.insitu.placing.usual import Slowdown, UnitCosts
 from chimbuko.insitu.quality import agreement
 from chimbuko.protocol.telemetry import AgentLoad
 
@@ -54,6 +55,7 @@ class Model:
     alone: dict[int, tuple[float, float]]
     """By the number of ranks: seconds of a step, and of each of its rows."""
     costs: UnitCosts
+    slowdown: Slowdown
 
     def alone_s(self, run: Run) -> float:
         """A step without an analysis."""
@@ -68,12 +70,13 @@ class Model:
         step_s = alone_s
         for _ in range(2):
             analysis_s = self.costs.cpu_s(step_s, ranks / run.every, run.rows)
-            step_s = outcome(NodeLoad(cores, ranks, alone_s, ranks, analysis_s), placement).step_s
+            node = NodeLoad(cores, ranks, alone_s, ranks, analysis_s)
+            step_s = outcome(node, placement, self.slowdown).step_s
         return step_s
 
 
 def fitted(runs: Sequence[Run]) -> Model:
-    """The model of runs without an analysis, of two rates at least for each number of ranks, and with one."""
+    """The model of runs without an analysis, at two rates at least for each number of ranks, and with one."""
     alone = {}
     for ranks in (1, 2):
         own = [run for run in runs if run.split == f"alone {ranks}"]
@@ -91,7 +94,25 @@ def fitted(runs: Sequence[Run]) -> Model:
         for run in runs
         if run.split in SPLITS
     ]
-    return Model(alone, unit_costs(loads))
+    bare = Model(alone, unit_costs(loads), Slowdown())
+    return replace(bare, slowdown=_slowdown(bare, [run for run in runs if run.split in SPLITS]))
+
+
+def _slowdown(bare: Model, runs: Sequence[Run]) -> Slowdown:
+    """What each placement adds for a CPU-second of the analysis on a core: least squares, none below 0."""
+    analysis_s: defaultdict[str, list[float]] = defaultdict(list)
+    added_s: defaultdict[str, list[float]] = defaultdict(list)
+    for run in runs:
+        ranks, cores, placement = SPLITS[run.split]
+        name = "inside" if cores == 1 else placement.where.value
+        shared = ranks if placement.where is Where.OWN else placement.cores
+        analysis_s[name].append(run.analysis_cpu_s / run.steps / shared)
+        added_s[name].append(run.step_s - bare.alone_s(run))
+    found = {}
+    for name, each in analysis_s.items():
+        x, y = np.array(each), np.array(added_s[name])
+        found[name] = max(float(x @ y / (x @ x)), 0.0)
+    return Slowdown(**found)
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.placing.judging import SPLITS, Model, Run, fitted, judge
-from chimbuko.insitu.placing.unitcosts import UnitCosts
+from chimbuko.insitu.placing.usual import Slowdown, UnitCosts
 
-TRUE = Model({1: (0.25, 1e-6), 2: (0.125, 5e-7)}, UnitCosts(0.03, 2e-3, 6e-7))
+TRUE = Model({1: (0.25, 1e-6), 2: (0.125, 5e-7)}, UnitCosts(0.03, 2e-3, 6e-7), Slowdown(1.2, 1.5, 0.3))
 
 
 def made(split: str, rows: int, every: int) -> Run:
@@ -24,12 +24,14 @@ def made(split: str, rows: int, every: int) -> Run:
 
 
 FITTED_TO = [made(f"alone {ranks}", rows, 1) for ranks in (1, 2) for rows in (5_000, 240_000)]
-FITTED_TO += [made("shared", rows, every) for rows in (5_000, 240_000) for every in (1, 4)]
+FITTED_TO += [made(s, rows, every) for s in SPLITS for rows in (5_000, 240_000) for every in (1, 4)]
 HELD_OUT = [made(s, rows, every) for s in SPLITS for rows in (5_000, 100_000, 240_000) for every in (1, 4)]
 
 
 def test_runs_that_are_as_the_model_says_pass_and_only_with_the_analysis_in_it() -> None:
     model = fitted(FITTED_TO)
+    for name in ("shared", "inside", "own"):
+        assert getattr(model.slowdown, name) == pytest.approx(getattr(TRUE.slowdown, name), rel=0.1)
     for run in HELD_OUT:
         assert model.predict_s(run) == pytest.approx(run.step_s, rel=0.02)
     verdict = judge(model, HELD_OUT)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from chimbuko.errors import ConfigError
 from chimbuko.insitu.placing.placements import NodeLoad, Outcome, Where, outcomes
-from chimbuko.insitu.placing.unitcosts import UnitCosts, predictions_s, unit_costs
+from chimbuko.insitu.placing.unitcosts import predictions_s, unit_costs
+from chimbuko.insitu.placing.usual import UnitCosts, usual
 from chimbuko.protocol.telemetry import AgentLoad
 
 PERIODS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -151,7 +152,8 @@ def _bare(measured: Measured, costs: UnitCosts) -> NodeLoad:
     busy = math.ceil(measured.application_cores - 0.1)
     application_cores = min(max(streams, busy, 1), cores)
     beyond_s = max(analysis_s - (cores - application_cores) * step_s, 0.0)
-    bare_s = max(step_s - beyond_s / cores, step_s / 2)
+    slower = usual().slowdown.of_shared(cores)
+    bare_s = max(step_s - slower * beyond_s / cores, step_s / 2)
     return NodeLoad(cores, application_cores, bare_s, streams, analysis_s)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from chimbuko.insitu.placing.usual import Slowdown, usual
+
 FALLS_BEHIND = 0.9
 """Of its cores; an analysis that needs more has no room for what comes in bursts."""
 
@@ -72,28 +74,31 @@ class Outcome:
         return self.busy_share <= FALLS_BEHIND
 
 
-def outcome(node: NodeLoad, placement: Placement) -> Outcome:
+def outcome(node: NodeLoad, placement: Placement, slowdown: Slowdown | None = None) -> Outcome:
     """Of one placement.
 
     Its processes have equal shares of a core with the application's, so work that fits is done within the
     step, and what the application waits for it is that work: equation 4, divided by the cores that share it.
     On cores of its own it never holds up the application, since that writes into files or queues which lose
     steps rather than wait; what equation 5 takes as the slower side shows as ``busy_share``. Cores that are
-    taken from the application slow it down in proportion (strong scaling).
+    taken from the application slow it down in proportion (strong scaling). How much of the work it really
+    waits for, with caches that are shared and work that falls unevenly on cores, is ``slowdown``, by default
+    as it was measured.
     """
+    slowdown = slowdown or usual().slowdown
     analysis_s, step_s, cores = node.analysis_s, node.step_s, placement.cores
     left = node.application_cores
     if placement.where is Where.OWN:
         left = min(node.application_cores, node.cores - cores)
-        with_s = step_s * (node.application_cores / left)
+        with_s = step_s * (node.application_cores / left) + slowdown.own * analysis_s / left
         busy = analysis_s / (cores * with_s)
     elif placement.where is Where.INSIDE:
-        with_s = step_s + analysis_s / cores
+        with_s = step_s + slowdown.inside * analysis_s / cores
         busy = analysis_s / (cores * with_s)
     else:
         # What is idle takes as much of it as there is time.
         beyond_s = max(analysis_s - node.idle_cores * step_s, 0.0)
-        with_s = step_s + beyond_s / node.cores
+        with_s = step_s + slowdown.of_shared(node.cores) * beyond_s / node.cores
         # Nobody would call half of all cores an analysis that keeps up.
         busy = analysis_s / (cores * with_s)
     return Outcome(placement, with_s, with_s / step_s - 1.0, busy, left)

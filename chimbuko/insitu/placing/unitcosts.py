@@ -3,56 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple
 from itertools import combinations
 
 import numpy as np
 
 from chimbuko.arrays import Float64Array
+from chimbuko.insitu.placing.usual import UnitCosts, usual
 from chimbuko.protocol.telemetry import AgentLoad
 
-USUAL_CPU_S = (0.008, 0.0035, 3.0e-7)
-"""Of a second, a step and a row, where nothing was measured (``benchmarks.placing``)."""
 _TRUST = 0.1
 """How much what is usual counts beside one interval: it decides what intervals that are alike cannot."""
 
 
-@dataclass(frozen=True)
-class UnitCosts:
-    """CPU time, in seconds."""
-
-    second: float
-    step: float
-    """Of one stream."""
-    row: float
-
-    def cpu_s(self, seconds: float, steps: float, rows: float) -> float:
-        """Of so many seconds in which so many steps with so many rows come."""
-        return self.second * seconds + self.step * steps + self.row * rows
-
-
-USUAL = UnitCosts(*USUAL_CPU_S)
-
-
 def unit_costs(loads: Sequence[AgentLoad]) -> UnitCosts:
-    """By least squares of relative errors, none below 0; ``USUAL`` of no interval.
+    """By least squares of relative errors, none below 0; what is usual of no interval.
 
     Where intervals are too much alike to divide their CPU time among seconds, steps and rows, it is divided
     as is usual, so that one interval is enough for a prediction of others like it.
     """
     known = [one for one in loads if one.cpu_s > 0]
     if not known:
-        return USUAL
+        return usual().cpu_s
     unknowns = np.array([_counts(one) for one in known])
     taken_s = np.array([one.cpu_s for one in known])
-    usual = np.array(USUAL_CPU_S)
+    costs = np.array(astuple(usual().cpu_s))
     # Unknowns are multiples of what is usual: those are alike in size.
-    multiples = unknowns * usual / taken_s[:, np.newaxis]
+    multiples = unknowns * costs / taken_s[:, np.newaxis]
     scale = float(np.median(1.0 / multiples.sum(axis=1)))
-    ridge = _TRUST * np.eye(len(usual)) / scale
+    ridge = _TRUST * np.eye(len(costs)) / scale
     matrix = np.vstack([multiples, ridge])
-    found = _not_negative(matrix, np.concatenate([np.ones(len(known)), np.full(len(usual), _TRUST)]))
-    return UnitCosts(*(found * usual).tolist())
+    found = _not_negative(matrix, np.concatenate([np.ones(len(known)), np.full(len(costs), _TRUST)]))
+    return UnitCosts(*(found * costs).tolist())
 
 
 def predictions_s(loads: Sequence[AgentLoad]) -> Float64Array:

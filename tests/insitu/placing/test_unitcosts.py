@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from chimbuko.insitu.placing.unitcosts import USUAL, UnitCosts, _not_negative, predictions_s, unit_costs
+from chimbuko.insitu.placing.unitcosts import _not_negative, predictions_s, unit_costs
+from chimbuko.insitu.placing.usual import UnitCosts, usual
 from chimbuko.protocol.telemetry import AgentLoad
 
 TRUE = UnitCosts(0.02, 0.001, 6e-7)
@@ -36,17 +37,17 @@ def test_intervals_that_differ_show_the_costs() -> None:
 def test_one_interval_is_enough_for_others_like_it(
     seconds: float, steps: int, rows: int, factor: float
 ) -> None:
-    one = load(seconds, steps, rows, USUAL, factor)
+    one = load(seconds, steps, rows, usual().cpu_s, factor)
     found = unit_costs([one])
     assert found.cpu_s(seconds, steps, rows) == pytest.approx(one.cpu_s, rel=0.1)
     assert min(found.second, found.step, found.row) >= 0
 
 
 def test_without_an_interval_it_is_what_is_usual() -> None:
-    assert unit_costs([]) == USUAL
+    assert unit_costs([]) == usual().cpu_s
     # A clock of 10 ms may not have moved.
-    assert unit_costs([load(1, 1, 1, factor=0)]) == USUAL
-    assert predictions_s([load(10, 40, 1000)]) == pytest.approx([USUAL.cpu_s(10, 40, 1000)])
+    assert unit_costs([load(1, 1, 1, factor=0)]) == usual().cpu_s
+    assert predictions_s([load(10, 40, 1000)]) == pytest.approx([usual().cpu_s.cpu_s(10, 40, 1000)])
 
 
 @given(st.integers(0, 2**32 - 1))
