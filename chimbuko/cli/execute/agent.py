@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from chimbuko.cli.options.placing import advised_option
 from chimbuko.launcher.nodes.nodeagent import attend
 from chimbuko.launcher.nodes.nodescript import NODE_VARIABLE
 from chimbuko.units import parse_age_us
@@ -24,6 +25,7 @@ from chimbuko.units import parse_age_us
     envvar=NODE_VARIABLE,
     help=f"Name of this node; default that of the host. Also from {NODE_VARIABLE}.",
 )
+@advised_option("cores")
 @click.option("--cores", metavar="LIST", help="Keep to these cores, such as 0,2-5; default all.")
 @click.option(
     "--patience",

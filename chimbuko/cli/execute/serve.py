@@ -10,6 +10,7 @@ import click
 
 from chimbuko.cli.options.analysis import analysis_options
 from chimbuko.cli.options.listening import bind_option
+from chimbuko.cli.options.placing import advised_option
 from chimbuko.cli.options.services import service_options
 from chimbuko.cli.output.result import show
 from chimbuko.errors import ConfigError
@@ -49,6 +50,7 @@ from chimbuko.trace.discovery import Transport
     is_flag=True,
     help="Go on with RUN, whose services have died, as they were started; only --bind may differ.",
 )
+@advised_option("period", "transport")
 @service_options
 @analysis_options
 @click.pass_context

@@ -17,6 +17,7 @@ from chimbuko.process.lifetime import log as say
 from chimbuko.process.signals import FROM_OTHERS, heed
 from chimbuko.process.wakeup import Wakeup
 from chimbuko.runs.programname import program_of
+from chimbuko.workflow.leading.advice import advising_run, cores_of_agents, make_room
 from chimbuko.workflow.leading.children import (
     NOT_EXECUTABLE,
     NOT_FOUND,
@@ -74,6 +75,10 @@ def lead(workflow: Workflow, base: Path, folder: Path) -> int:
     folder = folder.absolute()
     machine = machine_of(os.environ, workflow.mpirun, workflow.is_exclusive)
     check_room(workflow.tasks, machine.nodes)
+    advising = None
+    if workflow.analysis is not None and workflow.analysis.advised:
+        advising = advising_run(base / workflow.analysis.advised)
+        machine = make_room(machine, workflow.tasks, cores_of_agents(advising))
     try:
         (folder / "logs").mkdir(parents=True)
     except OSError as error:
@@ -81,7 +86,7 @@ def lead(workflow: Workflow, base: Path, folder: Path) -> int:
     adopt_orphans()
     signals: list[int] = []
     heed(FROM_OTHERS, lambda number, frame: signals.append(number))
-    services = Services(folder, workflow, machine, os.environ, lambda: bool(signals))
+    services = Services(folder, workflow, machine, os.environ, lambda: bool(signals), advising)
     try:
         with Wakeup() as wakeup:
             services.start()

@@ -33,6 +33,8 @@ class Services:
         Of the workflow.
     should_stop
         Whether the workflow shall end; services are not waited for then.
+    advising
+        An earlier run whose advice the analysis follows; None for none.
     """
 
     def __init__(
@@ -42,12 +44,14 @@ class Services:
         machine: Machine,
         environment: Mapping[str, str],
         should_stop: Callable[[], bool],
+        advising: RunDirectory | None = None,
     ) -> None:
         self._folder = folder
         self._workflow = workflow
         self._machine = machine
         self._environment = dict(environment)
         self._should_stop = should_stop
+        self._advised = [] if advising is None else ["--advised", str(advising.path.absolute())]
         self._run = RunDirectory(folder / "run")
         self._namespaces: Companion | None = None
         self._analysis: list[Companion] = []
@@ -135,7 +139,7 @@ class Services:
 
     def _start_analysis(self, options: tuple[str, ...]) -> None:
         run = str(self._run.path)
-        words = [*CHIMBUKO, "serve", run, "--bind", self._machine.bind, *options]
+        words = [*CHIMBUKO, "serve", run, "--bind", self._machine.bind, *self._advised, *options]
         services = Companion(
             "analysis",
             words,
@@ -147,7 +151,7 @@ class Services:
         self._analysis.append(services)
         services.wait_until(self._is_analysis_ready, self._should_stop)
         if not self._should_stop():
-            agent = self._machine.start_on_each_node([*CHIMBUKO, "agent", run])
+            agent = self._machine.start_on_each_node([*CHIMBUKO, "agent", run, *self._advised])
             self._analysis.append(self._companion("agents", agent, "agents.log"))
 
     def _is_analysis_ready(self) -> bool:

@@ -22,6 +22,8 @@ class Analysis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     options: tuple[str, ...] = ()
     """Of ``chimbuko serve``."""
+    advised: str = ""
+    """An earlier run, or the folder of a workflow, whose advice is followed; empty for none."""
 
 
 class Namespaces(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
