@@ -3,10 +3,12 @@
 Run: python benchmarks/report.py [--only SECTION ...] [--quick]        (make performance)
      python benchmarks/report.py --document dashboard-performance      (make benchmark-dashboard)
      python benchmarks/report.py --document other-traces
+     python benchmarks/report.py --document scaling
      python benchmarks/report.py --document transports                 (make benchmark-transports)
 
 Takes a quarter of an hour on a machine that has nothing else to do, of the dashboard three quarters, of the
-transports half an hour; each section is one benchmark, run in a process of its own. With --quick the figures
+transports half an hour; each section is one benchmark, run in a process of its own. Those of scaling are made
+of what ``python -m benchmarks.scaling --measure`` has kept. With --quick the figures
 are printed and the document stays as it is.
 """
 
@@ -48,6 +50,10 @@ DOCUMENTS = {
         "conversion-flags": "-m benchmarks.conversion --only flags",
         "conversion-reading": "-m benchmarks.conversion --only reading --megabytes 30 100",
     },
+    "scaling": {
+        name: f"-m benchmarks.scaling --only {name}"
+        for name in ("units", "validation", "plan", "bottlenecks")
+    },
     "transports": {
         name: f"-m benchmarks.transports --only {name}" for name in ("metadata", "kills", "cost", "follow")
     },
@@ -64,6 +70,7 @@ QUICKLY = {
     "benchmarks.transports": "--rounds 2",
     "benchmarks.whole": "--rounds 1",
     "benchmarks.recorder": "--rounds 1",
+    "benchmarks.scaling": "",
     "benchmarks.server": "--seconds 5",
     "benchmarks.server.memory": "--minutes 5",
     "benchmarks.server.parts": "--seconds 4 --rounds 1",

@@ -104,6 +104,11 @@ class Driver:
         self._living = len(self._links)
         self._start = 0.0
 
+    @property
+    def wire_bytes(self) -> int:
+        """Sent and received so far."""
+        return self._wire.sent_bytes + self._wire.received_bytes
+
     def run(self) -> None:
         """All periods; then what was held back."""
         agents = len(self._links)

@@ -32,7 +32,9 @@ from benchmarks.server.load import Load, Seconds, health, step_count
 from benchmarks.server.measure import (
     JOIN_PERIODS,
     KINDS,
+    MOST_FRAMES,
     allow_connections,
+    bytes_per_s,
     cores_apart,
     make_agents,
     on_cores,
@@ -56,8 +58,8 @@ from chimbuko.runs.directory import RunDirectory, new_run
 from chimbuko.statistics.schema import schema_of
 
 ROLL_CALL_S = 0.5
-QUIET_S = 3
-"""Steps of so many seconds go to the store together."""
+QUIET_PERIODS = 3
+"""Steps of so many periods go to the store together."""
 WATCHED = 25
 """Agents that look when the store has their findings."""
 LOOK_S = 0.02
@@ -96,6 +98,11 @@ class NodeResult:
     not_merged: int
     not_stored: int
     driver_lag_p99_ms: float
+    wire_bytes_per_s: float
+    """Between agents and broker, both ways."""
+    frame_bytes_per_s: float
+    store_bytes: int
+    """All that is stored in the end."""
 
 
 class NodeDriver(Driver):
@@ -109,12 +116,13 @@ class NodeDriver(Driver):
         periods: int,
         findings_per_s: float,
         sample: Any,
+        period_s: float,
     ) -> None:
-        super().__init__(url, agents, periods, 1.0, JOIN_PERIODS, sample, SAMPLE_PERIODS)
+        super().__init__(url, agents, periods, period_s, JOIN_PERIODS, sample, SAMPLE_PERIODS)
         self.store_s: list[float] = []
         """From sending a batch to its acknowledgement."""
         self.findings = 0
-        self._load, self._findings_per_s = load, findings_per_s
+        self._load, self._findings_per_period = load, findings_per_s * period_s
         for number, agent in enumerate(agents):
             joins = JOIN_PERIODS * number / len(agents)
             self._wire.connect(self._roll_call(agent, joins))
@@ -132,9 +140,9 @@ class NodeDriver(Driver):
 
     def _deliver(self, agent: SimulatedAgent, number: int, joins: float) -> Life:
         owed = 0.0
-        for turn in range(QUIET_S, self._periods - int(joins), QUIET_S):
+        for turn in range(QUIET_PERIODS, self._periods - int(joins), QUIET_PERIODS):
             yield self._moment(joins + turn)
-            owed += QUIET_S * self._findings_per_s
+            owed += QUIET_PERIODS * self._findings_per_period
             found, owed = int(owed), owed - int(owed)
             sent_s = time.monotonic()
             frames = self._frames(agent, turn, found)
@@ -160,7 +168,7 @@ class NodeDriver(Driver):
         frames = []
         for place, rank in enumerate(agent.ranks):
             steps: list[StepCount] = [
-                step_count(load, program, rank, step, 0, 0.0) for step in range(turn - QUIET_S, turn)
+                step_count(load, program, rank, step, 0, 0.0) for step in range(turn - QUIET_PERIODS, turn)
             ]
             records = PackedRecords()
             if place == 0 and found:
@@ -212,13 +220,15 @@ def lead(folder: Path) -> None:
     sys.exit(Host(run, HostOptions(), is_resumed=False).lead(show))
 
 
-def measure(load: Load, periods: int, findings_per_s: float) -> NodeResult:
-    """Let all nodes be at work for so many seconds."""
+def measure(
+    load: Load, periods: int, findings_per_s: float, period_s: float = 1.0, has_joining: bool = True
+) -> NodeResult:
+    """Let all nodes be at work for so many periods; cores count from the first, or once all have joined."""
     schema = schema_of(AnalysisConfig().detector)
     agents = make_agents(load, Seconds(load, schema, KINDS[True]), schema, are_few_real=True)
     for_agents, for_services = cores_apart()
     allow_connections(4 * load.agents)
-    samples: list[tuple[float, dict[str, float]]] = []
+    samples: list[tuple[float, dict[str, float], int]] = []
     memory_mb: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="chimbuko-node-") as folder:
         services = Services(Path(folder), for_services)
@@ -231,20 +241,24 @@ def measure(load: Load, periods: int, findings_per_s: float) -> NodeResult:
 
         def sample() -> None:
             used = {name: sum(map(cpu_seconds_of, pids)) for name, pids in parts.items()}
-            samples.append((time.monotonic(), used))
+            samples.append((time.monotonic(), used, driver.wire_bytes))
             for name, pids in parts.items():
                 memory_mb[name] = max(memory_mb[name], round(sum(map(pss_mb, pids))))
 
-        driver = NodeDriver(url, agents, load, periods, findings_per_s, sample)
+        driver = NodeDriver(url, agents, load, periods, findings_per_s, sample, period_s)
         with on_cores(for_agents):
             driver.run()
+        frames = broker.read(KEYS.frames, b"0", MOST_FRAMES)
         assert ask_to_end(broker)
         broker.client.close()
         if services.process.wait(300):
             raise SystemExit("the services did not end in order")
         with open_run(services.run) as provenance:
             stored = provenance.calls.count(CallFilter())
-    (began_s, before), (ended_s, after) = samples[0], samples[-1]
+        store_bytes = services.run.store_path.stat().st_size
+    if not has_joining:
+        del samples[: -(-JOIN_PERIODS // SAMPLE_PERIODS)]
+    (began_s, before, bytes_before), (ended_s, after, bytes_after) = samples[0], samples[-1]
     elapsed_s = ended_s - began_s
     traffic = driver.traffic
     return NodeResult(
@@ -265,6 +279,9 @@ def measure(load: Load, periods: int, findings_per_s: float) -> NodeResult:
         not_merged=driver.not_merged,
         not_stored=driver.findings - stored,
         driver_lag_p99_ms=1e3 * percentile(traffic.lags_s, 0.99),
+        wire_bytes_per_s=(bytes_after - bytes_before) / elapsed_s,
+        frame_bytes_per_s=bytes_per_s(frames),
+        store_bytes=store_bytes,
     )
 
 

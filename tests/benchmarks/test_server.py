@@ -15,7 +15,6 @@ from benchmarks.server.load import LOADS, Load, Seconds
 from benchmarks.server.measure import measure
 from benchmarks.server.node import measure as measure_node
 from benchmarks.server.parts import messages, served
-from benchmarks.server.plan import UnitCosts
 from benchmarks.server.samples import measure as measure_samples
 from benchmarks.server.wire import Reply, end_of_reply, parsed
 from chimbuko.config import AnalysisConfig
@@ -106,14 +105,6 @@ def test_what_the_server_holds_does_not_grow_with_the_length_of_a_run() -> None:
     early, late = slice(100, 200), slice(300, 400)
     assert max(saved_bytes[late]) < 1.1 * max(saved_bytes[early])
     assert max(frame_bytes[late]) < 1.1 * max(frame_bytes[early])
-
-
-def test_unit_costs_follow_from_three_loads() -> None:
-    messages_per_s, ranks = [50.0, 250.0, 10_000.0], [2_000.0, 10_000.0, 10_000.0]
-    known = UnitCosts(0.05, 4e-5, 1e-5)
-    costs = [known.of(*load) for load in zip(ranks, messages_per_s, strict=True)]
-    found = UnitCosts.fitted(messages_per_s, ranks, costs)
-    assert np.allclose([found.fixed, found.message, found.rank], [known.fixed, known.message, known.rank])
 
 
 @pytest.mark.thorough

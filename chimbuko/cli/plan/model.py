@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from chimbuko.cli.plan import agents, modeltables
+from chimbuko.cli.plan import agents, modeltables, pipeline
 from chimbuko.errors import ConfigError
 from chimbuko.insitu.advice import advise
 from chimbuko.insitu.fitting import Fit, fit
@@ -50,6 +50,7 @@ def command() -> None:
       chimbuko model predict workflow.toml --points points.csv --placement 'images=2x48'
       chimbuko model advise workflow.toml --points points.csv
       chimbuko model agents chimbuko-runs/job-77
+      chimbuko model pipeline --ranks 100000
     """
 
 
@@ -183,6 +184,7 @@ def advise_placement(
 
 
 command.add_command(agents.command)
+command.add_command(pipeline.command)
 
 
 def _fits(csv: Path) -> dict[str, Fit]:

@@ -1,0 +1,130 @@
+"""``chimbuko model pipeline``: what a run of so many ranks asks of its parts, and which is full first."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+import msgspec
+
+from chimbuko.cli.output.table import Column, Output
+from chimbuko.insitu.pipeline.bottleneck import Bottleneck, bottleneck
+from chimbuko.insitu.pipeline.loads import Pipeline
+from chimbuko.insitu.pipeline.simulation import Simulated, simulate
+from chimbuko.insitu.pipeline.unitcosts import measured
+
+DEFAULT = Pipeline(1)
+
+
+@click.command("pipeline", short_help="Simulate a run of many ranks, and what is full first.")
+@click.option("--ranks", type=click.IntRange(min=1), required=True, help="Of the whole run.")
+@click.option(
+    "--per-node",
+    type=click.IntRange(min=1),
+    default=DEFAULT.per_node,
+    show_default=True,
+    help="Ranks on each.",
+)
+@click.option(
+    "--period", type=float, default=DEFAULT.period_s, show_default=True, help="Seconds from step to step."
+)
+@click.option(
+    "--rows",
+    type=float,
+    default=DEFAULT.rows_per_s,
+    show_default=True,
+    help="Events of each rank in a second.",
+)
+@click.option(
+    "--findings",
+    type=float,
+    default=DEFAULT.findings_per_s,
+    show_default=True,
+    help="Abnormal calls of each node in a second.",
+)
+@click.option(
+    "--agent-cores",
+    type=float,
+    default=DEFAULT.agent_cores,
+    show_default=True,
+    help="Of a node, for its agent and readers.",
+)
+@click.option(
+    "--server-parts",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Of the parameter server.",
+)
+@click.option("--seconds", type=click.FloatRange(min=1), default=20.0, show_default=True, help="To simulate.")
+@click.option("--json", "as_json", is_flag=True, help="All of it, as JSON, with times in seconds.")
+def command(
+    ranks: int,
+    per_node: int,
+    period: float,
+    rows: float,
+    findings: float,
+    agent_cores: float,
+    server_parts: int,
+    seconds: float,
+    as_json: bool,
+) -> None:
+    """Simulate streams, agents, broker, server, writer and dashboard of a run of many ranks.
+
+    Each part takes what was measured for a unit of its work. Printed is what each asks of its cores, how far
+    behind it is, its memory and what it loses; which one is full first, and with which options there is room.
+
+    \b
+    Examples:
+      chimbuko model pipeline --ranks 100000
+      chimbuko model pipeline --ranks 100000 --period 5 --server-parts 4
+      chimbuko model pipeline --ranks 10000 --findings 10 --json | jq .bottleneck
+    """
+    run = Pipeline(ranks, per_node, period, rows, findings, agent_cores, server_parts)
+    costs = measured()
+    found, fullest = simulate(run, costs, seconds), bottleneck(run, costs)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(_as_json(found, fullest))))
+        return
+    _show(found, fullest)
+
+
+def _as_json(found: Simulated, fullest: Bottleneck) -> dict[str, Any]:
+    return asdict(found) | {
+        "model_lag_s": found.model_lag_s,
+        "store_lag_s": found.store_lag_s,
+        "bottleneck": asdict(fullest),
+    }
+
+
+def _show(found: Simulated, fullest: Bottleneck) -> None:
+    output = Output()
+    columns = [Column("PART"), Column("CORES", True), Column("FULL", True), Column("LAG, MEDIAN S", True)]
+    columns += [Column("P99 S", True), Column("MEMORY MB", True), Column("LOST", True)]
+    rows = [
+        [
+            one.load.part,
+            f"{one.load.cores:.2f}",
+            f"{100 * one.load.share:.0f} %",
+            f"{one.lag_p50_s:.3f}",
+            f"{one.lag_p99_s:.3f}",
+            f"{one.memory_bytes / 1e6:,.0f}",
+            f"{100 * one.lost_share:.1f} %",
+        ]
+        for one in found.parts
+    ]
+    output.table(columns, rows)
+    output.line(
+        f"{found.run.nodes:,} nodes; model {found.model_lag_s:.2f} s and store {found.store_lag_s:.2f} s "
+        f"behind; {100 * found.put_off_share:.0f} % of the messages wait for the one before"
+    )
+    output.line(
+        f"{found.wire_bytes_per_s / 1e6:,.1f} MB/s between agents and broker, "
+        f"{found.frame_bytes_per_s / 1e6:,.1f} MB/s for each dashboard, "
+        f"{3.6 * found.store_bytes_per_s / 1e6:,.1f} GB an hour in the store"
+    )
+    full = "" if fullest.full_at_ranks is None else f", all of it with {fullest.full_at_ranks:,} ranks"
+    output.line(f"full first: {fullest.part}, {100 * fullest.share:.0f} % of what it has{full}", "bold")
+    if fullest.remedy:
+        output.line(f"to do: {fullest.remedy}")
