@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import Command, Outcome, Run
+from tests.integration.conftest import Command, Outcome
 
 
 @pytest.mark.thorough
 def test_flags_are_those_of_one_agent(
-    heat4: Path, heat4_run: Run, command: Callable[..., Command], tmp_path: Path
+    heat4: Path, heat4_run: Outcome, command: Callable[..., Command], tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
     services = command("serve", run, "--no-dashboard", "--trace", heat4 / "*.bp", "--agents", "3")
