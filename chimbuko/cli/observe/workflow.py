@@ -29,6 +29,7 @@ def command(file: Path, output: Path | None, check: bool) -> None:
       salloc --nodes=2 --exclusive chimbuko workflow heat.toml
     """
     from chimbuko.units import number_of
+    from chimbuko.workflow.leading.children import leave_to_child
     from chimbuko.workflow.leading.leader import lead
     from chimbuko.workflow.leading.machines import machine_of
     from chimbuko.workflow.tasks.description import check_room
@@ -43,4 +44,5 @@ def command(file: Path, output: Path | None, check: bool) -> None:
         print(f"{file}: {tasks} can run on {nodes} with {number_of(cores, 'cores')}")
         return
     folder = output or Path("chimbuko-workflows") / f"{file.stem}-{time.strftime('%Y%m%d-%H%M%S')}"
+    leave_to_child()
     sys.exit(lead(workflow, file.absolute().parent, folder))

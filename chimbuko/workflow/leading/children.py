@@ -12,11 +12,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from chimbuko.process.lifetime import die_with_parent
+from chimbuko.process.signals import FROM_OTHERS, heed
 
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
 GRACE_S = 5.0
 """Between SIGTERM and SIGKILL."""
+ORPHANS_GRACE_S = 20.0
+"""The same for what a leader that was killed has left: services among it deliver what they have."""
+LOOK_S = 0.1
 _PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None)
 
@@ -24,6 +28,41 @@ _libc = ctypes.CDLL(None)
 def adopt_orphans() -> None:
     """What the children of this process leave behind becomes its own from now on."""
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def leave_to_child() -> None:
+    """Go on in a child of this process. This one waits for it, hands signals on and ends with its exit code;
+    where the child is killed it ends all that has come of it, also what is in sessions of its own.
+
+    Called while there is one thread.
+    """
+    adopt_orphans()
+    leader = os.fork()
+    if not leader:
+        # A terminal's Ctrl-C comes to the other process, and from there.
+        os.setsid()
+        die_with_parent(signal.SIGTERM)
+        return
+    heed(FROM_OTHERS, lambda number, frame: os.kill(leader, number))
+    _, status = os.waitpid(leader, 0)
+    _end_orphans()
+    code = os.waitstatus_to_exitcode(status)
+    os._exit(code if code >= 0 else 128 - code)
+
+
+def _end_orphans() -> None:
+    deadline_s = time.monotonic() + ORPHANS_GRACE_S
+    asked: set[int] = set()
+    while (orphans := _children(os.getpid())) and time.monotonic() < deadline_s:
+        for pid in orphans:
+            with suppress(ProcessLookupError, PermissionError):
+                if pid not in asked:
+                    os.kill(pid, signal.SIGTERM)
+            asked.add(pid)
+            with suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        time.sleep(LOOK_S)
+    kill_orphans()
 
 
 class Child:

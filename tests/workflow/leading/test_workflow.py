@@ -14,7 +14,7 @@ from chimbuko.namespaces.client.client import Client
 from chimbuko.namespaces.exchange.reader import Reader
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory
-from tests.integration.conftest import Command
+from tests.integration.conftest import Command, children, command_line
 from tests.namespaces.served import served
 from tests.thorough import first
 from tests.workflow.processes import marked, new_mark, none_left
@@ -200,3 +200,17 @@ def test_tasks_are_instances_of_their_programs_in_one_analysis(tmp_path: Path, k
     again.interrupt()
     assert again.end() == 0
     assert states == {"simulate": "DONE", "first-learner": "DONE", "second-learner": "DONE"}
+
+
+@pytest.mark.parametrize("is_leader", first(1, [True, False]))
+def test_nothing_is_left_where_who_leads_is_killed(tmp_path: Path, is_leader: bool) -> None:
+    """Nor of a task that ignores what asks it to end, in a session of its own. Two processes lead: what one
+    of them leaves the other one ends."""
+    mark = new_mark()
+    text = '[[task]]\nname = "sleeper"\ncommand = ["sh", "-c", "setsid sleep 500 & sleep 500"]\n'
+    command = started(tmp_path, text, mark)
+    command.wait_for_line("sleeper: runs on")
+    (leader,) = (pid for pid in children(command.process.pid) if "workflow" in command_line(pid))
+    os.kill(leader if is_leader else command.process.pid, signal.SIGKILL)
+    assert command.end() == (128 + signal.SIGKILL if is_leader else -signal.SIGKILL), command.output
+    assert none_left(mark, 40.0) == []
