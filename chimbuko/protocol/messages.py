@@ -5,16 +5,18 @@ Small typed values in msgpack; tables travel as raw little-endian bytes.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 import msgspec
+import numpy as np
 
 from chimbuko.calls.rawrows import RecordedStep
 from chimbuko.calls.record import CounterStatistics, Metadata, StepCount, StreamHealth
-from chimbuko.calls.recordarrays import PackedRecords
+from chimbuko.calls.recordarrays import COUNTER, HEAD, MEMBER, MESSAGE, PackedRecords
 from chimbuko.process.lifetime import log
-from chimbuko.protocol.telemetry import SlowRank, TelemetryChanges, TelemetryDelta
+from chimbuko.protocol.telemetry import FLAGGED, PACE, TRAFFIC, SlowRank, TelemetryChanges, TelemetryDelta
 from chimbuko.statistics.packed import PackedTable
 from chimbuko.trace.schema import StreamNames
 
@@ -30,6 +32,13 @@ PAYLOAD = b"m"
 
 VERSION = 6
 """Of all messages: it changes with any of them, and who speaks another one is not listened to."""
+_LAYOUTS = (HEAD, MEMBER, MESSAGE, COUNTER, FLAGGED, PACE, TRAFFIC)
+"""Of the rows that travel as they lie in memory."""
+
+
+def _checksum(layouts: Iterable[np.dtype[np.void]]) -> bytes:
+    return zlib.crc32(repr(list(layouts)).encode()).to_bytes(4, "little")
+
 
 Message = TypeVar("Message")
 
@@ -39,11 +48,15 @@ class ForeignMessage(msgspec.DecodeError):
 
 
 class Seal:
-    """What stands before each message of a run: the version of all messages, and the run's id."""
+    """What stands before each message of a run: the version of all messages, and the run's id.
+
+    With the version's number goes a checksum of the rows' layouts: a field of a call makes another version.
+    """
 
     def __init__(self, run_id: str) -> None:
         run = run_id.encode()
-        self._head = bytes((VERSION, len(run))) + run
+        self._version = bytes((VERSION,)) + _checksum(_LAYOUTS)
+        self._head = self._version + bytes((len(run),)) + run
 
     def encode(self, message: msgspec.Struct) -> bytes:
         """A message as it is sent."""
@@ -78,10 +91,12 @@ class Seal:
                 log(f"message {entry.decode()} is left out: {error}")
 
     def _why_not(self, payload: bytes) -> str:
-        version, length = (*payload[:2], 0, 0)[:2]
-        if version != VERSION:
-            return f"it is of version {version} of the messages, not {VERSION}: another Chimbuko is at work"
-        return f"it is of the run {payload[2 : 2 + length].decode(errors='replace')}"
+        own = len(self._version)
+        version, length = payload[:own], (*payload[own : own + 1], 0)[0]
+        if version != self._version:
+            theirs, ours = (f"{one[0] if one else 0}-{one[1:].hex()}" for one in (version, self._version))
+            return f"it is of version {theirs} of the messages, not {ours}: another Chimbuko is at work"
+        return f"it is of the run {payload[own + 1 : own + 1 + length].decode(errors='replace')}"
 
 
 class FunctionName(msgspec.Struct, frozen=True, array_like=True):

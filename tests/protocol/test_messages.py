@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 import pytest
 
+from chimbuko.calls.recordarrays import HEAD
 from chimbuko.protocol import messages
 from chimbuko.protocol.messages import ForeignMessage, FunctionName, Seal
 
@@ -29,8 +31,18 @@ def test_a_message_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(messages, "VERSION", messages.VERSION + 1)
     newer = Seal("heat-1").encode(SOLVE)
     monkeypatch.undo()
-    with pytest.raises(ForeignMessage, match=f"of version {messages.VERSION + 1} of the messages, not"):
+    with pytest.raises(ForeignMessage, match=f"of version {messages.VERSION + 1}-.* of the messages, not"):
         seal.decode(newer, NAMES)
+
+
+def test_rows_of_another_layout_are_of_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    seal = Seal("heat-1")
+    longer = np.dtype([*((name, HEAD[name]) for name in HEAD.names or ()), ("more", np.int64)], align=True)
+    monkeypatch.setattr(messages, "_LAYOUTS", (longer, *messages._LAYOUTS[1:]))
+    theirs = Seal("heat-1").encode(SOLVE)
+    monkeypatch.undo()
+    with pytest.raises(ForeignMessage, match=f"of version {messages.VERSION}-.*, not {messages.VERSION}-"):
+        seal.decode(theirs, NAMES)
 
 
 @pytest.mark.parametrize("payload", [b"", b"\x01", b"nonsense"])
