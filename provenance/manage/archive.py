@@ -43,7 +43,9 @@ COMPRESSION_LEVEL: Final = 1
 MANIFEST_LIMIT_BYTES = 64 << 20
 """Of the manifest, and of any header in the archive: ours take some 100 bytes for each file."""
 COPY_BYTES = 1 << 20
-_NAMES = re.compile(r"run\.json|provenance\.sqlite|model\.msgpack|report\.json\.gz|logs/[^/]+\.log")
+_NAMES = re.compile(
+    r"run\.json|provenance\.sqlite|model\.msgpack|report\.json\.gz|observed\.msgpack|logs/[^/]+\.log"
+)
 """What may be in an archive. Others of a run's files say where its processes are, or are run by a shell."""
 
 
@@ -105,7 +107,8 @@ def write_archive(run: RunDirectory, output: Path) -> Archived:
         _copy_store(run, info, copy)
         copy.write_info(_as_packed(info))
         paths = {path.name: path for path in (copy.info_path, copy.store_path)}
-        for path in (run.model_path, run.report_path, *sorted(run.logs.glob("*.log"))):
+        beside = (run.model_path, run.report_path, run.observed_path)
+        for path in (*beside, *sorted(run.logs.glob("*.log"))):
             if path.is_file():
                 paths[str(path.relative_to(run.path))] = path
         files = {name: _part(path) for name, path in paths.items()}

@@ -30,10 +30,10 @@ SILENT_S = 120.0
 
 _FILES = (
     *("provenance.sqlite*", "model.msgpack", "report.json.gz", "broker", "dashboard", "store", ".*-*"),
-    "*-token",
+    *("*-token", "observed.msgpack", "shares/[0-9]*-*"),
     *("recorded.json", "timelines/*.spans*", "timelines/*.links*", "timelines/*.header*"),
     *("settings/adios2*.xml", "settings/tau-select.txt", "settings/streams", "settings/node"),
-    *("alive", "interrupted", "statistics", "settings/serve.json", "settings/programs.json"),
+    *("alive", "interrupted", "statistics*", "settings/serve.json", "settings/programs.json"),
     *("settings/scratch-*.json", "logs/*.log", f"{RESCUED}/**/*"),
     # Streams that were kept.
     f"trace/**/{STREAM_PREFIX}[.-]*.bp/*",
@@ -123,7 +123,7 @@ def delete_run(run: RunDirectory, info: RunInfo) -> bool:
             path.unlink()
         filled = [run.path / RESCUED, run.trace]
         nested = [path for folder in filled for path in (*_folders_in(folder), folder)]
-        for path in (*nested, run.timelines, run.logs, run.settings):
+        for path in (*nested, run.timelines, run.shares, run.logs, run.settings):
             with suppress(OSError):
                 path.rmdir()
         run.info_path.unlink()

@@ -104,7 +104,8 @@ def test_what_is_unpacked_is_what_was_packed(
         names = archive.getnames()
     assert names == [
         MANIFEST,
-        *("run.json", "provenance.sqlite", "model.msgpack", "report.json.gz", "logs/agent-0.log"),
+        *("run.json", "provenance.sqlite", "model.msgpack", "report.json.gz", "observed.msgpack"),
+        "logs/agent-0.log",
     ]
     assert b"hush" not in lzma.decompress((tmp_path / "heat.tar.xz").read_bytes())
 

@@ -26,6 +26,7 @@ SAMPLES = {
     "finding_id": "M1",
     "begin_us": "1700000000000000",
     "length_us": "60000000",
+    "namespace": "application",
 }
 """Of the arguments that an endpoint cannot do without."""
 
