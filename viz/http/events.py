@@ -59,7 +59,10 @@ class Events:
         """End the links of all pages, which try to come back and are then answered why they cannot."""
         server = self._sockets.server
         for page in list(self._pages):
-            server.eio.disconnect(server.manager.eio_sid_from_sid(page, EVENTS))
+            link = server.eio.sockets.pop(server.manager.eio_sid_from_sid(page, EVENTS), None)
+            if link is not None:
+                # ``disconnect`` would wait until all is sent, which is for ever where the page has just gone.
+                link.close(wait=False)
 
     def send(self, update: Update) -> None:
         """One frame to all pages that read, and new steps to those that watch their ranks."""
