@@ -51,8 +51,9 @@ def remove_leftovers() -> list[Path]:
 def remove_folders_of(run_id: str) -> None:
     """Remove what a run that is deleted has left on this node."""
     for folder in _candidates():
-        if _run_id(folder) == run_id and not _is_in_use(folder):
-            shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):
+            if _run_id(folder) == run_id and not _is_in_use(folder):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _candidates() -> Iterator[Path]:
@@ -73,10 +74,14 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _can_go(folder: Path, now_s: float) -> bool:
-    idle_s = now_s - _changed_s(folder)
-    if idle_s < BEGINS_S or _is_in_use(folder):
+    try:
+        idle_s = now_s - _changed_s(folder)
+        if idle_s < BEGINS_S or _is_in_use(folder):
+            return False
+        return not _run_id(folder) or not _is_wanted(folder, idle_s)
+    except OSError:
+        # Another run ends just now, and removes what is its own.
         return False
-    return not _run_id(folder) or not _is_wanted(folder, idle_s)
 
 
 def _is_in_use(folder: Path) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -191,3 +193,26 @@ def test_a_deleted_run_takes_its_folders_along(run: RunDirectory) -> None:
     folder, other = left_by(run), scratch_folder("0" * 12, PART)
     remove_folders_of(run.read_info().id)
     assert not folder.exists() and other.exists()
+
+
+def test_another_run_may_remove_its_own_meanwhile(temporary: Path) -> None:
+    """Several runs of a user on one node: one that begins looks at what those have that are just ending."""
+    is_over = threading.Event()
+
+    def come_and_go(number: int) -> None:
+        folder = temporary / f"chimbuko-{number:012x}-agents-node1"
+        while not is_over.is_set():
+            (folder / "agent").mkdir(parents=True)
+            (folder / "agent" / "spool").touch()
+            shutil.rmtree(folder)
+
+    threads = [threading.Thread(target=come_and_go, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(200):
+            assert remove_leftovers() == []
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join()
