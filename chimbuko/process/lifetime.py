@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import threading
 from contextlib import suppress
 from typing import Any
 
@@ -33,6 +34,18 @@ def become_ours(score: int) -> None:
     set_oom_score(score)
     ignore_others()
     die_with_parent()
+
+
+def end_within(seconds: float) -> None:
+    """End this process by then, whatever it waits for. What it has not tidied up goes when a run begins."""
+
+    def leave() -> None:
+        log(f"it has not come to its end within {seconds:g} s, and is ended")
+        os._exit(0)
+
+    timer = threading.Timer(seconds, leave)
+    timer.daemon = True
+    timer.start()
 
 
 def say_ready(**facts: Any) -> None:

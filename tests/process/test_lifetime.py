@@ -120,3 +120,11 @@ def test_services_do_not_outlive_a_killed_launcher(tmp_path: Path, monkeypatch: 
     launcher.communicate()
     assert select.select([service], [], [], 10.0)[0]
     os.close(service)
+
+
+def test_a_process_that_is_to_end_does_not_wait_for_ever() -> None:
+    words = "import threading\nfrom chimbuko.process.lifetime import end_within\nend_within(0.1)\n"
+    for last, code in (("threading.Event().wait()", 0), ("raise SystemExit(3)", 3)):
+        command = [sys.executable, "-c", words + last]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, "is ended" in done.stderr) == (code, code == 0)

@@ -13,6 +13,7 @@ from chimbuko.errors import ConfigError
 from chimbuko.launcher.outcome.addressfile import AddressFile
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.outcome.reach import reach, reachable_run
+from chimbuko.process.lifetime import end_within
 from chimbuko.process.nameholding import HeldFolder
 from chimbuko.process.signals import FROM_OTHERS, heed
 from chimbuko.runs.directory import PAGE_TOKEN, RUNS_FOLDER, RunDirectory
@@ -21,6 +22,8 @@ from chimbuko.viz.http.listening import Front
 from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
 
 STDOUT = 1
+END_S = 10.0
+"""For pages and workers to be sent away."""
 
 
 @click.command("view")
@@ -151,6 +154,8 @@ def command(
         if tunnel := file.tunnel():
             say(f"from the computer where you sit: {tunnel}")
         stopping.wait()
+        # Whoever has pressed Ctrl-C waits; nothing that is stored depends on it.
+        end_within(END_S)
 
 
 def _folder_of_runs(path: Path | None) -> Path | None:

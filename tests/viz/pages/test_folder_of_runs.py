@@ -55,7 +55,7 @@ class ServedFolder:
     def stop(self) -> int:
         """End it as Ctrl-C does; its exit code."""
         self.process.terminate()
-        self.process.communicate(timeout=20)
+        self.process.communicate(timeout=60)
         return self.process.returncode
 
     def ask(self, path: str) -> tuple[int, Any]:
