@@ -52,7 +52,7 @@ function Choice() {
       {!hasBegun && (
         <span class="inline">
           {exported.value.value === null && (
-            <button class="primary" onClick={startExport}>
+            <button class="primary" disabled={chosen === undefined} onClick={startExport}>
               Export
             </button>
           )}
