@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -181,7 +182,8 @@ def test_killed_application_keeps_what_was_found(start: Start) -> None:
     while not run_has_steps(run):
         assert run.process.poll() is None, run.output
     for pid in run.processes("heat.py"):
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     assert run.end() == 128 + signal.SIGKILL, run.output
     assert run.info.exit_code == 128 + signal.SIGKILL
     assert sum(stream.calls for stream in run.health) > 0

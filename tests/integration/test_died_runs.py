@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,9 @@ def kill_everything(run: Run) -> None:
     """kill -9 of all processes of the run, the launcher first: nobody has a last word."""
     pids = [run.process.pid, *descendants(run.process.pid)]
     for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+        # Most are gone with the launcher.
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     run.end()
     deadline = time.monotonic() + 20
     while any(command_line(pid) for pid in pids):

@@ -55,7 +55,9 @@ def refusal(*words: str) -> str:
 def kill_all(process: subprocess.Popen[bytes]) -> None:
     """As when a node is gone: none of them has time for anything."""
     for pid in (process.pid, *descendants(process.pid)):
-        os.kill(pid, signal.SIGKILL)
+        # Most are gone with their parent.
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     process.wait()
 
 
