@@ -7,10 +7,12 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from chimbuko.config import DETECTORS, METRICS, AnalysisConfig
 from chimbuko.errors import ConfigError
-from chimbuko.statistics.model import FORMAT, Model, load_model, save_model
+from chimbuko.statistics.model import FORMAT, Model, joined_models, load_model, save_model
 from chimbuko.statistics.schema import schema_of
 
 FUNCTIONS = [("heat", "main"), ("heat", "größe [{a.c} {1,0}]"), ("viz", "main")]
@@ -38,6 +40,28 @@ def test_a_model_of_nothing_is_loaded(tmp_path: Path) -> None:
     assert load_model(tmp_path / "model", AnalysisConfig()).functions == []
 
 
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from(FUNCTIONS), st.integers(0, 50), max_size=3), min_size=1, max_size=4
+    )
+)
+def test_of_several_models_each_function_is_taken_from_where_most_of_its_calls_are(
+    parts: list[dict[tuple[str, str], int]],
+) -> None:
+    schema = schema_of("robust")
+    models = []
+    for calls in parts:
+        table = schema.empty(len(calls))
+        table[:, schema.slices["exclusive_us"].start] = list(calls.values())
+        models.append(Model("robust", "exclusive", list(calls), table))
+    whole = joined_models(models)
+    assert whole.functions == sorted(set().union(*parts))
+    assert whole.table.shape == (len(whole.functions), schema.width)
+    assert whole.table[:, schema.slices["exclusive_us"].start].tolist() == [
+        max(calls.get(function, 0) for calls in parts) for function in whole.functions
+    ]
+
+
 @pytest.mark.parametrize(
     ("config", "error"),
     [
@@ -51,18 +75,25 @@ def test_a_model_of_another_kind_is_refused(tmp_path: Path, config: AnalysisConf
         load_model(tmp_path / "model", config)
 
 
-def test_a_newer_format_is_refused_whatever_else_it_holds(tmp_path: Path) -> None:
-    (tmp_path / "model").write_bytes(msgspec.msgpack.encode({"format": FORMAT + 1, "rows": 3}))
-    with pytest.raises(ConfigError, match=f"a model of format {FORMAT + 1}; update"):
-        load_model(tmp_path / "model", AnalysisConfig())
-
-
 def test_other_columns_are_refused(tmp_path: Path) -> None:
     save_model(tmp_path / "model", made("robust"))
     content = msgspec.msgpack.decode((tmp_path / "model").read_bytes())
     content["columns"][-1][1] += 8
     (tmp_path / "model").write_bytes(msgspec.msgpack.encode(content))
     with pytest.raises(ConfigError, match="learn it anew"):
+        load_model(tmp_path / "model", AnalysisConfig())
+
+
+@pytest.mark.parametrize(
+    ("format_", "error"),
+    [
+        (FORMAT + 1, f"a model of format {FORMAT + 1}; update chimbuko"),
+        (FORMAT - 1, "made by an earlier version of chimbuko; learn it anew"),
+    ],
+)
+def test_another_format_is_refused_whatever_else_it_holds(tmp_path: Path, format_: int, error: str) -> None:
+    (tmp_path / "model").write_bytes(msgspec.msgpack.encode({"format": format_, "rows": 3}))
+    with pytest.raises(ConfigError, match=error):
         load_model(tmp_path / "model", AnalysisConfig())
 
 

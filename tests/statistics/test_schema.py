@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import msgspec
 import numpy as np
 import pytest
@@ -11,7 +13,16 @@ from hypothesis import strategies as st
 from chimbuko.ad.detectors import make_detector
 from chimbuko.config import DETECTORS, AnalysisConfig
 from chimbuko.statistics.moments import Moments
-from chimbuko.statistics.schema import BUCKETED_PROFILE, PROFILE, Column, Rule, TableSchema, schema_of
+from chimbuko.statistics.schema import (
+    BUCKETED_PROFILE,
+    PROFILE,
+    STORED_PROFILE,
+    Column,
+    Rule,
+    TableSchema,
+    schema_of,
+    stored_schema_of,
+)
 
 ALL_RULES = TableSchema(
     (
@@ -169,3 +180,17 @@ def test_a_table_whose_parts_do_not_fit_is_refused_whole() -> None:
                 held, np.arange(3), msgspec.structs.replace(packed, **{part: content})
             )
     np.testing.assert_array_equal(held, BUCKETED_PROFILE.empty(3))
+
+
+@pytest.mark.parametrize("known", [PROFILE, BUCKETED_PROFILE, STORED_PROFILE])
+def test_a_schema_of_ours_is_kept_by_its_name_and_another_by_its_columns(known: TableSchema) -> None:
+    assert pickle.loads(pickle.dumps(known)) is known
+    assert len(pickle.dumps(known)) < 100 < len(pickle.dumps(ALL_RULES))
+    assert pickle.loads(pickle.dumps(ALL_RULES)).columns == ALL_RULES.columns
+
+
+@pytest.mark.parametrize("detector", [*DETECTORS, "of a later version"])
+def test_the_store_has_what_a_detector_learns_and_what_it_counted_stands_last(detector: str) -> None:
+    learned, stored = schema_of(detector), stored_schema_of(detector)
+    assert stored.columns[: len(learned.columns)] == learned.columns
+    assert [column.name for column in stored.columns[len(learned.columns) :]] in ([], ["counted"])
