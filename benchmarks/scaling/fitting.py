@@ -18,7 +18,7 @@ CPU = {
     "server": ("second", "message", "step", "finding"),
     "writer": ("second", "step", "finding"),
     "dashboard": ("second", "step", "finding"),
-    "serve": ("second", "agent"),
+    "serve": ("second", "step"),
 }
 """What the CPU time of a part may grow with."""
 MEMORY: dict[str, tuple[str, ...]] = dict.fromkeys((READERS, *SERVICES), ("second", "rank")) | {

@@ -15,7 +15,7 @@ COSTS = UnitCosts(
         ),
         "writer": PartCosts(Units(second=0.01, step=10e-6, finding=1.5e-3), Units(second=70e6), 0.5),
         "dashboard": PartCosts(Units(second=0.01, step=10e-6), Units(second=70e6, rank=4e3)),
-        "serve": PartCosts(Units(second=0.005, agent=100e-6), Units(second=70e6)),
+        "serve": PartCosts(Units(second=0.005, step=3e-6), Units(second=70e6)),
     },
     Units(message=7e3, step=170.0),
     Units(step=300.0),
