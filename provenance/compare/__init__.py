@@ -1,4 +1,4 @@
 """What changed from one run to another. Pure but for the reading of profiles.
 
-May import calls, protocol, provenance.incidents, provenance.query and statistics.
+May import calls, namespaces.metrics, protocol, provenance.incidents, provenance.query and statistics.
 """

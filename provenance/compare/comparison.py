@@ -130,6 +130,17 @@ class CostsDiffer(msgspec.Struct, frozen=True):
     recurring: bool
 
 
+class MetricChanges(msgspec.Struct, frozen=True):
+    """What is wrong in quantities that the programs publish on one side alone, in words.
+
+    The same is what concerns the same quantity on the same ranks in the same way.
+    """
+
+    new: list[str]
+    """In any run after, and in none before."""
+    vanished: list[str]
+
+
 class Comparison(msgspec.Struct, frozen=True):
     """What changed from the first run to the second; most important first."""
 
@@ -147,6 +158,7 @@ class Comparison(msgspec.Struct, frozen=True):
     vanished: list[OneSided]
     ranks: list[RankChange]
     costs_differ: CostsDiffer
+    metrics: MetricChanges
 
     @property
     def has_several(self) -> bool:
@@ -208,6 +220,7 @@ def compare(
         vanished=_one_sided(before, after),
         ranks=_rank_changes(judge, before.ranks, after.ranks, {a[0]: b[0] for a, b in same.items()}),
         costs_differ=_costs_differ(judge, before, after),
+        metrics=MetricChanges(_only_in(after, before), _only_in(before, after)),
     )
 
 
@@ -247,6 +260,10 @@ def _costs_differ(judge: Judge, before: RunProfile, after: RunProfile) -> CostsD
     each = (*before.each(), *after.each())
     costs_us = [[run.incidents.cost_us for run in each], [run.recurring.cost_us for run in each]]
     return CostsDiffer(*costs_differ(costs_us, judge.is_after))
+
+
+def _only_in(run: RunProfile, other: RunProfile) -> list[str]:
+    return [sentence for key, sentence in run.metrics.items() if key not in other.metrics]
 
 
 def _path_shifts(

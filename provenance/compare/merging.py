@@ -64,6 +64,7 @@ def merged(runs: Sequence[RunProfile]) -> RunProfile:
         ),
         incidents=_findings([run.incidents for run in runs]),
         recurring=_findings([run.recurring for run in runs]),
+        metrics={key: sentence for run in reversed(runs) for key, sentence in run.metrics.items()},
         of_runs=tuple(runs),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -13,9 +13,11 @@ import numpy as np
 from chimbuko.arrays import Float64Array
 from chimbuko.buckets import BUCKETS
 from chimbuko.config import AnalysisConfig
+from chimbuko.namespaces.metrics.finding import FindingKey
 from chimbuko.protocol.messages import FunctionStatistics
 from chimbuko.provenance.compare.levels import Level, level_of, level_of_all, level_of_mean
 from chimbuko.provenance.incidents.incidentlist import Incidents
+from chimbuko.provenance.incidents.metricfindings import metric_findings
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.statistics.schema import stored_schema_of
 
@@ -99,6 +101,8 @@ class RunProfile(OfRuns):
     ranks: list[RankProfile]
     incidents: Findings
     recurring: Findings
+    metrics: Mapping[FindingKey, str] = field(default_factory=dict)
+    """What is wrong in quantities that the programs publish, in words."""
 
 
 def read_profile(
@@ -139,6 +143,7 @@ def read_profile(
         ranks,
         Findings(listed.total, listed.cost_us),
         Findings(len(again), sum(one.recurrence.cost_us for one in again)),
+        {one.finding.key: one.sentence for one in metric_findings(provenance.reader)},
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from chimbuko.calls.functionnames import short_name, shown_names
@@ -34,6 +36,8 @@ def sentences(found: Comparison) -> list[str]:
         lines.append(_nothing(found))
     lines.append(_time_sentence(found.total))
     lines += _finding_sentences(found)
+    lines += _metric_sentences("New in what the programs publish", found.metrics.new)
+    lines += _metric_sentences("Gone from what the programs publish", found.metrics.vanished)
     if abs(found.common) >= LEAST_COMMON:
         lines.append(
             f"All functions take {abs(found.common):.0%} {'longer' if found.common > 0 else 'less'}, "
@@ -122,6 +126,13 @@ def _finding_sentences(found: Comparison) -> list[str]:
                 f"{name} cost {format_duration_us(after.cost_us)} instead of "
                 f"{format_duration_us(before.cost_us)} ({after.number} instead of {before.number})"
             )
+    return lines
+
+
+def _metric_sentences(title: str, found: Sequence[str]) -> list[str]:
+    lines = [f"{title}: {sentence.removesuffix('.')}" for sentence in found[:MOST_SENTENCES]]
+    if len(found) > MOST_SENTENCES:
+        lines.append(f"{title}: {len(found) - MOST_SENTENCES} more")
     return lines
 
 

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import IO, Any
 
 from chimbuko.formats.writers.chromefile import ChromeFile
-from chimbuko.provenance.export.incidenttracks import calls_of_incidents, tracks_and_arrows
+from chimbuko.provenance.export.incidenttracks import calls_of_incidents, process_name, tracks_and_arrows
 from chimbuko.provenance.export.source import ExportSource
 from chimbuko.provenance.timeline.messagematching import matched
 from chimbuko.provenance.timeline.ranktimeline import (
@@ -134,7 +134,7 @@ class _Trace:
         tracks, arrows = tracks_and_arrows(self._source, self._intervals)
         for program, of_program in groupby(tracks, key=lambda track: track.program):
             process = next(self._numbers)
-            self._metadata("process_name", process, 0, f"{self._source.program_name(program)} incidents")
+            self._metadata("process_name", process, 0, process_name(self._source, program))
             # Before the ranks: what is looked at first.
             self._metadata("process_sort_index", process, 0, -1)
             for track in of_program:

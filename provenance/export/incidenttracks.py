@@ -1,4 +1,6 @@
-"""Incidents and what recurs on the tracks of a timeline, and arrows from a delay to the calls that waited."""
+"""Incidents, what recurs and what is wrong in published quantities on the tracks of a timeline, and arrows
+from a delay to the calls that waited.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +12,18 @@ from chimbuko.causes.evidence.part import Kind
 from chimbuko.causes.incident import Incident
 from chimbuko.provenance.export.source import ExportSource
 from chimbuko.provenance.incidents.incidentlist import IncidentDetails, RecurrenceSummary
+from chimbuko.provenance.incidents.metricfindings import MetricFinding
 from chimbuko.provenance.timeline.ranktimeline import Argument, Interval, RankTimeline
 
 
 @dataclass(frozen=True)
 class Span:
-    """One incident, or finding of what recurs."""
+    """One incident, or finding."""
 
-    program: int
+    program: int | None
+    """None of what the programs publish: that is the job's."""
     category: str
-    """``incident`` or ``recurring``."""
+    """``incident``, ``recurring`` or ``published``."""
     name: str
     begin_us: int
     end_us: int
@@ -30,9 +34,9 @@ class Span:
 class Track:
     """Spans that do not overlap, by time."""
 
-    program: int
+    program: int | None
     name: str
-    """``incidents`` or ``recurring``; with a number where one track does not hold them all."""
+    """``incidents``, ``recurring`` or ``published``; with a number where one track does not hold them all."""
     spans: list[Span]
 
 
@@ -72,18 +76,19 @@ def tracks_and_arrows(
         spans.append(_incident(one))
         found += arrows(one.incident, intervals)
     spans += map(_recurring, source.recurrences())
+    spans += (_published(one) for one in source.metric_findings() if one.finding.found_us)
     return tracks(spans), found
 
 
 def tracks(spans: Sequence[Span]) -> list[Track]:
     """Spans of each program and category, on as few tracks as they need not to overlap."""
-    groups: dict[tuple[int, str], list[Span]] = defaultdict(list)
+    groups: dict[tuple[int | None, str], list[Span]] = defaultdict(list)
     for span in sorted(spans, key=lambda span: (span.begin_us, -span.end_us)):
         groups[span.program, span.category].append(span)
     found = []
-    for (program, category), of_group in sorted(groups.items()):
+    for program, category in sorted(groups, key=lambda key: (key[0] is None, key)):
         lanes: list[list[Span]] = []
-        for span in of_group:
+        for span in groups[program, category]:
             free = (lane for lane in lanes if lane[-1].end_us <= span.begin_us)
             lane = next(free, None)
             if lane is None:
@@ -92,6 +97,11 @@ def tracks(spans: Sequence[Span]) -> list[Track]:
         name = "incidents" if category == "incident" else category
         found += [Track(program, f"{name} {n}" if n > 1 else name, lane) for n, lane in enumerate(lanes, 1)]
     return found
+
+
+def process_name(source: ExportSource, program: int | None) -> str:
+    """Of the process that has the tracks of a program."""
+    return "published quantities" if program is None else f"{source.program_name(program)} incidents"
 
 
 def arrows(incident: Incident, intervals: Mapping[str, Interval]) -> Iterator[Arrow]:
@@ -154,5 +164,25 @@ def _recurring(one: RecurrenceSummary) -> Span:
             "sentence": one.sentence,
             "cost_us": found.cost_us,
             "calls": found.calls,
+        },
+    )
+
+
+def _published(one: MetricFinding) -> Span:
+    found = one.finding
+    begin_us = found.begin_us or found.found_us
+    return Span(
+        program=None,
+        category="published",
+        name=f"{one.id} {found.kind.value}: {found.quantity}",
+        begin_us=begin_us,
+        end_us=max(begin_us, found.found_us),
+        arguments={
+            "id": one.id,
+            "sentence": one.sentence,
+            "ranks": ", ".join(map(str, found.ranks)) or "all",
+            "since_step": found.since,
+            "step": found.step,
+            "change": found.change,
         },
     )

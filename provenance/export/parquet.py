@@ -18,9 +18,11 @@ from chimbuko.calls.schema import Label
 from chimbuko.causes.evidence.part import Kind
 from chimbuko.causes.incident import Waited
 from chimbuko.causes.recurrence import Habit, Recurrence
+from chimbuko.namespaces.metrics.finding import Finding, Problem
 from chimbuko.protocol.messages import FunctionStatistics, PathStatistics
 from chimbuko.provenance.export.source import ExportSource
-from chimbuko.provenance.incidents.incidentlist import IncidentSummary
+from chimbuko.provenance.incidents.incidentlist import IncidentSummary, RecurrenceSummary
+from chimbuko.provenance.incidents.metricfindings import MetricFinding
 from chimbuko.provenance.query.filters import CallSummary
 
 ROW_GROUP = 1 << 16
@@ -34,9 +36,11 @@ _TYPES: dict[Any, pa.DataType] = {
     Label: pa.string(),
     Kind: pa.string(),
     Habit: pa.string(),
+    Problem: pa.string(),
     int | None: pa.int64(),
     list[str]: pa.list_(pa.string()),
     list[int]: pa.list_(pa.int64()),
+    tuple[int, ...]: pa.list_(pa.int64()),
 }
 _CALL = {"recorded_id": str}
 """Of the recorded call that a row is about, or whose window it is in."""
@@ -62,6 +66,7 @@ TABLES = {
     "incidents": _fields(IncidentSummary),
     "incident_waits": {"incident_id": str} | _fields(Waited),
     "recurring": {"id": str, "sentence": str} | _fields(Recurrence),
+    "metric_findings": {"id": str, "sentence": str} | _fields(Finding),
 }
 """Columns and their types by table."""
 
@@ -69,7 +74,8 @@ TABLES = {
 def write_parquet(source: ExportSource, folder: Path) -> None:
     """Write ``calls``, and ``call_stacks``, ``window_calls``, ``messages`` and ``counters`` of these, with a
     row for each that a record reports; and ``incidents`` that they belong to, with their ``incident_waits``.
-    ``step_counts``, ``function_statistics``, ``path_statistics`` and ``recurring`` are of the whole run.
+    ``step_counts``, ``function_statistics``, ``path_statistics``, ``recurring`` and ``metric_findings`` are
+    of the whole run.
 
     Columns have the names, types and units of the records' fields. Written in groups of rows.
     """
@@ -89,8 +95,9 @@ def write_parquet(source: ExportSource, folder: Path) -> None:
             for waited in one.incident.waited:
                 tables["incident_waits"].append((one.summary.id, *msgspec.structs.astuple(waited)))
         for habit in source.recurrences():
-            row = (habit.id, habit.sentence, *msgspec.structs.astuple(habit.recurrence))
-            tables["recurring"].append(row)
+            tables["recurring"].append(_described(habit, habit.recurrence))
+        for wrong in source.metric_findings():
+            tables["metric_findings"].append(_described(wrong, wrong.finding))
 
 
 class _Table:
@@ -121,6 +128,10 @@ class _Table:
         arrays = [pa.array(values, kind) for values, kind in zip(columns, self._schema.types, strict=True)]
         self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema), row_group_size=ROW_GROUP)
         self._rows.clear()
+
+
+def _described(one: RecurrenceSummary | MetricFinding, found: msgspec.Struct) -> tuple[Any, ...]:
+    return (one.id, one.sentence, *msgspec.structs.astuple(found))
 
 
 def _write_rank(tables: dict[str, _Table], calls: Iterable[CallRecord]) -> None:

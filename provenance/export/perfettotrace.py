@@ -12,7 +12,13 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
 )
 
 from chimbuko.formats.writers.perfettofile import NS_PER_US, PerfettoFile
-from chimbuko.provenance.export.incidenttracks import Arrow, Span, calls_of_incidents, tracks_and_arrows
+from chimbuko.provenance.export.incidenttracks import (
+    Arrow,
+    Span,
+    calls_of_incidents,
+    process_name,
+    tracks_and_arrows,
+)
 from chimbuko.provenance.export.source import ExportSource
 from chimbuko.provenance.timeline.messagematching import matched
 from chimbuko.provenance.timeline.ranktimeline import (
@@ -162,7 +168,7 @@ class _Trace:
     def _write_incidents(self) -> None:
         tracks, arrows = tracks_and_arrows(self._source, self._intervals)
         for program, of_program in itertools.groupby(tracks, key=lambda track: track.program):
-            process = self._write_process(f"{self._source.program_name(program)} incidents")
+            process = self._write_process(process_name(self._source, program))
             for track in of_program:
                 descriptor = self._file.descriptor(track.name, process)
                 self._file.write_descriptor(descriptor)

@@ -8,6 +8,7 @@ from chimbuko.calls.record import CallRecord
 from chimbuko.calls.schema import Label
 from chimbuko.provenance.export.version2 import gpu_streams
 from chimbuko.provenance.incidents.incidentlist import IncidentDetails, Incidents, RecurrenceSummary
+from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_findings
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.timeline.ranktimeline import Lane, RankTimeline, rank_timelines
@@ -63,6 +64,10 @@ class ExportSource:
     def recurrences(self) -> list[RecurrenceSummary]:
         """What recurs in the run, whatever calls are wanted; the most costly first."""
         return Incidents(self.provenance.reader).recurrences()
+
+    def metric_findings(self) -> list[MetricFinding]:
+        """What is wrong in what the programs publish, whatever calls are wanted; as it was found."""
+        return metric_findings(self.provenance.reader)
 
     def timelines(self) -> Iterator[RankTimeline]:
         """The calls as they happened, by program and rank."""

@@ -27,7 +27,8 @@ def write_version2(source: ExportSource, folder: Path) -> None:
     ``PROGRAM/RANK/STEP.anomalies.json``, ``STEP.normalexecs.json`` and ``STEP.metadata.json`` are lists of
     records. ``global_func_stats.json``, ``global_counter_stats.json`` and ``ad_model.json`` report the
     whole run. Metadata stands with the first step of its rank. The model that judged a call is filled in.
-    ``incidents.json``, which version 2 does not have, holds incidents and what recurs as our API shows them.
+    ``incidents.json``, which version 2 does not have, holds incidents, what recurs and what is wrong in
+    published quantities as our API shows them.
     """
     _Export(source, folder).write()
 
@@ -63,7 +64,11 @@ class _Export:
         _write(self._folder / "global_func_stats.json", self._function_statistics(models))
         _write(self._folder / "global_counter_stats.json", self._counter_statistics())
         _write(self._folder / "ad_model.json", [self._model_object(model) for model in models])
-        found = {"incidents": list(self._source.incidents()), "recurrences": self._source.recurrences()}
+        found = {
+            "incidents": list(self._source.incidents()),
+            "recurrences": self._source.recurrences(),
+            "metrics": self._source.metric_findings(),
+        }
         _write(self._folder / "incidents.json", found)
 
     def _write_metadata(self) -> None:

@@ -14,6 +14,7 @@ from chimbuko.causes.evidence.part import Kind, Part
 from chimbuko.causes.incident import Incident, Waited
 from chimbuko.causes.incidentbook import Changes
 from chimbuko.causes.recurrence import Habit, Recurrence
+from chimbuko.namespaces.metrics.finding import Finding, Problem
 from chimbuko.protocol.messages import FunctionStatistics, PathStatistics, RunStatistics
 from chimbuko.provenance.export.registry import Exported, export
 from chimbuko.provenance.query.filters import CallFilter
@@ -142,6 +143,10 @@ HABIT = Recurrence(
 )
 
 
+DRIFT = Finding(Problem.GLOBAL_DRIFT, "mass", (), 100, 140, -0.02, 1_000_000, 1_500_000)
+DEPARTURE = Finding(Problem.DEPARTURE, "density/min", (1, 2), 120, 150, 6.5, 1_200_000, 1_600_000)
+
+
 def store(writer: Writer) -> None:
     """Store the run."""
     writer.write_statistics(RunStatistics({0: "heat", 1: "coupler"}))
@@ -151,3 +156,4 @@ def store(writer: Writer) -> None:
     incident_of = {call_id: int(incident[1:]) for call_id, incident in INCIDENT_OF.items()}
     writer.write_incidents(Changes(some_incidents(), {}, [], incident_of))
     writer.write_recurrences([HABIT])
+    writer.write_metric_findings([DRIFT, DEPARTURE])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 
 import msgspec
 
 
-class Problem(Enum):
+class Problem(StrEnum):
     """What a finding is about."""
 
     GLOBAL_DRIFT = "global drift"

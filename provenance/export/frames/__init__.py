@@ -1,5 +1,5 @@
 """A run as pandas DataFrames, for notebooks.
 
-May import calls, causes, protocol, provenance.compare, provenance.incidents, provenance.query,
-provenance.store, runs and statistics.
+May import calls, causes, namespaces.metrics, protocol, provenance.compare, provenance.incidents,
+provenance.query, provenance.store, runs and statistics.
 """

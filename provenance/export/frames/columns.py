@@ -17,6 +17,8 @@ from chimbuko.provenance.query.aggregates import Total
 
 if TYPE_CHECKING:
     from chimbuko.provenance.compare.comparison import Comparison, OneSided
+    from chimbuko.provenance.incidents.incidentlist import RecurrenceSummary
+    from chimbuko.provenance.incidents.metricfindings import MetricFinding
 
 Columns = dict[str, npt.NDArray[Any]]
 
@@ -28,7 +30,7 @@ SCALARS: Mapping[str, type] = {
 """Columns of the table of calls that a DataFrame of calls is made of."""
 
 _TYPES = {int: "int64", float: "float64", str: "str", bool: "bool"}
-_TIMES = ("begin", "entry", "exit", "start", "end", "first", "last", "time")
+_TIMES = ("begin", "entry", "exit", "start", "end", "first", "last", "found", "time")
 
 _CHANGES = (
     *("program", "function", "callers", "verdict", "effect", "low", "high", "p_value", "lost_us"),
@@ -60,6 +62,15 @@ def frame_of(kind: type[msgspec.Struct], structs: Sequence[msgspec.Struct]) -> p
             for field in msgspec.structs.fields(kind)
         }
     )
+
+
+def described(
+    frame: pd.DataFrame, found: Sequence[RecurrenceSummary] | Sequence[MetricFinding]
+) -> pd.DataFrame:
+    """What findings are made of, by their ids, with their sentences."""
+    frame.insert(0, "sentence", pd.Index([one.sentence for one in found], dtype="str"))
+    frame.index = pd.Index([one.id for one in found], dtype="str", name="id")
+    return frame.astype({"kind": "str"}).astype({"kind": "category"})
 
 
 def categories(numbers: npt.NDArray[np.integer[Any]], names: Mapping[int, str]) -> pd.Categorical:

@@ -34,6 +34,7 @@ from chimbuko.calls.record import (
 from chimbuko.causes.incident import Waited
 from chimbuko.causes.recurrence import Recurrence
 from chimbuko.errors import ConfigError
+from chimbuko.namespaces.metrics.finding import Finding
 from chimbuko.protocol.messages import FunctionStatistics, PathStatistics, RankStatistics
 from chimbuko.provenance.compare.comparison import compare
 from chimbuko.provenance.compare.runprofile import read_profile
@@ -46,6 +47,7 @@ from chimbuko.provenance.export.frames.callframes import (
     records,
 )
 from chimbuko.provenance.export.frames.columns import (
+    described,
     frame_of,
     nodes_of,
     shifts_frame,
@@ -53,6 +55,7 @@ from chimbuko.provenance.export.frames.columns import (
     with_times,
 )
 from chimbuko.provenance.incidents.incidentlist import Incidents, IncidentSummary
+from chimbuko.provenance.incidents.metricfindings import metric_findings
 from chimbuko.provenance.query.aggregates import By
 from chimbuko.provenance.query.filters import Sort, matching_functions
 from chimbuko.provenance.query.run import Provenance
@@ -266,9 +269,16 @@ class Run:
         """
         found = Incidents(self._provenance.reader).recurrences()
         frame = frame_of(Recurrence, [one.recurrence for one in found])
-        frame.insert(0, "sentence", pd.Index([one.sentence for one in found], dtype="str"))
-        frame.index = pd.Index([one.id for one in found], dtype="str", name="id")
-        return self._timed(frame.astype({"kind": "str"}).astype({"kind": "category", "function": "category"}))
+        return self._timed(described(frame, found).astype({"function": "category"}))
+
+    def metric_findings(self) -> pd.DataFrame:
+        """What is wrong in quantities that the programs publish, by the id of the finding; as it was found.
+
+        ``ranks`` are tuples, empty where all are alike. ``since`` and ``step`` are steps of the program.
+        """
+        found = metric_findings(self._provenance.reader)
+        frame = frame_of(Finding, [one.finding for one in found])
+        return self._timed(described(frame, found).astype({"quantity": "category"}))
 
     def paths(self) -> pd.DataFrame:
         """Each call path over all its calls and ranks; most exclusive time first.

@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 from chimbuko.calls.functionnames import short_name
 from chimbuko.errors import ConfigError
+from chimbuko.namespaces.metrics.finding import Finding, Problem
 from chimbuko.provenance.compare.comparison import Comparison, compare
 from chimbuko.provenance.compare.levels import level_of_mean
+from chimbuko.provenance.compare.merging import merged
 from chimbuko.provenance.compare.runprofile import (
     Findings,
     PathProfile,
@@ -178,6 +180,25 @@ def test_findings_that_cost_twice_as_much_are_named(before: RunProfile) -> None:
     said = [line for line in sentences(compare(cheaper, dearer)) if " cost " in line]
     assert said == ["Incidents cost 2.00 s instead of 900 ms (3 instead of 2)"]
     assert not [line for line in sentences(compare(before, before)) if " cost " in line]
+
+
+def test_what_programs_publish_is_compared_by_what_is_wrong(before: RunProfile) -> None:
+    wrong = [Finding(Problem.DEPARTURE, f"q{n}", (n,), 10, 20, 3.0) for n in range(6)]
+    old, new = (
+        dataclasses.replace(before, metrics={one.key: one.sentence for one in some})
+        for some in (wrong[:2], wrong[1:])
+    )
+    found = compare(old, new)
+    assert found.metrics.vanished == [wrong[0].sentence]
+    assert found.metrics.new == [one.sentence for one in wrong[2:]]
+    said = [line for line in sentences(found) if "the programs publish" in line]
+    assert said[0] == f"New in what the programs publish: {wrong[2].sentence[:-1]}"
+    assert said[3:] == [
+        "New in what the programs publish: 1 more",
+        f"Gone from what the programs publish: {wrong[0].sentence[:-1]}",
+    ]
+    both = compare(merged([old, new]), new)
+    assert (both.metrics.vanished, both.metrics.new) == ([wrong[0].sentence], [])
 
 
 def test_runs_that_judge_by_other_runtimes_are_refused(before: RunProfile, profile: Profile) -> None:

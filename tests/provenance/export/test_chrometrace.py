@@ -37,7 +37,7 @@ def events(path: Path) -> list[Event]:
     return found
 
 
-INCIDENTS = {"incident", "recurring"}
+INCIDENTS = {"incident", "published", "recurring"}
 
 
 def calls_of(events: list[Event]) -> list[Event]:
@@ -140,6 +140,8 @@ def test_incidents_and_what_recurs_stand_in_a_process_of_their_own(events: list[
         (("heat incidents", "incidents"), f"I1 {some_incidents()[0].function}", 1_000_000, 9_000),
         (("heat incidents", "recurring"), "R1 slow mode main", 900_000, 1_100_000),
         (("coupler incidents", "incidents"), "I2 main", 1_000_005, 9_000),
+        (("published quantities", "published"), "M1 global drift: mass", 1_000_000, 500_000),
+        (("published quantities", "published 2"), "M2 departure: density/min", 1_200_000, 400_000),
     }
     (first,) = [event for event in of_kind(events, "X") if event["name"].startswith("I1 ")]
     assert first["args"]["sentence"] == sentence(some_incidents()[0])

@@ -13,7 +13,14 @@ from chimbuko.calls.record import CallRecord
 from chimbuko.provenance.export.parquet import TABLES
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.filters import CallFilter
-from tests.provenance.exported import LAUNCH_ID, ExportedRun, path_statistics, some_incidents, statistics
+from tests.provenance.exported import (
+    DEPARTURE,
+    LAUNCH_ID,
+    ExportedRun,
+    path_statistics,
+    some_incidents,
+    statistics,
+)
 
 
 @pytest.fixture
@@ -104,3 +111,9 @@ def test_incidents_are_those_of_the_calls(exported_run: ExportedRun) -> None:
     assert waits == [("I1", *msgspec.structs.astuple(one)) for one in some_incidents()[0].waited]
     (habit,) = read(folder, "recurring").itertuples(index=False)
     assert (habit.id, habit.kind, list(habit.ranks), habit.cost_us) == ("R1", "slow mode", [1, 2], 5e6)
+    wrong = list(read(folder, "metric_findings").itertuples(index=False))
+    assert [(one.id, one.kind, one.quantity, one.found_us) for one in wrong] == [
+        ("M1", "global drift", "mass", 1_500_000),
+        ("M2", "departure", "density/min", 1_600_000),
+    ]
+    assert list(wrong[1].ranks) == [1, 2] and wrong[1].sentence == DEPARTURE.sentence

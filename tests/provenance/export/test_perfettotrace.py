@@ -18,6 +18,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
 
 from chimbuko.causes.sentence import sentence
 from tests.provenance.exported import (
+    DRIFT,
     GPU_THREAD,
     LATER_ID,
     LAUNCH_ID,
@@ -134,6 +135,9 @@ def test_there_is_a_track_of_each_rank_thread_and_counter(trace: Read) -> None:
             *((f"{program} incidents",) for program in ("heat", "coupler")),
             *((f"{program} incidents", "incidents") for program in ("heat", "coupler")),
             ("heat incidents", "recurring"),
+            ("published quantities",),
+            ("published quantities", "published"),
+            ("published quantities", "published 2"),
         ]
     )
 
@@ -224,6 +228,9 @@ def test_incidents_are_tied_to_the_calls_that_waited(trace: Read) -> None:
     assert begin.arguments["sentence"] == sentence(some_incidents()[0])
     (habit, end_us, _) = slices(trace.events["heat incidents", "recurring"])[0]
     assert (habit.name, habit.time_us, end_us) == ("R1 slow mode main", 900_000, 2_000_000)
+    (drift, end_us, _) = slices(trace.events["published quantities", "published"])[0]
+    assert (drift.name, drift.time_us, end_us) == ("M1 global drift: mass", 1_000_000, 1_500_000)
+    assert (drift.arguments["sentence"], drift.arguments["ranks"]) == (DRIFT.sentence, "all")
     ends: dict[int, list[tuple[float, str]]] = defaultdict(list)
     for events in trace.events.values():
         for event in events:

@@ -16,6 +16,7 @@ from chimbuko.calls.schema import Label
 from chimbuko.causes.incident import Incident
 from chimbuko.causes.recurrence import Recurrence
 from chimbuko.config import AnalysisConfig
+from chimbuko.namespaces.metrics.finding import Finding
 from chimbuko.protocol.messages import FunctionModel, RecordBatch, RunStatistics
 from chimbuko.provenance.export.registry import Exported, export
 from chimbuko.provenance.query.filters import CallFilter
@@ -24,7 +25,7 @@ from chimbuko.provenance.write.writer import Writer
 from chimbuko.runs.directory import RunInfo
 from chimbuko.statistics.moments import Moments
 from chimbuko.statistics.schema import schema_of
-from tests.provenance.exported import HABIT, ExportedRun, some_incidents
+from tests.provenance.exported import DEPARTURE, DRIFT, HABIT, ExportedRun, some_incidents
 from tests.sample_records import make_batch, make_batches, make_record
 
 RECORD = {
@@ -296,3 +297,4 @@ def test_incidents_stand_beside_the_records(exported_run: ExportedRun) -> None:
     assert incident["summary"]["id"] == "I1"
     assert msgspec.convert(incident["incident"], Incident) == some_incidents()[0]
     assert [msgspec.convert(one["recurrence"], Recurrence) for one in found["recurrences"]] == [HABIT]
+    assert [msgspec.convert(one["finding"], Finding) for one in found["metrics"]] == [DRIFT, DEPARTURE]

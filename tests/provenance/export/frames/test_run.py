@@ -28,6 +28,7 @@ from chimbuko.provenance.write.writer import Writer
 from chimbuko.statistics.schema import BUCKETED_PROFILE
 from tests.causes.stories import chain, interruptions
 from tests.places import ROOT
+from tests.provenance.exported import DEPARTURE, DRIFT
 from tests.sample_records import RUN_ID, make_batch, make_batches, make_record, make_run
 from tests.viz.made_run import FUNCTIONS, ZERO_US, MadeRun
 from tests.viz.made_run import make_run as make_whole_run
@@ -175,6 +176,14 @@ def test_incidents_and_what_recurs(stored: Callable[..., Run], any_store_url: st
     assert (habit.Index, habit.kind, habit.calls) == ("R1", "interruptions", 40)
     with pytest.raises(ConfigError, match="not in this run"):
         run.waits("I99")
+    assert run.metric_findings().empty
+    engine = open_for_writing(any_store_url)
+    Writer(engine, RUN_ID).write_metric_findings([DRIFT, DEPARTURE])
+    close(engine)
+    found = run.metric_findings()
+    assert list(found.index) == ["M1", "M2"] and list(found["kind"]) == ["global drift", "departure"]
+    assert found.loc["M2", "ranks"] == (1, 2) and found.loc["M1", "sentence"] == DRIFT.sentence
+    assert (found["found_time"] - found["begin_time"]).dt.total_seconds().tolist() == [0.5, 0.4]
 
 
 def test_functions_of_the_same_name_are_one_category(stored: Callable[..., Run]) -> None:

@@ -1639,6 +1639,7 @@ export interface components {
             vanished: components["schemas"]["OneSided"][];
             ranks: components["schemas"]["RankChange"][];
             costs_differ: components["schemas"]["CostsDiffer"];
+            metrics: components["schemas"]["MetricChanges"];
         };
         /**
          * RunSide
@@ -1778,6 +1779,16 @@ export interface components {
         CostsDiffer: {
             incidents: boolean;
             recurring: boolean;
+        };
+        /**
+         * MetricChanges
+         * @description What is wrong in quantities that the programs publish on one side alone, in words.
+         *
+         *         The same is what concerns the same quantity on the same ranks in the same way.
+         */
+        MetricChanges: {
+            new: string[];
+            vanished: string[];
         };
         /**
          * StatementAnswer
@@ -1932,6 +1943,7 @@ export type BothRuntimes = components['schemas']['BothRuntimes'];
 export type OneSided = components['schemas']['OneSided'];
 export type RankChange = components['schemas']['RankChange'];
 export type CostsDiffer = components['schemas']['CostsDiffer'];
+export type MetricChanges = components['schemas']['MetricChanges'];
 export type StatementAnswer = components['schemas']['StatementAnswer'];
 export type ErrorBody = components['schemas']['ErrorBody'];
 export type $defs = Record<string, never>;
