@@ -6,15 +6,17 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from chimbuko.namespaces.exchange.place import PLACE_VARIABLE
+from chimbuko.namespaces.tree.change import Change
 from tests.namespaces.served import served
 from tests.places import ROOT
 
 TEXT = (ROOT / "docs" / "namespaces.md").read_text()
-PUBLISHING, READING = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+PUBLISHING, READING, ANALYSING = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 
 
 def test_the_documented_programs_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,3 +31,8 @@ def test_the_documented_programs_work(tmp_path: Path, monkeypatch: pytest.Monkey
         exec(READING.partition("    for observation")[0], read)
     assert read["state"] == {"Rank 3": {"local_mass": 2.0, "density": {"min": 0.25}}}
     assert [observation.commits for observation in read["past"]] == [50, 50]
+    own: dict[str, Any] = {}
+    exec(ANALYSING, own)
+    change = Change({("Rank 0", "step"): 7, ("Rank 1", "step"): 5}, {})
+    one = msgspec.structs.replace(read["past"][0], change=change)
+    assert own["slowest_rank"]([one]) == {"rank": "Rank 1", "behind": 2}

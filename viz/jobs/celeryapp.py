@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from typing import TypedDict
-from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 from celery import Celery
 
+from chimbuko.protocol.celeryapp import celery_app, celery_url
 from chimbuko.viz.jobs.keys import PREFIX, QUEUE
 
 ANSWER = "chimbuko.answer"
@@ -61,34 +61,18 @@ class Reply(TypedDict):
     """Id of the job whose folder holds the answer; it may be another one that was asked the same."""
 
 
-def celery_app(url: str) -> Celery:
-    """The Celery application over a broker, which also keeps results.
-
-    One question at a time: what else waits is not taken out of the queue, and so outlives its worker.
-    """
-    if urlsplit(url).scheme == "rediss" and "ssl_cert_reqs" not in parse_qs(urlsplit(url).query):
-        # Celery refuses to choose; all else that connects there checks the certificate.
-        url += ("&" if urlsplit(url).query else "?") + "ssl_cert_reqs=required"
-    app = Celery("chimbuko.jobs", broker=url, backend=url, set_as_current=False)
-    app.conf.update(
-        broker_transport_options={"global_keyprefix": PREFIX},
+def jobs_app(url: str) -> Celery:
+    """The Celery application over a broker, which also keeps results: one question at a time."""
+    return celery_app(
+        "chimbuko.jobs",
+        url,
+        PREFIX,
+        QUEUE,
+        result_backend=celery_url(url),
         result_backend_transport_options={"global_keyprefix": PREFIX},
-        task_default_queue=QUEUE,
-        task_serializer="json",
         result_serializer="json",
-        accept_content=["json"],
         result_expires=KEPT_S,
         task_track_started=True,
         task_soft_time_limit=LONGEST_S,
         task_time_limit=LONGEST_S + ALIVE_S,
-        worker_concurrency=1,
-        worker_prefetch_multiplier=1,
-        worker_disable_prefetch=True,
-        # Questions end when nobody wants them: no second way, with keys of its own, is needed.
-        worker_enable_remote_control=False,
-        worker_hijack_root_logger=False,
-        broker_connection_retry_on_startup=True,
-        redis_socket_timeout=5,
-        redis_socket_connect_timeout=5,
     )
-    return app

@@ -35,7 +35,7 @@ from chimbuko.viz.jobs.celeryapp import (
     TOO_LONG,
     Question,
     Reply,
-    celery_app,
+    jobs_app,
 )
 from chimbuko.viz.jobs.keys import JOBS_VARIABLE, WORKERS, answered_key
 from chimbuko.viz.jobs.reporter import Reporter
@@ -46,7 +46,7 @@ BROKER = os.environ.get(JOBS_VARIABLE, "")
 if not BROKER:
     raise ConfigError(f"{JOBS_VARIABLE} is not set; it names the broker of long questions, as a redis:// URL")
 
-app: Celery = celery_app(BROKER)
+app: Celery = jobs_app(BROKER)
 PRESENCE_S = 2.0
 
 

@@ -14,7 +14,7 @@ from chimbuko.process.nameholding import HeldFolder, is_held
 from chimbuko.process.oomscore import Sacrifice
 from chimbuko.process.service import Service
 from chimbuko.protocol.broker import PrivateBroker, connect
-from chimbuko.viz.jobs.celeryapp import celery_app
+from chimbuko.viz.jobs.celeryapp import jobs_app
 from chimbuko.viz.jobs.keys import JOBS_VARIABLE
 
 IDLE_S = 60.0
@@ -85,7 +85,7 @@ class WorkerPool:
     def app(self) -> Celery:
         """Celery at the broker."""
         if self._app is None:
-            self._app = celery_app(self.url)
+            self._app = jobs_app(self.url)
         return self._app
 
     @property

@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from chimbuko.cli.options.listening import bind_option
-from chimbuko.errors import ConfigError
+from chimbuko.errors import ChimbukoError, ConfigError
 from chimbuko.namespaces.exchange.keys import STANDING
 from chimbuko.namespaces.texts.registry import FORMATS
 from chimbuko.protocol.broker import BROKER_VARIABLE, listening_place
-from chimbuko.units import parse_size
+from chimbuko.units import parse_duration_us, parse_size
+
+if TYPE_CHECKING:
+    from chimbuko.namespaces.client.client import Namespace
 
 INTERRUPTED_CODE = 130
 SERVICE = click.option(
@@ -78,6 +83,13 @@ def command() -> None:
     help="Of each job and instance: of what was published, and of the values that are known.",
 )
 @click.option("--cores", default="", metavar="LIST", help="Keep to these cores, such as 0,2-5; default all.")
+@click.option(
+    "--workers",
+    type=click.IntRange(0, 256),
+    default=0,
+    show_default=True,
+    help="Analyses that are run at once for programs of the job 'default' that ask for it.",
+)
 def serve_namespaces(
     folder: Path,
     bind: str,
@@ -87,6 +99,7 @@ def serve_namespaces(
     instances: int,
     keep: str,
     cores: str,
+    workers: int,
 ) -> None:
     """Serve namespaces until Ctrl-C or SIGTERM; FOLDER is a new one, or that of a service that goes on.
 
@@ -105,7 +118,7 @@ def serve_namespaces(
 
     namespaces = tuple(dict.fromkeys((*STANDING, *(check_name(one, "namespace") for one in more))))
     settings = ServiceSettings(check_name(name, "service"), namespaces, instances, parse_size(keep))
-    options = ServeOptions(settings, broker, listening_place(bind), cores)
+    options = ServeOptions(settings, broker, listening_place(bind), cores, workers)
     problems = serve(folder, options, _say)
     for problem in problems:
         _say(problem)
@@ -230,9 +243,27 @@ def watch(namespace: str, under: str, has_past: bool, as_json: bool, service: st
 @FORM
 @FILE
 @click.option("--publish", "into", metavar="KEY", help="Publish it, too, in this group of the namespace.")
+@click.option(
+    "--every",
+    metavar="PERIOD",
+    help="Again and again, until Ctrl-C, and publish what has changed; with --publish.",
+)
+@click.option(
+    "--worker",
+    "by_worker",
+    is_flag=True,
+    help="Ask a worker for it ('work', 'serve --workers'), and do not wait; with --publish.",
+)
 @SERVICE
 def analyse_namespace(
-    namespace: str, analysis: str, form: str, output: Path | None, into: str | None, service: str | None
+    namespace: str,
+    analysis: str,
+    form: str,
+    output: Path | None,
+    into: str | None,
+    every: str | None,
+    by_worker: bool,
+    service: str | None,
 ) -> None:
     """Print what ANALYSIS finds in what was published in NAMESPACE, as far back as it is kept.
 
@@ -244,14 +275,106 @@ def analyse_namespace(
     Examples:
       chimbuko namespaces analyse hardware cpu-utilisation
       chimbuko namespaces analyse application metric-anomalies --form json
-      chimbuko namespaces analyse performance load-balance --publish analysis
+      chimbuko namespaces analyse performance load-balance --publish analysis --every 10s
+      chimbuko namespaces analyse application my-analysis --publish advice --worker
     """
     from chimbuko.namespaces.client.client import Client
 
+    if into is None and (every or by_worker):
+        raise ConfigError("--every and --worker: say by --publish KEY where to publish what is found")
+    period_s = parse_duration_us(every) / 1e6 if every else 0.0
     with Client(service) as client:
         one = client.create(namespace)
-        found = one.analyse(analysis, into)
-        _print(FORMATS[form](found), output)
+        if into is not None and every:
+            _repeat((_ask_again if by_worker else _analyse_again)(one, analysis, into), period_s)
+        elif into is not None and by_worker:
+            one.analyse_async(analysis, into)
+            _say(f"a worker was asked; how far it has come: 'chimbuko namespaces read {namespace} analyses'")
+        else:
+            _print(FORMATS[form](one.analyse(analysis, into)), output)
+
+
+def _repeat(look: Callable[[], str], period_s: float) -> None:
+    """Until Ctrl-C; what goes wrong is said, in one line, once where it goes on."""
+    said = ""
+    try:
+        while True:
+            try:
+                problem = look()
+            except ChimbukoError as error:
+                problem = str(error)
+            if problem not in ("", said):
+                _say(problem)
+            said = problem
+            time.sleep(period_s)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED_CODE)
+
+
+def _ask_again(one: Namespace, analysis: str, into: str) -> Callable[[], str]:
+    """Asks a worker unless one is at it, or will be; returns why it failed the last time."""
+    from chimbuko.namespaces.client.asking import Progress
+
+    def look() -> str:
+        progress, reason = one.analysis_progress(into) or (Progress.DONE, "")
+        if progress in (Progress.DONE, Progress.FAILED):
+            one.analyse_async(analysis, into)
+        return reason
+
+    return look
+
+
+def _analyse_again(one: Namespace, analysis: str, into: str) -> Callable[[], str]:
+    """Publishes what is found, where that has changed; returns nothing."""
+    from chimbuko.namespaces.analyses.registry import check_analysis
+    from chimbuko.namespaces.tree.paths import parse_path
+    from chimbuko.namespaces.tree.tree import Tree, nested
+
+    check_analysis(analysis)
+    before = Tree()
+
+    def look() -> str:
+        nonlocal before
+        found = one.analyse(analysis)
+        if found != before:
+            one.publish_tree(nested((parse_path(into) + path, leaf) for path, leaf in found))
+            before = found
+        return ""
+
+    return look
+
+
+@command.command("work", short_help="Run analyses for programs that ask for it.")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--job", default="default", show_default=True, help="Whose analyses.")
+@click.option(
+    "--at-once", type=click.IntRange(1, 256), default=1, show_default=True, help="Analyses at the same time."
+)
+@click.option(
+    "--limit",
+    default="600s",
+    show_default=True,
+    metavar="DURATION",
+    help="Longest time of an analysis.",
+)
+def work_for(folder: Path, job: str, at_once: int, limit: str) -> None:
+    """Run analyses of a job of the service in FOLDER for those who ask for it, until Ctrl-C or SIGTERM.
+
+    It is a Celery worker at the broker of the service. Those who ask are 'chimbuko namespaces analyse
+    --worker' and the method analyse_async of a program. Several workers share what there is to do.
+
+    \b
+    Examples:
+      chimbuko namespaces work observations
+      chimbuko namespaces work observations --job heat --at-once 4 --limit 3600s
+    """
+    from chimbuko.namespaces.service.folder import ServiceFolder
+    from chimbuko.namespaces.service.worker import work
+
+    limit_s = parse_duration_us(limit) / 1e6
+    work(
+        ServiceFolder(folder), job, at_once, limit_s, lambda: _say(f"it works for job {job}; Ctrl-C ends it")
+    )
 
 
 @command.command(

@@ -15,6 +15,7 @@ from typing import Any, Self
 from chimbuko.atomicfile import write_atomically
 from chimbuko.errors import ConfigError, ServiceError
 from chimbuko.namespaces.analyses.registry import analyse
+from chimbuko.namespaces.client.asking import Progress, ask_worker, state_path
 from chimbuko.namespaces.client.outbox import Outbox
 from chimbuko.namespaces.client.pending import Mode, Pending
 from chimbuko.namespaces.client.queue import Letter
@@ -23,7 +24,7 @@ from chimbuko.namespaces.exchange.place import Place, find_place
 from chimbuko.namespaces.exchange.reader import Reader
 from chimbuko.namespaces.texts.registry import FORMATS
 from chimbuko.namespaces.tree.change import Change
-from chimbuko.namespaces.tree.paths import checked_path, parse_path
+from chimbuko.namespaces.tree.paths import checked_path, format_path, parse_path
 from chimbuko.namespaces.tree.tree import Tree, flattened, nested
 from chimbuko.namespaces.tree.wire import LARGEST_BYTES, Publication
 from chimbuko.process.ranks import rank_from
@@ -218,6 +219,33 @@ class Namespace:
             self.publish_tree(nested((parse_path(into) + path, leaf) for path, leaf in found))
         return found
 
+    def analyse_async(self, analysis: str, into: str) -> None:
+        """Have a worker of the job run an analysis that takes long (``chimbuko namespaces work``).
+
+        What it finds is published in the group ``into`` of the namespace. How far it has come is published in
+        ``analyses/INTO``, see ``analysis_progress``. Where no worker is there it waits for one.
+
+        Raises
+        ------
+        ServiceError
+            No worker can be asked.
+        """
+        report(self, analysis, into, Progress.SCHEDULED)
+        try:
+            ask_worker(self._client._place, self.name, analysis, into)
+        except ServiceError as error:
+            report(self, analysis, into, Progress.FAILED, str(error))
+            raise
+
+    def analysis_progress(self, into: str) -> tuple[Progress, str] | None:
+        """How far the analysis has come that publishes in a group, and, if it has failed, why; None where
+        no worker was asked for one.
+        """
+        with Reader(self._client._place) as reader:
+            found = reader.tree(self.name, format_path(state_path(into)))
+        state, reason = (found.get((*state_path(into), key)) for key in ("state", "reason"))
+        return (Progress(str(state)), str(reason or "")) if state is not None else None
+
     def write(self, file: str | FilePath, form: str = next(iter(FORMATS))) -> None:
         """Write what is known in the namespace, of all clients, into a file.
 
@@ -257,6 +285,12 @@ class Namespace:
             # They count once.
             commits = 0
         return arrival
+
+
+def report(namespace: Namespace, analysis: str, into: str, progress: Progress, reason: str = "") -> None:
+    """Publish how far an analysis has come that a worker was asked for."""
+    state = {"analysis": analysis, "state": progress.value, "reason": reason}
+    namespace.publish_tree(nested(((*state_path(into), key), value) for key, value in state.items()))
 
 
 def _mode(mode: Mode | str) -> Mode:

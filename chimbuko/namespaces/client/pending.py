@@ -6,9 +6,9 @@ from enum import Enum
 
 from chimbuko.errors import ObservationError
 from chimbuko.namespaces.tree.change import Change
-from chimbuko.namespaces.tree.leaves import as_leaf, is_same
-from chimbuko.namespaces.tree.paths import Path, format_path
-from chimbuko.namespaces.tree.tree import Tree
+from chimbuko.namespaces.tree.leaves import is_same
+from chimbuko.namespaces.tree.paths import Path
+from chimbuko.namespaces.tree.tree import Tree, leaf_at
 
 MOST_LEAVES = 100_000
 """Whose values a client remembers. Of others it takes any type, and each value for new."""
@@ -44,11 +44,7 @@ class Pending:
         """
         if not path:
             raise ObservationError("the empty path is no key; give one like 'step'")
-        try:
-            leaf = as_leaf(value)
-        except ObservationError as error:
-            raise ObservationError(f"{format_path(path)}: {error}") from None
-        leaf = self._tree.fit(path, leaf)
+        leaf = self._tree.fit(path, leaf_at(path, value))
         old = self._tree.get(path)
         if mode is Mode.APPEND:
             self._appended_to.add(path)

@@ -73,6 +73,11 @@ def job_prefix(service: str, job: str) -> str:
     return f"{{chimbuko-ns:{service}:{job}:"
 
 
+def asked_prefix(service: str, job: str) -> str:
+    """What all keys begin with by which workers of a job are asked for analyses."""
+    return f"{job_prefix(service, job)}analyses}}"
+
+
 def about_key(service: str) -> str:
     """Key with an ``About``, for all who know the service."""
     return f"{{chimbuko-ns:{service}}}about"

@@ -9,13 +9,14 @@ import redis
 from redis.cluster import RedisCluster
 
 from chimbuko.errors import ServiceError
-from chimbuko.namespaces.exchange.keys import about_key, job_prefix
+from chimbuko.namespaces.exchange.keys import about_key, asked_prefix, job_prefix
 from chimbuko.namespaces.exchange.place import WRITER, Place
 
 _CONNECTING = "+ping +info +hello +auth +select +command +readonly +client|setinfo +client|setname"
 _CLUSTER = "+cluster|slots +cluster|shards +cluster|nodes"
 _READING = "+get +hgetall +xrange"
 _WRITING = "+xadd +multi +exec +discard"
+_ASKING = "+multi +exec +llen +exists +smembers +sadd +lpush"
 
 
 def grant(client: redis.Redis, place: Place, role: str) -> None:
@@ -31,6 +32,8 @@ def grant(client: redis.Redis, place: Place, role: str) -> None:
     rules = f"{_CONNECTING} {_CLUSTER} {_READING} %R~{prefix}* %R~{about_key(place.service)}".split()
     if role == WRITER:
         rules += f"{_WRITING} ~{prefix}*}}log".split()
+        # What Celery does to ask a worker.
+        rules.append(f"({_ASKING} ~{asked_prefix(place.service, place.job)}*)")
     rules = ["reset", "on", f">{unquote(parts.password or '')}", *rules]
     _everywhere(client, "SETUSER", unquote(parts.username or ""), *rules)
 

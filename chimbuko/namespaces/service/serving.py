@@ -14,7 +14,7 @@ import redis
 
 from chimbuko.cores import pin
 from chimbuko.errors import ChimbukoError, ServiceError
-from chimbuko.namespaces.exchange.keys import Shard, about_key
+from chimbuko.namespaces.exchange.keys import Shard, about_key, asked_prefix
 from chimbuko.namespaces.exchange.place import DEFAULT_JOB, READER, WRITER, About
 from chimbuko.namespaces.service.folder import ServiceFolder, ServiceSettings
 from chimbuko.namespaces.service.merging import make_log
@@ -47,6 +47,8 @@ class ServeOptions:
     """Address and port of our own broker."""
     cores: str = ""
     """List of the cores that the service keeps to; empty for all."""
+    workers: int = 0
+    """Analyses that are run at once for those who ask workers of the default job."""
 
 
 def serve(path: Path, options: ServeOptions, say: Say) -> list[str]:
@@ -99,6 +101,9 @@ class Serving:
             self._folder.admit(DEFAULT_JOB)
         self._introduce()
         settings = self._options.settings
+        if self._options.workers:
+            # The first to end: it may have something to publish.
+            self._instances.add(self._worker(self._options.workers), can_go_on=True)
         for namespace in settings.namespaces:
             for number in range(settings.instances):
                 arguments = [str(self._folder.path), namespace, str(number)]
@@ -112,6 +117,10 @@ class Serving:
                 )
                 self._instances.add(service, can_go_on=True)
         self._instances.wait_ready()
+
+    def _worker(self, at_once: int) -> Service:
+        arguments = [str(self._folder.path), DEFAULT_JOB, str(at_once)]
+        return Service("worker", "chimbuko.namespaces.service.worker", arguments, {}, self._folder.logs)
 
     def look_after(self) -> list[str]:
         """Start again what ended, and bring new rights into force; one line for each thing that is new."""
@@ -204,6 +213,8 @@ class Serving:
         for shard in self._shards(job):
             for key in shard.all:
                 self._client.delete(key)
+        for key in self._client.scan_iter(f"{asked_prefix(self._options.settings.name, job)}*"):
+            self._client.delete(key)
 
     def _shards(self, job: str) -> list[Shard]:
         settings = self._options.settings

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from chimbuko.errors import ObservationError
-from chimbuko.namespaces.tree.leaves import Leaf, check_size, element_type, fitted, is_same, joined
+from chimbuko.namespaces.tree.leaves import Leaf, as_leaf, check_size, element_type, fitted, is_same, joined
 from chimbuko.namespaces.tree.paths import Path, checked_path, format_path
 
 Nested: TypeAlias = dict[str, Any]
@@ -137,6 +137,14 @@ def flattened(groups: Mapping[Any, Any]) -> Iterator[tuple[Path, Any]]:
                 waiting.append((path, value))
             else:
                 yield path, value
+
+
+def leaf_at(path: Path, value: object) -> Leaf:
+    """A value as the leaf at a path; raises ObservationError, with the path, if it cannot be one."""
+    try:
+        return as_leaf(value)
+    except ObservationError as error:
+        raise ObservationError(f"{format_path(path)}: {error}") from None
 
 
 def check_leaf(path: Path, leaf: Leaf) -> None:

@@ -119,6 +119,20 @@ def test_an_analysis_is_printed_and_published(service: Path) -> None:
     assert kept == {"analysis": found}
 
 
+def test_an_analysis_goes_on_beside_programs_until_ctrl_c(service: Path) -> None:
+
+    words = ("analyse", "workflow", "task-states", "--publish", "found", "--every", "0.1s")
+    going = start(*words, "--service", str(service), cwd=service)
+    for state in ("NEW", "DONE"):
+        chimbuko("publish", "workflow", f"a/states/{len(state)}.0={state}", service=service)
+        deadline_s = time.monotonic() + 30
+        while f'"state": "{state}"' not in chimbuko("read", "workflow", "found", service=service):
+            assert time.monotonic() < deadline_s and going.poll() is None
+    going.send_signal(signal.SIGINT)
+    out, errors = going.communicate(timeout=60)
+    assert (going.returncode, out, errors) == (130, "", "")
+
+
 @pytest.mark.parametrize(
     ("words", "code", "why"),
     [
@@ -139,6 +153,18 @@ def test_an_analysis_is_printed_and_published(service: Path) -> None:
             2,
             "chimbuko: 'weather': no analysis; there are cpu",
         ),
+        (
+            ("analyse", "hardware", "weather", "--publish", "a", "--every", "1s"),
+            2,
+            "chimbuko: 'weather': no analysis; there are cpu",
+        ),
+        (
+            ("analyse", "hardware", "task-states", "--every", "1s"),
+            2,
+            "--every and --worker: say by --publish",
+        ),
+        (("work", "{service}", "--job", "heat"), 2, "chimbuko: 'heat': no job of this service, which has"),
+        (("work", "/tmp"), 2, "chimbuko: /tmp: is no folder of a service"),
         (("read", "application", "-o", "/no/such/file"), 2, "chimbuko: /no/such/file: cannot be written"),
         (("dismiss", "{service}", "nobody"), 2, "chimbuko: 'nobody': no job of this service, which has"),
         (("admit", "{service}", "a b"), 2, "chimbuko: 'a b': no name of a job"),

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from chimbuko.errors import ConfigError
+from chimbuko.errors import ConfigError, ObservationError
 from chimbuko.namespaces.analyses import registry
 from chimbuko.namespaces.analyses.cpuutilisation import cpu_utilisation
 from chimbuko.namespaces.analyses.loadbalance import load_balance
@@ -135,21 +135,78 @@ def test_series_have_all_values_of_a_leaf() -> None:
 
 
 def of_a_package(observations: list[Observation]) -> dict[str, Any]:
+    print("for people")
     return {"group": {"count": len(observations)}}
 
 
-def test_packages_bring_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    entries = [
-        EntryPoint("count", f"{__name__}:of_a_package", registry.GROUP),
-        EntryPoint("broken", "no.such.module:f", registry.GROUP),
-    ]
+def fails(observations: list[Observation]) -> dict[str, Any]:
+    raise KeyError("first\nsecond")
+
+
+def leaves(observations: list[Observation]) -> dict[str, Any]:
+    raise SystemExit(3)
+
+
+def takes_nothing() -> dict[str, Any]:
+    return {}
+
+
+def gives_a_list(observations: list[Observation]) -> list[int]:
+    return [1]
+
+
+def gives_no_values(observations: list[Observation]) -> dict[str, Any]:
+    return {"group": {"value": None}}
+
+
+def gives_no_keys(observations: list[Observation]) -> dict[Any, Any]:
+    return {"group": {7: 1}}
+
+
+OF_A_PACKAGE = (fails, gives_a_list, gives_no_keys, gives_no_values, leaves, of_a_package, takes_nothing)
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package with these analyses, and one that lacks a module."""
+    places = {one.__name__: f"{__name__}:{one.__name__}" for one in OF_A_PACKAGE}
+    places |= {"broken": "no.such.module:f", "value": f"{__name__}:RANKS"}
+    entries = [EntryPoint(name, place, registry.GROUP) for name, place in places.items()]
     monkeypatch.setattr(registry, "entry_points", lambda **wanted: EntryPoints(entries).select(**wanted))
-    assert names() == [*registry.OURS, "broken", "count"]
-    assert dict(analyse("count", observed({"a": 1}))) == {("group", "count"): 1}
-    with pytest.raises(ConfigError, match=r"analysis broken \(no.such.module:f\) cannot be loaded"):
-        analyse("broken", [])
+
+
+@pytest.mark.usefixtures("installed")
+def test_packages_bring_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    assert names() == [*registry.OURS, "broken", *(one.__name__ for one in OF_A_PACKAGE), "value"]
+    assert dict(analyse("of_a_package", observed({"a": 1}))) == {("group", "count"): 1}
+    assert capsys.readouterr() == ("", "for people\n")
     with pytest.raises(ConfigError, match="'sum': no analysis; there are cpu-utilisation, load-b"):
         analyse("sum", [])
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("broken", "cannot be loaded: No module named 'no'"),
+        ("fails", r"failed: KeyError: 'first\\nsecond' \(test_analyses.py:\d+\)"),
+        ("leaves", r"failed: SystemExit: 3 \(test_analyses.py:\d+\)"),
+        (
+            "takes_nothing",
+            r"failed: TypeError: takes_nothing\(\) takes 0 positional arguments but 1 was given",
+        ),
+        ("value", "failed: TypeError: 'int' object is not callable"),
+        ("gives_a_list", " gives a list; let it give dictionaries in each other"),
+        ("gives_no_values", ": group/value: a NoneType is no value to observe"),
+        ("gives_no_keys", ": "),
+    ],
+)
+def test_what_goes_wrong_in_one_of_a_package_is_one_line(name: str, said: str) -> None:
+    with pytest.raises(
+        (ConfigError, ObservationError), match=rf"^analysis {name} \([\w.:]+\):? ?{said}"
+    ) as found:
+        analyse(name, observed({"a": 1}))
+    assert len(str(found.value).splitlines()) == 1
 
 
 def test_tasks_are_counted_by_state_and_timed_in_each() -> None:

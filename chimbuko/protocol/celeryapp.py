@@ -1,0 +1,51 @@
+"""Celery over a broker of ours: applications that work off one queue each."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from celery import Celery
+
+
+def celery_app(name: str, url: str, prefix: str, queue: str, **settings: Any) -> Celery:
+    """An application whose workers take from one queue what they can begin with.
+
+    What else waits is not taken out of the queue, and so outlives the worker.
+
+    Parameters
+    ----------
+    prefix
+        What all keys at the broker begin with.
+    settings
+        Further ones of Celery.
+    """
+    app = Celery(name, broker=celery_url(url), set_as_current=False)
+    app.conf.update(
+        broker_transport_options={"global_keyprefix": prefix},
+        task_default_queue=queue,
+        task_serializer="json",
+        accept_content=["json"],
+        worker_concurrency=1,
+        worker_prefetch_multiplier=1,
+        worker_disable_prefetch=True,
+        # Nothing is to be had from workers but what they do, by no second way with keys of its own.
+        worker_enable_remote_control=False,
+        worker_hijack_root_logger=False,
+        worker_redirect_stdouts=False,
+        broker_connection_retry_on_startup=True,
+        redis_socket_timeout=5,
+        redis_socket_connect_timeout=5,
+    )
+    app.conf.update(**settings)
+    return app
+
+
+def celery_url(url: str) -> str:
+    """The URL of a broker as Celery takes it: over TLS it refuses to choose whether to check certificates,
+    which all else that connects there does.
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "rediss" or "ssl_cert_reqs" in parse_qs(parts.query):
+        return url
+    return url + ("&" if parts.query else "?") + "ssl_cert_reqs=required"
