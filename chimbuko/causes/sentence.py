@@ -51,9 +51,9 @@ def _slow_mode(recurrence: Recurrence) -> str:
     total = round(recurrence.calls / recurrence.share)
     # Their cost is their number times what they take more on average; a few of them may hold most of it.
     mean_us = recurrence.usual_us + recurrence.cost_us / recurrence.calls
-    mean, usual = _duration(mean_us), _duration(recurrence.usual_us)
+    mean, usual = f"{_duration(mean_us)} on average", _duration(recurrence.usual_us)
     if mean_us > ALIKE * recurrence.typical_us:
-        mean += f" on average (half of them {_duration(recurrence.typical_us)} or less)"
+        mean += f" (half of them {_duration(recurrence.typical_us)} or less)"
     text = (
         f"{short_name(recurrence.function)}: {recurrence.calls:,} of {number_of(total, 'calls')} "
         f"({100 * recurrence.share:.2g} %) take {mean} instead of {usual}"

@@ -61,8 +61,8 @@ def test_what_is_told_of_a_slow_mode(writer: Writer, provenance: Provenance, eng
     calls = [*every_second("step"), record("step", 3, 20_000, 20_005, usual_ms=0.015)]
     ((told, one),) = found(writer, provenance, engine, mode("step"), calls)
     assert told == (
-        "step: 70 of 10,000 calls (0.7 %) take 80 ms instead of 15 µs, called by solve, every 1 s, "
-        "seen on rank 3: 5.6 core-seconds lost in all."
+        "step: 70 of 10,000 calls (0.7 %) take 80 ms on average instead of 15 µs, called by solve, "
+        "every 1 s, seen on rank 3: 5.6 core-seconds lost in all."
     )
     assert (one.kind, one.calls, one.ranks) == (Habit.SLOW_MODE, 70, [3])
     assert one.cost_us == pytest.approx(70 * 79_985)
@@ -84,7 +84,9 @@ def test_without_recorded_calls_it_is_told_what_is_known(
     writer: Writer, provenance: Provenance, engine: Engine
 ) -> None:
     ((told, one),) = found(writer, provenance, engine, mode("step"), [])
-    assert told.startswith("step: 70 of 10,000 calls (0.7 %) take 80 ms instead of 15 µs, called by solve: ")
+    assert told.startswith(
+        "step: 70 of 10,000 calls (0.7 %) take 80 ms on average instead of 15 µs, called by solve: "
+    )
     assert (one.examples, one.ranks, one.begin_us) == ([], [], 0)
 
 
