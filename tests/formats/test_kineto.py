@@ -82,6 +82,24 @@ def test_launches_and_kernels(tmp_path: Path) -> None:
     assert [call[2] for call in calls_of(result)] == ["cudaLaunchKernel", "gemm"]
 
 
+def test_an_operation_of_nccl_is_one_on_the_host_and_one_on_the_gpu(tmp_path: Path) -> None:
+    on_gpu = {"pid": 0, "tid": 7, "args": {"device": 0, "stream": 7}}
+    kernel = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+    result = converted(
+        tmp_path,
+        trace(
+            0,
+            {"name": "nccl:all_reduce", "cat": "user_annotation", "ts": 100},
+            {"name": "nccl:all_reduce", "cat": "gpu_user_annotation", "ts": 200, "dur": 50} | on_gpu,
+            {"name": kernel, "cat": "kernel", "ts": 200, "dur": 50} | on_gpu,
+            {"name": "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", "cat": "kernel", "ts": 300}
+            | on_gpu,
+        ),
+    )
+    operations = rows_of(result, "operations")
+    assert len({row[OPERATION_COMMUNICATOR] for row in operations}) == len(operations) == 2
+
+
 def test_a_slow_kernel_leads_to_its_launch(tmp_path: Path) -> None:
     """Across all of the analysis: kernels run behind their launches, in another order on two streams."""
     events: list[dict[str, Any]] = []

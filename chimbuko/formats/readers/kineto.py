@@ -19,7 +19,8 @@ from chimbuko.formats.readers.chrome import ChromeEvent
 
 CORRELATION_ID: Final = "Correlation ID"
 """The counter by which launches are found, as under TAU."""
-_ON_GPU: Final = frozenset(("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation"))
+_ANNOTATION_ON_GPU: Final = "gpu_user_annotation"
+_ON_GPU: Final = frozenset(("kernel", "gpu_memcpy", "gpu_memset", _ANNOTATION_ON_GPU))
 """Categories of calls that run on a GPU."""
 _LAUNCHING: Final = frozenset(("cuda_runtime", "cuda_driver", "privateuse1_runtime", "privateuse1_driver"))
 _OF_THE_PROFILER: Final = frozenset(("Trace", "overhead"))
@@ -83,7 +84,8 @@ class Reader(chrome.Reader):
             identity = self.arguments(event).get("correlation")
             if type(identity) is int and 0 < identity < chrome.MOST_NS:
                 self.put((inside_ns, identity, 0, track, self._correlation, Kind.COUNTER))
-        if type(name) is str and _COLLECTIVE.match(name):
+        # On a GPU its annotation only surrounds the kernel.
+        if type(name) is str and category != _ANNOTATION_ON_GPU and _COLLECTIVE.match(name):
             group = self.arguments(event).get("Process Group Name", "")
             layer = "kernel" if category in _ON_GPU else "host"
             of = zlib.crc32(f"{group} {layer}".encode()) + 1
