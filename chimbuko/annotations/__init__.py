@@ -14,6 +14,6 @@ is the function itself.
 
 from __future__ import annotations
 
-from chimbuko.annotations.aspects import async_event, critical_path, sync_event
+from chimbuko.annotations.aspects import async_event, critical_path, region, sync_event
 
-__all__ = ["async_event", "critical_path", "sync_event"]
+__all__ = ["async_event", "critical_path", "region", "sync_event"]

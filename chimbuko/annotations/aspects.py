@@ -13,6 +13,7 @@ from time import perf_counter_ns
 
 from chimbuko import tracer
 from chimbuko.annotations import usage
+from chimbuko.annotations.caliperregions import CaliperRegion, CaliperRegions
 from chimbuko.annotations.tracefile import TraceFile
 from chimbuko.errors import ConfigError
 from chimbuko.perfflow.eventfile import UNUSED, head
@@ -22,8 +23,9 @@ from chimbuko.tracer.pausing import by_turns, pauses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
+    from typing import Any, Self
 
     from chimbuko.perfflow.eventfile import Usage
 
@@ -38,22 +40,26 @@ _regions: dict[int, list[tuple[str, tracer.region]]] = {}
 """Regions that ``sync_event`` has begun, by native id of their thread."""
 
 
-def _file_from_environment() -> TraceFile | None:
-    """Where annotations are written; a program is never stopped by what is wrong with that."""
+def _from_environment() -> tuple[TraceFile | None, CaliperRegions | None]:
+    """Where annotations go; a program is never stopped by what is wrong with that."""
     text = os.environ.get(VARIABLE)
     if text is None:
-        return None
+        return None, None
     try:
         options = parse_options(text)
     except ConfigError as error:
         print(f"chimbuko: {error}; annotations are not written", file=sys.stderr)
-        return None
+        return None, None
+    caliper = None
     if options.is_for_caliper:
-        print(f"chimbuko: {VARIABLE}: caliper-enable has no effect", file=sys.stderr)
-    return TraceFile(options) if options.is_enabled else None
+        try:
+            caliper = CaliperRegions()
+        except ConfigError as error:
+            print(f"chimbuko: {VARIABLE}: {error}", file=sys.stderr)
+    return TraceFile(options) if options.is_enabled else None, caliper
 
 
-_file = _file_from_environment()
+_file, _caliper = _from_environment()
 if _file is not None:
     atexit.register(_file.close)
 
@@ -101,6 +107,8 @@ def sync_event(pointcut: str, name: str, category: str) -> None:
     phase = _phase(SYNC_PHASES, pointcut)
     if _file is not None:
         _put(_file, head(name, category, phase), "")
+    if _caliper is not None:
+        (_caliper.begin if phase == "B" else _caliper.end)(name)
     if not tracer.is_active():
         return
     regions = _regions.setdefault(get_native_id(), [])
@@ -109,6 +117,42 @@ def sync_event(pointcut: str, name: str, category: str) -> None:
         regions[-1][1].__enter__()
     elif regions and regions[-1][0] == name:
         regions.pop()[1].__exit__(None, None, None)
+
+
+class region:
+    """Context manager that notes its block as ``@critical_path`` does a call.
+
+    Blocks of one thread have to nest; one that spans an ``await`` may not.
+
+    Parameters
+    ----------
+    category
+        By default the name of the module that the block is in.
+    """
+
+    __slots__ = ("_contexts",)
+
+    def __init__(self, name: str, category: str | None = None) -> None:
+        contexts: list[AbstractContextManager[Any]] = []
+        if tracer.is_active():
+            contexts.append(tracer.region(name))
+        if _caliper is not None:
+            contexts.append(CaliperRegion(_caliper, name))
+        if _file is not None:
+            _file.begin()
+            if category is None:
+                category = str(sys._getframe(1).f_globals.get("__name__", ""))
+            contexts.append(Noted(_notes_of_block(_file, name, category)))
+        self._contexts: Sequence[AbstractContextManager[Any]] = contexts
+
+    def __enter__(self) -> Self:
+        for context in reversed(self._contexts):
+            context.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        for context in self._contexts:
+            context.__exit__(*error)
 
 
 def async_event(
@@ -128,6 +172,11 @@ def async_event(
         _put(_file, head(name, category, phase), f'{tail}, "id": {number}')
 
 
+@functools.lru_cache
+def _notes_of_block(file: TraceFile, name: str, category: str) -> Notes:
+    return Notes(file, name, category, Advice())
+
+
 def _phase(phases: dict[str, str], pointcut: str) -> str:
     if pointcut not in phases:
         raise ConfigError(f"pointcut is one of {', '.join(phases)}, not {pointcut!r}")
@@ -143,10 +192,13 @@ def _annotate(function: Callable[..., Any], advice: Advice) -> Callable[..., Any
     """The function itself, where nobody would see what is noted of it."""
     if tracer.may_record():
         function = tracer.traced(function)
+    name, category = getattr(function, "__qualname__", repr(function)), getattr(function, "__module__", None)
+    if _caliper is not None:
+        function = _caliper.around(function, name)
     if _file is None:
         return function
     _file.begin()
-    notes = Notes(_file, function, advice)
+    notes = Notes(_file, name, category or "", advice)
     if pauses(function):
         return by_turns(function, lambda: Noted(notes), is_whole=advice.is_async)
     if advice == Advice() and not _file.options.has_usage:
@@ -190,17 +242,17 @@ def _compact(notes: Notes, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Notes:
-    """Where and how the calls of one function are noted.
+    """Where and how the calls of one function, or of one block, are noted.
 
     Parameters
     ----------
     file
         Gets them.
+    name, category
+        Of the function, and its module.
     """
 
-    def __init__(self, file: TraceFile, function: Callable[..., Any], advice: Advice) -> None:
-        name = getattr(function, "__qualname__", repr(function))
-        category = getattr(function, "__module__", None) or ""
+    def __init__(self, file: TraceFile, name: str, category: str, advice: Advice) -> None:
         self.file = file
         self.head = functools.partial(head, name, category)
         """Of its lines, by phase."""

@@ -173,6 +173,64 @@ def test_manual_events(tmp_path: Path) -> None:
     assert [(e.get("scope"), e.get("id")) for e in events[1:4]] == [("s", 5), (None, 123), ("s", 5)]
 
 
+BLOCKS = """
+    from chimbuko.annotations import critical_path, region
+
+    @critical_path
+    def solve():
+        with region("assemble"), region("assemble", "grid"): pass
+
+    solve()
+    try:
+        with region("fail"): raise ValueError
+    except ValueError: pass
+"""
+
+
+def test_blocks_are_calls_of_their_module(tmp_path: Path) -> None:
+    for number, (options, phases) in enumerate((("", "BBBEEEBE"), ("log-event=Compact", "XXXX"))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        events = annotated(folder, BLOCKS, options)
+        assert "".join(e["ph"] for e in events) == phases
+        assert Counter((e["name"], e["cat"]) for e in events if e["ph"] in "EX") == {
+            ("solve", "__main__"): 1,
+            ("assemble", "__main__"): 1,
+            ("assemble", "grid"): 1,
+            ("fail", "__main__"): 1,
+        }
+
+
+def test_annotated_calls_are_regions_of_caliper(tmp_path: Path) -> None:
+    """As far as its package sees it; without the package a line says so, and all else is as it was."""
+    done = run(tmp_path, BLOCKS, "caliper-enable=True")
+    assert done.returncode == 0 and "PERFFLOW_OPTIONS: caliper-enable needs pycaliper" in done.stderr
+    assert len(events_of(tmp_path)) == 8
+    package = tmp_path / "pycaliper"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    calls = "def begin_region(name): print('+', name)\ndef end_region(name): print('-', name)\n"
+    (package / "instrumentation.py").write_text(calls)
+    more = """
+        from chimbuko.annotations import sync_event
+
+        @critical_path
+        def numbers(): yield
+
+        sync_event("before", "block", "main")
+        list(numbers())
+        sync_event("after", "block", "main")
+    """
+    done = run(
+        tmp_path, textwrap.dedent(BLOCKS) + textwrap.dedent(more), "caliper-enable=True:log-enable=False"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.replace("\n", " ") == (
+        "+ solve + assemble + assemble - assemble - assemble - solve + fail - fail "
+        "+ block + numbers - numbers + numbers - numbers - block "
+    )
+
+
 def test_flows_join_who_hands_on_and_who_takes(tmp_path: Path) -> None:
     events = annotated(
         tmp_path,
@@ -479,7 +537,7 @@ def test_coroutines_and_generators_are_calls_by_turns_or_as_a_whole(tmp_path: Pa
 
 def test_annotated_functions_are_calls_of_the_stream_alone_or_beside_all_others(tmp_path: Path) -> None:
     text = """
-        from chimbuko.annotations import critical_path, sync_event
+        from chimbuko.annotations import critical_path, region, sync_event
 
         @critical_path(pointcut="before")
         def solve(): helper()
@@ -495,6 +553,7 @@ def test_annotated_functions_are_calls_of_the_stream_alone_or_beside_all_others(
         sync_event("before", "block", "main")
         assert sum(numbers()) == 3
         sync_event("after", "block", "main")
+        with region("part"): pass
     """
     for options, helpers in (((), 3), (("--annotated-only",), 0)):
         folder = tmp_path / f"with{len(options)}"
@@ -502,5 +561,6 @@ def test_annotated_functions_are_calls_of_the_stream_alone_or_beside_all_others(
         done = run_traced(write_program(folder, text), *options, PERFFLOW_OPTIONS="log-event=Compact")
         assert (done.returncode, done.stderr) == (0, "")
         counts = read_whole(folder / "tau-metrics-program-0.bp").counts()
-        assert (counts["solve"], counts["helper"], counts["numbers"], counts["block"]) == (3, helpers, 3, 1)
-        assert Counter(e["ph"] for e in events_of(folder)) == {"B": 3 + 1, "E": 1, "X": 3}
+        assert (counts["solve"], counts["helper"], counts["numbers"]) == (3, helpers, 3)
+        assert counts["block"] == counts["part"] == 1
+        assert Counter(e["ph"] for e in events_of(folder)) == {"B": 3 + 1, "E": 1, "X": 3 + 1}
