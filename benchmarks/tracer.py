@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import token
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,6 +57,12 @@ def calls() -> None:
 
 
 @tracer.untraced
+def calls_of_others() -> None:
+    for _ in range(CALLS):
+        token.ISEOF(1)
+
+
+@tracer.untraced
 def decorated_calls() -> None:
     for _ in range(CALLS):
         decorated()
@@ -80,13 +87,15 @@ def counters() -> None:
         tracer.counter("counter", 5.0)
 
 
-KINDS: dict[str, Callable[[], None]] = {
-    "function call": calls,
+HOOKED: dict[str, Callable[[], None]] = {"function call": calls, "of others": calls_of_others}
+"""With all functions of the program recorded; those of others are not."""
+NAMED: dict[str, Callable[[], None]] = {
     "decorated call": decorated_calls,
     "region": regions,
     "message": messages,
     "counter": counters,
 }
+KINDS = HOOKED | NAMED
 
 
 def ns_per_call(loop: Callable[[], None]) -> float:
@@ -102,15 +111,13 @@ def measure() -> dict[str, dict[str, float]]:
     for _ in range(ROUNDS):
         for kind, loop in KINDS.items():
             without[kind].append(ns_per_call(loop))
-        tracer.start("benchmark", 0)
-        for kind, loop in KINDS.items():
-            if kind == "function call":
+        for kinds in (HOOKED, NAMED):
+            tracer.start("benchmark", 0)
+            if kinds is HOOKED:
                 session.trace_functions((), with_builtins=False)
+            for kind, loop in kinds.items():
                 active[kind].append(ns_per_call(loop))
-                sys.setprofile(None)
-            else:
-                active[kind].append(ns_per_call(loop))
-        tracer.stop()
+            tracer.stop()
     medians = {kind: (statistics.median(without[kind]), statistics.median(active[kind])) for kind in KINDS}
     return {
         kind: {"untraced_ns": plain, "traced_ns": traced, "cost_ns": traced - plain, "ratio": traced / plain}

@@ -6,13 +6,20 @@ import os
 import pickle
 import socket
 import struct
+import time
 from contextlib import suppress
-from typing import Any
 
 from chimbuko.tracer.keptdescriptor import KeptDescriptor
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 LONGEST_WAIT_S = 20.0
 """For a writer that takes nothing: longer than the writer itself waits for a reader that is stuck."""
+WAIT_S = 0.5
+"""At a time."""
 LENGTH = struct.Struct("!I")
 """Stands before the header, which the nursery reads; the writer reads what follows."""
 
@@ -47,8 +54,17 @@ class Connection:
         self._socket = socket.socket(fileno=self._kept.number)
         self._socket.settimeout(LONGEST_WAIT_S)
 
-    def send(self, value: Any, has_length: bool = False) -> None:
+    def send(
+        self, value: Any, has_length: bool = False, while_waiting: Callable[[], None] | None = None
+    ) -> None:
         """Hand a value over.
+
+        Parameters
+        ----------
+        has_length
+            Its length comes first.
+        while_waiting
+            Called now and then as long as nothing is taken.
 
         Raises
         ------
@@ -57,8 +73,19 @@ class Connection:
         """
         data = pickle.dumps(value)
         self._kept.check()
-        # The program may want to be ended by the signal that its own pipes give.
-        self._socket.sendall(LENGTH.pack(len(data)) + data if has_length else data, socket.MSG_NOSIGNAL)
+        left = memoryview(LENGTH.pack(len(data)) + data if has_length else data)
+        give_up = time.monotonic() + LONGEST_WAIT_S
+        self._socket.settimeout(WAIT_S)
+        while left:
+            try:
+                # The program may want to be ended by the signal that its own pipes give.
+                left = left[self._socket.send(left, socket.MSG_NOSIGNAL) :]
+            except TimeoutError:
+                if time.monotonic() > give_up:
+                    raise
+                if while_waiting is not None:
+                    while_waiting()
+        self._socket.settimeout(LONGEST_WAIT_S)
 
     def last_word(self) -> str:
         """Wait for the end of the stream, and say how the writer says that it ended; empty if it does not."""

@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 import time
+import weakref
 from collections import deque
 from contextlib import suppress
 
@@ -22,6 +23,7 @@ from chimbuko.tracer.chunks import (
     Header,
     ThreadRows,
 )
+from chimbuko.tracer.hooks.functions import SKIPPED, exclude
 from chimbuko.tracer.threadbuffer import ThreadBuffer
 
 TYPE_CHECKING = False
@@ -40,8 +42,6 @@ and of all others. A stream costs some 20 ms of a core; a program may fork thous
 EARLY_CHILDREN = 64
 LONGEST_END_S = 60.0
 """For the end of the stream: beyond that the program ends without it."""
-SKIPPED = -1
-"""Code of a timer that is not recorded."""
 LARGEST = 2**63 - 1
 
 
@@ -55,7 +55,21 @@ def clock_offset_ns() -> int:
     return min(readings)[1]
 
 
+def _allow_forks() -> None:
+    """Python warns of a fork where there are threads. Ours needs nothing that a forked process lacks then."""
+    if sys.version_info >= (3, 12):
+        import warnings
+
+        warnings.filterwarnings("ignore", "This process .*is multi-threaded", DeprecationWarning)
+
+
 def _nothing() -> None: ...
+
+
+class _Life:
+    """Among the values of a thread, it ends with that."""
+
+    __slots__ = ("__weakref__",)
 
 
 class Recorder:
@@ -95,8 +109,9 @@ class Recorder:
         self._join_after_s = JOIN_AFTER_S if elder < EARLY_CHILDREN else LATE_JOIN_AFTER_S
         self.is_forked = is_forked
         self.select = select
-        self._local = threading.local()
-        self._main = ThreadBuffer(0, threading.main_thread())
+        self.of_thread = threading.local()
+        """What the calling thread has: ``extend``, by which it adds events, once it has a buffer."""
+        self._main = ThreadBuffer(0, threading.main_thread)
         self._buffers = [self._main]
         self._thread_numbers = itertools.count(1)
         self._free_numbers: deque[int] = deque()
@@ -129,20 +144,22 @@ class Recorder:
     def buffer(self) -> ThreadBuffer:
         """The calling thread's."""
         try:
-            buffer: ThreadBuffer = self._local.buffer
+            buffer: ThreadBuffer = self.of_thread.buffer
         except AttributeError:
-            buffer = self._local.buffer = self._new_buffer()
+            buffer = self.of_thread.buffer = self._new_buffer()
+            self.of_thread.extend = buffer.events.extend
         return buffer
 
     def _new_buffer(self) -> ThreadBuffer:
-        thread = threading.current_thread()
-        if thread is threading.main_thread():
+        # Not as an object of threading: it makes one for each thread that it has not begun, or not yet.
+        if _thread.get_ident() == threading.main_thread().ident:
             return self._main
         try:
             number = self._free_numbers.popleft()
         except IndexError:
             number = next(self._thread_numbers)
-        buffer = ThreadBuffer(number, thread)
+        self.of_thread.life = life = _Life()
+        buffer = ThreadBuffer(number, weakref.ref(life))
         self._buffers.append(buffer)
         self._metadata[number, "tid"] = str(threading.get_native_id())
         return buffer
@@ -222,6 +239,7 @@ class Recorder:
         except IndexError:
             return
         self._has_ended.acquire()
+        _allow_forks()
         # A program may block signals in its threads and wait for them: they must not come to this one, which
         # starts with the signals that its creator blocks.
         blocked = _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
@@ -245,6 +263,8 @@ class Recorder:
         self._connection = connection
 
     def _feed(self) -> None:
+        # What this thread does is nothing of the program, whatever hook is there.
+        self.of_thread.extend = deque[int](maxlen=0).extend
         is_first = self._connection is not None
         is_stuck = False
         try:
@@ -294,13 +314,18 @@ class Recorder:
             is_last=is_last,
         )
         assert self._connection is not None
-        self._connection.send(handover)
+        self._connection.send(handover, while_waiting=self._pack)
+
+    def _pack(self) -> None:
+        """What a program records while nothing of it is taken is to need little memory."""
+        for buffer in self._buffers.copy():
+            buffer.pack()
 
     def _take_rows(self) -> list[ThreadRows]:
         rows = []
         for buffer in self._buffers.copy():
             # Asked before taking: what a living thread adds later is taken next time.
-            has_ended = not buffer.owner.is_alive()
+            has_ended = buffer.owner() is None
             rows.append(buffer.take())
             if has_ended and buffer is not self._main:
                 self._buffers.remove(buffer)
@@ -319,3 +344,6 @@ class Recorder:
             if self._metadata.get(key) == value:
                 self._metadata.pop(key, None)
         return taken
+
+
+exclude(Recorder._feed.__code__)

@@ -9,12 +9,17 @@ import sys
 from chimbuko.tracer import children
 from chimbuko.tracer.eventrecorder import Recorder
 from chimbuko.tracer.family import FAMILY_VARIABLE, Family, leave
-from chimbuko.tracer.functions import FunctionTracing
+from chimbuko.tracer.hooks import hook_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from chimbuko.tracer.hooks.monitoring import MonitoringHook
+    from chimbuko.tracer.hooks.profiling import ProfilingHook
 
 active: Recorder | None = None
 """The recording, or None while nothing is recorded."""
 
-_functions: FunctionTracing | None = None
+_functions: ProfilingHook | MonitoringHook | None = None
 _forked_for: tuple[Family, int] | None = None
 """In a server that forks processes of the program: their family, and the member that started the server."""
 
@@ -106,7 +111,7 @@ def _trace_functions_of(recorder: Recorder) -> None:
     global _functions
     family = recorder.family
     if family.include is not None:
-        _functions = FunctionTracing(recorder, family.include, family.with_builtins)
+        _functions = hook_of(recorder, family.include, family.with_builtins)
         recorder.when_lost = _functions.end
         _functions.install(recorder.is_forked)
 

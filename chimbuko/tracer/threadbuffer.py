@@ -1,46 +1,63 @@
-"""Rows of one thread on their way out: appended by that thread, taken by another, without a lock.
+"""Rows of one thread on their way out: added by that thread, taken by another, without a lock.
 
-Rows are int64 numbers in flat arrays: two for an event, so that recording one allocates nothing
-that lasts. Appending and taking are single operations under Python's own lock.
+Rows are int64 numbers, one after the other. A row is added, and some are taken, by single operations under
+Python's own lock: a signal's handler, or an exception that it raises, comes before or behind them.
 """
 
 from __future__ import annotations
 
+import struct
 from array import array
 
-from chimbuko.tracer.chunks import COMM_COLUMNS, COUNTER_COLUMNS, EVENT_COLUMNS, ThreadRows
+from chimbuko.tracer.chunks import ThreadRows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import threading
+    from collections.abc import Callable
 
 
 class ThreadBuffer:
     """What one thread has recorded and nobody has taken yet.
 
-    Whoever appends an event appends its code, then its time.
+    Parameters
+    ----------
+    number
+        Of the thread.
+    owner
+        Gives something while the thread lives, and then None.
     """
 
-    def __init__(self, number: int, owner: threading.Thread) -> None:
+    def __init__(self, number: int, owner: Callable[[], object]) -> None:
         self.number = number
         self.owner = owner
-        self.events = array("q")
+        self.events: list[int] = []
+        """Code and time of each: a list takes a row in a fifth of the time that an array does."""
         self.comms = array("q")
         self.counters = array("q")
+        self._packed: list[bytes] = []
+
+    def pack(self) -> None:
+        """Make events as small as they are on their way: a third of what they are here."""
+        # The owner may add more meanwhile, but only at the end.
+        events = self.events[:]
+        del self.events[: len(events)]
+        if events:
+            self._packed.append(struct.pack(f"={len(events)}q", *events))
 
     def take(self) -> ThreadRows:
-        """All complete rows; they are gone from here then."""
+        """All rows; they are gone from here then."""
+        self.pack()
+        packed, self._packed = self._packed, []
         return ThreadRows(
             self.number,
-            _take(self.events, EVENT_COLUMNS),
-            _take(self.comms, COMM_COLUMNS),
-            _take(self.counters, COUNTER_COLUMNS),
+            b"".join(packed),
+            _take(self.comms),
+            _take(self.counters),
         )
 
 
-def _take(rows: array[int], columns: int) -> bytes:
-    # The owner may append meanwhile, but only at the end; half an event stays.
-    size = len(rows) // columns * columns
-    taken = rows[:size].tobytes()
-    del rows[:size]
+def _take(rows: array[int]) -> bytes:
+    # As with events.
+    taken = rows.tobytes()
+    del rows[: len(taken) // rows.itemsize]
     return taken

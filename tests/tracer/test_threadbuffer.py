@@ -13,7 +13,7 @@ def numbers(taken: bytes) -> list[int]:
 
 
 def test_taking_empties_the_buffer() -> None:
-    buffer = ThreadBuffer(4, threading.main_thread())
+    buffer = ThreadBuffer(4, threading.main_thread)
     buffer.events.extend((2, 100, 3, 200))
     buffer.comms.extend((2, 0, 1, 8, 150))
     rows = buffer.take()
@@ -23,22 +23,23 @@ def test_taking_empties_the_buffer() -> None:
     assert buffer.take().events == b""
 
 
-def test_half_an_event_stays() -> None:
-    buffer = ThreadBuffer(0, threading.main_thread())
-    buffer.events.extend((2, 100, 3))
-    assert numbers(buffer.take().events) == [2, 100]
-    buffer.events.append(200)
-    assert numbers(buffer.take().events) == [3, 200]
+def test_events_that_are_packed_meanwhile_are_taken_in_their_order() -> None:
+    buffer = ThreadBuffer(0, threading.main_thread)
+    buffer.events.extend((2, 100))
+    buffer.pack()
+    buffer.pack()
+    buffer.events.extend((3, 2**63 - 1))
+    assert numbers(buffer.take().events) == [2, 100, 3, 2**63 - 1]
+    assert buffer.take().events == b""
 
 
 def test_nothing_is_lost_while_a_thread_appends() -> None:
-    buffer = ThreadBuffer(0, threading.main_thread())
+    buffer = ThreadBuffer(0, threading.main_thread)
     last = 200_000
 
     def append() -> None:
         for number in range(last):
-            buffer.events.append(number)
-            buffer.events.append(-number)
+            buffer.events.extend((number, -number))
 
     thread = threading.Thread(target=append)
     thread.start()

@@ -146,6 +146,42 @@ def test_exceptions_end_regions(tmp_path: Path) -> None:
     ]
 
 
+def test_handlers_of_signals_may_record_and_raise_at_any_moment(tmp_path: Path) -> None:
+    """Here while a time is taken, which is the worst one."""
+    trace = run(
+        tmp_path,
+        """
+        import time
+        from chimbuko import tracer
+
+        @tracer.traced
+        def handler(): time.sleep(0.01)
+        @tracer.traced
+        def work(): pass
+        def give_up(): raise TimeoutError
+
+        clock, signals = tracer.perf_counter_ns, []
+        def interrupted():
+            now = clock()
+            if signals: signals.pop()()
+            return now
+        tracer.perf_counter_ns = interrupted
+
+        tracer.start()
+        for signal in (handler, give_up):
+            for _ in range(2):
+                signals.append(signal)
+                try: work()
+                except TimeoutError: pass
+        work()
+        """,
+    )
+    assert trace.counts() == {"handler": 2, "work": 3, ".TAU application": 1}
+    times_us = trace.events[:, -1].tolist()
+    assert times_us == sorted(times_us)
+    assert trace.open_timers() == []
+
+
 def test_program_that_waits_for_any_child_meets_no_stranger(tmp_path: Path) -> None:
     run(
         tmp_path,

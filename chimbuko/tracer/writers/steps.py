@@ -91,7 +91,7 @@ class StepBuilder:
             events = rows.events
             if self._is_forked and rows.thread == MAIN_THREAD and events:
                 events = self._without_inherited(events).tobytes()
-            thread.events = _joined(thread.events, events)
+            thread.events = _in_order(_joined(thread.events, events), len(thread.events))
             thread.messages = _joined(thread.messages, _with_details(rows.comms, rows.details))
             thread.counters = _joined(thread.counters, rows.counters)
             thread.operations = _joined(thread.operations, rows.operations)
@@ -214,6 +214,17 @@ def _joined(rows: Int64Array, more: bytes) -> Int64Array:
     if not more:
         return rows
     return np.concatenate((rows, np.frombuffer(more, np.int64).reshape(-1, rows.shape[1])))
+
+
+def _in_order(events: Int64Array, known: int) -> Int64Array:
+    """Events of a thread of which those behind the ``known`` ones are new, none before the one before it.
+
+    What a handler of signals records stands before the row that it interrupts, whose time was taken before.
+    """
+    new = events[max(known - 1, 0) :, -1]
+    if (new[1:] < new[:-1]).any():
+        np.maximum.accumulate(new, out=new)
+    return events
 
 
 def _with_details(comms: bytes, details: bytes) -> bytes:

@@ -1,0 +1,125 @@
+"""Which functions of a program are recorded, and their names."""
+
+from __future__ import annotations
+
+import os
+import weakref
+
+import chimbuko
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    # Each Python that a traced program starts loads this module.
+    from types import CodeType, FrameType
+    from typing import Any, Protocol
+
+    class Buffer(Protocol):
+        """What a thread has recorded."""
+
+        events: list[int]
+
+    class Recorder(Protocol):
+        """Where calls are recorded."""
+
+        is_recording: bool
+        of_thread: Any
+        """Has ``extend``, by which the calling thread adds events, once it has a buffer."""
+
+        def buffer(self) -> Buffer:
+            """The calling thread's."""
+
+        def timer_code(self, name: str) -> int:
+            """Code of the ENTRY of ``name`` (its EXIT is one higher), or ``SKIPPED``."""
+
+
+SKIPPED = -1
+"""Code of a timer that is not recorded."""
+
+_OTHERS_FOLDERS = ("/site-packages/", "/dist-packages/")
+_OURS = os.path.dirname(chimbuko.__file__) + "/"
+_OTHERS = (_OURS, os.path.dirname(os.__file__) + "/", "<")
+"""How file names begin that are not the program's; ``<`` is code without a file."""
+_INLINED = frozenset(("<listcomp>", "<dictcomp>", "<setcomp>"))
+"""Newer Pythons make no calls of these, so they never count as functions."""
+
+never_recorded: dict[int, weakref.ref[CodeType]] = {}
+"""Code objects, by id, that stay out of the trace or that record themselves."""
+
+
+def function_name(code: CodeType) -> str:
+    """As TAU writes it: ``name [{file.py}{line}]``."""
+    return f"{code.co_qualname} [{{{os.path.basename(code.co_filename)}}}{{{code.co_firstlineno}}}]"
+
+
+def exclude(code: CodeType | None) -> None:
+    """Keep a function out of the recording of functions; without Python code it is out anyway."""
+    if code is None:
+        return
+    key = id(code)
+
+    def forget(_: weakref.ref[CodeType]) -> None:
+        never_recorded.pop(key, None)
+
+    never_recorded[key] = weakref.ref(code, forget)
+
+
+def exclude_open(frame: FrameType | None) -> None:
+    """Keep out what is open already, such as the script that pip made for ``chimbuko``.
+
+    It would give an EXIT alone, and the stream's last event would not be that of the program's end.
+    """
+    while frame is not None:
+        exclude(frame.f_code)
+        frame = frame.f_back
+
+
+class Functions:
+    """Functions that have been met, and what they are recorded as.
+
+    Recorded are functions of the program itself: neither the standard library's, nor those of
+    installed packages, unless a pattern names them.
+
+    Parameters
+    ----------
+    recorder
+        Gives the codes.
+    include
+        Shell patterns of further functions, as ``module.function``.
+    """
+
+    def __init__(self, recorder: Recorder, include: tuple[str, ...]) -> None:
+        self.codes: dict[int, int] = {}
+        """Codes of their ENTRY, or ``SKIPPED``, by the ids of their code objects."""
+        self._recorder = recorder
+        self._include = include
+        self._known: dict[int, weakref.ref[CodeType]] = {}
+
+    def decide(self, frame: FrameType) -> int:
+        """Code of the function of a frame, which is met for the first time."""
+        function = frame.f_code
+        wanted = self._is_wanted(function, frame.f_globals.get("__name__", ""))
+        code = self._recorder.timer_code(function_name(function)) if wanted else SKIPPED
+        key = id(function)
+        # Programs make functions at run time: their ids are used again, and their number has no end.
+        self._known[key] = weakref.ref(function, lambda _: self._forget(key))
+        self.codes[key] = code
+        return code
+
+    def _forget(self, key: int) -> None:
+        self.codes.pop(key, None)
+        self._known.pop(key, None)
+
+    def _is_wanted(self, function: CodeType, module: str) -> bool:
+        if id(function) in never_recorded or function.co_name in _INLINED:
+            return False
+        if self._include and self._is_included(f"{module}.{function.co_qualname}"):
+            return True
+        file = function.co_filename
+        if module == "__main__":
+            return not file.startswith((_OURS, "<"))
+        return not file.startswith(_OTHERS) and not any(folder in file for folder in _OTHERS_FOLDERS)
+
+    def _is_included(self, name: str) -> bool:
+        import fnmatch
+
+        return any(fnmatch.fnmatchcase(name, pattern) for pattern in self._include)
