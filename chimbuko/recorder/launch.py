@@ -24,6 +24,8 @@ from chimbuko.trace.tausettings import WriterSettings
 FOLDER_VARIABLE = "CHIMBUKO_RECORDER"
 FIRST_VARIABLE = "CHIMBUKO_RECORDER_PID"
 USAGE_VARIABLE = "CHIMBUKO_RECORDER_USAGE"
+COUNT_VARIABLE = "CHIMBUKO_RECORDER_COUNT"
+"""Where it is set messages are counted, and nothing is recorded."""
 READY_TIMEOUT_S = 30.0
 """For the process that drains the rings, which takes 0.4 s where nothing else is done."""
 
@@ -46,6 +48,8 @@ def become(program: NativeProgram, words: Sequence[str], environment: Mapping[st
         if program.obstacle:
             raise ConfigError(program.obstacle)
         own |= _recorded(program, environment)
+        # Where a monitor has the messages of what it starts counted: the trace has them.
+        own.pop(COUNT_VARIABLE, None)
     except (ChimbukoError, OSError, subprocess.SubprocessError) as error:
         log(f"{program.path} runs, and is not recorded: {error}")
     try:

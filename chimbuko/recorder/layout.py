@@ -9,6 +9,7 @@ import numpy as np
 
 PROCESS_MAGIC: Final = b"CHIMPROC"
 RING_MAGIC: Final = b"CHIMRING"
+COUNTS_MAGIC: Final = b"CHIMMSGS"
 VERSION: Final = 3
 
 NAMES: Final = 2048
@@ -112,4 +113,21 @@ RING: Final = np.dtype(
         ],
         "itemsize": 192 + 8 * (LEFT_OUT + 2 * DEPTH) + 32 * HABITS,
     }
+)
+
+COUNTS: Final = np.dtype(
+    [
+        ("magic", "S8"),
+        ("version", "<u4"),
+        ("world_rank", "<i4"),
+        ("world_size", "<u4"),
+        ("reserved", "<u4"),
+        ("left_out", "<u8"),
+        ("executable", f"S{PATH_BYTES}"),
+    ]
+)
+"""A TRAFFIC for each rank of the world follows."""
+
+TRAFFIC: Final = np.dtype(
+    [("sent_count", "<u8"), ("sent_bytes", "<u8"), ("received_count", "<u8"), ("received_bytes", "<u8")]
 )

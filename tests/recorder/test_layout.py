@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chimbuko.recorder.layout import COMMUNICATOR, CRASH, EVENT, PROCESS, RING
+from chimbuko.recorder.layout import COMMUNICATOR, COUNTS, CRASH, EVENT, PROCESS, RING, TRAFFIC
 from chimbuko.recorder.native.library import FOLDER
 
 STRUCTURES = {
@@ -17,6 +17,8 @@ STRUCTURES = {
     "crash": CRASH,
     "process": PROCESS,
     "ring": RING,
+    "counts": COUNTS,
+    "traffic": TRAFFIC,
 }
 IN_C = {("event", "value"): "key"}
 

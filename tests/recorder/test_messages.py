@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from chimbuko.monitor.messages.matrix import MessageMatrix
+from chimbuko.monitor.messages.ranktables import read_rank_tables
 from chimbuko.trace.schema import (
     COMM_TAG,
     DETAIL_COMMUNICATOR,
@@ -39,13 +43,53 @@ WITH = [
 
 
 @pytest.fixture(scope="module", params=WITH, ids=["wheel", "openmpi", "mpich"])
-def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Stream]:
+def mpi(request: pytest.FixtureRequest) -> Mpi:
     mpi: Mpi = request.param
     if reason := why_missing(mpi, "mpicc"):
         pytest.skip(reason)
-    folder = tmp_path_factory.mktemp("messages")
-    program = mpi.build(PROGRAMS / "messages.c", folder / "messages")
-    return record(folder, [program], mpi.launch(4))
+    return mpi
+
+
+@pytest.fixture(scope="module")
+def program(mpi: Mpi, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return mpi.build(PROGRAMS / "messages.c", tmp_path_factory.mktemp("messages") / "messages")
+
+
+@pytest.fixture(scope="module")
+def ranks(mpi: Mpi, program: Path) -> list[Stream]:
+    return record(program.parent, [program], mpi.launch(4))
+
+
+def check_counted(command: list[str], ranks: list[Stream], folder: Path) -> None:
+    """A command that counts messages into a folder finds as many as the streams have."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    expected = MessageMatrix(ranks=len(ranks))
+    for stream in ranks:
+        expected.add(stream.comms, SENT, GOT)
+    assert read_rank_tables(folder) == ({"messages": expected}, [])
+    total = f"messages: {sum(expected.sent.counts.values())} messages, "
+    assert done.stderr.count(total) == 1, done.stderr
+    assert len(list(folder.glob("*.nxn.heatmap.csv"))) == 4
+
+
+def test_counted_without_a_trace_they_are_as_many(
+    mpi: Mpi, program: Path, ranks: list[Stream], tmp_path: Path
+) -> None:
+    check_counted([*counting(tmp_path), *mpi.launch(4), str(program)], ranks, tmp_path)
+
+
+@pytest.mark.thorough
+def test_monitors_of_single_ranks_count_together(
+    mpi: Mpi, program: Path, ranks: list[Stream], tmp_path: Path
+) -> None:
+    # Of an earlier run with more ranks.
+    (tmp_path / "messages.messages.0.csv").write_text("damaged")
+    check_counted([*mpi.launch(4), *counting(tmp_path), str(program)], ranks, tmp_path)
+
+
+def counting(folder: Path) -> list[str]:
+    return [sys.executable, "-m", "chimbuko", "monitor", "--count-messages", "--csv", str(folder), "--"]
 
 
 def messages(stream: Stream, kind: EventType, first_tag: int, last_tag: int) -> list[tuple[int, int, int]]:

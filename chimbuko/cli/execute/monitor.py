@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,8 +21,11 @@ from chimbuko.monitor.service.session import Settings
 from chimbuko.monitor.topology.reading import read_topology
 from chimbuko.monitor.topology.tree import summary
 from chimbuko.process.lifetime import log
-from chimbuko.units import number_of, parse_duration_us
+from chimbuko.units import parse_duration_us
 from chimbuko.visible import visible
+
+if TYPE_CHECKING:
+    from chimbuko.monitor.messages.preloaded import PreloadedCounting
 
 
 @click.command("monitor", short_help="Watch a program's threads and cores, without a trace.")
@@ -31,7 +36,9 @@ from chimbuko.visible import visible
     type=click.IntRange(min=0),
     help="Core of the sampler; default the last one, beside no worker where one is free.",
 )
-@click.option("--csv", "folder", type=click.Path(path_type=Path), help="Folder for zs.data.RANK.csv.")
+@click.option(
+    "--csv", "folder", type=click.Path(path_type=Path), help="Folder for zs.data.RANK.csv and zs.RANK.log."
+)
 @click.option(
     "--baseline",
     type=click.Path(path_type=Path),
@@ -69,6 +76,12 @@ from chimbuko.visible import visible
     metavar="PATTERN",
     help="Count the messages between ranks in a recorded trace, into --csv, and end. Repeatable.",
 )
+@click.option(
+    "--count-messages",
+    is_flag=True,
+    help="Count the messages between ranks of COMMAND while it runs, into --csv; needs the compiler of its "
+    "MPI.",
+)
 @click.option("--topology", is_flag=True, help="Show how this node is built, and end.")
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 def command(
@@ -85,6 +98,7 @@ def command(
     time_out: str,
     stop_file: Path | None,
     messages: tuple[str, ...],
+    count_messages: bool,
     topology: bool,
     command_line: tuple[str, ...],
 ) -> None:
@@ -102,6 +116,7 @@ def command(
       mpirun -n 4 chimbuko monitor --heartbeat -- ./app
       chimbuko monitor --pid 4711 --period 500ms
       chimbuko monitor --watch-log out.log --time-out 600s -- ./app
+      chimbuko monitor --count-messages --csv messages -- mpirun -n 4 ./app
       chimbuko monitor --messages 'trace/tau-metrics-*.bp' --csv messages
       chimbuko monitor --baseline samples -- mpirun -n 4 ./app
       chimbuko monitor --publish --period 10s
@@ -111,7 +126,9 @@ def command(
         found = read_topology()
         print("\n".join(map(visible, [summary(found), *found.lines(os.sched_getaffinity(0))])))
         return
-    if messages:
+    if (messages or count_messages) and folder is None:
+        raise ConfigError("messages are counted into tables: give their folder (--csv FOLDER)")
+    if messages and folder is not None:
         _count_messages(messages, folder)
         return
     if publish and pid is None and not command_line:
@@ -124,6 +141,8 @@ def command(
         raise ConfigError("give either a command behind --, or --pid")
     if pid is not None and (watch_log or stop_file):
         raise ConfigError("--watch-log and --stop-file end what they have started: give a command behind --")
+    if pid is not None and count_messages:
+        raise ConfigError("--count-messages loads a library into what it starts: give a command behind --")
     time_out_s = _seconds("--time-out", time_out, 1.0)
     allowed = os.sched_getaffinity(0)
     if core is not None and core not in allowed:
@@ -146,7 +165,10 @@ def command(
             print("\n".join(map(visible, attach(pid, settings))))
             return
         endings = Endings(LogWatch(watch_log, time_out_s) if watch_log else None, stop_file)
-        code, lines = run(command_line, settings, endings)
+        with _counting(command_line, folder if count_messages else None) as counting:
+            code, lines = run(command_line, settings, endings, counting)
+            if lines and counting is not None:
+                lines += counting.tables()
         if lines:
             print("\n".join(map(visible, lines)), file=sys.stderr)
     sys.exit(code)
@@ -167,26 +189,38 @@ def _published() -> Iterator[Callable[[], None]]:
             log(str(error))
 
 
-def _count_messages(patterns: tuple[str, ...], folder: Path | None) -> None:
+@contextmanager
+def _counting(command_line: Sequence[str], folder: Path | None) -> Iterator[PreloadedCounting | None]:
+    """What counts a command's messages into a folder; None without one, or where they cannot be counted,
+    which is no reason for a program not to run.
+    """
     if folder is None:
-        raise ConfigError("--messages writes tables: give their folder (--csv FOLDER)")
+        yield None
+        return
+    from chimbuko.monitor.messages.preloaded import PreloadedCounting
+
+    try:
+        counting = PreloadedCounting(command_line, folder)
+    except (ConfigError, OSError, subprocess.SubprocessError) as error:
+        log(f"messages are not counted: {error}")
+        yield None
+        return
+    try:
+        yield counting
+    finally:
+        counting.close()
+
+
+def _count_messages(patterns: tuple[str, ...], folder: Path) -> None:
     # Loaded here since it needs NumPy, which the monitor of a program does not.
     from chimbuko.monitor.messages.counting import count_messages
-    from chimbuko.monitor.messages.matrixfiles import write
+    from chimbuko.monitor.messages.matrixfiles import write_all
     from chimbuko.trace.discovery import find_recorded
 
     found, complaints = count_messages(find_recorded(patterns))
     for complaint in complaints:
         log(complaint)
-    for program, matrix in sorted(found.items()):
-        written = write(matrix, folder, f"{program}." if len(found) > 1 else "")
-        print(
-            f"{visible(program)}: {number_of(sum(matrix.sent.counts.values()), 'messages')}, "
-            f"{sum(matrix.sent.sizes_bytes.values()):,} bytes between {number_of(matrix.ranks, 'ranks')}"
-        )
-        print("\n".join(f"  {path}" for path in written))
-        if matrix.left_out:
-            print(f"  left out: {number_of(matrix.left_out, 'rows')} with a partner that is no rank")
+    print("\n".join(write_all(found, folder)))
 
 
 def _seconds(option: str, text: str, least_s: float) -> float:

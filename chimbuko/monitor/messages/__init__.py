@@ -1,5 +1,7 @@
 """Messages between ranks: how many, and how many bytes, of each rank to each other.
 
-May import trace.
-It begins in ``counting.count_messages``, which reads streams; ``matrixfiles.write`` writes what was counted.
+May import recorder, recorder.native and trace.
+They are counted in streams (``counting.count_messages``), or while a program runs, by the recorder's library
+(``preloaded.PreloadedCounting``, with a table of each rank in ``ranktables``); ``matrixfiles.write`` writes
+what was counted.
 """

@@ -32,6 +32,11 @@ class Cells:
             self.counts[cell] = self.counts.get(cell, 0) + count
             self.sizes_bytes[cell] = self.sizes_bytes.get(cell, 0) + size
 
+    def put(self, cell: tuple[int, int], count: int, size_bytes: int) -> None:
+        """Set the messages and bytes of (rank, partner); none are not kept."""
+        if count:
+            self.counts[cell], self.sizes_bytes[cell] = count, size_bytes
+
 
 @dataclass
 class MessageMatrix:

@@ -12,12 +12,27 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.monitor.messages.matrix import MessageMatrix
+from chimbuko.units import number_of
+from chimbuko.visible import visible
 
 MOST_SQUARE = 2000
 """With more ranks tables hold only the cells that are not 0: at 10,000 a square one has 200 MB."""
 MOST_BINS = 500
 """Cells of the heat map on each side; with more ranks several share one."""
 SIDE_PX = 600
+
+
+def write_all(found: Mapping[str, MessageMatrix], folder: Path) -> Iterator[str]:
+    """Write the files of each program; what they hold and where they are, as lines."""
+    for program, matrix in sorted(found.items()):
+        written = write(matrix, folder, f"{program}." if len(found) > 1 else "")
+        yield (
+            f"{visible(program)}: {number_of(sum(matrix.sent.counts.values()), 'messages')}, "
+            f"{sum(matrix.sent.sizes_bytes.values()):,} bytes between {number_of(matrix.ranks, 'ranks')}"
+        )
+        yield from (f"  {visible(str(path))}" for path in written)
+        if matrix.left_out:
+            yield f"  left out: {number_of(matrix.left_out, 'rows')} with a partner that is no rank"
 
 
 def write(matrix: MessageMatrix, folder: Path, prefix: str = "") -> list[Path]:

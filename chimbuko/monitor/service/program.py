@@ -6,7 +6,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from chimbuko.errors import ConfigError
 from chimbuko.monitor.sampling.identity import read_identity, start_ticks_of
@@ -23,8 +24,30 @@ GRACE_S = 10.0
 """Between SIGTERM and SIGKILL."""
 
 
-def run(command: Sequence[str], settings: Settings, endings: Endings) -> tuple[int, list[str]]:
-    """Run a program and watch it: its exit code, and the lines of the report.
+class Beside(Protocol):
+    """What else is found out of a program while it runs."""
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """Further ones for its environment."""
+
+    def collect(self) -> None:
+        """It has ended; called before another monitor may report."""
+
+
+def run(
+    command: Sequence[str],
+    settings: Settings,
+    endings: Endings,
+    beside: Beside | None = None,
+) -> tuple[int, list[str]]:
+    """Run a program and watch it: its exit code, and the lines of the report; none where another monitor of
+    its job will report.
+
+    Parameters
+    ----------
+    beside
+        What is found out of it beside that.
 
     Raises
     ------
@@ -34,7 +57,11 @@ def run(command: Sequence[str], settings: Settings, endings: Endings) -> tuple[i
     ranked = stated_rank(os.environ) is not None
     election = Election(folder_of_job(os.environ, os.getppid())) if ranked else None
     # Where Python crashes it shows where it was; other programs do not look at it.
-    environment = {"PYTHONFAULTHANDLER": "1", **os.environ}
+    environment = {
+        "PYTHONFAULTHANDLER": "1",
+        **os.environ,
+        **(beside.variables if beside is not None else {}),
+    }
     with Wakeup() as wakeup:
         try:
             process = subprocess.Popen(command, env=environment)
@@ -49,6 +76,7 @@ def run(command: Sequence[str], settings: Settings, endings: Endings) -> tuple[i
             lambda: process.poll() is not None,
             lambda timeout_s: wakeup.wait(min(timeout_s, ending.look())),
             settings.period_s,
+            beside.collect if beside is not None else _nothing,
         )
     # As a shell says that a signal ended it.
     code = process.returncode if process.returncode >= 0 else 128 - process.returncode
@@ -80,13 +108,22 @@ def attach(pid: int, settings: Settings) -> list[str]:
                 lambda: bool(asked) or start_ticks_of(pid) != identity.start_ticks,
                 lambda timeout_s: wakeup.wait(timeout_s, [descriptor]),
                 settings.period_s,
+                _nothing,
             )
     finally:
         os.close(descriptor)
 
 
+def _nothing() -> None:
+    pass
+
+
 def _watch(
-    session: Session, is_over: Callable[[], bool], wait: Callable[[float], None], period_s: float
+    session: Session,
+    is_over: Callable[[], bool],
+    wait: Callable[[float], None],
+    period_s: float,
+    at_end: Callable[[], None],
 ) -> list[str]:
     session.period()
     due_s = time.monotonic()
@@ -96,6 +133,7 @@ def _watch(
             wait(max(0.0, due_s - time.monotonic()))
         if not is_over():
             session.period()
+    at_end()
     return session.end()
 
 

@@ -51,6 +51,8 @@ static void on_crash(int number, siginfo_t *info, void *context)
 void watch_crashes(void)
 {
     static bool is_loaded;
+    if (is_only_counting)
+        return;
     if (!is_loaded) {
         /* Its first call loads a library, and no handler may do that. */
         void *frames[2];
@@ -85,7 +87,7 @@ void forget_crashes(void)
 void watch_crashes_of_thread(void)
 {
     stack_t current, ours = {.ss_size = STACK_BYTES};
-    if (sigaltstack(NULL, &current) != 0 || (current.ss_flags & SS_DISABLE) == 0)
+    if (is_only_counting || sigaltstack(NULL, &current) != 0 || (current.ss_flags & SS_DISABLE) == 0)
         return;
     ours.ss_sp = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (ours.ss_sp != MAP_FAILED && sigaltstack(&ours, NULL) == 0)

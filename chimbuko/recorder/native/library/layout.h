@@ -1,8 +1,9 @@
-/* What the library and the process that drains it share: two kinds of mapped files. chimbuko/recorder/layout.py
- * has the same structures; all numbers have the machine's own byte order.
+/* What the library and those who read what it has written share: three kinds of mapped files.
+ * chimbuko/recorder/layout.py has the same structures; all numbers have the machine's own byte order.
  *
  * A process has one file, and each of its threads a ring. The library writes, and the drain reads; a ring's `read`
- * and a process's `stored` alone are written by the drain. */
+ * and a process's `stored` alone are written by the drain. Where messages are only counted there are no rings, and
+ * the counts are in a file of their own. */
 #ifndef CHIMBUKO_LAYOUT_H
 #define CHIMBUKO_LAYOUT_H
 
@@ -11,6 +12,7 @@
 
 #define PROCESS_MAGIC "CHIMPROC"
 #define RING_MAGIC "CHIMRING"
+#define COUNTS_MAGIC "CHIMMSGS"
 
 enum {
     LAYOUT_VERSION = 3,
@@ -125,6 +127,23 @@ struct ring {
     Key stack[DEPTH];        /* open calls, the outermost first */
     int64_t entry_ns[DEPTH]; /* of each of them */
     struct habit habits[HABITS];
+};
+
+/* Messages to one rank, and from it. */
+struct traffic {
+    _Atomic uint64_t sent_count, sent_bytes, received_count, received_bytes;
+};
+
+/* All messages of a process, where they are only counted. */
+struct counts {
+    char magic[8];
+    uint32_t version;
+    int32_t world_rank;
+    uint32_t world_size;
+    uint32_t reserved;
+    _Atomic uint64_t left_out; /* messages with somebody who is no rank of this world */
+    char executable[PATH_BYTES];
+    struct traffic partners[]; /* by world rank */
 };
 
 #endif

@@ -356,8 +356,27 @@ void forgotten(uint64_t handle)
 
 /* --- Messages --- */
 
+static void count_message(enum Kind kind, const struct request *message)
+{
+    if (counts == NULL || kind == OPERATION)
+        return;
+    if (message->peer < 0 || (uint32_t)message->peer >= counts->world_size) {
+        atomic_fetch_add_explicit(&counts->left_out, 1, memory_order_relaxed);
+        return;
+    }
+    struct traffic *partner = &counts->partners[message->peer];
+    bool is_sent = kind == SEND;
+    atomic_fetch_add_explicit(is_sent ? &partner->sent_count : &partner->received_count, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(is_sent ? &partner->sent_bytes : &partner->received_bytes, (uint64_t)message->bytes,
+                              memory_order_relaxed);
+}
+
 static void record_message(enum Kind kind, const struct request *message, enum Operation operation)
 {
+    if (UNLIKELY(is_only_counting)) {
+        count_message(kind, message);
+        return;
+    }
     record(kind, (struct event){.operation = (uint8_t)operation,
                                 .communicator = message->communicator,
                                 .peer = message->peer,

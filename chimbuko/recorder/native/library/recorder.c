@@ -15,10 +15,15 @@
 
 #define FOLDER_VARIABLE "CHIMBUKO_RECORDER"
 #define USAGE_VARIABLE "CHIMBUKO_RECORDER_USAGE"
+#define COUNT_VARIABLE "CHIMBUKO_RECORDER_COUNT"
+/* Open calls of a thread whose calls are all skipped: more than ever end. */
+#define ALL UINT32_C(0x80000000)
 
 __thread struct thread self;
 struct process *process;
 bool is_usage_wanted;
+bool is_only_counting;
+struct counts *counts;
 
 static char folder[PATH_BYTES];
 static char stem[64]; /* of the names of this process's files */
@@ -154,8 +159,22 @@ static void begin_process(void)
     watch_crashes();
 }
 
+/* Of a thread whose messages are counted: nothing is written there, and its one event is never room enough. */
+static struct ring *make_empty_ring(void)
+{
+    struct ring *made =
+        mmap(NULL, sizeof *made, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (made == MAP_FAILED)
+        return NULL;
+    made->capacity = 1;
+    made->thread = (int32_t)atomic_fetch_add(&process->thread_count, 1);
+    return made;
+}
+
 static struct ring *make_ring(void)
 {
+    if (is_only_counting)
+        return make_empty_ring();
     size_t bytes = sizeof(struct ring) + RING_EVENTS * sizeof(struct event);
     bool is_main = (pid_t)syscall(SYS_gettid) == getpid();
     /* Thread 0 is the main one, also where it comes later than others. */
@@ -204,7 +223,7 @@ bool begin_thread(void)
         self.written = atomic_load(&ring->written);
         self.read = atomic_load(&ring->read);
         self.depth = 0;
-        self.skipped = 0;
+        self.skipped = is_only_counting ? ALL : 0;
         pthread_setspecific(at_thread_end, ring);
         watch_crashes_of_thread();
     }
@@ -278,8 +297,26 @@ Key key_of_name(const char *name)
     return key;
 }
 
+static void make_counts(int rank, int size)
+{
+    char name[128];
+    snprintf(name, sizeof name, "%s.counts", stem);
+    struct counts *made = make_file(name, sizeof *made + (size_t)size * sizeof *made->partners);
+    if (made == NULL)
+        return;
+    made->version = LAYOUT_VERSION;
+    made->world_rank = rank;
+    made->world_size = (uint32_t)size;
+    memcpy(made->executable, process->executable, sizeof made->executable);
+    memcpy(made->magic, COUNTS_MAGIC, sizeof made->magic);
+    counts = made;
+    show_file(name);
+}
+
 void note_world(int rank, int size)
 {
+    if (process != NULL && is_only_counting && counts == NULL)
+        make_counts(rank, size);
     if (process != NULL) {
         process->world_size = size;
         process->world_rank = rank;
@@ -306,6 +343,7 @@ static void after_fork_in_child(void)
     pthread_mutex_unlock(&lock);
     forked_from = process == NULL ? forked_from : process;
     process = NULL;
+    counts = NULL;
     is_tried = false;
     is_forked = true;
     ended_count = 0;
@@ -330,6 +368,7 @@ static void prepare(void)
         return;
     strcpy(folder, given);
     is_usage_wanted = getenv(USAGE_VARIABLE) != NULL;
+    is_only_counting = getenv(COUNT_VARIABLE) != NULL;
     pthread_key_create(&at_thread_end, end_thread);
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }

@@ -37,6 +37,10 @@ extern struct process *process __attribute__((visibility("hidden")));
 #define PEAK_MEMORY "peak memory of the process (KiB)"
 extern bool is_usage_wanted __attribute__((visibility("hidden")));
 
+/* Whether messages are counted, and nothing is recorded; and the counts, once the world is known. */
+extern bool is_only_counting __attribute__((visibility("hidden")));
+extern struct counts *counts __attribute__((visibility("hidden")));
+
 /* Give this thread a ring; false where it has none, and is not recorded. */
 __attribute__((visibility("hidden"))) bool begin_thread(void);
 __attribute__((visibility("hidden"))) void leave_unusual(Key key, int64_t now);
