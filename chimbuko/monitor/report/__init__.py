@@ -1,4 +1,4 @@
-"""Reports of what was watched: text in ZeroSum's layout, and tables in ZeroSum's columns, and time series.
+"""Reports of what was watched: text in ZeroSum's layout, logs, tables in ZeroSum's columns, and time series.
 
-May import monitor.findings, monitor.gpus, monitor.procfs, monitor.sampling and trace.
+May import monitor.findings, monitor.gpus, monitor.procfs, monitor.sampling, monitor.topology and trace.
 """

@@ -24,11 +24,17 @@ class CsvWriter:
         self._folder = folder
         self._node = node
         self._files: dict[int, IO[str]] = {}
+        """Of processes that live."""
+        self._paths: dict[int, Path] = {}
         self._step = 0
 
     def write(self, span: Span, total: Span, identities: dict[int, Identity]) -> None:
         """Append a period: of hardware threads shares, of threads counts since they were first seen."""
         self._step += 1
+        for pid in self._files.keys() - span.processes.keys():
+            self._files.pop(pid).close()
+        if len(self._paths) > 2 * len(identities):
+            self._paths = {pid: path for pid, path in self._paths.items() if pid in identities}
         ranked = [one.pid for one in identities.values() if one.rank is not None]
         for pid, identity in identities.items():
             if pid not in span.processes:
@@ -43,15 +49,19 @@ class CsvWriter:
             file.close()
 
     def _file(self, identity: Identity) -> IO[str]:
-        if identity.pid not in self._files:
-            name = f"{self._node}.{identity.pid}" if identity.rank is None else str(identity.rank)
-            path = self._folder / f"zs.data.{name}.csv"
-            if path.exists():
-                path = self._folder / f"zs.data.{name}.{identity.pid}.csv"
-            file = open(path, "w", newline="", encoding="utf-8")  # noqa: SIM115 - closed by close
-            csv.writer(file, quoting=csv.QUOTE_NONNUMERIC).writerow(COLUMNS)
-            self._files[identity.pid] = file
-        return self._files[identity.pid]
+        pid = identity.pid
+        if pid not in self._files:
+            known = self._paths.get(pid)
+            path = self._paths[pid] = known or self._new_path(identity)
+            self._files[pid] = open(path, "a" if known else "w", newline="", encoding="utf-8")  # noqa: SIM115
+            if not known:
+                csv.writer(self._files[pid], quoting=csv.QUOTE_NONNUMERIC).writerow(COLUMNS)
+        return self._files[pid]
+
+    def _new_path(self, identity: Identity) -> Path:
+        name = f"{self._node}.{identity.pid}" if identity.rank is None else str(identity.rank)
+        path = self._folder / f"zs.data.{name}.csv"
+        return self._folder / f"zs.data.{name}.{identity.pid}.csv" if path.exists() else path
 
     def _lines(self, identity: Identity, span: Span, total: Span) -> Iterator[tuple[str, str, str, str, str]]:
         if span.memory:

@@ -7,18 +7,29 @@ from collections.abc import Collection, Iterator, Mapping
 from chimbuko.monitor.findings.registry import findings
 from chimbuko.monitor.procfs.cpulist import format_cpulist
 from chimbuko.monitor.sampling.identity import Identity
-from chimbuko.monitor.sampling.kinds import MAIN, OPENMP
+from chimbuko.monitor.sampling.kinds import MAIN, OPENMP, SAMPLER
 from chimbuko.monitor.sampling.span import CoreSpan, Span, ThreadSpan
 
 
-def report(span: Span, identities: Mapping[int, Identity], node: str) -> list[str]:
-    """The lines of a report. Percentages are of the time for which a thread was watched."""
-    processes = [one for one in identities.values() if any(t.pid == one.pid for t in span.threads.values())]
+def report(span: Span, identities: Mapping[int, Identity], node: str, only: int | None = None) -> list[str]:
+    """The lines of a report. Percentages are of the time for which a thread was watched.
+
+    Parameters
+    ----------
+    only
+        Number of the one process to report. Findings are of all: each concerns the others, too.
+    """
+    seen = {thread.pid for thread in span.threads.values()}
+    processes = [one for one in identities.values() if one.pid in seen and only in (None, one.pid)]
     processes.sort(key=lambda one: (one.rank is None, one.rank or 0, one.pid))
-    return list(_lines(span, processes, node))
+    threads = [one for one in span.threads.values() if only in (None, one.pid) or one.kind == SAMPLER]
+    dropped = span.dropped_threads if only is None else 0
+    return list(_lines(span, threads, processes, node, dropped))
 
 
-def _lines(span: Span, processes: Collection[Identity], node: str) -> Iterator[str]:
+def _lines(
+    span: Span, threads: list[ThreadSpan], processes: Collection[Identity], node: str, dropped: int
+) -> Iterator[str]:
     yield f"Duration of execution: {span.seconds:.3f} s"
     yield from ("", "Process Summary:")
     for one in processes:
@@ -26,14 +37,12 @@ def _lines(span: Span, processes: Collection[Identity], node: str) -> Iterator[s
         yield f"{rank}PID {one.pid} - Node {node} - CPUs allowed: [{format_cpulist(_cpus(one, span))}]"
     yield from ("", "LWP (thread) Summary:")
     order = {one.pid: at for at, one in enumerate(processes)}
-    threads = sorted(
-        span.threads.values(), key=lambda one: (order.get(one.pid, len(order)), one.tid != one.pid, one.tid)
-    )
+    threads.sort(key=lambda one: (order.get(one.pid, len(order)), one.tid != one.pid, one.tid))
     kinds = {one.tid: _kind(one, span) for one in threads}
     widths = (max(map(len, kinds.values()), default=0), *_widths(threads))
     yield from (_thread(one, kinds[one.tid], widths) for one in threads)
-    if span.dropped_threads:
-        yield f"and {span.dropped_threads} threads that have ended, and did less"
+    if dropped:
+        yield f"and {dropped} threads that have ended, and did less"
     used = {cpu for one in processes for cpu in _cpus(one, span)}
     cores = [core for cpu, core in sorted(span.cores.items()) if cpu in used]
     if cores:

@@ -41,7 +41,9 @@ class Others:
         Empty where the load of others is low, in periods without a look, and where ``/proc`` does not show
         whose it is.
         """
-        cpus = {cpu for one in span.threads.values() for cpu in one.cpus}
+        # Most threads have the same list, as one object.
+        masks = {id(one.cpus): one.cpus for one in span.threads.values()}
+        cpus = {cpu for mask in masks.values() for cpu in mask}
         total_s = sum(core.total_s for cpu, core in span.cores.items() if cpu in cpus)
         if total_s <= 0 or foreign_s(span, cpus) < LOOK_SHARE * total_s:
             self._last, self._looks, self._waits = {}, 0, 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from chimbuko.monitor.gpus.present import Gpus
@@ -33,12 +33,13 @@ class Watch:
         self._family = Family(roots, files)
         self._sampler = Sampler(files, gpus)
         self._others = Others()
-        self._last: Sample | None = None
+        self.last: Sample | None = None
+        """The newest sample."""
         self._threads: Counter[int] = Counter()
         """How many each process has."""
         self._openmp: dict[int, tuple[int, bool]] = {}
         self.identities: dict[int, Identity] = {}
-        """All processes that were ever seen, as they were first."""
+        """All processes of which something is known, as they were when they were first seen."""
         self.total: Span | None = None
         self.cost_us = 0
         """CPU time of all samples."""
@@ -55,7 +56,7 @@ class Watch:
             self._is_known(self._own)
         pids = [pid for pid in self._family.pids() if pid != self._own and self._is_known(pid)]
         sample = self._sampler.sample([*pids, self._own], closely)
-        last, self._last = self._last, sample
+        last, self.last = self.last, sample
         self.cost_us += sample.cost_us
         if last is None:
             return None
@@ -64,7 +65,10 @@ class Watch:
         others_s = self._others.step(span, sample.processes.keys())
         if others_s:
             span = replace(span, others_s=others_s)
+        dropped = 0 if self.total is None else self.total.dropped_threads
         self.total = span if self.total is None else self.total.then(span)
+        if self.total.dropped_threads != dropped:
+            self._forget(sample.processes.keys() | self.total.processes.keys())
         return span
 
     def close(self) -> None:
@@ -74,6 +78,11 @@ class Watch:
     def follow(self, roots: Sequence[int]) -> None:
         """Watch these as well, and all that they start."""
         self._family.follow([root for root in roots if root != self._own])
+
+    def _forget(self, but: Collection[int]) -> None:
+        """Let go of processes that have ended and did least, as the total does."""
+        self.identities = {pid: one for pid, one in self.identities.items() if pid in but}
+        self._openmp = {pid: one for pid, one in self._openmp.items() if pid in but}
 
     def _is_known(self, pid: int) -> bool:
         if pid not in self.identities:

@@ -15,6 +15,7 @@ from chimbuko.monitor.gpus.present import present_gpus
 from chimbuko.monitor.report.csvwriter import CsvWriter
 from chimbuko.monitor.report.heartbeat import heartbeat
 from chimbuko.monitor.report.layout import report
+from chimbuko.monitor.report.processlog import ProcessLogs
 from chimbuko.monitor.report.profile import differences, load, profile_of, save
 from chimbuko.monitor.report.prometheus import exposition, write_exposition
 from chimbuko.monitor.sampling.identity import read_identity
@@ -22,6 +23,7 @@ from chimbuko.monitor.sampling.span import Span
 from chimbuko.monitor.sampling.watch import Watch
 from chimbuko.monitor.service.corechoice import better_core, last_core
 from chimbuko.monitor.service.election import Election
+from chimbuko.monitor.topology.sysfs import read_sysfs
 from chimbuko.process.lifetime import log
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ class Settings:
     core: int | None = None
     """The sampler's; None where it is to choose."""
     csv: Path | None = None
-    """Folder of the tables."""
+    """Folder of tables and logs."""
     baseline: Path | None = None
     """Folder of the tables of a good run, with which this one is compared."""
     prometheus: Path | None = None
@@ -61,6 +63,7 @@ class Session:
         self._election = election
         self._watch: Watch | None = None
         self._csv: CsvWriter | None = None
+        self._logs: ProcessLogs | None = None
         self._series: TimeSeriesWriter | None = None
         self._node = socket.gethostname()
         self._said: set[tuple[int, ...]] = set()
@@ -84,6 +87,8 @@ class Session:
         if self._election is not None:
             self._watch.follow(self._election.roots())
         span = self._watch.step(closely=is_last)
+        if self._logs is not None and self._watch.last is not None:
+            self._logs.begin(self._watch.last, self._watch.identities)
         total = self._watch.total
         if span is None or total is None:
             return None
@@ -111,6 +116,8 @@ class Session:
             total = None if self._watch is None else self._watch.total
             if self._watch is None or total is None:
                 return ["chimbuko: it ended before a sample could be taken"]
+            if self._logs is not None:
+                self._logs.end(total, self._watch.identities)
             return [*report(total, self._watch.identities, self._node), *self._compared(total)]
         finally:
             self._close()
@@ -140,6 +147,8 @@ class Session:
                 self._watch.total, self._watch.identities = pickle.loads(handed)
         if self._settings.csv is not None:
             self._csv = CsvWriter(self._settings.csv, self._node)
+            # Not by lstopo, which would be a child of the program, where the sampler is a thread of that.
+            self._logs = ProcessLogs(self._settings.csv, self._node, read_sysfs())
         if self._settings.adios is not None:
             from chimbuko.monitor.report.timeseries import TimeSeriesWriter
 

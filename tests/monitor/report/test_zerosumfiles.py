@@ -92,3 +92,18 @@ def replaced(period):  # type: ignore[no-untyped-def]
     from dataclasses import replace
 
     return replace(period, processes={})
+
+
+def test_the_file_of_a_process_that_has_ended_is_closed(tmp_path: Path) -> None:
+    """A program may start more processes than may be open files; one that was missed goes on in its file."""
+    identities = {pid: Identity(pid, 1, "./app", None, 1, (0,), {}) for pid in (10, 11)}
+    both = span(thread(10), thread(11), processes=dict.fromkeys((10, 11)), seconds=1.0)  # type: ignore[arg-type]
+    one = span(thread(11), processes={11: None}, seconds=1.0)  # type: ignore[dict-item]
+    writer = CsvWriter(tmp_path, "n7")
+    writer.write(both, both, identities)
+    writer.write(one, both, identities)
+    path = tmp_path / "zs.data.n7.10.csv"
+    assert {found.step for found in read_zerosum(path)} == {1}
+    writer.write(both, both, identities)
+    writer.close()
+    assert {found.step for found in read_zerosum(path)} == {1, 3}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from chimbuko.monitor.procfs.system import CoreTicks, NodeMemory
@@ -45,7 +44,7 @@ def thread(
         state="R",
         periods=round(seconds),
     )
-    return replace(made, **more)
+    return made._replace(**more)
 
 
 def core(cpu: int, busy: float, seconds: float = 10.0) -> CoreSpan:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chimbuko.monitor.procfs.system import CoreTicks
 from chimbuko.monitor.sampling.difference import difference
-from chimbuko.monitor.sampling.span import MOST_ENDED, TICKS_PER_S
+from chimbuko.monitor.sampling.span import MOST_ENDED, TICKS_PER_S, ProcessSpan
 from tests.monitor.sampling.made import COUNTERS, sample, span, thread
 
 
@@ -91,7 +89,7 @@ def test_spans_add_up() -> None:
 
 def test_a_thread_is_still_only_as_long_as_it_has_been_to_the_end() -> None:
     period = thread(1, busy=0.0, seconds=1.0, state="S", still_periods=1)
-    awake = replace(period, still_periods=0)
+    awake = period._replace(still_periods=0)
     total = span(period, seconds=1.0)
     for one in (period, awake, period, period):
         total = total.then(span(one, seconds=1.0))
@@ -100,9 +98,13 @@ def test_a_thread_is_still_only_as_long_as_it_has_been_to_the_end() -> None:
 
 @pytest.mark.thorough
 def test_threads_that_come_and_go_do_not_pile_up() -> None:
-    total = span(thread(1), seconds=1.0)
+    memory = {pid: ProcessSpan(pid, 0, 0) for pid in range(1, 3 * MOST_ENDED)}
+    total = span(thread(1), processes={1: memory[1]}, seconds=1.0)
     for tid in range(2, 3 * MOST_ENDED):
-        total = total.then(span(thread(1), thread(tid, busy=tid / 1e4), seconds=1.0))
+        processes = {pid: memory[pid] for pid in (1, tid)}
+        threads = thread(1), thread(tid, busy=tid / 1e4)
+        total = total.then(span(*threads, processes=processes, seconds=1.0))
+    assert total.processes.keys() == total.threads.keys()
     assert len(total.threads) == MOST_ENDED + 2
     assert total.dropped_threads == 2 * MOST_ENDED - 3
     assert min(tid for tid in total.threads if tid > 1) == 2 * MOST_ENDED - 1
