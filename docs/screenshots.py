@@ -69,6 +69,11 @@ LIVE = Picture("live", "", ".heatmap canvas", size=(1280, 640))
 LIVE_S = 40
 WORKFLOW = Picture("workflow", "/workflow", "[data-panel=quantity] path", size=(1280, 940))
 """Taken with --only workflow, of the example's workflow, which takes half a minute."""
+NODES = (
+    Picture("node", "/node/{node}", ".lane-chart svg", size=(1280, 1000)),
+    Picture("stopped", "/incident/{incident_id}", "[data-panel=beside] svg", size=(1280, 1000)),
+)
+"""Taken with --only node, where there is an MPI, of a program whose rank 1 is stopped five times."""
 COMPARISON = Picture("comparison", "/compare/before", "[data-shift]", size=(1280, 720))
 
 
@@ -89,6 +94,8 @@ def main() -> None:
             _of_a_live_run(chromium, Path(scratch))
         if only == WORKFLOW.name:
             _of_a_workflow(chromium, Path(scratch))
+        if only == NODES[0].name:
+            _of_a_node(chromium, Path(scratch))
         chromium.close()
 
 
@@ -211,6 +218,23 @@ def _of_a_workflow(chromium: Browser, scratch: Path) -> None:
         page.context.close()
 
 
+def _of_a_node(chromium: Browser, scratch: Path) -> None:
+    program, run = scratch / "node", scratch / "runs" / "stopped"
+    source = ROOT / "examples" / "scenarios" / "node.c"
+    compiler = ["mpicc", "-g", "-O1", "-finstrument-functions", "-pthread"]
+    subprocess.run([*compiler, str(source), "-o", str(program)], check=True)
+    words = ["run", "--no-dashboard", "--period", "0.5", "--output", str(run), "--", "mpirun", "-n", "2"]
+    words += [sys.executable, "-m", "chimbuko", "trace", str(program), "stopped", str(scratch)]
+    subprocess.run([sys.executable, "-m", "chimbuko", *words], check=True, stderr=subprocess.DEVNULL)
+    with open_run(RunDirectory(run)) as provenance:
+        stopped = provenance.calls.page(CallFilter(function="kernel*"), limit=1).calls[0]
+    with _served(run) as (url, _):
+        for picture in NODES:
+            page = _opened(chromium, url, run.name, picture, stopped)
+            page.screenshot(path=IMAGES / f"{picture.name}.png")
+            page.context.close()
+
+
 @contextmanager
 def _served(run: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """Address and process of a dashboard."""
@@ -239,7 +263,7 @@ def _opened(chromium: Browser, url: str, run: str, picture: Picture, call: CallS
     named = (
         {}
         if call is None
-        else {name: getattr(call, name) for name in ("id", "rank", "step", "function", "incident_id")}
+        else {name: getattr(call, name) for name in ("id", "rank", "step", "function", "incident_id", "node")}
     )
     rest = picture.address.format(**named, rest=named.get("id", "").partition(":")[2])
     page.goto(f"{page.url.partition('/r/')[0]}/r/{run}{rest}")

@@ -8,6 +8,7 @@ import msgspec
 
 from chimbuko.calls.record import CallRecord
 from chimbuko.causes.evidence.flag import Flag, flag_of
+from chimbuko.causes.evidence.gputime import GpuSeen
 from chimbuko.causes.evidence.nodescene import AROUND_US, NodeScene, called
 from chimbuko.causes.evidence.systemcalls import FILES, LOCKS, SOCKETS
 from chimbuko.causes.evidence.threadtime import STOPPED, Seen
@@ -77,6 +78,20 @@ class CoreUse(msgspec.Struct, frozen=True):
     ran_us: float
 
 
+class GpuBeside(msgspec.Struct, frozen=True):
+    """A GPU that the call's process may use: shares of the time that the call lost, and of all time."""
+
+    gpu: int
+    busy_share: float
+    """A kernel ran."""
+    usual_busy_share: float
+    throttled_share: float
+    """It was slowed down."""
+    usual_throttled_share: float
+    foreign: int
+    """Processes that used it and are none of the program's, at most."""
+
+
 class NodeBeside(msgspec.Struct, frozen=True):
     """The node while a call went on."""
 
@@ -92,6 +107,7 @@ class NodeBeside(msgspec.Struct, frozen=True):
     moves: int
     """How often it was found on another core than before."""
     cores: list[CoreUse]
+    gpus: list[GpuBeside]
     threads: list[ThreadBeside]
     """The call's own one first, then those that ran most."""
 
@@ -135,8 +151,14 @@ def _beside(flag: Flag, scene: NodeScene, seen: Seen) -> NodeBeside:
         cores=[
             CoreUse(one.core, one.name, one.is_foreign, one.ran_us) for one in scene.rivals(flag, seen.cores)
         ],
+        gpus=[_gpu(one) for one in scene.gpus(flag)],
         threads=found[:MOST_THREADS],
     )
+
+
+def _gpu(one: GpuSeen) -> GpuBeside:
+    now, usual = one.now, one.usual
+    return GpuBeside(one.number, now.busy, usual.busy, now.throttled, usual.throttled, one.foreign)
 
 
 def _times(seen: Seen) -> list[tuple[What, float]]:

@@ -16,7 +16,7 @@ from chimbuko.cli.output.table import MARK, Column, Output
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.incidents.incidentlist import Incidents, is_incident_id, is_recurrence_id
 from chimbuko.provenance.incidents.metricfindings import is_metric_finding_id, metric_finding
-from chimbuko.provenance.nodes.besidecall import NodeBeside, node_beside
+from chimbuko.provenance.nodes.besidecall import GpuBeside, NodeBeside, node_beside
 from chimbuko.provenance.query.filters import as_object
 from chimbuko.provenance.query.run import open_run
 from chimbuko.units import format_duration_us, format_offset_us
@@ -220,6 +220,16 @@ def _print_beside(output: Output, beside: NodeBeside) -> None:
         columns = [Column("CORE", is_number=True), Column("RAN", is_number=True), Column("WHO")]
         used = [[str(one.core), format_duration_us(one.ran_us), one.by] for one in beside.cores[:MOST_USERS]]
         output.table(columns, used)
+    if beside.gpus:
+        output.heading("GPUs that its process may use, in that time")
+        names = ("BUSY", "USUALLY", "SLOWED DOWN", "USUALLY SO", "OTHER PROCESSES")
+        columns = [Column(name, is_number=True) for name in ("GPU", *names)]
+        output.table(columns, [_gpu(one) for one in beside.gpus])
+
+
+def _gpu(one: GpuBeside) -> list[str]:
+    shares = one.busy_share, one.usual_busy_share, one.throttled_share, one.usual_throttled_share
+    return [str(one.gpu), *(f"{100 * share:.0f} %" for share in shares), str(one.foreign)]
 
 
 def _print_comparison(output: Output, call: CallRecord, normal: CallRecord | None) -> None:

@@ -9,7 +9,7 @@ from chimbuko.provenance.nodes.besidecall import MOST_LOOKS, node_beside
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.writer import Writer
 from tests.causes.flagged import record
-from tests.causes.nodes import batch, names, other, thread, ticks
+from tests.causes.nodes import batch, gpu, names, other, thread, ticks
 
 
 def test_a_call_has_what_its_thread_and_others_did_beside_it(writer: Writer, provenance: Provenance) -> None:
@@ -46,3 +46,14 @@ def test_looks_of_a_long_call_are_put_together(writer: Writer, provenance: Prove
     assert sum(look.ran_us for look in own.looks) == pytest.approx(
         0.35 * sum(look.length_us for look in own.looks)
     )
+
+
+def test_gpus_that_its_process_may_use_are_beside_a_call(writer: Writer, provenance: Provenance) -> None:
+    others = gpu(-400, 600, pid=4711, gpu=3)
+    calm, during = gpu(-400, 0, busy=0.1), gpu(0, 200, throttled_us=100_000, foreign=1)
+    writer.write_samples([packed(batch(ticks(1, -400, 600), gpus=[calm, during, others]))])
+    found = node_beside(provenance.reader, record("compute", 1, 0, 200))
+    assert found is not None
+    (one,) = found.gpus
+    assert (one.gpu, one.busy_share, one.throttled_share, one.foreign) == (2, 1.0, 0.5, 1)
+    assert (one.usual_busy_share, one.usual_throttled_share) == pytest.approx((0.1, 0.0))

@@ -8,7 +8,7 @@ import { NodeLink } from '../shared/parts/nodelink';
 import type { Resource } from '../shared/session/resource';
 import { zero_us } from '../shared/session/session';
 import type { BesideAnswer, CallRecord, NodeBeside } from '../shared/api/types';
-import { barsOf, besideText, countsText, DOINGS, WORDS } from './model/beside';
+import { barsOf, besideText, countsText, DOINGS, gpuCells, WORDS } from './model/beside';
 
 const LANE_PX = 26;
 const NAME_PX = 132;
@@ -104,14 +104,18 @@ function Picture({ found, record }: { found: NodeBeside; record: CallRecord }) {
           rows={found.cores.slice(0, MOST_LANES).map((one) => [String(one.core), duration(one.ran_us), one.by])}
         />
       )}
+      {found.gpus.length > 0 && <Table columns={GPU_COLUMNS} rows={found.gpus.map(gpuCells)} />}
     </>
   );
 }
+
+const GPU_COLUMNS = ['GPU', 'kernels ran', 'usually ran', 'slowed down', 'usually slowed', 'other processes'].map((heading) => ({ heading, isNumber: true }));
 
 function BesideTable({ found }: { found: NodeBeside }) {
   const whole = found.times.reduce((sum, one) => sum + one.time_us, 0);
   const own = found.times.map((one) => ['its own thread', one.what, duration(one.time_us), percent(whole > 0 ? one.time_us / whole : 0)]);
   const others = found.cores.map((one) => [one.by, `ran on core ${one.core}`, duration(one.ran_us), percent(whole > 0 ? one.ran_us / whole : 0)]);
+  const gpus = found.gpus.map((one) => [`GPU ${one.gpu}`, 'ran kernels', duration(one.busy_share * whole), percent(one.busy_share)]);
   const columns = [{ heading: 'who' }, { heading: 'what' }, { heading: 'time', isNumber: true }, { heading: 'share', isNumber: true }];
-  return <Table columns={columns} rows={[...own, ...others]} />;
+  return <Table columns={columns} rows={[...own, ...others, ...gpus]} />;
 }

@@ -11,6 +11,7 @@ import { ListChoice } from './listchoice';
 import { hideTip, hoveredFunction, hoveredRank, showTip } from '../shared/session/page';
 import { programs, run, status, zero_us } from '../shared/session/session';
 import { Triangle } from '../shared/charts/mark';
+import { NodeLink } from '../shared/parts/nodelink';
 import { Empty, Panel, Reading, useHeld } from '../shared/parts/panel';
 import type { CallSummary } from '../shared/api/types';
 
@@ -170,6 +171,7 @@ function CallTable({ rows, names }: { rows: readonly CallSummary[]; names: Reado
           <th class="number">lost</th>
           <th class="number">× usual</th>
           <th>call</th>
+          <th>node</th>
         </tr>
       </thead>
       <tbody>
@@ -183,6 +185,9 @@ function CallTable({ rows, names }: { rows: readonly CallSummary[]; names: Reado
             <td class="number">{duration(row.severity_us)}</td>
             <td class="number">{row.expected_us > 0 ? ratio(took(row) / row.expected_us) : '–'}</td>
             <td>{row.id}</td>
+            <td>
+              <NodeLink name={row.node} />
+            </td>
           </tr>
         ))}
       </tbody>

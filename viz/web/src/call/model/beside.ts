@@ -65,3 +65,9 @@ export function countsText(found: NodeBeside): string {
   ];
   return parts.filter((part) => part !== false).join(' · ');
 }
+
+/** One GPU, in the time that was lost and usually. */
+export function gpuCells(one: NodeBeside['gpus'][number]): string[] {
+  const shares = [one.busy_share, one.usual_busy_share, one.throttled_share, one.usual_throttled_share];
+  return [String(one.gpu), ...shares.map(percent), one.foreign > 0 ? String(one.foreign) : 'none'];
+}

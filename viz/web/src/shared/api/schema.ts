@@ -878,6 +878,7 @@ export interface components {
             slices: number;
             moves: number;
             cores: components["schemas"]["CoreUse"][];
+            gpus: components["schemas"]["GpuBeside"][];
             threads: components["schemas"]["ThreadBeside"][];
         };
         /**
@@ -898,6 +899,18 @@ export interface components {
             by: string;
             is_foreign: boolean;
             ran_us: number;
+        };
+        /**
+         * GpuBeside
+         * @description A GPU that the call's process may use: shares of the time that the call lost, and of all time.
+         */
+        GpuBeside: {
+            gpu: number;
+            busy_share: number;
+            usual_busy_share: number;
+            throttled_share: number;
+            usual_throttled_share: number;
+            foreign: number;
         };
         /**
          * ThreadBeside
@@ -1877,6 +1890,7 @@ export type BesideAnswer = components['schemas']['BesideAnswer'];
 export type NodeBeside = components['schemas']['NodeBeside'];
 export type TimeOf = components['schemas']['TimeOf'];
 export type CoreUse = components['schemas']['CoreUse'];
+export type GpuBeside = components['schemas']['GpuBeside'];
 export type ThreadBeside = components['schemas']['ThreadBeside'];
 export type Look = components['schemas']['Look'];
 export type PointsAnswer = components['schemas']['PointsAnswer'];

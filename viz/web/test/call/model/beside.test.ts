@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { barsOf, besideText, countsText } from '../../../src/call/model/beside';
+import { barsOf, besideText, countsText, gpuCells } from '../../../src/call/model/beside';
 import type { Look, NodeBeside } from '../../../src/shared/api/types';
 
 const look = (more: Partial<Look>): Look => ({
@@ -38,4 +38,9 @@ test('what it did most comes first, and counts are in words', () => {
   } as NodeBeside;
   expect(besideText(found)).toBe('80 ms waited for a core (80 %), 20 ms in the program (20 %)');
   expect(countsText(found)).toBe('1 page fault · 12 times put on a core · 3 times moved to another');
+});
+
+test('a GPU has what it did beside what is usual of it', () => {
+  const one = { gpu: 2, busy_share: 0.955, usual_busy_share: 0.1, throttled_share: 0.5, usual_throttled_share: 0, foreign: 0 };
+  expect(gpuCells(one)).toEqual(['2', '95.5 %', '10 %', '50 %', '0 %', 'none']);
 });
