@@ -140,15 +140,26 @@ def playwright() -> Iterator[Playwright]:
         yield playwright
 
 
+@pytest.fixture(scope="session")
+def launched(playwright: Playwright) -> Iterator[list[Browser]]:
+    """Browsers of this process, the newest one last."""
+    launched: list[Browser] = []
+    yield launched
+    for browser in launched:
+        browser.close()
+
+
 @pytest.fixture(scope="module")
-def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
-    """Chromium without a window; each file has its own, so that one that is killed fails no other file."""
+def browser(launched: list[Browser], playwright: Playwright) -> Iterator[Browser]:
+    """Chromium without a window, without a page of another file; another one where a file has killed it."""
     if not Path(CHROMIUM).exists():
         pytest.skip(f"no Chromium at {CHROMIUM}: install the package chromium")
-    playwright: Playwright = request.getfixturevalue("playwright")
-    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
+    if not launched or not launched[-1].is_connected():
+        launched.append(playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS))
+    browser = launched[-1]
     yield browser
-    browser.close()
+    for context in browser.contexts:
+        context.close()
 
 
 @pytest.fixture(scope="session")

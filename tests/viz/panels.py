@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from click.testing import CliRunner
+
+from chimbuko.cli import main
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,16 +106,12 @@ def table_file(download: Download) -> list[list[str]]:
 
 
 def answered(command: str) -> Any:
-    """What a copied command answers as JSON, in a shell as a user has it."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["sh", "-c", f"{command} --json"],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PATH": path},
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
+    """What a copied command answers as JSON, with the words that a shell makes of it."""
+    # Run in this process: to start another takes longer than to answer.
+    words_in_shell = f"chimbuko() {{ printf '%s\\0' \"$@\"; }}; {command} --json"
+    said = subprocess.run(["sh", "-c", words_in_shell], check=True, capture_output=True, text=True).stdout
+    done = CliRunner().invoke(main, said.split("\0")[:-1], prog_name="chimbuko")
+    assert done.exit_code == 0, done.output
     return json.loads(done.stdout)
 
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shlex
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +13,7 @@ from tests.thorough import first
 from tests.viz.calls.asking import CHART, every, opened, wait_for_list
 from tests.viz.conftest import Watched
 from tests.viz.made_run import ZERO_US
+from tests.viz.panels import answered
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -159,12 +156,7 @@ def copied_calls(page: Page) -> list[str]:
     page.keyboard.press("Shift+C")
     page.wait_for_selector(".notice >> text=chimbuko query")
     command = page.evaluate("navigator.clipboard.readText()")
-    words = shlex.split(command)
-    assert words[0] == "chimbuko"
-    answer = subprocess.run(
-        [sys.executable, "-m", "chimbuko", *words[1:], "--json"], check=True, capture_output=True, text=True
-    )
-    return [call["id"] for call in json.loads(answer.stdout)["calls"]]
+    return [call["id"] for call in answered(command)["calls"]]
 
 
 def test_the_command_lists_the_page_of_the_list_in_its_order(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,8 +38,8 @@ def provenance(made: MadeRun) -> Iterator[Provenance]:
         yield provenance
 
 
-@pytest.fixture
-def watched(browser: Browser, process: DashboardProcess) -> Iterator[Watched]:
+@contextmanager
+def watching(browser: Browser, process: DashboardProcess) -> Iterator[Watched]:
     """A browser; afterwards: no error, and no request to anybody else."""
     watched = Watched(browser, process, accept_downloads=True)
     watched.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -47,3 +48,17 @@ def watched(browser: Browser, process: DashboardProcess) -> Iterator[Watched]:
     watched.close()
     assert errors == []
     assert {url.split("/")[2] for url in requests if url.startswith("http")} == {process.base.split("/")[2]}
+
+
+@pytest.fixture
+def watched(browser: Browser, process: DashboardProcess) -> Iterator[Watched]:
+    """A browser of a test's own."""
+    with watching(browser, process) as watched:
+        yield watched
+
+
+@pytest.fixture(scope="module")
+def shared(browser: Browser, process: DashboardProcess) -> Iterator[Watched]:
+    """A browser for the tests of a file that leave a page as it is."""
+    with watching(browser, process) as watched:
+        yield watched

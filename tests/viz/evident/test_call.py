@@ -62,16 +62,22 @@ def worst(provenance: Provenance, function: str) -> CallRecord:
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def record(provenance: Provenance) -> CallRecord:
     """An abnormal call with all that a call can have."""
     calls = provenance.calls.records(CallFilter())
     return next(call for call in calls if call.is_gpu and any(f.is_anomaly for f in call.call_stack[1:]))
 
 
+@pytest.fixture(scope="module")
+def page(shared: Watched, record: CallRecord) -> Page:
+    """Its page, loaded once for all tests that leave it as it is."""
+    return open_call(shared, record)
+
+
 @pytest.fixture
-def page(watched: Watched, record: CallRecord) -> Page:
-    """Its page."""
+def own_page(watched: Watched, record: CallRecord) -> Page:
+    """The same for a test that changes it."""
     return open_call(watched, record)
 
 
@@ -270,14 +276,14 @@ def test_the_node_now_and_usually(page: Page, record: CallRecord, provenance: Pr
     assert found["Page faults (minor)"][2] == "unknown"
 
 
-def test_metadata_and_raw_record(page: Page, record: CallRecord, provenance: Provenance) -> None:
+def test_metadata_and_raw_record(own_page: Page, record: CallRecord, provenance: Provenance) -> None:
     reported = provenance.metadata(record.program, record.rank)
-    assert rows(page, "metadata") == [[item.key, item.value, str(item.thread)] for item in reported]
-    page.locator(".raw summary").click()
-    assert json.loads(page.locator(".raw pre").inner_text()) == as_object(record)
-    page.get_by_role("button", name="Copy record").click()
-    page.wait_for_selector(".notice >> text=Copied")
-    assert json.loads(page.evaluate("navigator.clipboard.readText()")) == as_object(record)
+    assert rows(own_page, "metadata") == [[item.key, item.value, str(item.thread)] for item in reported]
+    own_page.locator(".raw summary").click()
+    assert json.loads(own_page.locator(".raw pre").inner_text()) == as_object(record)
+    own_page.get_by_role("button", name="Copy record").click()
+    own_page.wait_for_selector(".notice >> text=Copied")
+    assert json.loads(own_page.evaluate("navigator.clipboard.readText()")) == as_object(record)
 
 
 def test_every_field_of_a_record_is_somewhere_else_than_in_the_raw_one(page: Page) -> None:
@@ -298,15 +304,15 @@ def test_every_field_of_a_record_is_somewhere_else_than_in_the_raw_one(page: Pag
     assert all(panel(page, name).count() == 1 for name in shown)
 
 
-def test_the_window_is_a_picture_and_a_table(page: Page, record: CallRecord) -> None:
-    assert [row[3] for row in show_table(page, "twin")] == [call.id for call in record.window]
-    panel(page, "twin").get_by_role("button", name=re.compile(": picture$")).click()
-    page.wait_for_selector(".twin canvas")
-    chart = panel(page, "twin").locator("[role=application]").first
+def test_the_window_is_a_picture_and_a_table(own_page: Page, record: CallRecord) -> None:
+    assert [row[3] for row in show_table(own_page, "twin")] == [call.id for call in record.window]
+    panel(own_page, "twin").get_by_role("button", name=re.compile(": picture$")).click()
+    own_page.wait_for_selector(".twin canvas")
+    chart = panel(own_page, "twin").locator("[role=application]").first
     chart.focus()
-    page.keyboard.press("ArrowRight")
+    own_page.keyboard.press("ArrowRight")
     # The first mark that the keys go to is the call itself.
-    assert f"call {record.id}" in page.locator(".tip").inner_text()
+    assert f"call {record.id}" in own_page.locator(".tip").inner_text()
 
 
 def test_a_kernel_of_2600_characters(watched: Watched, provenance: Provenance) -> None:
@@ -325,9 +331,9 @@ def test_a_kernel_of_2600_characters(watched: Watched, provenance: Provenance) -
     assert page.locator("[data-answer]").inner_text().startswith("push_particles λ3: ")
 
 
-def test_it_leads_to_the_timeline(page: Page, record: CallRecord) -> None:
-    page.get_by_role("main").get_by_role("link", name="Timeline", exact=True).click()
-    page.wait_for_url(f"**/r/heat/timeline?call={record.id}**")
+def test_it_leads_to_the_timeline(own_page: Page, record: CallRecord) -> None:
+    own_page.get_by_role("main").get_by_role("link", name="Timeline", exact=True).click()
+    own_page.wait_for_url(f"**/r/heat/timeline?call={record.id}**")
 
 
 def test_menus_copy_what_answers_the_same(page: Page, record: CallRecord, provenance: Provenance) -> None:
@@ -369,33 +375,33 @@ def test_the_call_itself_is_copied(page: Page, record: CallRecord) -> None:
     assert copy("JSON address").endswith(f"/api/v1/calls/{record.id.replace(':', '%3A')}")
 
 
-def test_a_menu_is_worked_by_keys_alone(page: Page) -> None:
-    button = panel(page, "stack").locator(".menu-button")
+def test_a_menu_is_worked_by_keys_alone(own_page: Page) -> None:
+    button = panel(own_page, "stack").locator(".menu-button")
     focused = "document.activeElement.textContent"
     button.focus()
-    page.keyboard.press("Enter")
-    page.wait_for_function(f"() => {focused} === 'Copy link'")
+    own_page.keyboard.press("Enter")
+    own_page.wait_for_function(f"() => {focused} === 'Copy link'")
     assert button.get_attribute("aria-expanded") == "true"
-    page.keyboard.press("ArrowDown")
-    assert page.evaluate(focused) == "Copy JSON address"
-    page.keyboard.press("End")
-    assert page.evaluate(focused) == "Save CSV"
-    page.keyboard.press("ArrowDown")
-    assert page.evaluate(focused) == "Copy link"
+    own_page.keyboard.press("ArrowDown")
+    assert own_page.evaluate(focused) == "Copy JSON address"
+    own_page.keyboard.press("End")
+    assert own_page.evaluate(focused) == "Save CSV"
+    own_page.keyboard.press("ArrowDown")
+    assert own_page.evaluate(focused) == "Copy link"
     # Letters of the page do not act while a menu is open.
-    page.keyboard.press("t")
-    assert "table=" not in page.url
-    page.keyboard.press("Escape")
-    page.wait_for_selector(".menu:popover-open", state="detached")
-    assert page.evaluate(
+    own_page.keyboard.press("t")
+    assert "table=" not in own_page.url
+    own_page.keyboard.press("Escape")
+    own_page.wait_for_selector(".menu:popover-open", state="detached")
+    assert own_page.evaluate(
         "document.activeElement === document.querySelector('[data-panel=stack] .menu-button')"
     )
-    page.wait_for_selector("[data-panel=stack] .menu-button[aria-expanded=false]")
-    page.keyboard.press("Enter")
-    page.wait_for_selector(".menu:popover-open")
-    page.keyboard.press("Enter")
-    page.wait_for_selector(".notice >> text=Copied")
-    assert page.evaluate(
+    own_page.wait_for_selector("[data-panel=stack] .menu-button[aria-expanded=false]")
+    own_page.keyboard.press("Enter")
+    own_page.wait_for_selector(".menu:popover-open")
+    own_page.keyboard.press("Enter")
+    own_page.wait_for_selector(".notice >> text=Copied")
+    assert own_page.evaluate(
         "document.activeElement === document.querySelector('[data-panel=stack] .menu-button')"
     )
 
@@ -474,16 +480,16 @@ def test_the_table_behind_a_picture_is_saved_while_the_picture_is_shown(
     assert panel(page, "twin").locator("table").count() == 0
 
 
-def test_arrows_go_along_the_distribution(page: Page) -> None:
-    chart = panel(page, "distribution").locator("[role=application]")
+def test_arrows_go_along_the_distribution(own_page: Page) -> None:
+    chart = panel(own_page, "distribution").locator("[role=application]")
     chart.focus()
-    page.keyboard.press("ArrowRight")
-    first = page.locator(".tip").inner_text()
+    own_page.keyboard.press("ArrowRight")
+    first = own_page.locator(".tip").inner_text()
     assert re.match(r"[\d.,]+ \S+ to [\d.,]+ \S+\n[\d,]+ calls", first)
-    page.keyboard.press("End")
-    assert page.locator(".tip").inner_text() != first
-    page.keyboard.press("Home")
-    assert page.locator(".tip").inner_text() == first
+    own_page.keyboard.press("End")
+    assert own_page.locator(".tip").inner_text() != first
+    own_page.keyboard.press("Home")
+    assert own_page.locator(".tip").inner_text() == first
 
 
 def test_a_call_that_is_not_there_says_so(watched: Watched) -> None:

@@ -29,6 +29,7 @@ def test_the_list_keeps_up_with_the_run(
         watched = Watched(browser, process)
         page = watched.page
         page.set_default_timeout(60_000)
+        page.goto(process.url)
         # As long as no incident is known, calls are listed.
         page.wait_for_selector(".worst [data-call]")
         for _ in range(2):

@@ -25,6 +25,7 @@ def watched(browser: Browser, stored_dashboard: DashboardProcess) -> Iterator[Wa
     """The page; afterwards: no error, and no request to anybody else."""
     watched = Watched(browser, stored_dashboard)
     watched.page.set_default_timeout(WAIT_MS)
+    watched.page.goto(stored_dashboard.url)
     yield watched
     errors, requests = watched.errors, watched.requests
     watched.close()

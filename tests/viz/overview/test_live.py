@@ -302,6 +302,7 @@ def test_before_the_first_step_every_panel_says_so_and_then_fills(
     with dashboard(live.made, broker.url) as process:
         watched = Watched(browser, process)
         page = watched.page
+        page.goto(process.url)
         for panel, words in {
             "heatmap": "No step of any rank has been analysed yet.",
             "ranks": "No rank has reported a step yet.",
@@ -331,6 +332,7 @@ def test_without_anomalies_the_page_says_how_far_one_can_report(
     with dashboard(live.made, broker.url) as process:
         watched = Watched(browser, process)
         page = watched.page
+        page.goto(process.url)
         page.wait_for_selector("[data-answer] >> text=5/5 ranks report; 4 of 4 functions can be judged.")
         page.wait_for_selector(".worst .empty >> text=No abnormal call yet.")
         page.wait_for_selector(".functions .empty >> text=No anomalies in ")

@@ -218,6 +218,7 @@ def test_the_overview_fits_the_window(
 ) -> None:
     viewport = {"width": size[0], "height": size[1]}
     watched = Watched(browser, stored_dashboard, viewport=viewport, color_scheme=scheme)
+    watched.page.goto(stored_dashboard.url)
     watched.page.wait_for_selector("[data-call]")
     root = "document.documentElement"
     assert watched.page.evaluate(f"{root}.scrollHeight") == size[1]

@@ -73,6 +73,7 @@ def test_a_comparison_says_how_far_it_is_and_can_be_cancelled(
 
 
 def test_a_comparison_that_is_left_ends(page: Page, served: DashboardProcess, gate: Gate) -> None:
+    go(page, served, "")
     go(page, served, "/compare/before")
     page.locator(".progress-text", has_text="Reading runs").wait_for()
     page.go_back()
