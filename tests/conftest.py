@@ -177,7 +177,13 @@ def postgresql() -> Iterator[PostgresqlServer]:
 
 @pytest.fixture
 def postgresql_url(postgresql: PostgresqlServer) -> str:
-    """A store of its own: an empty schema, which costs less than a database."""
+    """A store of its own, with tables in which nothing is stored."""
+    return postgresql.new_store()
+
+
+@pytest.fixture
+def postgresql_schema(postgresql: PostgresqlServer) -> str:
+    """A store of its own in which nothing is made: an empty schema, which costs less than a database."""
     return postgresql.new_schema()
 
 

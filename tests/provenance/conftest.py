@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from sqlalchemy import Engine
@@ -17,6 +18,9 @@ from chimbuko.runs.directory import RunInfo
 from tests.provenance import exported
 from tests.provenance.exported import ExportedRun
 from tests.sample_records import RUN_ID, make_batch, make_record, make_run
+
+if TYPE_CHECKING:
+    from tests.postgresql import PostgresqlServer
 
 
 @pytest.fixture(scope="session")
@@ -39,11 +43,30 @@ def run_info() -> Callable[..., RunInfo]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def any_store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where records can be stored, on each kind of database in turn."""
+    return _url(request, tmp_path, "postgresql_url")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def any_empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where a store can be made, on each kind of database in turn."""
+    return _url(request, tmp_path, "postgresql_schema")
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def shared_store_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store on each kind of database in turn, for a file whose tests fill it once and only read it."""
     if request.param == "postgresql":
-        url: str = request.getfixturevalue("postgresql_url")
+        server: PostgresqlServer = request.getfixturevalue("postgresql")
+        return server.new_store()
+    return f"sqlite:///{tmp_path_factory.mktemp('store') / 'provenance.sqlite'}"
+
+
+def _url(request: pytest.FixtureRequest, folder: Path, of_server: str) -> str:
+    if request.param == "postgresql":
+        url: str = request.getfixturevalue(of_server)
         return url
-    return f"sqlite:///{tmp_path / 'provenance.sqlite'}"
+    return f"sqlite:///{folder / 'provenance.sqlite'}"
 
 
 @pytest.fixture

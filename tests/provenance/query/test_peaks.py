@@ -11,7 +11,7 @@ import pytest
 from chimbuko.calls.record import StepCount
 from chimbuko.provenance.query.peaks import Peaks, step_peaks
 from chimbuko.provenance.query.run import Provenance
-from chimbuko.provenance.store.engine import open_for_reading, open_for_writing
+from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from tests.sample_records import RUN_ID, make_batch, make_run
 
@@ -35,10 +35,14 @@ def make_steps(random: Random) -> list[StepCount]:
     ]
 
 
-@pytest.fixture
-def stored(any_store_url: str) -> tuple[Provenance, list[StepCount]]:
-    steps = make_steps(Random(3))
-    engine = open_for_writing(any_store_url)
+@pytest.fixture(scope="module")
+def steps() -> list[StepCount]:
+    return make_steps(Random(3))
+
+
+@pytest.fixture(scope="module")
+def filled_url(shared_store_url: str, steps: list[StepCount]) -> str:
+    engine = open_for_writing(shared_store_url)
     writer = Writer(engine, RUN_ID)
     writer.write_run(make_run())
     for program, rank in RANKS:
@@ -51,8 +55,13 @@ def stored(any_store_url: str) -> tuple[Provenance, list[StepCount]]:
                 )
             ]
         )
-    engine.dispose()
-    return Provenance(open_for_reading(any_store_url)), steps
+    close(engine)
+    return shared_store_url
+
+
+@pytest.fixture
+def stored(filled_url: str, steps: list[StepCount]) -> tuple[Provenance, list[StepCount]]:
+    return Provenance(open_for_reading(filled_url)), steps
 
 
 def code_of(lost_us: float) -> int:

@@ -17,7 +17,7 @@ from chimbuko.provenance.query.aggregates import BYS, By, Total
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.points import Points, points
 from chimbuko.provenance.query.run import Provenance
-from chimbuko.provenance.store.engine import open_for_reading, open_for_writing
+from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from tests.reference.provenance import totals, wants
 from tests.sample_records import RUN_ID, make_batches, make_record, make_run
@@ -102,28 +102,31 @@ def random_filter(random: Random) -> CallFilter:
     return CallFilter(**{name: random.choice(values[name]) for name in chosen})
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def calls() -> list[CallRecord]:
     return make_calls(Random(1))
 
 
-@pytest.fixture(params=["few", "many"])
-def stored(
-    request: pytest.FixtureRequest,
-    any_store_url: str,
-    calls: list[CallRecord],
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Provenance]:
-    """All calls in a store, which takes them for few, so that it sorts them, or for many."""
-    if request.param == "many":
-        monkeypatch.setattr(planner, "FEW", 3)
-    engine = open_for_writing(any_store_url)
+@pytest.fixture(scope="module")
+def filled_url(shared_store_url: str, calls: list[CallRecord]) -> str:
+    """All calls in a store, on each kind of database in turn."""
+    engine = open_for_writing(shared_store_url)
     writer = Writer(engine, RUN_ID)
     writer.write_run(make_run())
     writer.write(make_batches(calls))
-    with Provenance(open_for_reading(any_store_url)) as provenance:
+    close(engine)
+    return shared_store_url
+
+
+@pytest.fixture(params=["few", "many"])
+def stored(
+    request: pytest.FixtureRequest, filled_url: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Provenance]:
+    """The store, which takes them for few, so that it sorts them, or for many."""
+    if request.param == "many":
+        monkeypatch.setattr(planner, "FEW", 3)
+    with Provenance(open_for_reading(filled_url)) as provenance:
         yield provenance
-    engine.dispose()
 
 
 def ids_of(of: Points) -> list[str]:

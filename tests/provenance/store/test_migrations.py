@@ -41,14 +41,14 @@ def records() -> list[CallRecord]:
 
 
 @pytest.fixture
-def first_layout(any_store_url: str, tmp_path: Path) -> str:
+def first_layout(any_empty_url: str, tmp_path: Path) -> str:
     """A store of the first layout, on each kind of database in turn."""
     written = tmp_path / "written.sqlite"
     with sqlite3.connect(written) as connection:
         connection.executescript(FIRST_LAYOUT.read_text())
     connection.close()
     source = sqlalchemy.create_engine(f"sqlite:///{written}")
-    target = sqlalchemy.create_engine(any_store_url)
+    target = sqlalchemy.create_engine(any_empty_url)
     migrate(target, "0001")
     tables = MetaData()
     with source.connect() as reading, target.begin() as writing:
@@ -59,7 +59,7 @@ def first_layout(any_store_url: str, tmp_path: Path) -> str:
                 writing.execute(table.insert(), rows)
     source.dispose()
     target.dispose()
-    return any_store_url
+    return any_empty_url
 
 
 def migrate(engine: Engine, version: str) -> None:
@@ -128,7 +128,7 @@ def test_a_store_is_brought_up_to_date_when_it_is_read(first_layout: str) -> Non
         check(provenance, 2_000_000)
 
 
-def test_peaks_of_steps_and_flagged_steps_of_functions_are_made(any_store_url: str, tmp_path: Path) -> None:
+def test_peaks_of_steps_and_flagged_steps_of_functions_are_made(any_empty_url: str, tmp_path: Path) -> None:
     now = open_for_writing(f"sqlite:///{tmp_path}/now.sqlite")
     writer = Writer(now, RUN_ID)
     writer.write_run(make_run())
@@ -152,10 +152,10 @@ def test_peaks_of_steps_and_flagged_steps_of_functions_are_made(any_store_url: s
         most_flagged=4,
     )
     writer.write_statistics(RunStatistics(functions=[known, unknown]))
-    older = sqlalchemy.create_engine(any_store_url)
+    older = sqlalchemy.create_engine(any_empty_url)
     migrate(older, "0004")
     copy(now, older)
-    open_for_writing(any_store_url).dispose()
+    open_for_writing(any_empty_url).dispose()
     tables = MetaData()
     tables.reflect(now)
     for name in ("step_levels", "function_statistics"):
@@ -163,7 +163,7 @@ def test_peaks_of_steps_and_flagged_steps_of_functions_are_made(any_store_url: s
         statement = table.select().order_by(*table.primary_key)
         with now.connect() as written, older.connect() as brought:
             assert brought.execute(statement).all() == written.execute(statement).all()
-    with Provenance(open_for_reading(any_store_url), RUN_ID) as provenance:
+    with Provenance(open_for_reading(any_empty_url), RUN_ID) as provenance:
         assert provenance.function_statistics() == [known, unknown]
     for engine in (now, older):
         engine.dispose()

@@ -31,8 +31,8 @@ Batch = Callable[..., RecordBatch]
 
 
 @pytest.fixture
-def store_url(postgresql_url: str) -> str:
-    return postgresql_url
+def store_url(postgresql_schema: str) -> str:
+    return postgresql_schema
 
 
 @pytest.fixture

@@ -117,10 +117,16 @@ def make_store(url: str) -> str:
     return url
 
 
+@pytest.fixture(scope="module")
+def filled_url(shared_store_url: str) -> str:
+    """A store with two runs, on each kind of database in turn."""
+    return make_store(shared_store_url)
+
+
 @pytest.fixture
-def engine(any_store_url: str) -> Iterator[Engine]:
-    """A store that is open for reading, on each kind of database in turn."""
-    engine = open_for_reading(make_store(any_store_url))
+def engine(filled_url: str) -> Iterator[Engine]:
+    """The store, open for reading."""
+    engine = open_for_reading(filled_url)
     yield engine
     engine.dispose()
 

@@ -11,9 +11,9 @@ from chimbuko.provenance.store.tables import SCHEMA
 
 
 @pytest.fixture
-def store(any_store_url: str) -> Iterator[Engine]:
-    open_for_writing(any_store_url).dispose()
-    engine = open_for_reading(any_store_url)
+def store(any_empty_url: str) -> Iterator[Engine]:
+    open_for_writing(any_empty_url).dispose()
+    engine = open_for_reading(any_empty_url)
     yield engine
     engine.dispose()
 
