@@ -8,14 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from chimbuko.cli import main
 from chimbuko.cores import core_numbers
 from chimbuko.errors import ConfigError
-
-
-def agent(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "chimbuko", "agent", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize(
@@ -40,8 +37,9 @@ def test_arguments_that_cannot_be_meant_are_refused(tmp_path: Path) -> None:
         (["--node", "../elsewhere"], "no name for a folder"),
         (["--node", ".."], "no name for a folder"),
     ):
-        refused = agent(tmp_path / "run", *arguments)
-        assert refused.returncode == 2 and words in refused.stderr, refused.stderr
+        command = ["agent", *map(str, [tmp_path / "run", *arguments])]
+        refused = CliRunner().invoke(main, command)
+        assert refused.exit_code == 2 and words in refused.stderr, refused.stderr
 
 
 def test_the_process_that_looks_after_the_agent_is_small() -> None:

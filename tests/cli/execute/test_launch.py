@@ -15,7 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
+from chimbuko.cli import main
 from chimbuko.launcher.jobs.script import clock
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory
@@ -41,15 +43,14 @@ VARIANTS = (
 )
 
 
-def launch(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [*CHIMBUKO, "launch", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def launch(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["launch", *map(str, arguments)], prog_name="chimbuko")
 
 
 @pytest.mark.parametrize("options", first(3, VARIANTS, [" ".join(one) for one in VARIANTS]))
 def test_scripts_are_good_bash(options: list[str], tmp_path: Path) -> None:
     script = tmp_path / "job.sh"
-    assert launch(*options, "-o", script, "--", *PROGRAM).returncode == 0
+    assert launch(*options, "-o", script, "--", *PROGRAM).exit_code == 0
     assert os.access(script, os.X_OK)
     assert launch(*options, "--", *PROGRAM).stdout == script.read_text()
     subprocess.run(["bash", "-n", script], check=True)
@@ -82,7 +83,7 @@ def test_scripts_are_good_bash(options: list[str], tmp_path: Path) -> None:
 )
 def test_what_makes_no_sense_is_refused(arguments: list[str], words: str) -> None:
     refused = launch(*arguments, "--", "program")
-    assert refused.returncode == 2
+    assert refused.exit_code == 2
     assert words in refused.stderr and refused.stdout == ""
 
 
@@ -138,7 +139,7 @@ def job(
         command = [*CHIMBUKO, "launch", "--inside", *common, "--", *traced]
     else:
         made = launch(f"--{scheduler}", "1", *common, "-o", folder / "job.sh", "--", *traced)
-        assert made.returncode == 0, made.stderr
+        assert made.exit_code == 0, made.stderr
         command = ["bash", folder / "job.sh"]
     started = subprocess.Popen(
         command,

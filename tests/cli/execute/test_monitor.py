@@ -11,7 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from chimbuko.cli import main
 from chimbuko.monitor.report.zerosumfile import read_zerosum
 
 SPIN = "import time\nend = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"
@@ -141,7 +143,7 @@ def test_topology() -> None:
     ],
 )
 def test_errors_say_what_to_do(arguments: list[str], error: str) -> None:
-    done = monitor(*arguments)
-    assert done.returncode == 2
+    done = CliRunner().invoke(main, ["monitor", *arguments])
+    assert done.exit_code == 2
     assert error in done.stderr
     assert len(done.stderr.splitlines()) == 1
