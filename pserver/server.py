@@ -266,6 +266,13 @@ class Server:
             self._report_metrics(frame)
         if self._client.getdel(self._part.snapshot_wanted) is not None:
             self._client.set(self._part.snapshot, self._seal.encode(self._state.snapshot()))
+        self._answer_timers(is_last)
+
+    def _answer_timers(self, is_last: bool) -> None:
+        """To who has asked; at the end to who has ever asked."""
+        is_wanted = self._client.getdel(self._part.timers_wanted) is not None
+        if is_wanted or (is_last and self._client.exists(self._part.timers)):
+            self._client.set(self._part.timers, self._seal.encode(self._state.timers()))
 
     def _store(self, is_last: bool = False) -> None:
         """Publish to the store what changed, unless it is not through with what came before."""

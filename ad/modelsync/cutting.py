@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from chimbuko.arrays import Int32Array, Rows
 from chimbuko.protocol.partition import part_of_name, part_of_program, part_of_rank, parts_of_ranks
-from chimbuko.protocol.telemetry import FLAGGED, PACE, TRAFFIC, StreamCounters, TelemetryDelta
+from chimbuko.protocol.telemetry import FLAGGED, PACE, TIMER, TRAFFIC, StreamCounters, TelemetryDelta
 from chimbuko.statistics.flaggedsteps import FLAGGED_STEPS
 
 
@@ -55,17 +55,18 @@ def cut_telemetry(
     """
     if parts == 1:
         return [telemetry]
-    flagged, flagged_steps, traffic, paces = (
+    flagged, flagged_steps, traffic, paces, timers = (
         np.frombuffer(rows, dtype)
         for rows, dtype in (
             (telemetry.flagged, FLAGGED),
             (telemetry.flagged_steps, FLAGGED_STEPS),
             (telemetry.traffic, TRAFFIC),
             (telemetry.paces, PACE),
+            (telemetry.timers, TIMER),
         )
     )
     by_function = part_of[flagged["function"]], part_of[flagged_steps["function"]]
-    by_rank = parts_of_ranks(traffic["program"], traffic["rank"], parts)
+    by_rank = tuple(parts_of_ranks(rows["program"], rows["rank"], parts) for rows in (traffic, timers))
     by_program = paces["program"] % parts
     counters = _cut_counters(telemetry.counters, parts)
     at_home = part_of_name(agent, parts)
@@ -73,12 +74,13 @@ def cut_telemetry(
         TelemetryDelta(
             flagged=_of(flagged, by_function[0], part),
             flagged_steps=_of(flagged_steps, by_function[1], part),
-            traffic=_of(traffic, by_rank, part),
+            traffic=_of(traffic, by_rank[0], part),
             paces=(of_part := _of(paces, by_program, part)),
             counters=counters[part],
             figures=telemetry.figures if part == at_home else None,
             paths=[paths for paths in telemetry.paths if part_of_program(paths.program, parts) == part],
             node=telemetry.node if of_part else "",
+            timers=_of(timers, by_rank[1], part),
         )
         for part in range(parts)
     ]

@@ -11,6 +11,7 @@ from chimbuko.ad.analysis.statistics import Learned
 from chimbuko.ad.analysis.telemetry import StreamTelemetry
 from chimbuko.ad.modelsync.agentmodel import AgentModel
 from chimbuko.ad.modelsync.cutting import cut_ranks, cut_telemetry
+from chimbuko.ad.modelsync.ranktimers import rank_timers
 from chimbuko.arrays import BoolArray, Float64Array, Int64Array, Rows, longer
 from chimbuko.calls.callpaths import PATH, PathTable
 from chimbuko.calls.record import StepCount, StreamHealth
@@ -224,6 +225,7 @@ class AgentStatistics:
     ) -> TelemetryDelta:
         counters, self._counters = self._counters, []
         figures, self._figures = self._figures, None
+        paths = self._paths(shares) if has_paths else []
         return TelemetryDelta(
             flagged=b"".join(rows.tobytes() for rows in flagged),
             flagged_steps=self._flagged_steps(shares),
@@ -231,17 +233,15 @@ class AgentStatistics:
             paces=b"".join(self._paces(share).tobytes() for share in shares if len(share.telemetry.paces)),
             counters=counters,
             figures=figures,
-            paths=self._paths(shares) if has_paths else [],
+            paths=_by_program(paths),
             # What of ranks is in another part than their health.
             node=self._node if self.parts > 1 else "",
+            timers=b"".join(rank_timers(share.program, share.rank, own).tobytes() for share, own in paths),
         )
 
-    def _paths(self, shares: Sequence[StreamShare]) -> list[ProgramPaths]:
-        tables: dict[int, PathTable] = {}
-        for share in shares:
-            if share.paths["calls"].any():
-                tables.setdefault(share.program, PathTable()).add(self._own_paths(share))
-        return [ProgramPaths(program, table.rows.tobytes()) for program, table in tables.items()]
+    def _paths(self, shares: Sequence[StreamShare]) -> list[tuple[StreamShare, Rows]]:
+        """Shares with calls, and the call paths of each with the agent's numbers of functions."""
+        return [(share, self._own_paths(share)) for share in shares if share.paths["calls"].any()]
 
     def _own_paths(self, share: StreamShare) -> Rows:
         """A share's paths with the agent's numbers of functions."""
@@ -287,3 +287,10 @@ class AgentStatistics:
         if count > len(self._gathered):
             self._gathered = self.schema.grown(self._gathered, count)
             self._ages = longer(self._ages, len(self._gathered))
+
+
+def _by_program(paths: Sequence[tuple[StreamShare, Rows]]) -> list[ProgramPaths]:
+    tables: dict[int, PathTable] = {}
+    for share, own in paths:
+        tables.setdefault(share.program, PathTable()).add(own)
+    return [ProgramPaths(program, table.rows.tobytes()) for program, table in tables.items()]

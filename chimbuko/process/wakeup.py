@@ -1,14 +1,17 @@
-"""Lets the launcher sleep until something happens: a child ends, a signal comes, somebody visits."""
+"""Sleeps until something happens: a child ends, a signal comes, somebody visits."""
 
 from __future__ import annotations
 
 import os
 import select
 import signal
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
+
+from chimbuko.process.signals import FROM_OTHERS, heed
 
 
 class Wakeup:
@@ -35,3 +38,17 @@ class Wakeup:
         select.select([self._reading, *readable], [], [], timeout_s)
         with suppress(BlockingIOError):
             os.read(self._reading, 1 << 12)
+
+
+def repeat_until_asked(do: Callable[[], None], period_s: float) -> None:
+    """Do something each period until this process gets SIGINT, SIGTERM or SIGHUP, and once more then."""
+    asked: list[int] = []
+    heed(FROM_OTHERS, lambda number, frame: asked.append(number))
+    due_s = time.monotonic()
+    with Wakeup() as wakeup:
+        while not asked:
+            do()
+            due_s = max(due_s + period_s, time.monotonic())
+            while not asked and (left_s := due_s - time.monotonic()) > 0.0:
+                wakeup.wait(left_s)
+    do()

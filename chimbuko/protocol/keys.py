@@ -24,6 +24,10 @@ class PartKeys:
         """Key that a dashboard sets which came late, or was away."""
         self.snapshot = f"{begin}snapshot{end}"
         """Key with the answer: a ``Frame`` with all there is. Frames of a higher tick go on from there."""
+        self.timers_wanted = f"{begin}timers-wanted{end}"
+        """Key that somebody sets, anew each time, who wants to know what functions took on each rank,"""
+        self.timers = f"{begin}timers{end}"
+        """and the last answer, as ``RankTimers``; the server's last word is there, too."""
 
 
 class RunKeys:

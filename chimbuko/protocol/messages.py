@@ -16,7 +16,15 @@ from chimbuko.calls.rawrows import RecordedStep
 from chimbuko.calls.record import CounterStatistics, Metadata, StepCount, StreamHealth
 from chimbuko.calls.recordarrays import COUNTER, HEAD, MEMBER, MESSAGE, PackedRecords
 from chimbuko.process.lifetime import log
-from chimbuko.protocol.telemetry import FLAGGED, PACE, TRAFFIC, SlowRank, TelemetryChanges, TelemetryDelta
+from chimbuko.protocol.telemetry import (
+    FLAGGED,
+    PACE,
+    TIMER,
+    TRAFFIC,
+    SlowRank,
+    TelemetryChanges,
+    TelemetryDelta,
+)
 from chimbuko.statistics.packed import PackedTable
 from chimbuko.trace.schema import StreamNames
 
@@ -30,9 +38,9 @@ PAYLOAD = b"m"
 """Field of a stream entry that holds the encoded message."""
 
 
-VERSION = 6
+VERSION = 7
 """Of all messages: it changes with any of them, and who speaks another one is not listened to."""
-_LAYOUTS = (HEAD, MEMBER, MESSAGE, COUNTER, FLAGGED, PACE, TRAFFIC)
+_LAYOUTS = (HEAD, MEMBER, MESSAGE, COUNTER, FLAGGED, PACE, TIMER, TRAFFIC)
 """Of the rows that travel as they lie in memory."""
 
 

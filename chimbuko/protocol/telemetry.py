@@ -49,8 +49,22 @@ PACE = np.dtype(
 """How fast a rank was in one function during one window of trace time: its calls, and their exclusive
 runtimes together, without what the abnormal ones of them took longer than was expected."""
 
+TIMER = np.dtype(
+    [
+        ("program", np.int32),
+        ("rank", np.int32),
+        ("function", np.int32),
+        ("calls", np.int64),
+        ("inclusive_us", np.float64),
+        ("exclusive_us", np.float64),
+    ]
+)
+"""What the calls of one function took on one rank, those that have ended. As TAU counts it, the inclusive
+time of a call within another one of the same function is part of that one's, and does not count again."""
+
 OTHERS = -1
-"""Destination of what a rank sent to ranks that have no row of their own."""
+"""Destination of what a rank sent to ranks that have no row of their own, and function of what it called that
+has none."""
 MOST_RANK = (1 << 26) - 2
 """Ranks above it have no place in the telemetry."""
 
@@ -157,6 +171,8 @@ class TelemetryDelta(msgspec.Struct, frozen=True, array_like=True):
     """``FLAGGED_STEPS`` rows, of all ranks of the agent."""
     node: str = ""
     """Of the agent, where there are paces."""
+    timers: bytes = b""
+    """``TIMER`` rows of each rank since they were last reported, with the call paths."""
 
 
 class ProgramCounter(msgspec.Struct, frozen=True, array_like=True):
@@ -207,3 +223,15 @@ class TelemetryChanges(msgspec.Struct, frozen=True, array_like=True):
     def __bool__(self) -> bool:
         changed = self.flagged or self.traffic or self.counters or self.agents
         return bool(changed) or self.slow_ranks is not None or self.silent is not None
+
+
+class RankTimers(msgspec.Struct, frozen=True, array_like=True):
+    """What functions took on each rank since the run began; all there is at one part of the server."""
+
+    rows: bytes
+    """``TIMER`` totals; functions have global numbers, or are ``OTHERS``."""
+    programs: dict[int, str]
+    functions: dict[int, str]
+    """Names of those that are in the rows."""
+    nodes: list[tuple[int, int, str]]
+    """Program, rank and node, where that is known."""

@@ -53,7 +53,7 @@ _WRAPPERS = {
     **dict.fromkeys(("sh", "bash", "dash", "zsh"), _SHELL),
 }
 _CHIMBUKO_TRACE = _with("--rank --include --aspect", 1)
-_CHIMBUKO_RELAY = _with("--service", 2)
+_CHIMBUKO_BESIDE = _with("--service --folder --program", 2)
 _PYTHON = re.compile(r"python[\d.]*t?")
 _ASSIGNMENT = re.compile(r"\w+=.*", re.DOTALL)
 
@@ -70,8 +70,8 @@ def program_of(command: Sequence[str]) -> str:
             wrapper, is_python = _with("-W -X"), True
         elif found == "chimbuko" and words[:1] == ["trace"]:
             wrapper, is_python = _CHIMBUKO_TRACE, False
-        elif found == "chimbuko" and words[:2] == ["namespaces", "relay"]:
-            wrapper, is_python = _CHIMBUKO_RELAY, False
+        elif found == "chimbuko" and words[:2] in (["namespaces", "relay"], ["namespaces", "caliper"]):
+            wrapper, is_python = _CHIMBUKO_BESIDE, False
         elif found in _WRAPPERS:
             wrapper, is_python = _WRAPPERS[found], False
         else:

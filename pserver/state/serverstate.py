@@ -24,7 +24,15 @@ from chimbuko.protocol.messages import (
     RunStatistics,
 )
 from chimbuko.protocol.partition import part_of_function
-from chimbuko.protocol.telemetry import FLAGGED, PACE, SilentAgents, TelemetryDelta
+from chimbuko.protocol.telemetry import (
+    FLAGGED,
+    OTHERS,
+    PACE,
+    TIMER,
+    RankTimers,
+    SilentAgents,
+    TelemetryDelta,
+)
 from chimbuko.pserver.state.checkpoint import VERSIONS_PER_SAVE, SavedState
 from chimbuko.pserver.state.functions import Functions
 from chimbuko.pserver.state.knownagents import KnownAgent, KnownAgents
@@ -255,6 +263,18 @@ class ServerState:
             part=self.part,
         )
 
+    def timers(self) -> RankTimers:
+        """What functions took on each rank that is reported here."""
+        rows = self._telemetry.timers()
+        functions = np.unique(rows["function"]).tolist()
+        ranks = np.unique(rows[["program", "rank"]]).tolist()
+        return RankTimers(
+            rows.tobytes(),
+            self.programs,
+            {number: self._name_of(number) for number in functions if number != OTHERS},
+            [(program, rank, node) for program, rank in ranks if (node := self._node_of(program, rank))],
+        )
+
     def report(self, model: str) -> Report:
         """All there is, for people; ``model`` is the file with the model."""
         paths = self._telemetry.paths.everything()
@@ -350,7 +370,12 @@ class ServerState:
 
 def _highest_number(telemetry: TelemetryDelta) -> int:
     """Highest of the agent's numbers of functions in there; -1 where there is none."""
-    parts = ((telemetry.flagged, FLAGGED), (telemetry.flagged_steps, FLAGGED_STEPS), (telemetry.paces, PACE))
+    parts = (
+        (telemetry.flagged, FLAGGED),
+        (telemetry.flagged_steps, FLAGGED_STEPS),
+        (telemetry.paces, PACE),
+        (telemetry.timers, TIMER),
+    )
     contents = [*parts, *((paths.rows, PATH) for paths in telemetry.paths)]
     numbers = [np.frombuffer(content, dtype)["function"].max() for content, dtype in contents if content]
     return int(max(numbers, default=-1))

@@ -10,7 +10,9 @@ import numpy as np
 from chimbuko.arrays import Int64Array, Rows, grown
 from chimbuko.protocol.telemetry import (
     FLAGGED,
+    OTHERS,
     PACE,
+    TIMER,
     TRAFFIC,
     AgentFigures,
     ProgramPaths,
@@ -23,7 +25,15 @@ from chimbuko.pserver.telemetry.callpaths import Paths
 from chimbuko.pserver.telemetry.counters import Counters, SavedCounter
 from chimbuko.pserver.telemetry.rowindex import RowIndex
 from chimbuko.pserver.telemetry.stragglers import SavedProgram, SlowRanks
-from chimbuko.pserver.telemetry.traffic import Traffic
+from chimbuko.pserver.telemetry.totals import Totals
+
+MOST_PAIRS = 1 << 20
+"""Of ranks that send to each other, in all: 100 partners for each of 10,000 ranks, in 60 MB."""
+PAIR_GROWTH = 1.1
+"""Pairs are reported again when they have grown by a tenth: 10,000 ranks with eight partners each would
+otherwise be 2 MB in each frame."""
+MOST_TIMERS = 1 << 20
+"""Functions of ranks, in all: 100 of each of 10,000 ranks, in 60 MB."""
 
 
 class SavedTelemetry(msgspec.Struct, frozen=True, array_like=True):
@@ -35,6 +45,7 @@ class SavedTelemetry(msgspec.Struct, frozen=True, array_like=True):
     agents: dict[str, AgentFigures] = {}
     slow: list[SavedProgram] = []
     paths: list[ProgramPaths] = []
+    timers: bytes = b""
 
 
 class Telemetry:
@@ -52,7 +63,8 @@ class Telemetry:
         self._function_name = function_name
         self._node_of = node_of
         self._flagged = FlaggedCalls()
-        self._traffic = Traffic()
+        self._traffic = Totals(TRAFFIC, "destination", ("messages", "size_bytes"), MOST_PAIRS)
+        self._timers = Totals(TIMER, "function", ("calls", "inclusive_us", "exclusive_us"), MOST_TIMERS)
         self._counters = Counters()
         self._agents: dict[str, AgentFigures] = {}
         self._changed_agents: set[str] = set()
@@ -78,6 +90,8 @@ class Telemetry:
             self._slow.take(_renumbered(np.frombuffer(delta.paces, PACE), numbers))
         for paths in delta.paths:
             self.paths.take(paths, numbers)
+        if delta.timers:
+            self._timers.take(_renumbered(np.frombuffer(delta.timers, TIMER), numbers).tobytes())
         if delta.counters:
             self._counters.take(delta.counters)
         if delta.figures is not None:
@@ -96,7 +110,7 @@ class Telemetry:
             return self.everything()
         changes = TelemetryChanges(
             flagged=self._flagged.changes().tobytes(),
-            traffic=self._traffic.changes().tobytes(),
+            traffic=self._traffic.grown_by(PAIR_GROWTH).tobytes(),
             counters=self._counters.changes(),
             agents={name: self._agents[name] for name in sorted(self._changed_agents)},
             slow_ranks=self.slow_ranks() if are_compared else None,
@@ -121,6 +135,10 @@ class Telemetry:
         """Ranks that are slow all the time, as far as they were compared; the most time lost first."""
         return self._slow.slow(self._function_name, self._node_of)
 
+    def timers(self) -> Rows:
+        """``TIMER`` totals of all ranks."""
+        return self._timers.everything()
+
     def dump(self) -> SavedTelemetry:
         """For ``restore``."""
         return SavedTelemetry(
@@ -130,6 +148,7 @@ class Telemetry:
             dict(self._agents),
             self._slow.dump(),
             self.paths.dump(),
+            self.timers().tobytes(),
         )
 
     def restore(self, saved: SavedTelemetry) -> None:
@@ -141,6 +160,7 @@ class Telemetry:
         self._agents = dict(saved.agents)
         self._slow.restore(saved.slow)
         self.paths.restore(saved.paths)
+        self._timers.restore(np.frombuffer(saved.timers, TIMER))
 
 
 class FlaggedCalls:
@@ -177,7 +197,8 @@ class FlaggedCalls:
 
 
 def _renumbered(rows: Rows, numbers: Int64Array) -> Rows:
-    """A copy with global function numbers."""
+    """A copy with global function numbers, where there are numbers."""
     renumbered = rows.copy()
-    renumbered["function"] = numbers[rows["function"]]
+    is_known = rows["function"] != OTHERS
+    renumbered["function"][is_known] = numbers[rows["function"][is_known]]
     return renumbered

@@ -6,13 +6,16 @@ import numpy as np
 
 from chimbuko.ad.analysis.statistics import Learned
 from chimbuko.ad.modelsync.merging import AgentStatistics, StreamShare
-from chimbuko.arrays import Float64Array
+from chimbuko.arrays import Float64Array, Rows
+from chimbuko.calls.callpaths import PATH
 from chimbuko.calls.record import StepCount, StreamHealth
 from chimbuko.protocol.messages import Delta, FunctionName
 from chimbuko.pserver.state.modelversions import Published
 from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.statistics.packed import PackedTable
 from chimbuko.statistics.schema import PROFILE, TableSchema
+
+NO_PATHS: Rows = np.empty(0, PATH)
 
 
 class Broker:
@@ -47,9 +50,11 @@ class Agent:
         self.statistics = AgentStatistics(name, incarnation, schema)
         self._parts: list[StreamShare] = []
 
-    def learn(self, program: int, timers: dict[int, str], learned: Learned, rank: int = 0) -> None:
+    def learn(
+        self, program: int, timers: dict[int, str], learned: Learned, rank: int = 0, paths: Rows = NO_PATHS
+    ) -> None:
         """What one of its streams has learned."""
-        self._parts.append(StreamShare(program, rank, timers, learned))
+        self._parts.append(StreamShare(program, rank, timers, learned, paths=paths))
 
     def count(self, steps: list[StepCount], health: StreamHealth) -> None:
         """Steps that one of its streams has analysed."""

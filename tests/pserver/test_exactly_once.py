@@ -22,10 +22,12 @@ from chimbuko.ad.modelsync.pendingdeltas import PendingRounds
 from chimbuko.calls.record import StepCount
 from chimbuko.protocol.messages import Acknowledgement, Delta
 from chimbuko.protocol.partition import part_of_function
+from chimbuko.protocol.telemetry import TIMER
 from chimbuko.pserver.state.checkpoint import SavedState
 from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.statistics.moments import Moments
 from chimbuko.statistics.schema import PROFILE
+from tests.calls.test_callpaths import path_rows
 
 ROUNDS = int(os.environ.get("CHIMBUKO_FAULTS_ROUNDS", "1"))
 """More in ``make faults``."""
@@ -61,7 +63,8 @@ class Step:
         table[:, EXCLUSIVE] = Moments.of([self.runtime_us]).row()
         steps = [StepCount(0, self.rank, self.number, 0, 9, len(functions), 0, 0.0)]
         learned = Learned(np.arange(len(functions)), table)
-        return StreamShare(0, self.rank, dict(enumerate(functions)), learned, steps)
+        paths = path_rows([((0,), self.runtime_us)])
+        return StreamShare(0, self.rank, dict(enumerate(functions)), learned, steps, paths=paths)
 
 
 Deltas = Mapping[int, Delta]
@@ -349,6 +352,11 @@ class ExactlyOnce(RuleBasedStateMachine):
             assert COMMON not in found
         counted = {rank.rank: rank.steps for rank in server.state.snapshot().ranks}
         assert counted == (Counter(step.rank for step in steps) if server.number == 0 else {})
+        timers = np.frombuffer(server.state.timers().rows, TIMER)
+        assert {row["rank"]: row["calls"] for row in timers} == counted
+        of_ranks = {row["rank"]: row["exclusive_us"] for row in timers}
+        for rank in counted:
+            assert of_ranks[rank] == sum(step.runtime_us for step in steps if step.rank == rank)
 
 
 class ExactlyOnceInParts(ExactlyOnce):

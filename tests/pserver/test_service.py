@@ -7,8 +7,10 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import msgspec
+import numpy as np
 import pytest
 import redis
 
@@ -18,12 +20,15 @@ from chimbuko.process.service import Service
 from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker
 from chimbuko.protocol.messages import PAYLOAD, Acknowledgement, Delta, Frame, FunctionName, ModelUpdate
 from chimbuko.protocol.runbroker import RunBroker
+from chimbuko.protocol.telemetry import TIMER, RankTimers
 from chimbuko.statistics.moments import Moments
 from chimbuko.statistics.packed import PackedTable
 from chimbuko.statistics.schema import PROFILE
+from tests.calls.test_callpaths import path_rows
 from tests.pserver.agents import Agent
 from tests.pserver.state.test_serverstate import (
     EXCLUSIVE,
+    NAMES,
     Values,
     health_of,
     learned_of,
@@ -93,13 +98,18 @@ class Peer:
         return {name: Moments.from_row(row[0, EXCLUSIVE]) for name, row in rows.items()}
 
     def snapshot(self) -> Frame:
-        self._client.delete(self._keys.part(0).snapshot)
-        self._client.set(self._keys.part(0).snapshot_wanted, 1)
-        deadline = time.monotonic() + 20
-        while (answer := self._client.get(self._keys.part(0).snapshot)) is None:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        keys = self._keys.part(0)
+        answer = self._answered(keys.snapshot_wanted, keys.snapshot)
         return self._broker.seal.decode(answer, msgspec.msgpack.Decoder(Frame))
+
+    def timers(self) -> RankTimers:
+        keys = self._keys.part(0)
+        self._answered(keys.timers_wanted, keys.timers)
+        return self.last_timers()
+
+    def last_timers(self) -> RankTimers:
+        answer = self._client.get(self._keys.part(0).timers)
+        return self._broker.seal.decode(answer, msgspec.msgpack.Decoder(RankTimers))
 
     def kept_deltas(self) -> int:
         return int(self._client.xlen(self._keys.part(0).deltas))
@@ -114,6 +124,15 @@ class Peer:
             if answer is None
             else msgspec.msgpack.decode(answer, type=Acknowledgement)
         )
+
+    def _answered(self, wanted: str, key: str) -> bytes:
+        self._client.delete(key)
+        self._client.set(wanted, 1)
+        deadline = time.monotonic() + 20
+        while (answer := self._client.get(key)) is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        return cast(bytes, answer)
 
     def _next(self, stream: str) -> bytes:
         ((entry, payload),) = self._broker.read(stream, self._read_to[stream], 1, BLOCK_MS)
@@ -145,7 +164,9 @@ def lone_peer(broker: PrivateBroker) -> Iterator[Peer]:
 
 
 def learn(agent: Agent, number: int, values: Values) -> Delta:
-    agent.learn(0, timers_of(number), learned_of(number, values))
+    timers = {name: timer for timer, name in timers_of(number).items()}
+    paths = path_rows([((timers[NAMES[function]],), runtime_us) for function, runtime_us in values])
+    agent.learn(0, timers_of(number), learned_of(number, values), rank=number, paths=paths)
     return agent.delta()
 
 
@@ -179,6 +200,12 @@ def test_agents_are_merged(peer: Peer) -> None:
     for number in (0, 1, 2):
         peer.wait_for(f"agent{number}", merged=1)
     assert peer.snapshot().functions[0].exclusive_mean_us == 10.0
+    timers = peer.timers()
+    called = {
+        (rank, timers.functions[function]): (calls, us)
+        for _, rank, function, calls, us, _ in np.frombuffer(timers.rows, TIMER).tolist()
+    }
+    assert called == {(number, "solve"): (1, 10.0 * number) for number in (0, 1, 2)}
 
 
 def test_who_comes_late_gets_a_snapshot_and_then_what_follows(peer: Peer) -> None:
@@ -201,6 +228,7 @@ def test_when_asked_to_end_it_merges_what_has_come_and_sends_a_last_frame(
     peer: Peer, server: Service
 ) -> None:
     agent = make_agent(0)
+    peer.timers()
     for runtime_us in range(50):
         peer.send(learn(agent, 0, [(1, runtime_us)]))
     server.ask_to_stop()
@@ -211,6 +239,7 @@ def test_when_asked_to_end_it_merges_what_has_come_and_sends_a_last_frame(
     server.process.wait(10)
     assert server.process.returncode == 0
     assert functions["solve"].calls == 50
+    assert np.frombuffer(peer.last_timers().rows, TIMER)["calls"].tolist() == [50]
 
 
 def test_a_broker_that_was_restarted_empty_is_used_again(
@@ -255,6 +284,7 @@ def test_a_killed_server_is_followed_by_one_that_knows_what_it_acknowledged(
     lone_peer.wait_for("agent0", merged=sent + 1)
     (function,) = lone_peer.snapshot().functions
     assert (function.calls, function.exclusive_mean_us) == (sent + 1, (sent + 2) / 2)
+    assert np.frombuffer(lone_peer.timers().rows, TIMER)["calls"].tolist() == [sent + 1]
 
 
 def test_a_server_elsewhere_goes_on_from_the_copy_with_what_agents_have_kept(tmp_path: Path) -> None:

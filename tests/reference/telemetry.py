@@ -38,7 +38,8 @@ class SlowTraffic:
         for program, rank, destination, messages, size_bytes in traffic.tolist():
             key = program, rank, destination
             held = self.pairs
-            if key not in self.pairs and len(self.pairs) == self.most_pairs:
+            is_without = key not in self.pairs and len(self.pairs) == self.most_pairs
+            if destination == OTHERS or is_without:
                 key, held = (program, rank, OTHERS), self.others
             total = held.setdefault(key, [0, 0])
             total[0] += messages

@@ -22,6 +22,7 @@ from chimbuko.runs.programname import program_of
         ("chimbuko trace -m pkg.etl", "pkg.etl"),
         ("chimbuko namespaces relay -- ./heat2d --steps 5", "heat2d"),
         ("chimbuko namespaces relay --service s -- chimbuko trace ./heat2d", "heat2d"),
+        ("chimbuko namespaces caliper --program p --folder f -- mpirun -n 2 ./lulesh -s 4", "lulesh"),
         ("python3.11 -u -W ignore etl.py", "etl"),
         ("python -m pkg.etl -m 3", "pkg.etl"),
         ("python -m chimbuko trace etl.py", "etl"),

@@ -132,10 +132,11 @@ def command(
         _count_messages(messages, folder)
         return
     if publish and pid is None and not command_line:
-        from chimbuko.namespaces.sources.hardware import HardwarePublisher, publish_until_asked
+        from chimbuko.namespaces.sources.hardware import HardwarePublisher
+        from chimbuko.process.wakeup import repeat_until_asked
 
         with HardwarePublisher() as publisher:
-            publish_until_asked(publisher, _seconds("--period", period, 0.05))
+            repeat_until_asked(publisher.publish, _seconds("--period", period, 0.05))
         return
     if (pid is None) == (not command_line):
         raise ConfigError("give either a command behind --, or --pid")

@@ -398,6 +398,42 @@ def relay_program(service: str | None, command_line: tuple[str, ...]) -> None:
     sys.exit(relay(command_line, service))
 
 
+@command.command(
+    "caliper",
+    short_help="Publish what Caliper measures.",
+    context_settings={"allow_interspersed_args": False},
+)
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    help="Where the profiles are; default a temporary one, for COMMAND.",
+)
+@click.option("--program", default="", metavar="NAME", help="Stands before the keys, for several programs.")
+@SERVICE
+@click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="[--] [COMMAND...]")
+def monitor_caliper(
+    folder: Path | None, program: str, service: str | None, command_line: tuple[str, ...]
+) -> None:
+    """Run COMMAND, which is instrumented with Caliper, and publish in the namespace performance what its
+    profiles say: each time when it calls cali_flush(0), and at its end. Its exit code is kept. Without
+    COMMAND, follow the profiles in a folder until Ctrl-C.
+
+    \b
+    Examples:
+      chimbuko namespaces caliper -- mpirun -n 4 ./lulesh
+      chimbuko namespaces caliper --folder profiles --program lulesh
+    """
+    if folder is None and not command_line:
+        raise ConfigError("nothing to follow: name a program, or a folder with --folder")
+    try:
+        from chimbuko.namespaces.relay.calipermonitor import monitor
+    except ImportError as error:
+        raise ConfigError(
+            "to read profiles of Caliper install what that needs: pip install 'chimbuko[caliper]'"
+        ) from error
+    sys.exit(monitor(command_line, folder, program, service))
+
+
 @command.command("counts", short_help="Print how much was published.")
 @SERVICE
 def counts(service: str | None) -> None:

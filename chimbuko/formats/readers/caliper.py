@@ -34,7 +34,7 @@ _THREADS: Final = ("pthread.id", "omp.thread.id")
 def events(catalogue: Catalogue, source: int, path: Path) -> Iterator[Table]:
     """The events of a file; before an error all that came before it."""
     reader = CaliperStreamReader()
-    regions, nodes = _Regions(catalogue, source), _Nodes()
+    regions, nodes = _Regions(catalogue, source), CheckedNodes()
     complaint, error = "", None
     with open_unpacked(path) as file:
         lines = iter(lambda: file.readline(MOST_LINE_BYTES), b"")
@@ -73,7 +73,7 @@ def _complaint_of(reader: CaliperStreamReader, lines: Iterator[str], regions: _R
     return ""
 
 
-class _Nodes:
+class CheckedNodes:
     """The nodes of a file, each behind its parent: else the library goes round in circles for ever."""
 
     def __init__(self) -> None:

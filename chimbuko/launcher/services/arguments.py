@@ -62,7 +62,7 @@ def metric_watch(
     if namespaces is None:
         return []
     words = ["--run-id", place.info.id, "--since-us", str(place.info.started_us)]
-    words += ["--views", str(run.observed_path)]
+    words += ["--views", str(run.observed_path), "--parts", str(options.config.server_parts)]
     secret = {BROKER_VARIABLE: broker_url, PLACE_VARIABLE: namespaces}
     return [Service("metricwatch", "chimbuko.namespaces.watching", words, secret, run.logs, start=fork)]
 

@@ -180,10 +180,11 @@ class Services:
         choices = self.options.choices
         self._problems += self._place.open()
         self._broker_keeper.start(self.options.programs)
-        # The store's writer ends last: it stores what they say at their end.
+        # In the order in which they end: the watch publishes the server's last word, and the writer stores
+        # what both say at their end.
         for service in (
-            *metric_watch(self.run, self.options, self._place, self.broker_url),
             *parameter_server(self.run, self.options, self._place, self.broker_url),
+            *metric_watch(self.run, self.options, self._place, self.broker_url),
             store_writer(self.run, self.options, self._place, self.broker_url),
         ):
             self._learning.add(service, can_go_on=True)

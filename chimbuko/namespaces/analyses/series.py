@@ -10,7 +10,8 @@ from chimbuko.namespaces.exchange.reader import Observation
 from chimbuko.namespaces.tree.leaves import Leaf
 from chimbuko.namespaces.tree.paths import Path
 
-_RANK = re.compile(r"Rank (\d+)")
+RANK_KEY = re.compile(r"Rank (\d+)")
+"""A key that names a rank."""
 
 
 def values(observations: Iterable[Observation]) -> Iterator[tuple[Path, int, Leaf]]:
@@ -31,6 +32,6 @@ def series(observations: Iterable[Observation]) -> dict[Path, list[tuple[int, Le
 def of_rank(path: Path, rank: int) -> tuple[int, Path]:
     """The rank that a key ``Rank N`` names, and the path without it; ``rank`` where there is no such key."""
     for at, key in enumerate(path[:-1]):
-        if found := _RANK.fullmatch(key):
+        if found := RANK_KEY.fullmatch(key):
             return int(found[1]), path[:at] + path[at + 1 :]
     return rank, path

@@ -1,6 +1,8 @@
-"""Publishes for programs in C and C++, which write what they publish into files of their node's memory.
+"""Publishes what programs write into files: by our header for C and C++, and by Caliper.
 
-May import namespaces.client, namespaces.exchange and process.
+May import formats.readers, namespaces.analyses, namespaces.client, namespaces.exchange, namespaces.tree and
+process.
 
 ``lines`` reads what ``chimbuko_namespaces.h`` of the recorder writes, ``relaying`` runs a program beside it.
+``caliperprofile`` reads what Caliper writes, ``calipermonitor`` follows it.
 """

@@ -5,19 +5,17 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
-import signal
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from chimbuko.errors import ChimbukoError, ConfigError
+from chimbuko.errors import ChimbukoError
 from chimbuko.namespaces.client.client import Client
 from chimbuko.namespaces.exchange.place import Place, find_place
 from chimbuko.namespaces.relay.lines import LineReader, Publication
+from chimbuko.namespaces.relay.running import run_beside
 from chimbuko.process.lifetime import log
-from chimbuko.process.wakeup import Wakeup
 
 RELAY_VARIABLE = "CHIMBUKO_RELAY"
 """Environment variable with the folder in which processes write."""
@@ -42,26 +40,12 @@ def relay(command: Sequence[str], place: str | Path | Place | None = None) -> in
         found.about(connection)
     folder = Path(tempfile.mkdtemp(prefix="chimbuko-relay-", dir=_MEMORY if _MEMORY.is_dir() else None))
     try:
-        return _run(command, folder, Relay(folder, found))
+        relaying = Relay(folder, found)
+        code = run_beside(command, {RELAY_VARIABLE: str(folder)}, relaying.look, LOOK_S)
+        relaying.close()
+        return code
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _run(command: Sequence[str], folder: Path, relaying: Relay) -> int:
-    with Wakeup() as wakeup:
-        try:
-            process = subprocess.Popen(command, env={**os.environ, RELAY_VARIABLE: str(folder)})
-        except OSError as error:
-            raise ConfigError(f"{command[0]}: cannot be run ({error.strerror})") from error
-        # Ctrl-C reaches the program as well, which decides what becomes of it; SIGTERM is passed on.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, lambda number, _: process.send_signal(number))
-        while process.poll() is None:
-            relaying.look()
-            wakeup.wait(LOOK_S)
-        relaying.look()
-    relaying.close()
-    return process.returncode if process.returncode >= 0 else 128 - process.returncode
 
 
 class Relay:

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import os
 import platform
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from chimbuko.namespaces.client.client import Client
 from chimbuko.namespaces.exchange.place import Place
-from chimbuko.process.signals import FROM_OTHERS, heed
-from chimbuko.process.wakeup import Wakeup
 
 NAMESPACE = "hardware"
 _PROC = Path("/proc")
@@ -56,20 +53,6 @@ class HardwarePublisher:
     def close(self) -> None:
         """Wait until all has arrived; raises ServiceError where it does not."""
         self._client.close()
-
-
-def publish_until_asked(publisher: HardwarePublisher, period_s: float) -> None:
-    """Publish each period until this process gets SIGINT, SIGTERM or SIGHUP, and once more then."""
-    signals: list[int] = []
-    heed(FROM_OTHERS, lambda number, frame: signals.append(number))
-    due_s = time.monotonic()
-    with Wakeup() as wakeup:
-        while not signals:
-            publisher.publish()
-            due_s = max(due_s + period_s, time.monotonic())
-            while not signals and (left_s := due_s - time.monotonic()) > 0.0:
-                wakeup.wait(left_s)
-    publisher.publish()
 
 
 def observed(stat: str, uptime: str, meminfo: str, processes: int) -> dict[str, Any]:

@@ -7,6 +7,7 @@ a file, has ``%2F`` there, and a ``%`` that could be mistaken has ``%25``.
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Sequence
 
 from chimbuko.errors import ObservationError
@@ -20,6 +21,8 @@ LONGEST_KEY_BYTES = 1024
 
 _MISTAKABLE = re.compile("%(?=25|2F)")
 _LONGEST_SHOWN = 40
+_SPARE_BYTES = 32
+"""Room for what is put behind a key."""
 
 
 def parse_path(text: str) -> Path:
@@ -74,6 +77,16 @@ def check_key(key: object) -> None:
         raise ObservationError(
             f"key {_short(key)}: has {size:,} bytes, and may have {LONGEST_KEY_BYTES:,}; shorten it"
         )
+
+
+def key_of(text: str) -> str:
+    """The key that stands for any text, such as the name of a function; it leaves room for an ending."""
+    encoded = text.encode(errors="replace").replace(b"\0", b"?")
+    if len(encoded) > LONGEST_KEY_BYTES - _SPARE_BYTES:
+        ending = b"...%08x" % zlib.crc32(encoded)
+        encoded = encoded[: LONGEST_KEY_BYTES - 2 * _SPARE_BYTES] + ending
+    key = encoded.decode(errors="ignore")
+    return "?" if key in ("", "..") else key
 
 
 def _short(text: str) -> str:

@@ -5,7 +5,7 @@ Memory is bounded: of each thing a number of points is kept, and no more than so
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from contextlib import suppress
 
 from chimbuko.namespaces.analyses.cpuutilisation import Ticks, percent, sample_of
@@ -20,7 +20,7 @@ from chimbuko.namespaces.views.views import Line, NodeView, QuantityView, RankTi
 MOST_TASKS = 2000
 MOST_NODES = 500
 MOST_LINES = 2000
-"""Of all quantities together."""
+"""Of all quantities of a namespace."""
 MOST_STATES = 64
 """Of a task: the newest, where it is tried again and again."""
 BEGUN = "EXECUTING"
@@ -36,7 +36,7 @@ class Gathered:
         self._nodes: dict[str, Points] = {}
         self._mpi = MpiTimes()
         self._lines: dict[tuple[str, Path], dict[int, Points]] = defaultdict(dict)
-        self._line_count = 0
+        self._line_counts: Counter[str] = Counter()
         self._left_out = 0
 
     def take(self, observation: Observation) -> None:
@@ -57,7 +57,11 @@ class Gathered:
         return Views(
             [task.view(name) for name, task in self._tasks.items() if task.states],
             [NodeView(node, points.times_us, points.values) for node, points in sorted(self._nodes.items())],
-            [RankTime(rank, time_us) for rank, time_us in self._mpi.of_ranks.items()],
+            [
+                RankTime(program, rank, time_us)
+                for program, of_ranks in self._mpi.of_programs.items()
+                for rank, time_us in of_ranks.items()
+            ],
             [
                 QuantityView(
                     namespace,
@@ -97,10 +101,10 @@ class Gathered:
         rank, rest = of_rank(path, observation.rank)
         points = self._lines.get((observation.namespace, rest), {}).get(rank)
         if points is None:
-            if self._line_count == MOST_LINES:
+            if self._line_counts[observation.namespace] == MOST_LINES:
                 self._left_out += 1
                 return
-            self._line_count += 1
+            self._line_counts[observation.namespace] += 1
             points = self._lines[observation.namespace, rest].setdefault(rank, Points())
         points.add(observation.time_us, float(elements(leaf).ravel()[0]))
 

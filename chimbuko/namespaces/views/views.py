@@ -44,6 +44,8 @@ class NodeView(msgspec.Struct, frozen=True):
 class RankTime(msgspec.Struct, frozen=True):
     """Time that a rank spent in MPI."""
 
+    program: str
+    """Empty where nobody said."""
     rank: int
     time_us: float
 

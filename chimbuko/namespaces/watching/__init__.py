@@ -1,6 +1,7 @@
 """Watches, for a run, what its programs publish of their computation.
 
-May import namespaces.analyses, namespaces.exchange, namespaces.metrics, namespaces.views, process and
+May import namespaces.analyses, namespaces.client, namespaces.exchange, namespaces.metrics,
+namespaces.sources, namespaces.views, process and
 protocol.
 Its process begins in ``__main__``. What it finds is at the run's broker, for the store's writer
 (``protocol.keys``): all of it each time, so that neither has to know what the other has done already.

@@ -13,8 +13,10 @@ import redis
 
 from chimbuko.errors import ChimbukoError
 from chimbuko.namespaces.analyses.metricanomalies import MetricAnomalies
+from chimbuko.namespaces.client.client import Client
 from chimbuko.namespaces.exchange.reader import LOOK_PERIOD_S, Reader
 from chimbuko.namespaces.metrics.finding import Finding
+from chimbuko.namespaces.sources.performance import PerformancePublisher
 from chimbuko.namespaces.watching.observations import LateObservations
 from chimbuko.namespaces.watching.publishing import FindingsBoard
 from chimbuko.namespaces.watching.viewsfile import ViewsFile
@@ -27,9 +29,15 @@ NAMESPACE = "application"
 
 
 def watch(
-    observations: LateObservations, board: FindingsBoard, views: ViewsFile, should_stop: Callable[[], bool]
+    observations: LateObservations,
+    board: FindingsBoard,
+    views: ViewsFile,
+    performance: PerformancePublisher,
+    should_stop: Callable[[], bool],
 ) -> None:
-    """Look for anomalies, and keep what charts show, until asked to stop: of all that has come until then."""
+    """Look for anomalies, publish what functions take, and keep what charts show, until asked to stop: of all
+    that has come until then.
+    """
     anomalies = MetricAnomalies()
     is_stopping = False
     while True:
@@ -37,11 +45,16 @@ def watch(
         new = observations.new()
         for observation in new:
             views.take(observation)
+            performance.note(observation)
             if observation.namespace == NAMESPACE:
                 for found in anomalies.take(observation):
                     _add(board, found)
         if is_last and not new:
             break
+        if is_stopping:
+            performance.finish()
+        elif observations.has_caught_up:
+            performance.keep_up()
         board.keep_up()
         views.keep_up()
         if not new and not is_stopping:
@@ -68,6 +81,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="chimbuko.namespaces.watching", description=__doc__)
     parser.add_argument("--run-id", required=True)
     parser.add_argument("--since-us", type=int, default=0, help="What was published before is left out.")
+    parser.add_argument("--parts", type=int, default=1, help="Of the parameter server.")
     parser.add_argument("--views", type=Path, required=True, help="File for what charts show.")
     options = parser.parse_args()
     should_stop = StopSignal()
@@ -80,8 +94,10 @@ def main() -> None:
                 broker.notify_user(line)
 
         observations = LateObservations(Reader, options.since_us, report)
+        performance = PerformancePublisher(broker, options.parts, lambda: Client(rank=0), report)
         say_ready(service="metricwatch")
-        watch(observations, FindingsBoard(broker), ViewsFile(options.views), should_stop)
+        views = ViewsFile(options.views)
+        watch(observations, FindingsBoard(broker), views, performance, should_stop)
     except ChimbukoError as error:
         log(str(error))
         sys.exit(error.exit_code)

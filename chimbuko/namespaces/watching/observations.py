@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from chimbuko.errors import ChimbukoError
-from chimbuko.namespaces.exchange.reader import Observation, Reader, Subscription
+from chimbuko.namespaces.exchange.reader import MOST_AT_ONCE, Observation, Reader, Subscription
 
 TRY_AGAIN_S = 2.0
 
@@ -36,12 +36,15 @@ class LateObservations:
         self._subscriptions: list[Subscription] = []
         self._try_at_s = 0.0
         self._is_missing = False
+        self.has_caught_up = False
+        """Whether all that was published before is known."""
 
     def new(self) -> list[Observation]:
         """What has come since the last time."""
         if not self._subscriptions:
             self._subscriptions = self._open()
         found = [one for subscription in self._subscriptions for one in subscription.new()]
+        self.has_caught_up = bool(self._subscriptions) and len(found) < MOST_AT_ONCE
         return [one for one in found if one.time_us >= self._since_us]
 
     def _open(self) -> list[Subscription]:

@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.ad.modelsync.cutting import cut_ranks, cut_telemetry
-from chimbuko.arrays import Rows
+from chimbuko.arrays import Int32Array, Rows
 from chimbuko.calls.record import CounterStatistics, StepCount
 from chimbuko.protocol.partition import RANKS_TOGETHER, part_of_function, part_of_rank
 from chimbuko.protocol.telemetry import (
     FLAGGED,
     PACE,
+    TIMER,
     TRAFFIC,
     AgentFigures,
     ProgramPaths,
@@ -25,6 +26,7 @@ from chimbuko.statistics.flaggedsteps import FLAGGED_STEPS
 
 FUNCTIONS = 7
 RANKS = 5 * RANKS_TOGETHER
+COUNTERS = [f"counter {number}" for number in range(5)]
 
 parts = st.integers(1, 4)
 ranks = st.tuples(st.integers(0, 2), st.integers(0, RANKS - 1))
@@ -44,18 +46,14 @@ def entries(content: bytes, dtype: np.dtype[np.void]) -> Counter[tuple[object, .
     return Counter(np.frombuffer(content, dtype).tolist())
 
 
-@given(parts, st.lists(ranks, max_size=20), functions, st.lists(ranks, max_size=20))
-def test_each_part_gets_what_is_its_own(
-    parts: int, who: list[tuple[int, int]], flagged: list[int], said: list[tuple[int, int]]
-) -> None:
-    part_of = np.array([part_of_function(0, f"f{number}", parts) for number in range(FUNCTIONS)], np.int32)
+def everything(flagged: list[int], who: list[tuple[int, int]], said: list[tuple[int, int]]) -> TelemetryDelta:
+    """All that an agent may have to say, of functions, ranks, and ranks with counters."""
     programs, numbers = np.array(who, np.int32).reshape(-1, 2).T
-    names = [f"counter {number}" for number in range(5)]
     counters = [
-        StreamCounters(program, rank, [CounterStatistics(name, *[1.0] * 7) for name in names])
+        StreamCounters(program, rank, [CounterStatistics(name, *[1.0] * 7) for name in COUNTERS])
         for program, rank in said
     ]
-    whole = TelemetryDelta(
+    return TelemetryDelta(
         flagged=rows_of(FLAGGED, len(flagged), function=flagged).tobytes(),
         flagged_steps=rows_of(FLAGGED_STEPS, len(flagged), function=flagged).tobytes(),
         traffic=rows_of(TRAFFIC, len(who), program=programs, rank=numbers).tobytes(),
@@ -64,7 +62,29 @@ def test_each_part_gets_what_is_its_own(
         figures=AgentFigures("node", 1, 1, 1.0, 1, 1.0),
         paths=[ProgramPaths(program, b"") for program in range(3)],
         node="node",
+        timers=rows_of(TIMER, len(who), program=programs, rank=numbers).tobytes(),
     )
+
+
+def functions_of(parts: int) -> Int32Array:
+    """The part of each function."""
+    return np.array([part_of_function(0, f"f{number}", parts) for number in range(FUNCTIONS)], np.int32)
+
+
+def test_no_field_of_a_delta_is_forgotten() -> None:
+    whole = everything([0, 1], [(0, 1), (1, RANKS - 1)], [(0, 1)])
+    cut = cut_telemetry(whole, "agent", functions_of(3), 3)
+    for name in TelemetryDelta.__struct_fields__:
+        assert getattr(whole, name) != getattr(TelemetryDelta(), name), f"{name}: is in no delta of this test"
+        assert any(getattr(one, name) for one in cut), f"{name}: no part of the server gets it"
+
+
+@given(parts, st.lists(ranks, max_size=20), functions, st.lists(ranks, max_size=20))
+def test_each_part_gets_what_is_its_own(
+    parts: int, who: list[tuple[int, int]], flagged: list[int], said: list[tuple[int, int]]
+) -> None:
+    part_of, names = functions_of(parts), COUNTERS
+    whole = everything(flagged, who, said)
     cut = cut_telemetry(whole, "agent", part_of, parts)
     assert len(cut) == parts
     for name, dtype in {
@@ -72,12 +92,13 @@ def test_each_part_gets_what_is_its_own(
         "flagged_steps": FLAGGED_STEPS,
         "traffic": TRAFFIC,
         "paces": PACE,
+        "timers": TIMER,
     }.items():
-        everything = sum((entries(getattr(one, name), dtype) for one in cut), Counter[tuple[object, ...]]())
-        assert everything == entries(getattr(whole, name), dtype)
+        rows = sum((entries(getattr(one, name), dtype) for one in cut), Counter[tuple[object, ...]]())
+        assert rows == entries(getattr(whole, name), dtype)
     for part, one in enumerate(cut):
         assert (part_of[np.frombuffer(one.flagged, FLAGGED)["function"]] == part).all()
-        for row in np.frombuffer(one.traffic, TRAFFIC):
+        for row in (*np.frombuffer(one.traffic, TRAFFIC), *np.frombuffer(one.timers, TIMER)):
             assert part_of_rank(int(row["program"]), int(row["rank"]), parts) == part
         # Ranks are compared with all others of their program.
         assert len({paces % parts for paces in np.frombuffer(one.paces, PACE)["program"].tolist()}) <= 1

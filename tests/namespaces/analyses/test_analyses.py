@@ -81,6 +81,16 @@ def test_load_balance_is_of_the_time_in_mpi() -> None:
         "balance": 4.0 / 6.0,
     }
     assert load_balance([]) == {}
+    of_two = load_balance(
+        observed(
+            {"heat/TAU/n/Rank 0/MPI_Routines/MPI_(others)_Exclusive": 2.0},
+            {"learn/TAU/n/Rank 0/MPI_Routines/MPI_Recv()_Exclusive": 3.0},
+        )
+    )
+    assert {program: found["mpi_time"] for program, found in of_two.items()} == {
+        "heat": {"Rank 0": 2.0},
+        "learn": {"Rank 0": 3.0},
+    }
     assert load_balance(observed({"Rank 0/MPI_Recv_Exclusive": 0.0}))["balance"] == 1.0
 
 

@@ -53,7 +53,9 @@ def test_a_workflow_is_shown_as_it_went() -> None:
     assert tasks[CANCELLED].nodes == [] and tasks[CANCELLED].exit_code is None
     nodes = {node.node: node.utilisation_percent for node in views.nodes}
     assert nodes["node0"] == 30 * [90.0] and len(nodes["node1"]) == 30
-    assert [(one.rank, one.time_us) for one in views.mpi] == [(rank, 1e6 * rank + 1.5e6) for rank in range(4)]
+    assert [(one.program, one.rank, one.time_us) for one in views.mpi] == [
+        ("", rank, 1e6 * rank + 1.5e6) for rank in range(4)
+    ]
     (mass,) = (one for one in views.quantities if one.quantity == "local_mass")
     assert [line.rank for line in mass.lines] == list(range(16))
     assert mass.lines[UNSTABLE].values[-1] is None and views.left_out == 0

@@ -6,12 +6,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from chimbuko.errors import ServiceError
 from chimbuko.namespaces.client.client import Client
 from chimbuko.namespaces.exchange.reader import Reader
 from chimbuko.namespaces.metrics.finding import Finding, Problem
+from chimbuko.namespaces.sources import performance
+from chimbuko.namespaces.sources.performance import PerformancePublisher
 from chimbuko.namespaces.views.views import read_views
 from chimbuko.namespaces.watching import observations as observing
 from chimbuko.namespaces.watching import publishing
@@ -21,12 +24,15 @@ from chimbuko.namespaces.watching.publishing import FindingsBoard, published
 from chimbuko.namespaces.watching.viewsfile import ViewsFile
 from chimbuko.protocol.broker import PrivateBroker, connect
 from chimbuko.protocol.runbroker import RunBroker
+from chimbuko.protocol.telemetry import TIMER, RankTimers
 from tests.namespaces.served import Served, served
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("namespaces") / "service", instances=2) as service:
+    with served(
+        tmp_path_factory.mktemp("namespaces") / "service", 2, ("application", "performance")
+    ) as service:
         yield service
 
 
@@ -43,6 +49,17 @@ def publish(service: Served, value: float) -> None:
             diagnostics = client.create(NAMESPACE)
             for step in range(3):
                 diagnostics.publish_tree({"step": step, "mass": value if (rank, step) == (1, 1) else 1.0})
+
+
+def timers_of(rank: int, calls: int) -> RankTimers:
+    """What a part of the server says of one rank."""
+    rows = np.array([(0, rank, 0, calls, 10.0 * calls, 10.0 * calls)], TIMER)
+    return RankTimers(rows.tobytes(), {0: "heat"}, {0: "MPI_Recv()"}, [(0, rank, "node0")])
+
+
+def answer(broker: RunBroker, part: int, timers: RankTimers) -> None:
+    """What a part of the server does that was asked."""
+    broker.client.set(broker.keys.part(part).timers, broker.seal.encode(timers))
 
 
 def test_what_was_published_in_the_run_is_watched_to_its_end(
@@ -63,7 +80,10 @@ def test_what_was_published_in_the_run_is_watched_to_its_end(
     assert observations.new() == []
     publish(service, float("nan"))
     board = FindingsBoard(broker)
-    watch(observations, board, ViewsFile(tmp_path / "views"), lambda: True)
+    publisher = PerformancePublisher(broker, 2, lambda: Client(service.path, rank=0), said.append)
+    for part in (0, 1):
+        answer(broker, part, timers_of(rank=64 * part, calls=3 + part))
+    watch(observations, board, ViewsFile(tmp_path / "views"), publisher, lambda: True)
     assert said == [
         "what programs publish is not watched yet: nobody is there",
         "what programs publish is watched from now on",
@@ -75,6 +95,43 @@ def test_what_was_published_in_the_run_is_watched_to_its_end(
     lines = {one.quantity: one.lines for one in read_views(tmp_path / "views").quantities}
     assert [line.values for line in lines["mass"]] == [[1.0, 1.0, 1.0], [1.0, None, 1.0]]
     assert [line.values for line in lines["step"]] == 2 * [[0.0, 1.0, 2.0]]
+    mpi = read_views(tmp_path / "views").mpi
+    assert [(one.program, one.rank, one.time_us) for one in mpi] == [("heat", 0, 30.0), ("heat", 64, 40.0)]
+
+
+def test_what_functions_take_is_published_as_totals_whoever_publishes(
+    service: Served, broker: RunBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(performance, "PERIOD_S", 0.0)
+    said: list[str] = []
+    for calls in (3, 7):
+        publisher = PerformancePublisher(broker, 1, lambda: Client(service.path, rank=0), said.append)
+        with Reader(service.path) as reader:
+            for observation in reader.history(performance.NAMESPACE):
+                publisher.note(observation)
+            publisher.keep_up()
+            assert broker.client.getdel(broker.keys.part(0).timers_wanted) is not None
+            answer(broker, 0, timers_of(rank=1, calls=calls))
+            publisher.finish()
+            of_rank = reader.tree(performance.NAMESPACE, "heat/TAU/node0/Rank 1/MPI_Routines")
+            assert {path[-1]: leaf for path, leaf in of_rank} == {
+                "MPI_Recv()_Calls": calls,
+                "MPI_Recv()_Inclusive": 10.0 * calls,
+                "MPI_Recv()_Exclusive": 10.0 * calls,
+            }
+    assert said == []
+
+
+def test_who_may_only_read_learns_once_that_nothing_is_published(service: Served, broker: RunBroker) -> None:
+    said: list[str] = []
+    place = service.path / "jobs" / "default" / "reader"
+    publisher = PerformancePublisher(broker, 1, lambda: Client(place, rank=0), said.append)
+    answer(broker, 0, timers_of(rank=1, calls=1))
+    publisher.finish()
+    publisher.finish()
+    publisher.keep_up()
+    (line,) = said
+    assert "is not published" in line and "not permitted" in line
 
 
 def test_a_broker_that_lost_all_gets_the_findings_again(

@@ -8,13 +8,17 @@ from chimbuko.arrays import Rows
 from chimbuko.calls.record import CounterStatistics
 from chimbuko.protocol.telemetry import (
     FLAGGED,
+    PACE,
+    TIMER,
     TRAFFIC,
     AgentFigures,
+    ProgramPaths,
     StreamCounters,
     TelemetryChanges,
     TelemetryDelta,
 )
-from chimbuko.pserver.telemetry.telemetry import Telemetry
+from chimbuko.pserver.telemetry.telemetry import SavedTelemetry, Telemetry
+from tests.calls.test_callpaths import path_rows
 from tests.pserver.telemetry.test_stragglers import windows
 
 AGENT = "agent-0"
@@ -91,3 +95,18 @@ def test_what_was_saved_goes_on() -> None:
     slow = second.everything().slow_ranks
     assert slow and {(one.rank, one.node) for one in slow} == {(3, "node3")}
     assert {one.function for one in slow} <= {"", "f3", "f5", "f7"}
+
+
+def test_all_that_is_known_is_saved() -> None:
+    telemetry, restored = new_telemetry(), new_telemetry()
+    paths = [ProgramPaths(0, path_rows([((0, 2), 5)]).tobytes())]
+    timers = np.array([(0, 1, 2, 1, 5.0, 5.0), (0, 1, -1, 2, 0.0, 7.0)], TIMER)
+    pace = np.array([(0, 1, 0, 2, 1, 5.0)], PACE).tobytes()
+    telemetry.take(AGENT, delta(0), NUMBERS)
+    telemetry.take(AGENT, TelemetryDelta(paths=paths, timers=timers.tobytes(), paces=pace), NUMBERS)
+    saved = telemetry.dump()
+    for name in SavedTelemetry.__struct_fields__:
+        assert getattr(saved, name) != getattr(SavedTelemetry(), name), f"{name}: is not saved"
+    restored.restore(saved)
+    assert restored.dump() == saved
+    assert restored.timers().tolist() == [(0, 1, 5, 1, 5.0, 5.0), (0, 1, -1, 2, 0.0, 7.0)]

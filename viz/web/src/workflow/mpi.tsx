@@ -1,54 +1,64 @@
 import { columnUnit, duration, inUnit, percent } from '../shared/units/units';
 import { workflowRequest } from '../shared/api/workflowrequests';
 import { published } from './workflow';
+import { programsOf, type ProgramTimes } from './model/mpi';
 import { Track } from '../shared/charts/track';
 import { Empty, Panel } from '../shared/parts/panel';
 import { Table } from '../shared/parts/table';
 
 /** Time in MPI of each rank, and how evenly it is spread. */
 export function MpiPanel() {
-  const ranks = published.value.value?.mpi ?? [];
-  const most = ranks.reduce((highest, one) => Math.max(highest, one.time_us), 0);
-  const mean = ranks.reduce((sum, one) => sum + one.time_us, 0) / Math.max(1, ranks.length);
-  const unit = columnUnit([most]);
+  const programs = programsOf(published.value.value?.mpi ?? []);
+  const most_us = programs.reduce((highest, one) => Math.max(highest, one.most_us), 0);
+  const unit = columnUnit([most_us]);
   return (
     <Panel
       name="mpi"
       title="Time in MPI by rank"
-      summary={ranks.length === 0 ? 'Not known.' : `On average ${duration(mean)}, at most ${duration(most)}.`}
+      summary={programs.length === 0 ? 'Not known.' : programs.map((one) => sentenceOf(one, programs.length > 1)).join(' ')}
       actions={
-        ranks.length > 0 && <span class="unit">{`${unit === 'clock' ? 'h:mm:ss' : unit} · mean through largest ${percent(most > 0 ? mean / most : 1)}`}</span>
+        programs.length > 0 && (
+          <span class="unit">{`${unit === 'clock' ? 'h:mm:ss' : unit} · ${programs.map((one) => balanceOf(one, programs.length > 1)).join(', ')}`}</span>
+        )
       }
       asks={{ json: workflowRequest }}
-      table={
-        ranks.length === 0
-          ? undefined
-          : () => (
-              <Table
-                columns={[
-                  { heading: 'rank', isNumber: true },
-                  { heading: 'time in MPI', isNumber: true },
-                ]}
-                rows={ranks.map(({ rank, time_us }) => [rank, duration(time_us)])}
-              />
-            )
-      }
+      table={programs.length === 0 ? undefined : () => <MpiTable programs={programs} />}
     >
-      {ranks.length === 0 ? (
+      {programs.length === 0 ? (
         <Empty>
-          Nothing of it stands in the namespace <code>performance</code>.
+          No time in MPI stands in the namespace <code>performance</code>: no program of the run has called it, or said so.
         </Empty>
       ) : (
-        <ol class="share-list">
-          {ranks.map(({ rank, time_us }) => (
-            <li key={rank} class="mpi-rank" data-rank={rank}>
-              <span>{rank}</span>
-              <Track share={most > 0 ? time_us / most : 0} />
-              <span class="number">{inUnit(time_us, unit)}</span>
-            </li>
-          ))}
-        </ol>
+        programs.map(({ program, ranks }) => (
+          <section key={program} data-program={program}>
+            {programs.length > 1 && <p class="unit">{program || 'Program without a name'}</p>}
+            <ol class="share-list">
+              {ranks.map(({ rank, time_us }) => (
+                <li key={rank} class="mpi-rank" data-rank={rank}>
+                  <span>{rank}</span>
+                  <Track share={most_us > 0 ? time_us / most_us : 0} />
+                  <span class="number">{inUnit(time_us, unit)}</span>
+                </li>
+              ))}
+            </ol>
+          </section>
+        ))
       )}
     </Panel>
   );
 }
+
+function MpiTable({ programs }: { programs: readonly ProgramTimes[] }) {
+  return (
+    <Table
+      columns={[{ heading: 'program' }, { heading: 'rank', isNumber: true }, { heading: 'time in MPI', isNumber: true }]}
+      rows={programs.flatMap(({ program, ranks }) => ranks.map(({ rank, time_us }) => [program, rank, duration(time_us)]))}
+    />
+  );
+}
+
+const sentenceOf = ({ program, mean_us, most_us }: ProgramTimes, isNamed: boolean): string =>
+  `${isNamed && program !== '' ? `${program}: on` : 'On'} average ${duration(mean_us)}, at most ${duration(most_us)}.`;
+
+const balanceOf = ({ program, balance }: ProgramTimes, isNamed: boolean): string =>
+  isNamed ? `${program} ${percent(balance)}` : `mean through largest ${percent(balance)}`;

@@ -3,8 +3,7 @@ import { curvesOf } from '../shared/charts/model/quantitycurves';
 import { exact, plural } from '../shared/units/units';
 import { nameOf, quantityRequest } from '../shared/api/workflowrequests';
 import { go } from '../shared/address/address';
-import { chosen, published, quantity } from './workflow';
-import { zero_us } from '../shared/session/session';
+import { chosen, published, quantity, start_us } from './workflow';
 import { CurveChart, short } from '../shared/charts/curvechart';
 import { Empty, Panel, Reading } from '../shared/parts/panel';
 import { Table } from '../shared/parts/table';
@@ -47,7 +46,7 @@ export function QuantityPanel() {
       ) : found === null ? (
         <Reading what="what was published" />
       ) : (
-        <CurveChart label={summary} curves={curves} zero_us={zero_us.value} />
+        <CurveChart label={summary} curves={curves} zero_us={start_us.value} />
       )}
     </Panel>
   );

@@ -1,8 +1,7 @@
 import { DOING_TEXT, rowsOf, tasksAnswer, type Doing, type TaskRow } from './model/tasks';
 import { duration, sinceStart } from '../shared/units/units';
 import { workflowRequest } from '../shared/api/workflowrequests';
-import { published, span_us } from './workflow';
-import { zero_us } from '../shared/session/session';
+import { published, span_us, start_us } from './workflow';
 import { timeTicks } from '../shared/charts/model/curves';
 import { RowChart } from '../shared/charts/rowchart';
 import { useSize } from '../shared/charts/size';
@@ -103,12 +102,12 @@ function NodeName({ row, x, y }: { row: TaskRow; x: (time_us: number) => number;
   );
 }
 
-/** Times since the run's start below a chart. */
+/** Times since the page's beginning below a chart. */
 export function TimeTicks({ first, last, x, width, y }: { first: number; last: number; x: (time_us: number) => number; width: number; y: number }) {
   return (
     <>
-      {timeTicks(first - zero_us.value, last - zero_us.value, Math.max(2, Math.floor((width - LEFT) / 90))).map(({ at_us, text }) => (
-        <text key={at_us} class="tick-text" x={x(at_us + zero_us.value)} y={y} text-anchor="middle">
+      {timeTicks(first - start_us.value, last - start_us.value, Math.max(2, Math.floor((width - LEFT) / 90))).map(({ at_us, text }) => (
+        <text key={at_us} class="tick-text" x={x(at_us + start_us.value)} y={y} text-anchor="middle">
           {text}
         </text>
       ))}
@@ -121,7 +120,7 @@ export const cut = (text: string, most: number): string => (text.length <= most 
 function tip({ name, nodes, state, stretches, task }: TaskRow): string[] {
   const where = nodes === '' ? [] : [`on ${nodes}${task.cores > 0 ? `, ${task.cores === 1 ? '1 core' : `${task.cores} cores`}` : ''}`];
   const did = stretches.map(
-    ({ doing, begin_us, end_us }) => `${DOING_TEXT[doing]} ${duration(end_us - begin_us)} from ${sinceStart(begin_us - zero_us.value)}`,
+    ({ doing, begin_us, end_us }) => `${DOING_TEXT[doing]} ${duration(end_us - begin_us)} from ${sinceStart(begin_us - start_us.value)}`,
   );
   const end = task.reason === '' ? [] : [task.reason];
   return [`${name}: ${state.toLowerCase()}`, ...where, ...did.slice(-6), ...end];

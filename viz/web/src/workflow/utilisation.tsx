@@ -2,8 +2,7 @@ import { startsOn } from './model/tasks';
 import { momentsOf, pathOf, valueAt, type Curve } from '../shared/charts/model/curves';
 import { digits, sinceStart, wallClock } from '../shared/units/units';
 import { workflowRequest } from '../shared/api/workflowrequests';
-import { published, span_us } from './workflow';
-import { zero_us } from '../shared/session/session';
+import { published, span_us, start_us } from './workflow';
 import { MarkChart } from '../shared/charts/markchart';
 import { useSize } from '../shared/charts/size';
 import { Empty, Panel } from '../shared/parts/panel';
@@ -84,7 +83,7 @@ const percent = (value: number | null | undefined): string => (value == null ? '
 function tip(curves: readonly Curve[], time_us: number): string[] {
   const known = curves.map((curve) => `${curve.name}: ${percent(valueAt(curve, time_us))}`);
   const more = known.length > MOST_NAMED ? [`and ${known.length - MOST_NAMED} more`] : [];
-  return [...known.slice(0, MOST_NAMED), ...more, `${sinceStart(time_us - zero_us.value)} (${wallClock(time_us)})`];
+  return [...known.slice(0, MOST_NAMED), ...more, `${sinceStart(time_us - start_us.value)} (${wallClock(time_us)})`];
 }
 
 function UtilisationTable({ nodes }: { nodes: readonly NodeView[] }) {

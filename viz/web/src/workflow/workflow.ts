@@ -1,12 +1,12 @@
 /** What the page about the workflow asks. */
 
 import { computed } from '@preact/signals';
-import { spanOf } from './model/tasks';
+import { spanOf, startOf } from './model/tasks';
 import * as api from '../shared/api/workflowrequests';
 import { view } from '../shared/address/address';
 import { now_ms } from '../shared/session/feed';
 import { question } from '../shared/session/question';
-import { lostAt, paused, status } from '../shared/session/session';
+import { lostAt, paused, status, zero_us } from '../shared/session/session';
 import type { KnownQuantity } from '../shared/api/types';
 
 const BEAT_MS = 2000;
@@ -44,3 +44,6 @@ export const span_us = computed(() => {
     goesOn.value ? now_ms.value * 1000 : 0,
   );
 });
+
+/** Where times on this page begin. */
+export const start_us = computed(() => startOf(zero_us.value, [span_us.value?.[0], ...(quantity.value.value?.lines ?? []).map((line) => line.times_us[0])]));

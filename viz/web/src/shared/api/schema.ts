@@ -1263,6 +1263,7 @@ export interface components {
          * @description Time that a rank spent in MPI.
          */
         RankTime: {
+            program: string;
             rank: number;
             time_us: number;
         };

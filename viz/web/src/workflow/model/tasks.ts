@@ -41,6 +41,12 @@ export function spanOf(tasks: readonly TaskView[], sampled: readonly (readonly n
   return [first, Math.max(last, first + 1)];
 }
 
+/** The beginning of the trace, unless something else is known from before it; a trace that has not begun has none (0). */
+export function startOf(trace_us: number, others: readonly (number | undefined)[]): number {
+  const known = [trace_us || undefined, ...others].filter((time_us): time_us is number => time_us !== undefined);
+  return known.reduce((least, time_us) => Math.min(least, time_us), known[0] ?? 0);
+}
+
 /** A row for each task; one that goes on does so until `end_us`. */
 export function rowsOf(tasks: readonly TaskView[], end_us: number): TaskRow[] {
   return tasks.map((task) => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { boxesOf, rowsOf, spanOf, startsOn, tasksAnswer } from '../../../src/workflow/model/tasks';
+import { boxesOf, rowsOf, spanOf, startOf, startsOn, tasksAnswer } from '../../../src/workflow/model/tasks';
 import type { TaskView } from '../../../src/shared/api/types';
 
 const task = (name: string, states: [number, string][], change: Partial<TaskView> = {}): TaskView => ({
@@ -45,6 +45,13 @@ describe('tasks', () => {
     expect(spanOf([task('a', [[5, 'NEW']])], [[3, 4, 9]], 0)).toEqual([3, 9]);
     expect(spanOf([task('a', [[5, 'NEW']])], [], 12)).toEqual([5, 12]);
     expect(spanOf([task('a', [[5, 'NEW']])], [], 0)).toEqual([5, 6]);
+  });
+
+  test('times begin with what is known first, so none is negative', () => {
+    expect(startOf(100, [40, 120, undefined])).toBe(40);
+    expect(startOf(100, [undefined])).toBe(100);
+    expect(startOf(0, [40])).toBe(40);
+    expect(startOf(0, [])).toBe(0);
   });
 
   test('run times are boxes by program and cores, of tries that came to their end', () => {

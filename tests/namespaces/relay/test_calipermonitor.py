@@ -1,0 +1,131 @@
+"""Profiles of Caliper: what they say of a process is published each time that Caliper has written one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chimbuko.errors import ConfigError, ObservationError
+from chimbuko.namespaces.client.client import Client
+from chimbuko.namespaces.exchange.reader import Reader
+from chimbuko.namespaces.relay import caliperprofile
+from chimbuko.namespaces.relay.calipermonitor import NAMESPACE, CaliperProfiles, monitor
+from chimbuko.namespaces.relay.caliperprofile import is_whole, read_profile
+from tests.namespaces.served import Served, served
+
+NODES = """\
+__rec=node,id=20,attr=8,data=276,parent=3
+__rec=node,id=21,attr=10,data=276,parent=3
+__rec=node,id=22,attr=8,data=region,parent=21
+__rec=node,id=24,attr=10,data=2049,parent=1
+__rec=node,id=25,attr=8,data=sum#time.duration.ns,parent=24
+__rec=node,id=26,attr=8,data=mpi.rank,parent=24
+__rec=node,id=27,attr=8,data=max#memstat.vmrss,parent=24
+__rec=node,id=28,attr=8,data=count,parent=24
+__rec=node,id=30,attr=22,data=main
+__rec=node,id=31,attr=22,data=MPI_Allreduce,parent=30
+"""
+
+
+def profile(main_ns: int, mpi_ns: int, rank: int | None = 3, globals_: str = "") -> bytes:
+    """What Caliper writes of a process that is in two regions."""
+    of_rank = ("", "") if rank is None else ("=26", f"={rank}")
+    records = (
+        f"__rec=ctx,attr=25=28{of_rank[0]},data=1000=1{of_rank[1]}\n"
+        f"__rec=ctx,ref=30,attr=25=27=28{of_rank[0]},data={main_ns}=70=2{of_rank[1]}\n"
+        f"__rec=ctx,ref=31,attr=25=27=28{of_rank[0]},data={mpi_ns}=60=3{of_rank[1]}\n"
+    )
+    return f"{NODES}{records}__rec=globals{globals_}\n".encode()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("namespaces") / "service", 1, (NAMESPACE,)) as service:
+        yield service
+
+
+def published(service: Served, under: str) -> dict[str, object]:
+    with Reader(service.path) as reader:
+        return dict(reader.read(NAMESPACE, under))
+
+
+def test_a_profile_has_the_times_of_regions_and_other_numbers() -> None:
+    found = read_profile(profile(5_000_000, 2_000_000))
+    assert found.rank == 3
+    assert dict(found.leaves({})) == {
+        "main_Exclusive": 5000.0,
+        "MPI_Allreduce_Exclusive": 2000.0,
+        "(no region)_Exclusive": 1.0,
+        "max#memstat.vmrss": 70.0,
+    }
+    assert read_profile(profile(1, 1, None, ",attr=26,data=7")).rank == 7
+
+
+def test_regions_that_have_a_key_keep_it_and_the_rest_is_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caliperprofile, "MOST_REGIONS", 1)
+    chosen: dict[str, None] = {}
+    for main_ns, mpi_ns in ((5000, 2000), (5000, 9000)):
+        leaves = dict(read_profile(profile(main_ns, mpi_ns)).leaves(chosen))
+        assert leaves["main_Exclusive"] == 5.0
+        assert leaves["(others)_Exclusive"] == mpi_ns / 1000 + 1.0
+
+
+@given(st.integers(0, 2000), st.binary(max_size=6))
+def test_no_profile_does_harm(at: int, noise: bytes) -> None:
+    whole = profile(5000, 2000)
+    damaged = whole[:at] + noise + whole[at + len(noise) :]
+    try:
+        read_profile(damaged)
+    except ObservationError as error:
+        assert "\n" not in str(error)
+    for end in (0, 5, len(whole) - 1):
+        assert not is_whole(whole[:end])
+
+
+def test_the_newest_profile_of_each_process_is_published(service: Served, tmp_path: Path) -> None:
+    """Half a profile is read when it is whole; what is no profile is said once, and harms none."""
+    with Client(service.path, rank=0) as client:
+        following = CaliperProfiles(tmp_path, client, "heat", is_ours=True)
+        (tmp_path / "261126-010101_11_a.cali").write_bytes(profile(1000, 1000))
+        (tmp_path / "261126-010101_12_b.cali").write_bytes(profile(4000, 1000, None))
+        (tmp_path / "261126-010101_13_c.cali").write_bytes(b"__rec=ctx,ref=99\n__rec=globals\n")
+        following.look()
+        assert following.count == 2
+        newer = tmp_path / "261126-010102_11_d.cali"
+        newer.write_bytes(profile(3000, 2000)[:-5])
+        following.look()
+        following.look()
+        assert following.count == 2
+        newer.write_bytes(profile(3000, 2000))
+        following.look()
+        assert following.count == 3
+    for rank, main_us in ((3, 3.0), (0, 4.0)):
+        values = published(service, f"heat/CALIPER/Rank {rank}")
+        assert values["heat"]["CALIPER"][f"Rank {rank}"]["main_Exclusive"] == main_us  # type: ignore[index]
+
+
+def test_a_program_is_run_with_caliper_and_its_exit_code_kept(
+    service: Served, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A program that writes what Caliper would write stands for one."""
+    monkeypatch.delenv("CALI_SERVICES_ENABLE", raising=False)
+    program = (
+        "import os, pathlib, sys\n"
+        "assert 'aggregate' in os.environ['CALI_SERVICES_ENABLE']\n"
+        "folder = pathlib.Path(os.environ['CALI_RECORDER_DIRECTORY'])\n"
+        f"(folder / 'd_{{}}_x.cali'.format(os.getpid())).write_bytes({profile(8000, 1000, 1)!r})\n"
+        "sys.exit(7)\n"
+    )
+    words = [sys.executable, "-c", program]
+    assert monitor(words, None, "", str(service.path)) == 7
+    values = published(service, "CALIPER/Rank 1")
+    assert values["CALIPER"]["Rank 1"]["main_Exclusive"] == 8.0  # type: ignore[index]
+    assert monitor([sys.executable, "-c", ""], None, "", str(service.path)) == 0
+    assert "Caliper has written no profile" in capfd.readouterr().err
+    with pytest.raises(ConfigError, match="is no folder"):
+        monitor((), tmp_path / "none", "", str(service.path))

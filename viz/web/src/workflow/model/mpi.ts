@@ -1,0 +1,24 @@
+/** Time in MPI, program by program. */
+
+import type { RankTime } from '../../shared/api/types';
+
+export interface ProgramTimes {
+  /** Empty where nobody said which program it is. */
+  program: string;
+  ranks: RankTime[];
+  mean_us: number;
+  most_us: number;
+  /** The mean through the largest: 1 where all ranks are alike. */
+  balance: number;
+}
+
+/** The ranks of each program, in the order in which they come. */
+export function programsOf(times: readonly RankTime[]): ProgramTimes[] {
+  const groups = new Map<string, RankTime[]>();
+  for (const one of times) groups.set(one.program, [...(groups.get(one.program) ?? []), one]);
+  return [...groups].map(([program, ranks]) => {
+    const mean_us = ranks.reduce((sum, one) => sum + one.time_us, 0) / ranks.length;
+    const most_us = ranks.reduce((highest, one) => Math.max(highest, one.time_us), 0);
+    return { program, ranks, mean_us, most_us, balance: most_us > 0 ? mean_us / most_us : 1 };
+  });
+}
