@@ -90,7 +90,9 @@ class _Group:
     """Of a filter, what the table of sums tells apart."""
 
 
-_BY_RANK = _Group(RANK_TOTALS, ("program", "rank"), frozenset({"program", "rank", "node"}))
+_BY_RANK = _Group(
+    RANK_TOTALS, ("program", "rank"), frozenset({"program", "rank", "rank_min", "rank_max", "node"})
+)
 _GROUPS: dict[By, _Group] = {
     "function": _Group(FUNCTION_TOTALS, ("function",), frozenset({"function"})),
     "rank": _BY_RANK,
@@ -223,6 +225,7 @@ def _same(wanted: CallFilter, resolved: Resolved, column: Any) -> list[ColumnEle
         conditions.append(one_of(column.path, resolved.paths))
     if resolved.ranks is not None:
         conditions.append(of_ranks(resolved.ranks, column))
+    conditions += within(column.get("rank"), wanted.rank_min, wanted.rank_max)
     return conditions + list(within(column.get("step"), wanted.step_min, wanted.step_max))
 
 

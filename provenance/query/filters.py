@@ -64,6 +64,12 @@ class AnomalyFilter(msgspec.Struct, frozen=True, kw_only=True):
         Number | None, Match("program"), Meta(description="Number of a program of the workflow.")
     ] = None
     rank: Annotated[Number | None, Match("rank"), Meta(description="Number of a rank.")] = None
+    rank_min: Annotated[
+        Number | None, Match("rank", "least"), Meta(description="Number of the first of several ranks.")
+    ] = None
+    rank_max: Annotated[
+        Number | None, Match("rank", "most"), Meta(description="Number of the last of several ranks.")
+    ] = None
     thread: Annotated[Number | None, Match("thread"), Meta(description="Number of a thread of the rank.")] = (
         None
     )

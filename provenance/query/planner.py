@@ -192,7 +192,7 @@ def _matched(wanted: CallFilter) -> tuple[list[Place], Conditions]:
             if getattr(wanted, column):
                 # Of such calls alone.
                 places.append(Place(RARE[column], (CALLS.c[column],), True))
-        elif column in (PLACES if is_equal else ORDERS):
+        elif column in PLACES or (column in ORDERS and not is_equal):
             places.append(Place(f"ix_calls_{column}", tuple(conditions), is_equal))
         else:
             others += conditions

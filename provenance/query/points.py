@@ -125,7 +125,7 @@ def _places(keys: Iterable[Any]) -> dict[Any, int]:
 
 MOST_POINTS = 30_000
 """A chart of these is drawn in milliseconds, and read from a store in 0.2 s."""
-_COUNTED = frozenset({"label", "program", "rank", "node", "step_min", "step_max"})
+_COUNTED = frozenset({"label", "program", "rank", "rank_min", "rank_max", "node", "step_min", "step_max"})
 """Fields of a filter by which analysed calls are counted."""
 LabelWanted = Literal["anomaly", "normal"]
 
@@ -198,11 +198,14 @@ def _analysed(calls: Calls, wanted: CallFilter) -> int | None:
 
 def _ranks(calls: Calls, wanted: CallFilter) -> Sequence[RankKey] | None:
     """Those that the filter names, by number or node; None where it names none."""
-    if wanted.rank is None and wanted.node is None:
+    if not {"rank", "rank_min", "rank_max", "node"} & wanted.given().keys():
         return None
     on_node = calls.reader.names.resolve(CallFilter(node=wanted.node)).ranks
     return [
         (program, rank)
         for program, rank in (calls.reader.names.nodes_of_ranks() if on_node is None else on_node)
-        if wanted.rank in (None, rank) and wanted.program in (None, program)
+        if wanted.rank in (None, rank)
+        and wanted.program in (None, program)
+        and (wanted.rank_min or 0) <= rank
+        and (wanted.rank_max is None or rank <= wanted.rank_max)
     ]

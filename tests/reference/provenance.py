@@ -25,6 +25,8 @@ def wants(wanted: CallFilter, call: CallRecord, calls: Sequence[CallRecord]) -> 
         "node": lambda pattern: call.node in matching_names(pattern, {each.node for each in calls}),
         "program": lambda program: call.program == program,
         "rank": lambda rank: call.rank == rank,
+        "rank_min": lambda rank: call.rank >= rank,
+        "rank_max": lambda rank: call.rank <= rank,
         "thread": lambda thread: call.thread == thread,
         "step_min": lambda step: call.step >= step,
         "step_max": lambda step: call.step <= step,

@@ -18,7 +18,16 @@ from chimbuko.units import parse_duration_us
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 _NUMBER_RANGE = re.compile(r"(\d*)(:?)(\d*)")
-_TYPED_OTHERWISE = ("step_min", "step_max", "time_min_us", "time_max_us", "detector")
+_TYPED_OTHERWISE = (
+    "rank",
+    "rank_min",
+    "rank_max",
+    "step_min",
+    "step_max",
+    "time_min_us",
+    "time_max_us",
+    "detector",
+)
 """Filters that are typed as ranges; and a run has one detector."""
 _MORE = {"min_severity_us": ": 200us, 5ms, 1s"}
 _NAMES = {
@@ -34,6 +43,7 @@ class CallChoice:
     """Which calls the options ask for, as they were typed."""
 
     label: str
+    rank: str | None
     step: str | None
     time: str | None
     others: Mapping[str, Any]
@@ -47,7 +57,9 @@ class CallChoice:
         ConfigError
             A range or duration is none.
         """
-        first_step, last_step = _steps(self.step)
+        first_rank, last_rank = _numbers("rank", self.rank)
+        first_step, last_step = _numbers("step", self.step)
+        is_one = first_rank is not None and first_rank == last_rank
         first_us, last_us = parse_times(self.time, start_us(provenance))
         durations = {
             name: parse_duration_us(text)
@@ -57,6 +69,9 @@ class CallChoice:
         return CallFilter(
             **{**self.others, **durations},
             label=None if self.label == "any" else cast(Literal["anomaly", "normal"], self.label),
+            rank=first_rank if is_one else None,
+            rank_min=None if is_one else first_rank,
+            rank_max=None if is_one else last_rank,
             step_min=first_step,
             step_max=last_step,
             time_min_us=first_us,
@@ -75,10 +90,12 @@ def call_options(label: str) -> Decorator:
 
     def give(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
-        def with_choice(typed: str | None, step: str | None, time: str | None, **values: Any) -> None:
+        def with_choice(
+            typed: str | None, rank: str | None, step: str | None, time: str | None, **values: Any
+        ) -> None:
             others = {name: values.pop(name) for name in _NAMES}
             of_default = label if others["incident"] is others["finding"] is None else "any"
-            command(choice=CallChoice(typed or of_default, step, time, others), **values)
+            command(choice=CallChoice(typed or of_default, rank, step, time, others), **values)
 
         wrapped: Callable[..., None] = with_choice
         options: tuple[Decorator, ...] = (*_options(), *_RANGES, _label_option(label))
@@ -96,6 +113,7 @@ def start_us(provenance: Provenance) -> int:
 
 
 _RANGES = (
+    click.option("--rank", metavar="A[:B]", help="One rank, or a range: 0:15, 16:, :15."),
     click.option("--step", metavar="A[:B]", help="One step, or a range: 20:30, 20:, :30."),
     click.option(
         "--time", metavar="A:B", help="Calls under way at that time since the start, as in 1.5s:2s."
@@ -134,13 +152,14 @@ def _label_option(default: str) -> Decorator:
     return click.option("--label", "typed", type=labels, help=text)
 
 
-def _steps(text: str | None) -> tuple[int | None, int | None]:
+def _numbers(of: Literal["rank", "step"], text: str | None) -> tuple[int | None, int | None]:
+    """First and last number of what was typed; None for an end that is open."""
     if text is None:
         return None, None
     match = _NUMBER_RANGE.fullmatch(text)
     if match is None or not (match[1] or match[3]):
         raise ConfigError(
-            f"--step {text!r}: not a step or range of steps; give one like 20, 20:30, 20: or :30"
+            f"--{of} {text!r}: not a {of} or range of {of}s; give one like 20, 20:30, 20: or :30"
         )
     first, colon, last = match.groups()
     if not colon:

@@ -84,6 +84,8 @@ def random_filter(random: Random) -> CallFilter:
         "node": ("node1", "node*", "Node*2", "nowhere"),
         "program": (0, 1, 2),
         "rank": (0, 1, 7, 8),
+        "rank_min": (1, 7),
+        "rank_max": (0, 1, 7),
         "thread": (0, 1, 5),
         "step_min": range(9),
         "step_max": range(9),

@@ -85,6 +85,8 @@ FILTERS: dict[str, list[Any]] = {
     "text": ["SWEEP", "NODE0", "time_step", "%", "{47,0}"],
     "program": [0, 1],
     "rank": ["0:1", "3", "0:77"],
+    "rank_min": [2],
+    "rank_max": [1],
     "thread": [0, 5],
     "node": ["node1", "*0", "n?de*", "NODE1"],
     "step_min": [10],

@@ -130,6 +130,29 @@ def test_a_click_selects_the_worst_rank_of_the_cell_and_lists_its_calls(
     page.wait_for_url(lambda url: "step=" not in url and "rank=" not in url)
 
 
+def test_a_cell_of_several_ranks_lists_the_calls_of_them_all(
+    page: Page, cells: Cells, provenance: Provenance
+) -> None:
+    """The map has no room for a row of each rank."""
+    first, step = next(
+        (rank, step) for rank, step in cells if rank in (0, 2) and cells[rank, step] and cells[rank + 1, step]
+    )
+    rule = ".heatmap .chart { flex: none !important; height: 28px !important }"
+    page.evaluate("rule => { document.styleSheets[0].insertRule(rule) }", rule)
+    page.wait_for_selector(".heatmap .chart[data-rows='3']")
+    page.mouse.click(*place(page, first // 2 + 0.5, step + 0.5, ranks=3))
+    page.wait_for_url(f"**step={step}&rank=0:{first}..{first + 1}*")
+    wanted = CallFilter(program=0, rank_min=first, rank_max=first + 1, step_min=step, step_max=step)
+    of_cell = {call.id for call in provenance.calls.page(wanted, "severity_us").calls}
+    assert {call.split(":")[1] for call in of_cell} == {str(first), str(first + 1)}
+    page.wait_for_function(
+        "n => document.querySelectorAll('[data-panel=worst] [data-call]').length === n", arg=len(of_cell)
+    )
+    listed = page.locator("[data-panel=worst] [data-call]").all()
+    assert {one.get_attribute("data-call") for one in listed} == of_cell
+    assert page.locator(".chip").all_inner_texts()[0].startswith(f"ranks {first}..{first + 1}")
+
+
 def test_a_drag_zooms_to_ranks_and_steps_and_a_double_click_shows_all(page: Page, cells: Cells) -> None:
     page.mouse.move(*place(page, 1.2, 10.2))
     page.mouse.down()

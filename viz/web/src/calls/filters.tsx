@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { filtersOf, formatTimes, parseTimes, UNFILTERED } from '../shared/asking/filters';
 import { duration, parseDuration } from '../shared/units/units';
-import { formatRange, LABELS, parseRange, parseRank, type LabelWanted, type View } from '../shared/address/model/view';
+import { formatRange, LABELS, parseRange, parseRankRange, type LabelWanted, type View } from '../shared/address/model/view';
 import { go, view } from '../shared/address/address';
 import { Field } from '../shared/parts/field';
 import { FindFunction } from './findfunction';
@@ -24,7 +24,7 @@ export function Filters() {
   return (
     <div class="filters" role="search" aria-label="Filters of calls">
       <FindFunction />
-      <Field label="Rank" hint="0:3" value={rank ?? ''} apply={(typed) => taken(typed, parseRank, (value) => ({ rank: value }))} />
+      <Field label="Rank" hint="0:3" value={rank ?? ''} apply={(typed) => taken(typed, parseRankRange, (value) => ({ rank: value }))} />
       <Field label="Step" hint="20..30" value={formatRange(steps)} apply={(typed) => taken(typed, parseRange, (value) => ({ steps: value }))} />
       <Field
         label="Severity ≥"

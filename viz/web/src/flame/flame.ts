@@ -5,12 +5,13 @@ import { searched } from './find';
 import { framesOf, placeOf } from './model/frames';
 import * as api from '../shared/api/functionrequests';
 import { go, view } from '../shared/address/address';
+import { oneRank } from '../shared/address/model/view';
 import { question } from '../shared/session/question';
 import { run } from '../shared/session/session';
 import type { RankKey } from '../shared/api/types';
 
 /** Time in calls is known over all ranks together only. */
-export const rank = computed<RankKey | null>(() => (view.value.weight === 'lost' ? view.value.rank : null));
+export const rank = computed<RankKey | null>(() => (view.value.weight === 'lost' ? oneRank(view.value.rank) : null));
 
 export const found = question(
   () => (view.value.page === 'flame' ? `paths ${rank.value ?? ''}` : null),

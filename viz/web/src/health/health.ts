@@ -3,6 +3,7 @@
 import { computed } from '@preact/signals';
 import { levelFor } from './model/health';
 import * as api from '../shared/api/requests';
+import { oneRank } from '../shared/address/model/view';
 import { view } from '../shared/address/address';
 import { now_ms } from '../shared/session/feed';
 import { question } from '../shared/session/question';
@@ -47,7 +48,7 @@ export const streams = question(
 );
 
 /** Metadata are those of one rank: the chosen one, else the first. */
-export const metadataRank = (): string => view.value.rank ?? '0:0';
+export const metadataRank = (): string => oneRank(view.value.rank) ?? '0:0';
 export const metadata = question(
   () => (isOpen() ? metadataRank() : null),
   (signal) => api.getMetadata(metadataRank(), signal),

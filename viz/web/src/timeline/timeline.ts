@@ -5,7 +5,7 @@ import { decodeTimeline, type Interval, type RankSpans } from './model/spans';
 import { timelineOf } from '../call/model/callwindow';
 import { askedFor, foldedAxis, PLAIN_AXIS, showing, suffices, type Asked } from './model/timelineaxis';
 import { anomaliesOf, sceneOf, spotOf } from './model/lines';
-import { MOST_PARTNERS, type Range } from '../shared/address/model/view';
+import { MOST_PARTNERS, oneRank, type Range } from '../shared/address/model/view';
 import { getTimeline } from './requests';
 import { go, view } from '../shared/address/address';
 import { detail } from '../calls/calls';
@@ -21,7 +21,7 @@ const rankOf = (id: string | null): RankKey | null => id?.split(':').slice(0, 2)
 /** The rank that the page is about. */
 export const mainRank = computed<RankKey>(() => {
   const { rank, call, selected } = view.value;
-  return rank ?? rankOf(call) ?? selected.find((one) => one !== null) ?? run.value.value?.answer.worst_rank ?? '0:0';
+  return oneRank(rank) ?? rankOf(call) ?? selected.find((one) => one !== null) ?? run.value.value?.answer.worst_rank ?? '0:0';
 });
 
 /** It, its partners, and the rank of the chosen call. */
@@ -65,7 +65,7 @@ const centre = computed<Range | null>(() => {
 
 const key = computed(() => {
   const { rank, call, selected, window, recent_s } = view.value;
-  const isNamed = rank !== null || call !== null || selected.length > 0;
+  const isNamed = oneRank(rank) !== null || call !== null || selected.length > 0;
   if (!isOpen.value || pixels.value === 0 || ((!isNamed || window !== null || recent_s !== null) && run.value.value === null)) return null;
   // What to ask for is not known before the chosen call is, and the width of the picture.
   if (asked.value === null && (centre.value !== null || !isSettled.value)) return null;

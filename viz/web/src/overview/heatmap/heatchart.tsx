@@ -15,6 +15,7 @@ import {
   heatLayout,
   nearestCell,
   placesOf,
+  rankRangeAt,
   ranksAt,
   startOf,
   stepAtX,
@@ -246,7 +247,7 @@ async function lostIn({ rank, step }: Worst, signal: AbortSignal): Promise<numbe
   return rows?.[0]?.[5] ?? null;
 }
 
-/** Select the worst rank of a cell, say which that is, and list its calls in these steps, unless something else is wanted meanwhile. */
+/** Select the worst rank of a cell, say which that is, and list the cell's calls, unless something else is wanted meanwhile. */
 async function select(layout: HeatLayout, { row, column }: Cell, isWanted: () => boolean): Promise<void> {
   const steps = stepsOf(layout, column);
   try {
@@ -255,7 +256,7 @@ async function select(layout: HeatLayout, { row, column }: Cell, isWanted: () =>
     if (worst === null) return say('No rank of this cell was analysed in these steps.');
     const lost_us = worst.count === 0 ? 0 : await lostIn(worst, AbortSignal.timeout(10_000));
     if (!isWanted()) return;
-    choose(worst.rank, { rank: worst.rank, steps, cursor: null });
+    choose(worst.rank, { rank: rankRangeAt(layout, row), steps, cursor: null });
     const name = ranked(worst.rank, programs.value);
     say(
       worst.count === 0
@@ -294,7 +295,7 @@ function tipOf(layout: HeatLayout, cell: Cell, found: Found | null): string[] {
     ...worst,
     ...(start > 0 ? [`from ${timeText(start)}`] : []),
     ...(silent.length > 0 ? [`${plural(silent.length, 'silent rank')}`] : []),
-    count === UNKNOWN ? 'drag: zoom' : 'click: select the worst rank, list its calls · drag: zoom',
+    count === UNKNOWN ? 'drag: zoom' : 'click: select the worst rank, list the calls · drag: zoom',
   ];
 }
 

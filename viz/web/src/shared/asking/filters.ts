@@ -2,7 +2,7 @@
 
 import { ranked } from '../names/answer';
 import { digits, duration, parseDuration, sinceStart } from '../units/units';
-import { formatRange, isRecurring, type Range, type View } from '../address/model/view';
+import { formatRange, isRecurring, oneRank, partsOf, type Range, type View } from '../address/model/view';
 
 type Pairs = readonly (readonly [name: string, value: string])[];
 
@@ -23,10 +23,18 @@ const FILTERS: readonly Filter[] = [
   {
     isSet: (view) => view.rank !== null,
     text: (view, programs) => ranked(view.rank ?? '', programs),
-    query: (view) => [['rank', view.rank ?? '']],
+    query: ({ rank }) => {
+      if (rank === null || oneRank(rank) !== null) return [['rank', rank ?? '']];
+      const { program, ranks } = partsOf(rank);
+      return [
+        ['program', String(program)],
+        ['rank_min', String(ranks[0])],
+        ['rank_max', String(ranks[1])],
+      ];
+    },
     words: (view) => {
-      const [program = '', rank = ''] = (view.rank ?? '').split(':');
-      return ['--program', program, '--rank', rank];
+      const [program = '', ranks = ''] = (view.rank ?? '').split(':');
+      return ['--program', program, '--rank', ranks.replace('..', ':')];
     },
     dropped: { rank: null },
   },

@@ -2,10 +2,12 @@
 
 import { judgedUs } from './calls';
 import { shorten } from './names';
+import { oneRank, type RankRange } from '../address/model/view';
 import { count, digits, duration, percent, plural, ratio } from '../units/units';
 import type { Answer, CallSummary, FunctionStatistics, IncidentsAnswer, Run } from '../api/types';
 
-export const ranked = (rank: string, programs: number): string => (programs > 1 ? `rank ${rank}` : `rank ${rank.split(':')[1]}`);
+/** `rank 3`, of several programs `rank 1:3`; `ranks 16..31`. */
+export const ranked = (rank: RankRange, programs: number): string => `${oneRank(rank) === null ? 'ranks' : 'rank'} ${programs > 1 ? rank : rank.split(':')[1]}`;
 
 /** What the run's overview says first. */
 export function overviewAnswer(run: Run): string {

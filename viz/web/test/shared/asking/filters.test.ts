@@ -67,6 +67,13 @@ test('the command has them too', () => {
   expect(filterWords({ ...FIRST_VIEW, gpu: true, steps: [7, 7] })).toEqual(['--step', '7', '--gpu', '--label', 'any']);
 });
 
+test('several ranks that follow each other are one filter', () => {
+  const several: View = { ...FIRST_VIEW, rank: '1:16..31' };
+  expect(filtersOf(several).map((filter) => [filter.text(several, 1), filter.text(several, 2)])).toEqual([['ranks 16..31', 'ranks 1:16..31']]);
+  expect(Object.fromEntries(filterQuery(several, 0))).toEqual({ program: '1', rank_min: '16', rank_max: '31', label: 'any' });
+  expect(filterWords(several)).toEqual(['--program', '1', '--rank', '16:31', '--label', 'any']);
+});
+
 test('each can be dropped, and all at once', () => {
   for (const filter of filtersOf(all)) expect(filtersOf({ ...all, ...filter.dropped })).toHaveLength(11);
   expect({ ...all, ...UNFILTERED }).toEqual(FIRST_VIEW);

@@ -5,8 +5,9 @@
  * worst wins, so that one anomaly among 10,000 ranks and 3,600 steps is seen.
  */
 
+import { exact } from '../../../shared/units/units';
 import { columnOfStep, stepsOfColumn, UNKNOWN, type Grid, type Layers } from './grid';
-import type { Range } from '../../../shared/address/model/view';
+import { formatRankRange, type Range, type RankRange } from '../../../shared/address/model/view';
 import type { GridProgram, RankKey, SilentRank } from '../../../shared/api/types';
 import { wholeTicks } from '../../../shared/charts/model/ticks';
 
@@ -216,6 +217,13 @@ export function ranksAt(grid: Grid, [first, last]: Range): RankSpan[] {
   });
 }
 
+/** Those of a row drawn: all that its program has between the first and the last of them. */
+export function rankRangeAt(layout: HeatLayout, row: number): RankRange {
+  const spans = ranksAt(layout.grid, placesOf(layout, row, row));
+  const [first, last] = [spans[0] as RankSpan, spans[spans.length - 1] as RankSpan];
+  return formatRankRange(first.program, [first.first, last.last]);
+}
+
 /** Places of all ranks in a grid; null where it has none. */
 export function allPlaces(grid: Grid): Range | null {
   const last = grid.programs[grid.programs.length - 1];
@@ -328,7 +336,7 @@ function xTicks(layout: HeatLayout, clockOf: (us: number) => string): { x: numbe
     // A rank that began a step late, or early, is no reason to go back in time.
     const start = known_us !== null && known_us >= newest ? known_us : null;
     newest = start ?? newest;
-    const name = step.toLocaleString('en-US');
+    const name = exact(step);
     return { x: xOfStep(layout, step), text: start === null ? name : `${name} · ${clockOf(start)}` };
   });
 }
@@ -354,7 +362,7 @@ function yTicks(layout: HeatLayout): { y: number; text: string }[] {
     const band = bandOfPlace(layout, place);
     const [span] = ranksAt(layout.grid, [place, place]);
     if (band === null || span === undefined) return [];
-    return [{ y: yOf(layout, band + 0.5), text: several ? `${span.program}:${span.first}` : span.first.toLocaleString('en-US') }];
+    return [{ y: yOf(layout, band + 0.5), text: several ? `${span.program}:${span.first}` : exact(span.first) }];
   });
   // The last rank is labelled, so that one sees how many there are: what stands too near above it goes.
   const last = found[found.length - 1];

@@ -30,6 +30,8 @@ export type Measure = (typeof MEASURES)[number];
 /** From a value to a larger one, neither of them whole. */
 export type Span = readonly [least: number, most: number];
 export type Range = readonly [first: number, last: number];
+/** A rank, or several of a program that follow each other, as `0:3` or `0:16..31`. */
+export type RankRange = string;
 
 /** What a page is about; each has its own part of the address's path. */
 export type PageName = 'overview' | 'calls' | 'timeline' | 'flame' | 'call' | 'function' | 'incident' | 'node' | 'workflow' | 'health' | 'compare';
@@ -63,7 +65,7 @@ export interface View {
   ranks: Range | null;
   /** Filters of calls. */
   steps: Range | null;
-  rank: RankKey | null;
+  rank: RankRange | null;
   function: string;
   /** Program of the function whose page is open; null where its name says enough. */
   program: number | null;
@@ -168,6 +170,7 @@ export const FIRST_VIEW: View = {
 };
 
 const RANK = /^\d{1,9}:\d{1,9}$/;
+const RANK_RANGE = /^(?:(\d{1,9}):)?(\d{1,9}(?:\.\.\d{1,9})?)$/;
 /** Of an incident, of what recurs, or of what is wrong in a published quantity. */
 const INCIDENT = /^[IRM][1-9]\d{0,8}$/;
 /** Id of a frame of the flame graph. */
@@ -196,7 +199,6 @@ export const isRecurring = (id: string | null): boolean => id?.startsWith('R') ?
 /** Read a path (relative to the server's root) and query; what makes no sense is left out. */
 export function parseView(path: string, query: string): View {
   const given = parseQuery(query);
-  const rank = given.get('rank') ?? '';
   return {
     ...parsePath(path, given),
     selected: parseSelected(given.get('sel') ?? ''),
@@ -209,7 +211,7 @@ export function parseView(path: string, query: string): View {
     newest: whole(given.get('newest')) ?? 0,
     ranks: parseRange(given.get('ranks')),
     steps: parseRange(given.get('step')),
-    rank: RANK.test(rank) ? rank : null,
+    rank: parseRankRange(given.get('rank'), null),
     function: given.get('function') ?? '',
     program: whole(given.get('program')),
     severity_us: Math.max(0, Number(given.get('severity_us')) || 0),
@@ -414,10 +416,22 @@ function parseSpan(text: string | undefined): Span | null {
 /** Exact to the µs in an hour. */
 const formatSpan = (span: Span | null): string => (span === null ? '' : span.map((end) => Number(end.toPrecision(10))).join('..'));
 
-/** `0:3`, or `3` of the first program; undefined where it is no rank. */
-export function parseRank(text: string): RankKey | undefined {
-  const key = text.includes(':') ? text : `0:${text}`;
-  return RANK.test(key) ? key : undefined;
+/** `0:3`, `0:3..7`, or without a program those of another one; null where it is none of these. */
+export function parseRankRange(text: string | undefined, otherwise: string | null = '0'): RankRange | null {
+  const [, program = otherwise, numbers] = RANK_RANGE.exec(text ?? '') ?? [];
+  const range = parseRange(numbers);
+  return range === null || program === null ? null : formatRankRange(Number(program), range);
+}
+
+export const formatRankRange = (program: number, range: Range): RankRange => `${program}:${formatRange(range)}`;
+
+/** The rank where it is one; null for several, or none. */
+export const oneRank = (wanted: RankRange | null): RankKey | null => (wanted !== null && RANK.test(wanted) ? wanted : null);
+
+/** Its parts. */
+export function partsOf(wanted: RankRange): { program: number; ranks: Range } {
+  const [program = '', numbers] = wanted.split(':');
+  return { program: Number(program), ranks: parseRange(numbers) ?? [0, 0] };
 }
 
 export function formatRange(range: Range | null): string {

@@ -9,6 +9,7 @@ import {
   pieceOf,
   placeOfRank,
   placesOf,
+  rankRangeAt,
   ranksAt,
   roomFor,
   silentRows,
@@ -177,6 +178,8 @@ describe('ranks', () => {
       { program: 0, first: 8, last: 8 + 1 },
       { program: 3, first: 0, last: 0 },
     ]);
+    expect([3, 4, 6].map((row) => rankRangeAt(laid(grid), row))).toEqual(['0:3', '0:8', '3:0']);
+    expect(rankRangeAt(laid(gridOf(50, 4, { perRow: 4 })), 2)).toBe('0:8..11');
     expect(['0:0', '0:9', '3:2', '0:5', '7:0'].map((rank) => placeOfRank(grid, rank))).toEqual([0, 5, 8, null, null]);
   });
 

@@ -1,5 +1,15 @@
 import { describe, expect, test } from 'vitest';
-import { FIRST_VIEW, formatView, keepSlots, parseView, toggleRank, type View } from '../../../../src/shared/address/model/view';
+import {
+  FIRST_VIEW,
+  formatView,
+  keepSlots,
+  oneRank,
+  parseRankRange,
+  parseView,
+  partsOf,
+  toggleRank,
+  type View,
+} from '../../../../src/shared/address/model/view';
 
 const split = (text: string): View => {
   const [path, query] = text.split('?');
@@ -71,6 +81,18 @@ describe('address', () => {
     expect(split(formatView(shown))).toEqual(shown);
     expect(formatView({ ...shown, page: 'calls' })).toBe('r/heat/calls?node=nid%207/a');
     expect(split('r/heat/node')).toEqual({ ...FIRST_VIEW, run: 'heat', page: 'node' });
+  });
+
+  test('ranks are one, or several of a program', () => {
+    const shown: View = { ...FIRST_VIEW, run: 'heat', rank: '1:16..31' };
+    expect(formatView(shown)).toBe('r/heat?rank=1:16..31');
+    expect(split('r/heat?rank=1:16..31')).toEqual(shown);
+    expect([oneRank('1:16'), oneRank('1:16..31'), oneRank(null)]).toEqual(['1:16', null, null]);
+    expect([partsOf('1:16'), partsOf('1:16..31')]).toEqual([
+      { program: 1, ranks: [16, 16] },
+      { program: 1, ranks: [16, 31] },
+    ]);
+    expect(['3', '3..7', '2:3..3', '7..3', '2:', 'x'].map((text) => parseRankRange(text))).toEqual(['0:3', '0:3..7', '2:3', null, null, null]);
   });
 
   test('what a timeline shows is in its own address only', () => {
