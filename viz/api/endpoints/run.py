@@ -47,6 +47,8 @@ class RunAnswer(Answer, frozen=True, kw_only=True):
     config: AnalysisConfig
     live: bool
     """Whether news of the run come in by themselves."""
+    has_published: bool
+    """Whether programs, nodes or a workflow have published something in it."""
     status: Status
     answer: Headline
 
@@ -70,6 +72,7 @@ def run(run: ServedRun) -> RunAnswer:
         programs={str(number): name for number, name in run.provenance.programs().items()},
         config=info.config,
         live=run.feed.is_live,
+        has_published=run.feed.run.observed_path.exists(),
         status=run.feed.status(),
         answer=_headline(run),
     )

@@ -2,6 +2,7 @@ import { useId, useMemo, useRef, useState } from 'preact/hooks';
 import { search, type Found } from './model/search';
 import { go } from '../shared/address/address';
 import { searchable, searching } from './knownfunctions';
+import { offered } from './offered';
 
 /** Finds pages, ranks, steps, calls and functions; `/` leads here from anywhere. */
 export function Search() {
@@ -10,7 +11,7 @@ export function Search() {
   const [text, setText] = useState('');
   const [at, setAt] = useState(0);
   const functions = searchable.value.value?.functions ?? [];
-  const found = useMemo(() => search(text, functions), [text, functions]);
+  const found = useMemo(() => search(text, functions, offered.value), [text, functions, offered.value]);
   const chosen = Math.min(at, found.length - 1);
   const isOpen = searching.value;
   const close = (): void => {

@@ -1,14 +1,15 @@
 /** What stands beside a step of the trail: asked for when its menu opens. */
 
 import { shorten } from '../shared/names/names';
-import { callsOf, PAGES, placeOf, toNode, toPage, type Crumb } from '../shared/address/model/trail';
+import { callsOf, placeOf, toNode, toPage, type Crumb } from '../shared/address/model/trail';
 import { count, duration } from '../shared/units/units';
-import { FIRST_VIEW, type View } from '../shared/address/model/view';
+import { FIRST_VIEW, oneRank, type View } from '../shared/address/model/view';
 import * as api from '../shared/api/requests';
 import { getNodes } from '../shared/api/noderequests';
 import { getSteps } from '../overview/steps/requests';
 import { go, view } from '../shared/address/address';
 import { detail } from '../calls/calls';
+import { offered } from './offered';
 import { programs, run, zero_us } from '../shared/session/session';
 import type { MenuItem } from '../shared/parts/menu';
 
@@ -17,8 +18,8 @@ const MOST = 12;
 const goes = (text: string, change: Partial<View>): MenuItem => ({ text, act: () => go(change) });
 
 const SIBLINGS: Readonly<Record<Crumb['kind'], () => MenuItem[] | Promise<MenuItem[]>>> = {
-  run: () => PAGES.map(([page, name, question]) => goes(`${name}: ${question}`, toPage(page))),
-  page: () => PAGES.map(([page, name, question]) => goes(`${name}: ${question}`, toPage(page))),
+  run: pagesOfRun,
+  page: pagesOfRun,
   program: programsOfRun,
   rank: ranks,
   step: steps,
@@ -34,6 +35,10 @@ export async function siblingsOf(kind: Crumb['kind']): Promise<MenuItem[]> {
   } catch {
     return [{ text: 'The server cannot be reached now', act: () => {} }];
   }
+}
+
+function pagesOfRun(): MenuItem[] {
+  return offered.value.map(([page, name, question]) => goes(`${name}: ${question}`, toPage(page)));
 }
 
 function programsOfRun(): MenuItem[] {
@@ -59,7 +64,8 @@ async function ranks(): Promise<MenuItem[]> {
 
 /** Steps of the rank that have anomalies, the nearest ones. */
 async function steps(): Promise<MenuItem[]> {
-  const { rank, steps: chosen } = placeOf(view.value, detail.value.value?.record ?? null);
+  const { rank: wanted, steps: chosen } = placeOf(view.value, detail.value.value?.record ?? null);
+  const rank = oneRank(wanted);
   if (rank === null || chosen === null) return [];
   const history = (await getSteps([rank], whole())).get(rank) ?? [];
   const nearest = history

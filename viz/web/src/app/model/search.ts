@@ -1,9 +1,9 @@
 /** What a search finds: pages, ranks, steps, calls, and functions by a part of their name. */
 
 import { shorten, shownName } from '../../shared/names/names';
-import { callsOf, PAGES, toNode, toPage } from '../../shared/address/model/trail';
+import { callsOf, toNode, toPage, type PAGES } from '../../shared/address/model/trail';
 import { count, duration } from '../../shared/units/units';
-import { parseRank, type View } from '../../shared/address/model/view';
+import { parseRankRange, type View } from '../../shared/address/model/view';
 import type { FunctionRow } from '../../shared/api/types';
 
 export interface Found {
@@ -22,15 +22,17 @@ const NODE = /^node\s+(\S+)$/i;
 const STEP = /^step\s*(\d+)$/i;
 
 /** What a text may mean, the likeliest first; without a text the pages. */
-export function search(text: string, functions: readonly FunctionRow[]): Found[] {
+export function search(text: string, functions: readonly FunctionRow[], pages: typeof PAGES): Found[] {
   const wanted = text.trim().toLowerCase();
-  const pages = PAGES.filter(([, name]) => name.toLowerCase().startsWith(wanted)).map(([page, name, question]): Found => ({
-    kind: 'page',
-    text: name,
-    detail: question,
-    change: toPage(page),
-  }));
-  const found = [...places(wanted, text.trim()), ...pages, ...(wanted === '' ? [] : named(wanted, functions))];
+  const pagesNamed = pages
+    .filter(([, name]) => name.toLowerCase().startsWith(wanted))
+    .map(([page, name, question]): Found => ({
+      kind: 'page',
+      text: name,
+      detail: question,
+      change: toPage(page),
+    }));
+  const found = [...places(wanted, text.trim()), ...pagesNamed, ...(wanted === '' ? [] : named(wanted, functions))];
   return found.slice(0, MOST_FOUND);
 }
 
@@ -48,8 +50,8 @@ function places(wanted: string, text: string): Found[] {
     const steps = [Number(step), Number(step)] as const;
     return [{ kind: 'step', text: `step ${step}`, detail: 'calls of all ranks', change: { ...callsOf(null, steps) } }];
   }
-  const rank = parseRank(RANK.exec(wanted)?.[1] ?? '');
-  if (rank === undefined) return [];
+  const rank = parseRankRange(RANK.exec(wanted)?.[1]);
+  if (rank === null) return [];
   return [
     { kind: 'rank', text: `rank ${rank}`, detail: 'its calls', change: callsOf(rank, null) },
     { kind: 'rank', text: `rank ${rank}`, detail: 'its timeline', change: { ...callsOf(rank, null), page: 'timeline' } },

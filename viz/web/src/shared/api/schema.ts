@@ -31,6 +31,7 @@ export interface components {
             };
             config: components["schemas"]["AnalysisConfig"];
             live: boolean;
+            has_published: boolean;
             status: components["schemas"]["Status"];
             answer: components["schemas"]["Headline"];
         };

@@ -1,14 +1,17 @@
 import { describe, expect, test } from 'vitest';
-import { MOST_FOUND, search } from '../../../src/app/model/search';
+import { MOST_FOUND, search as searchAll, type Found } from '../../../src/app/model/search';
+import { PAGES, pagesOf } from '../../../src/shared/address/model/trail';
 import type { FunctionRow } from '../../../src/shared/api/types';
 
 const row = (name: string, anomalies = 0): FunctionRow => ({ name, anomalies, calls: 1234, severity_us: anomalies * 1000 }) as FunctionRow;
 const functions = [row('relax_block [{heat2d.c} {47,0}]', 3), row('MPI_Waitall()', 2), row('void update_waits(int)')];
+const search = (text: string, known: readonly FunctionRow[]): Found[] => searchAll(text, known, PAGES);
 const texts = (text: string): string[] => search(text, functions).map((one) => `${one.kind}: ${one.text}`);
 
 describe('a search means', () => {
   test('pages, before anything is typed', () =>
     expect(search('', functions).map((one) => one.text)).toEqual(['Overview', 'Calls', 'Timeline', 'Flame graph', 'Nodes', 'Workflow', 'Health', 'Compare']));
+  test('no page that has nothing to show', () => expect(searchAll('wor', [], pagesOf(false))).toEqual([]));
   test('functions by a part of the name, those that begin so first', () => expect(texts('mpi_wait')).toEqual(['function: MPI_Waitall']));
   test('functions by words in any order', () => expect(texts('block relax')).toEqual(['function: relax_block']));
   test('both of two that hold a word', () => expect(texts('wait')).toEqual(['function: MPI_Waitall', 'function: update_waits']));

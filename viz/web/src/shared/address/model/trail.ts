@@ -1,8 +1,7 @@
 /** Where a page stands: from the run down to what is looked at. */
 
 import { shorten } from '../../names/names';
-import { formatRange, isMetric, isRecurring, type PageName, type View } from './view';
-import type { RankKey } from '../../api/types';
+import { formatRange, isMetric, isRecurring, oneRank, type PageName, type RankRange, type View } from './view';
 
 /** What a step of the trail is, and so what stands beside it. */
 export type Kind = 'run' | 'program' | 'rank' | 'step' | 'call' | 'node' | 'page';
@@ -25,6 +24,9 @@ export const PAGES: readonly (readonly [page: PageName, name: string, question: 
   ['health', 'Health', 'trustworthy?'],
   ['compare', 'Compare', 'what changed since another run?'],
 ];
+
+/** Those that have something to show: the one about the workflow only where something was published. */
+export const pagesOf = (hasPublished: boolean): typeof PAGES => PAGES.filter(([page]) => page !== 'workflow' || hasPublished);
 
 const TOP: Partial<View> = { page: 'overview', call: null, incident: null, compare: '', also: '', cursor: null };
 
@@ -79,11 +81,11 @@ export function trail(view: View, programs: Readonly<Record<string, string>>, kn
   return [top, ...below];
 }
 
-function rankTrail(rank: RankKey, programs: Readonly<Record<string, string>>): Crumb[] {
+function rankTrail(rank: RankRange, programs: Readonly<Record<string, string>>): Crumb[] {
   const [program, number] = rank.split(':') as [string, string];
   return [
     { kind: 'program', text: programs[program] ?? `program ${program}`, change: TOP },
-    { kind: 'rank', text: `rank ${number}`, change: callsOf(rank, null) },
+    { kind: 'rank', text: `${oneRank(rank) === null ? 'ranks' : 'rank'} ${number}`, change: callsOf(rank, null) },
   ];
 }
 
@@ -104,8 +106,8 @@ export function toNode(node: string, window: View['window'] = null): Partial<Vie
   return { page: 'node', node, window, recent_s: null, threadsFrom: null, coresFrom: null, call: null, incident: null, cursor: null };
 }
 
-/** Goes to the calls of a rank, of some steps or of all. */
-export function callsOf(rank: RankKey | null, steps: View['steps']): Partial<View> {
+/** Goes to the calls of a rank, or several, of some steps or of all. */
+export function callsOf(rank: RankRange | null, steps: View['steps']): Partial<View> {
   return { page: 'calls', rank, steps, call: null, cursor: null };
 }
 

@@ -1,0 +1,7 @@
+/** The pages that menu, trail and search lead to. */
+
+import { computed } from '@preact/signals';
+import { pagesOf } from '../shared/address/model/trail';
+import { run } from '../shared/session/session';
+
+export const offered = computed(() => pagesOf(run.value.value?.has_published ?? false));
