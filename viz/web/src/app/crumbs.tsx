@@ -1,11 +1,12 @@
 import { mount } from '../shared/api/http';
 import { compareCommand, queryCommand, quoted, showCommand } from '../shared/asking/commands';
 import { filtersOf } from '../shared/asking/filters';
-import { foldersOf, PAGES, toPage, trail, type Crumb } from '../shared/address/model/trail';
+import { foldersOf, toPage, trail, type Crumb } from '../shared/address/model/trail';
 import type { View } from '../shared/address/model/view';
 import { addressOf, follow, go, view } from '../shared/address/address';
 import { detail } from '../calls/calls';
 import { openExports } from '../exports/exports';
+import { offered } from './offered';
 import { copy, say } from '../shared/session/page';
 import { programs, run } from '../shared/session/session';
 import { Menu } from '../shared/parts/menu';
@@ -32,33 +33,34 @@ export function Crumbs() {
           <Chip key={filter.text(view.value, programs.value)} text={filter.text(view.value, programs.value)} drop={filter.dropped} />
         ))}
       </span>
-      <span class="space" />
-      <ul class="pages">
-        {PAGES.map(([page, name, question]) => (
-          <li key={page}>
-            <a
-              href={addressOf(toPage(page))}
-              onClick={(event) => follow(event, toPage(page))}
-              aria-current={view.value.page === page ? 'page' : undefined}
-              title={question}
-            >
-              {name}
-            </a>
-          </li>
-        ))}
-      </ul>
-      <button class="quiet" onClick={openExports} title="Recorded calls as a file for other tools">
-        Export
-      </button>
-      <Menu
-        label="Copy link, command or view"
-        text="Copy ▾"
-        items={() => [
-          { text: 'Link', title: 'Address of this picture (C)', act: copyLink },
-          { text: 'Command', title: 'The same question in the terminal (Shift+C)', act: copyCommand },
-          { text: 'Command that opens this view', title: 'For those who have the run, but another tunnel', act: copyView },
-        ]}
-      />
+      <div class="elsewhere">
+        <ul class="pages">
+          {offered.value.map(([page, name, question]) => (
+            <li key={page}>
+              <a
+                href={addressOf(toPage(page))}
+                onClick={(event) => follow(event, toPage(page))}
+                aria-current={view.value.page === page ? 'page' : undefined}
+                title={question}
+              >
+                {name}
+              </a>
+            </li>
+          ))}
+        </ul>
+        <button class="quiet" onClick={openExports} title="Recorded calls as a file for other tools">
+          Export
+        </button>
+        <Menu
+          label="Copy link, command or view"
+          text="Copy ▾"
+          items={() => [
+            { text: 'Link', title: 'Address of this picture (C)', act: copyLink },
+            { text: 'Command', title: 'The same question in the terminal (Shift+C)', act: copyCommand },
+            { text: 'Command that opens this view', title: 'For those who have the run, but another tunnel', act: copyView },
+          ]}
+        />
+      </div>
     </nav>
   );
 }

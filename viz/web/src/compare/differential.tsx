@@ -4,7 +4,7 @@ import { depthOf, shiftLines, shiftsOf } from './model/differential';
 import { paths } from './comparison';
 import { Chart } from '../flame/chart';
 import { Find, searched } from '../flame/find';
-import { framesOf, placeOf, type Frame } from '../flame/model/frames';
+import { framesOf, placeOf, rowsOf, type Frame } from '../flame/model/frames';
 import { treeLines } from '../flame/model/flamelayout';
 import { boxLines, nameOf } from '../flame/model/flamewords';
 import { go, view } from '../shared/address/address';
@@ -28,38 +28,40 @@ export function Differential({ shifts }: { shifts: readonly Shift[] }) {
   const isEmpty = (frames[0]?.total_us ?? 0) <= 0;
   const shiftAt = (place: number): Shift | null => changes[place] ?? null;
   return (
-    <Panel
-      name="differential"
-      title="Call paths"
-      summary="Width is time in calls of this run. Arrow keys move from frame to frame, Enter zooms to one, Backspace to its caller, 0 shows all."
-      actions={
-        <>
-          <Find frames={frames} zoomed={zoomed} matches={matches} />
-          <span class="unit">Width: time now. Colour: ▲ slower ▼ faster per call, deepest at twice and half. Paths that are gone are not shown.</span>
-        </>
-      }
-      table={isEmpty ? undefined : () => <Lines frames={frames} zoomed={zoomed} shiftAt={shiftAt} />}
-    >
-      {known === null ? (
-        paths.error.value === null ? (
-          <Reading what="call paths" />
+    <div class="differential-place" style={{ '--depth': rowsOf(frames) }}>
+      <Panel
+        name="differential"
+        title="Call paths"
+        summary="Width is time in calls of this run. Arrow keys move from frame to frame, Enter zooms to one, Backspace to its caller, 0 shows all."
+        actions={
+          <>
+            <Find frames={frames} zoomed={zoomed} matches={matches} />
+            <span class="unit">Width: time now. Colour: ▲ slower ▼ faster per call, deepest at twice and half. Paths that are gone are not shown.</span>
+          </>
+        }
+        table={isEmpty ? undefined : () => <Lines frames={frames} zoomed={zoomed} shiftAt={shiftAt} />}
+      >
+        {known === null ? (
+          paths.error.value === null ? (
+            <Reading what="call paths" />
+          ) : (
+            <Empty>{paths.error.value}</Empty>
+          )
+        ) : isEmpty ? (
+          <Empty>No runtimes by call path are known of this run.</Empty>
         ) : (
-          <Empty>{paths.error.value}</Empty>
-        )
-      ) : isEmpty ? (
-        <Empty>No runtimes by call path are known of this run.</Empty>
-      ) : (
-        <Chart
-          label="Flame graph of time in calls of this run, coloured by change per call"
-          frames={frames}
-          zoomed={zoomed}
-          matches={matches}
-          zoomTo={(place) => go({ frame: place === 0 ? '' : (frames[place] as Frame).id })}
-          lines={(box) => [...boxLines(frames, box, zoomed, 'time'), ...(box.merged > 0 ? [] : shiftLines(shiftAt(box.place), frames[box.place] as Frame))]}
-          look={(place) => depthOf(shiftAt(place))}
-        />
-      )}
-    </Panel>
+          <Chart
+            label="Flame graph of time in calls of this run, coloured by change per call"
+            frames={frames}
+            zoomed={zoomed}
+            matches={matches}
+            zoomTo={(place) => go({ frame: place === 0 ? '' : (frames[place] as Frame).id })}
+            lines={(box) => [...boxLines(frames, box, zoomed, 'time'), ...(box.merged > 0 ? [] : shiftLines(shiftAt(box.place), frames[box.place] as Frame))]}
+            look={(place) => depthOf(shiftAt(place))}
+          />
+        )}
+      </Panel>
+    </div>
   );
 }
 

@@ -1,6 +1,7 @@
 import { boxLines, flameAnswer, WEIGHT_NAMES } from './model/flamewords';
-import type { Frame } from './model/frames';
+import { rowsOf, type Frame } from './model/frames';
 import { found, frames, matches, rank, zoomed, zoomTo } from './flame';
+import { oneRank } from '../shared/address/model/view';
 import { Chart } from './chart';
 import { Find } from './find';
 import { groupLook, type Look } from './flamepainter';
@@ -19,7 +20,7 @@ import { programs } from '../shared/session/session';
 export function FlamePage() {
   const failure = found.error.value;
   return (
-    <main class="flame-page">
+    <main class="flame-page" style={{ '--depth': rowsOf(frames.value) }}>
       <h1 class="answer" data-answer>
         {found.value.value !== null ? flameAnswer(frames.value, view.value.weight) : (failure ?? ' ')}
       </h1>
@@ -95,7 +96,8 @@ function Actions() {
 
 /** The frame that fills the width, and how to leave it; what the picture cannot show. */
 function Chosen() {
-  const { weight, rank: wanted } = view.value;
+  const { weight } = view.value;
+  const wanted = oneRank(view.value.rank);
   const frame = frames.value[zoomed.value];
   if (frame === undefined || found.value.value === null) return null;
   return (

@@ -2,7 +2,7 @@ import { chainOf, consequenceText } from './model/chain';
 import { shorten } from '../shared/names/names';
 import { coreSeconds } from '../shared/names/answer';
 import { showCommand } from '../shared/asking/commands';
-import { duration, exact } from '../shared/units/units';
+import { duration, exact, plural } from '../shared/units/units';
 import { incidentRequest } from '../shared/api/requests';
 import { addressOf, follow } from '../shared/address/address';
 import { Panel } from '../shared/parts/panel';
@@ -20,7 +20,7 @@ export function Chain({ incident, id }: { incident: Incident; id: string }) {
     <Panel
       name="chain"
       title="Chain of causes"
-      summary={`${exact(chain.length)} calls were held up.`}
+      summary={`${plural(chain.length, 'call')} ${chain.length === 1 ? 'was' : 'were'} held up.`}
       asks={{ json: incidentRequest(id), command: (directory) => showCommand(directory, id) }}
       table={() => <ChainTable incident={incident} />}
     >

@@ -170,3 +170,6 @@ export function search(frames: readonly Frame[], text: string, below: number): M
   });
   return found;
 }
+
+/** Rows of their picture: callers below each other. */
+export const rowsOf = (frames: readonly Frame[]): number => frames.reduce((most, { depth }) => Math.max(most, depth + 1), 1);
