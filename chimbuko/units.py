@@ -10,6 +10,9 @@ from chimbuko.errors import ConfigError
 _UNITS_US = {"us": 1.0, "µs": 1.0, "\u03bcs": 1.0, "ms": 1e3, "s": 1e6}
 """µ is typed as either of two characters."""
 
+MINUS = "\u2212"
+"""What stands before a negative number: a hyphen is shorter, and lines break after it."""
+
 _AGES_S = {"min": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 
 _SIZES = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
@@ -35,7 +38,7 @@ def format_duration_us(duration_us: float) -> str:
     Whole µs stay whole (``5 µs``), and so do seconds from 1,000 on (``4210 s``); below 1 ns all is 0.
     """
     if duration_us < 0:
-        return f"-{format_duration_us(-duration_us)}"
+        return f"{MINUS}{format_duration_us(-duration_us)}"
     if duration_us < 1e-3:
         return "0 µs"
     # The unit is that of the rounded value: 999.7 µs is 1.00 ms.
@@ -47,9 +50,20 @@ def format_duration_us(duration_us: float) -> str:
     return f"{_digits(duration_us / 1e6)} s"
 
 
-def format_offset_us(offset_us: float) -> str:
-    """A duration before (``-``) or after (``+``) some moment."""
-    return format_duration_us(offset_us) if offset_us < 0 else f"+{format_duration_us(offset_us)}"
+def format_signed_us(duration_us: float) -> str:
+    """A duration more (``+``) or less (``−``) than another one, or after and before some moment."""
+    return format_duration_us(duration_us) if duration_us < 0 else f"+{format_duration_us(duration_us)}"
+
+
+def format_signed(value: float, form: str) -> str:
+    """A number with its sign, in a form such as ``.1f``: ``+8.1``, ``−92.9``."""
+    text = f"{value:+{form}}"
+    return MINUS + text[1:] if text.startswith("-") else text
+
+
+def format_change(share: float, form: str = ".1f") -> str:
+    """A change in percent, with its sign: ``+8.1 %``."""
+    return f"{format_signed(100 * share, form)} %"
 
 
 def parse_duration_us(text: str) -> float:

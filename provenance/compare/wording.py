@@ -11,7 +11,7 @@ from chimbuko.provenance.compare.calltime import CallTime
 from chimbuko.provenance.compare.changes import Change
 from chimbuko.provenance.compare.comparison import NAMED, Comparison, Shift
 from chimbuko.provenance.compare.effects import USUAL_SPREAD
-from chimbuko.units import format_duration_us, number_of
+from chimbuko.units import format_change, format_duration_us, format_signed, format_signed_us, number_of
 
 LEAST_COMMON = 0.01
 """What all functions have in common is separated from here on."""
@@ -40,7 +40,7 @@ def sentences(found: Comparison) -> list[str]:
     lines += _metric_sentences("Gone from what the programs publish", found.metrics.vanished)
     if abs(found.common) >= LEAST_COMMON:
         lines.append(
-            f"All functions take {abs(found.common):.0%} {'longer' if found.common > 0 else 'less'}, "
+            f"All functions take {100 * abs(found.common):.0f} % {'longer' if found.common > 0 else 'less'}, "
             "as a rule because of the machine; that is no part of what is said of each"
         )
     lines.append(_reach(found))
@@ -106,9 +106,9 @@ def _tail(shift: Shift) -> str:
 def _time_sentence(total: CallTime) -> str:
     before, after = (format_duration_us(time_us) for time_us in (total.before_us, total.after_us))
     fewer = "more" if total.by_number_us > 0 else "fewer"
-    number = f"{_signed(total.by_number_us)} by {fewer} calls and " if total.by_number_us else ""
-    bounds = f"{_signed(total.low_us)} to {_signed(total.high_us)}"
-    length = f"{_signed(total.by_length_us)} by their length (95 %: {bounds})"
+    number = f"{format_signed_us(total.by_number_us)} by {fewer} calls and " if total.by_number_us else ""
+    bounds = f"{format_signed_us(total.low_us)} to {format_signed_us(total.high_us)}"
+    length = f"{format_signed_us(total.by_length_us)} by their length (95 %: {bounds})"
     return f"Time in calls: {before} before, {after} after; {number}{length}"
 
 
@@ -136,12 +136,8 @@ def _metric_sentences(title: str, found: Sequence[str]) -> list[str]:
     return lines
 
 
-def _signed(time_us: float) -> str:
-    return ("+" if time_us >= 0 else "-") + format_duration_us(abs(time_us))
-
-
 def interval(change: Change) -> str:
     """Between which bounds an effect lies: ``+8.1 to +12.0 %``."""
     if change.low is None or change.high is None:
         return ""
-    return f"{100 * change.low:+.1f} to {100 * change.high:+.1f} %"
+    return f"{format_signed(100 * change.low, '.1f')} to {format_change(change.high)}"

@@ -5,7 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.errors import ConfigError
-from chimbuko.units import format_duration_us, format_offset_us, number_of, parse_age_us, parse_duration_us
+from chimbuko.units import (
+    format_change,
+    format_duration_us,
+    format_signed_us,
+    number_of,
+    parse_age_us,
+    parse_duration_us,
+)
 
 
 @pytest.mark.parametrize(
@@ -27,15 +34,17 @@ from chimbuko.units import format_duration_us, format_offset_us, number_of, pars
         (12_345_678, "12.3 s"),
         (999_700_000, "1000 s"),
         (4_209_700_000, "4210 s"),
-        (-1_500, "-1.50 ms"),
+        (-1_500, "−1.50 ms"),
     ],
 )
 def test_durations_have_three_significant_digits(duration_us: float, shown: str) -> None:
     assert format_duration_us(duration_us) == shown
 
 
-def test_offsets_have_a_sign() -> None:
-    assert [format_offset_us(offset) for offset in (-5, 0, 1_500)] == ["-5 µs", "+0 µs", "+1.50 ms"]
+def test_differences_have_a_sign_which_is_no_hyphen() -> None:
+    assert [format_signed_us(offset) for offset in (-5, 0, 1_500)] == ["−5 µs", "+0 µs", "+1.50 ms"]
+    assert [format_change(share) for share in (-0.929, 0.0, 0.08)] == ["−92.9 %", "+0.0 %", "+8.0 %"]
+    assert format_change(-1.234e-7, ".3g") == "−1.23e-05 %"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from chimbuko.causes.sentence import ranks_in_words
 from chimbuko.cli.output.table import MARK, Column, Output
 from chimbuko.provenance.incidents.incidentlist import IncidentDetails, RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding
-from chimbuko.units import format_duration_us, format_offset_us
+from chimbuko.units import format_duration_us, format_signed_us
 
 
 def print_incident(output: Output, details: IncidentDetails, start_us: int) -> None:
@@ -36,7 +36,7 @@ def print_incident(output: Output, details: IncidentDetails, start_us: int) -> N
         rows = [
             [
                 str(one.rank),
-                format_offset_us(one.entry_us - incident.entry_us),
+                format_signed_us(one.entry_us - incident.entry_us),
                 format_duration_us(one.lost_us),
                 shown[one.operation],
                 one.kind if one.is_flagged else f"{one.kind} (not flagged)",

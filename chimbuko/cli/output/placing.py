@@ -8,7 +8,7 @@ from typing import Any
 
 from chimbuko.cli.output.table import Column, Output
 from chimbuko.insitu.placing.advice import AgentAdvice, points
-from chimbuko.units import number_of
+from chimbuko.units import format_change, number_of
 
 MOST_ADVISED = 4
 """Nodes of a run, those with most events."""
@@ -36,7 +36,7 @@ def print_advice(advice: AgentAdvice, output: Output) -> None:
             str(one.placement.cores),
             str(one.application_cores),
             f"{one.step_s:.4g}",
-            f"{100 * one.added_share:+.2f} %",
+            format_change(one.added_share, ".2f"),
             f"{100 * one.busy_share:.1f} %",
             "" if one.keeps_up else "falls behind",
         ]
@@ -52,7 +52,7 @@ def print_intervals(advices: Sequence[AgentAdvice], output: Output) -> None:
     rows = []
     for one in advices:
         for point in points(one.measured.loads):
-            error = f"{100 * (point.predicted_s / point.measured_s - 1):+.1f} %" if point.measured_s else ""
+            error = format_change(point.predicted_s / point.measured_s - 1) if point.measured_s else ""
             rates = [f"{point.rows_per_s:,.0f}", f"{point.steps_per_s:,.1f}"]
             rows.append(
                 [one.measured.node, *rates, f"{point.measured_s:.3g}", f"{point.predicted_s:.3g}", error]

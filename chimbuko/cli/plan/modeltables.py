@@ -11,6 +11,7 @@ from chimbuko.insitu.advice import Advice
 from chimbuko.insitu.fitting import Fit
 from chimbuko.insitu.prediction import Prediction
 from chimbuko.insitu.quality import Agreement
+from chimbuko.units import format_change
 
 Interval = tuple[float, float] | None
 
@@ -43,7 +44,7 @@ def print_predictions(
     for one, interval, measured in zip(predictions, intervals, measured_s, strict=True):
         cells = [*_prediction_cells(one), interval_text(interval), one.bound_by]
         if measured is not None:
-            cells += [f"{measured:.5g}", f"{100 * (one.total_s / measured - 1):+.1f} %"]
+            cells += [f"{measured:.5g}", format_change(one.total_s / measured - 1)]
         rows.append(cells)
     output.table(columns, rows)
     _print_clamps(output, predictions)

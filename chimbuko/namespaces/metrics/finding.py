@@ -6,6 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
+from chimbuko.units import format_change
+
 
 class Problem(StrEnum):
     """What a finding is about."""
@@ -49,6 +51,7 @@ class Finding(msgspec.Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """All of it in words."""
+        changed = f"the sum has changed by {format_change(self.change, '.3g')}"
         who = f"rank {', '.join(map(str, self.ranks))}" if self.ranks else "all ranks"
         match self.kind:
             case Problem.NOT_A_NUMBER:
@@ -56,9 +59,9 @@ class Finding(msgspec.Struct, frozen=True):
             case Problem.DEPARTURE:
                 what = f"departs from the other ranks on {who}: by {abs(self.change):.1f} standard deviations"
             case Problem.LOCAL_DRIFT:
-                what = f"is not conserved because of {who}: the sum has changed by {100 * self.change:+.3g} %"
+                what = f"is not conserved because of {who}: {changed}"
             case Problem.GLOBAL_DRIFT:
-                what = f"is not conserved, alike on {who}: the sum has changed by {100 * self.change:+.3g} %"
+                what = f"is not conserved, alike on {who}: {changed}"
         return f"{self.quantity} {what}, since about step {self.since:,}."
 
 

@@ -87,11 +87,11 @@ def test_stack_and_window_mark_the_call_and_what_is_abnormal(show: Show) -> None
     assert section(result, "Call stack, innermost first") == [
         "      ENTRY  RUNTIME  FUNCTION",
         "▶▲    +0 µs  9.00 ms  f",
-        "    -100 ms     open  main",
+        "    −100 ms     open  main",
     ]
     assert section(result, "Neighbours on the same thread, in order of entry") == [
         "      ENTRY  RUNTIME  FUNCTION",
-        "    -500 µs   490 µs  compute",
+        "    −500 µs   490 µs  compute",
         "▶▲    +0 µs  9.00 ms  f",
         "      +5 µs  8.99 ms    MPI_Recv()",
         "▲     +7 µs     open      g",

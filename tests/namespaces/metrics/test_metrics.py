@@ -151,8 +151,8 @@ def test_findings_are_sentences() -> None:
         )
     ]
     assert sentences == [
-        "mass is not conserved, alike on all ranks: the sum has changed by -1.23 %, since about step 1,500.",
-        "mass is not conserved because of rank 3: the sum has changed by -1.23 %, since about step 1,500.",
+        "mass is not conserved, alike on all ranks: the sum has changed by −1.23 %, since about step 1,500.",
+        "mass is not conserved because of rank 3: the sum has changed by −1.23 %, since about step 1,500.",
         "mass departs from the other ranks on rank 14: by 0.0 standard deviations, since about step 1,500.",
         "mass is not a number on rank 1, 2, at step 2,000.",
     ]

@@ -1,7 +1,7 @@
 import { useMemo } from 'preact/hooks';
 import { showCommand } from '../shared/asking/commands';
 import { shortenAll } from '../shared/names/names';
-import { duration } from '../shared/units/units';
+import { duration, exact } from '../shared/units/units';
 import { callRequest } from '../shared/api/functionrequests';
 import { addressOf, follow } from '../shared/address/address';
 import { FunctionLink } from '../shared/parts/functionlink';
@@ -99,7 +99,7 @@ function StackTable({ frames }: { frames: readonly StackFrame[] }) {
             <td class="name" title={frame.function}>
               {frame.function}
             </td>
-            <td class="number">{frame.exit_us === 0 ? 'open' : (frame.exit_us - frame.entry_us).toLocaleString('en-US')}</td>
+            <td class="number">{frame.exit_us === 0 ? 'open' : exact(frame.exit_us - frame.entry_us)}</td>
             <td>{frame.is_anomaly ? '▲' : ''}</td>
             <td>{frame.id}</td>
           </tr>

@@ -1,6 +1,6 @@
 import { between, change, decisive, lost, placeOf, reachOf, runtimesOf, shiftSummary, ticksOf, VERDICT_MARKS, VERDICT_WORDS } from './model/comparison';
 import { placedName, wrapped, type ShortName } from '../shared/names/names';
-import { duration, exact } from '../shared/units/units';
+import { duration, exact, signed } from '../shared/units/units';
 import { go, view } from '../shared/address/address';
 import { hideTip, showTip } from '../shared/session/page';
 import { Empty, Panel } from '../shared/parts/panel';
@@ -35,7 +35,7 @@ export function Shifts({ shifts, names, all }: Props) {
             <span class="shift-plot">
               {ticksOf(reach).map((tick) => (
                 <span key={tick} class="shift-tick" style={{ left: `${100 * placeOf(tick, reach)}%` }}>
-                  {tick === 0 ? '0' : `${tick < 0 ? '−' : '+'}${Math.round(100 * Math.abs(tick))} %`}
+                  {tick === 0 ? '0' : `${signed(Math.round(100 * tick), exact)} %`}
                 </span>
               ))}
             </span>

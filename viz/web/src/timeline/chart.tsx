@@ -6,7 +6,7 @@ import { idOf, MERGED } from './model/spans';
 import { moved, zoomed } from './model/timelineaxis';
 import { across, arrowAt, arrowsOf, beside, firstSpot, ribbonOf, ROW, spotAt, type Arrow, type RibbonMark, type Spot } from './model/lines';
 import { arrowLines, ribbonLines, spotLines } from './model/timelinewords';
-import { columnUnit, inUnit, wallTime } from '../shared/units/units';
+import { columnUnit, fixed, inUnit, wallTime } from '../shared/units/units';
 import type { Range } from '../shared/address/model/view';
 import { go, view } from '../shared/address/address';
 import { wording } from '../calls/calls';
@@ -250,7 +250,7 @@ function tick(time: number, x: number, length: number): { x: number; text: strin
   // Seconds with as many decimals as tell neighbours apart: one unit along the axis.
   const decimals = Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(Math.max(1, length) / 1e6))));
   if (wallTimes.value) return { x, text: wallTime(zero_us.value + time, decimals) };
-  return { x, text: length >= 120e6 ? inUnit(time, columnUnit([time])) : `${(time / 1e6).toFixed(decimals)} s` };
+  return { x, text: length >= 120e6 ? inUnit(time, columnUnit([time])) : `${fixed(time / 1e6, decimals)} s` };
 }
 
 function wordsOf({ spot, arrow, mark }: Under): string[] | null {

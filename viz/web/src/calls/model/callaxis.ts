@@ -4,7 +4,7 @@ import { scaleLinear, scaleLog } from 'd3-scale';
 import { AXIS_KINDS, scaleOf, type Axis, type Scale } from '../../shared/address/model/axes';
 import type { Wording } from './callpoints';
 import { shortenAll } from '../../shared/names/names';
-import { columnUnit, digits, durationUnit, exact, inUnit, scoreHeading, type DurationUnit } from '../../shared/units/units';
+import { columnUnit, digits, durationUnit, exact, fixed, inUnit, scoreHeading, type DurationUnit } from '../../shared/units/units';
 import type { Span } from '../../shared/address/model/view';
 import type { PointColumns, Points } from '../../shared/api/types';
 import { logTicks, roundTicks, wholeTicks } from '../../shared/charts/model/ticks';
@@ -148,7 +148,7 @@ const DIVISOR = { µs: 1, ms: 1e3, s: 1e6, clock: 1e6 } as const;
 /** A time as exactly as ticks that are `step` apart need it: no two read the same. */
 export function timeText(us: number, unit: DurationUnit, step: number): string {
   const decimals = Math.max(0, Math.ceil(-Math.log10(step / DIVISOR[unit]) - 1e-9));
-  if (unit !== 'clock') return (us / DIVISOR[unit]).toFixed(decimals);
+  if (unit !== 'clock') return fixed(us / DIVISOR[unit], decimals);
   const shift = 10 ** decimals;
   const rounded = Math.round((us / 1e6) * shift);
   const whole = Math.floor(rounded / shift);

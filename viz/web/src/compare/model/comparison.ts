@@ -1,5 +1,6 @@
 /** What changed between two runs: how it is drawn and put in words. */
 
+import * as units from '../../shared/units/units';
 import { digits, duration, exact } from '../../shared/units/units';
 import type { BothRuntimes, Change, Rate, Shift } from '../../shared/api/types';
 
@@ -10,12 +11,8 @@ export const VERDICT_WORDS = { slower: 'slower', faster: 'faster', same: 'as bef
 const LEAST_REACH = Math.log(1.1);
 const MOST_REACH = Math.log(4);
 
-/** +10.3 %; from a factor of 3 on +240 %. */
-export function change(effect: number | null): string {
-  if (effect === null) return 'unknown';
-  const percents = 100 * effect;
-  return `${effect < 0 ? '−' : '+'}${Math.abs(percents) < 100 ? Math.abs(percents).toFixed(1) : digits(Math.abs(percents))} %`;
-}
+/** By how much something changed, where that is known. */
+export const change = (effect: number | null): string => (effect === null ? 'unknown' : units.change(effect));
 
 /** The change that says whether a function is slower: of its mean, or of its usual runtime. */
 export function decisive(shift: Shift): Change {
@@ -35,8 +32,7 @@ export function between(shift: Shift): string {
 /** Time lost, or gained. */
 export function lost(shift: Shift): string {
   const { effect, lost_us } = decisive(shift);
-  if (effect === null) return 'unknown';
-  return lost_us < 0 ? `−${duration(-lost_us)}` : duration(lost_us);
+  return effect === null ? 'unknown' : duration(lost_us);
 }
 
 export function rate(value: Rate): string {

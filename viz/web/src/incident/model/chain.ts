@@ -1,7 +1,7 @@
 /** Who waited for whom, from the origin on; and of what the time was lost, in words. */
 
 import { shorten } from '../../shared/names/names';
-import { duration, plural } from '../../shared/units/units';
+import { duration, exact, plural } from '../../shared/units/units';
 import type { Incident, Part, Waited } from '../../shared/api/types';
 
 export interface Consequence {
@@ -73,7 +73,7 @@ export function partText({ kind, function: name, rank, is_matched, by = '', coun
     case 'waited for core':
       return `its core was taken by ${by === '' ? 'somebody who is not known' : by}`;
     case 'page faults':
-      return `the kernel gave it memory, in ${count.toLocaleString('en')} page faults`;
+      return `the kernel gave it memory, in ${exact(count)} page faults`;
     case 'memory pressure':
       return 'memory was short';
     case 'migration':

@@ -1,3 +1,4 @@
+import { exact } from '../units/units';
 import { useState } from 'preact/hooks';
 import { placedName } from '../names/names';
 import { copy } from '../session/page';
@@ -15,7 +16,7 @@ export function Name({ name }: { name: string }) {
       <code>{isLong && !open ? `${text.slice(0, SHORT - 1)}…` : text}</code>{' '}
       {isLong && (
         <button class="quiet" aria-expanded={open} onClick={() => setOpen(!open)}>
-          {open ? 'Less' : `All ${text.length.toLocaleString('en-US')} characters`}
+          {open ? 'Less' : `All ${exact(text.length)} characters`}
         </button>
       )}
       <button class="quiet" onClick={() => void copy(name)}>

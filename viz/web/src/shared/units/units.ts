@@ -4,14 +4,31 @@ export type DurationUnit = 'µs' | 'ms' | 's' | 'clock';
 
 const DIVISOR: Record<DurationUnit, number> = { µs: 1, ms: 1e3, s: 1e6, clock: 1e6 };
 const GROUPED = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
+const MINUS = '−';
+
+/** With a minus where there was a hyphen. */
+const negated = (text: string): string => text.replace(/^-/, MINUS);
 
 /** Three significant digits, grouped, without an exponent: 0.123, 12.3, 1,234. */
 export function digits(value: number): string {
   const size = Math.abs(value);
   if (size === 0) return '0';
-  if (size >= 100) return GROUPED.format(Math.round(value));
+  if (size >= 100) return exact(Math.round(value));
   const decimals = size >= 10 ? 1 : size >= 1 ? 2 : Math.min(6, 2 - Math.floor(Math.log10(size)));
-  return String(Number(value.toFixed(decimals)));
+  return negated(String(Number(value.toFixed(decimals))));
+}
+
+/** With so many decimals. */
+export const fixed = (value: number, decimals: number): string => negated(value.toFixed(decimals));
+
+/** A number that says by its sign how something has changed, in the form that is given for its size. */
+export function signed(value: number, form: (size: number) => string): string {
+  return `${value < 0 ? MINUS : '+'}${form(Math.abs(value))}`;
+}
+
+/** A change in percent: +10.3 %; from a factor of 2 on +240 %. */
+export function change(effect: number): string {
+  return `${signed(100 * effect, (percents) => (percents < 100 ? percents.toFixed(1) : digits(percents)))} %`;
 }
 
 /** The unit in which a duration has one to three digits before the point. */
@@ -51,7 +68,7 @@ export function columnUnit(values: Iterable<number>): DurationUnit {
 export function clock(us: number): string {
   const seconds = Math.round(Math.abs(us) / 1e6);
   const [h, m, s] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
-  const sign = us < 0 ? '-' : '';
+  const sign = us < 0 ? MINUS : '';
   return h > 0 ? `${sign}${h}:${pad(m)}:${pad(s)}` : `${sign}${m}:${pad(s)}`;
 }
 
@@ -59,7 +76,7 @@ export function clock(us: number): string {
 export function sinceStart(us: number): string {
   const ms = Math.round(Math.abs(us) / 1e3);
   const [h, m, s] = [Math.floor(ms / 3_600_000), Math.floor(ms / 60_000) % 60, Math.floor(ms / 1000) % 60];
-  return `${us < 0 ? '-' : '+'}${pad(h)}:${pad(m)}:${pad(s)}.${String(ms % 1000).padStart(3, '0')}`;
+  return `${us < 0 ? MINUS : '+'}${pad(h)}:${pad(m)}:${pad(s)}.${String(ms % 1000).padStart(3, '0')}`;
 }
 
 /** Wall clock with its zone: 2026-11-21 10:31:04.482 Z. */
@@ -77,13 +94,14 @@ export function wallTime(us: number, decimals = 3): string {
 
 /** 10,000; from a million on 2.1 M. */
 export function count(n: number): string {
-  if (Math.abs(n) < 1e6) return GROUPED.format(n);
+  if (Math.abs(n) < 1e6) return exact(n);
   const [divisor, unit] = Math.abs(n) < 1e9 ? [1e6, 'M'] : [1e9, 'G'];
   return `${digits(n / divisor)} ${unit}`;
 }
 
+/** All digits, grouped: 12,345,678. */
 export function exact(n: number): string {
-  return GROUPED.format(n);
+  return negated(GROUPED.format(n));
 }
 
 /** 8 kB; 1000 bytes to the kB. */

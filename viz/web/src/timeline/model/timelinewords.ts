@@ -4,7 +4,7 @@ import { shorten } from '../../shared/names/names';
 import { ANOMALY, DOUBTFUL, judgedOf, LAUNCHED, MERGED, OPEN, RECEIVED, type RankSpans } from './spans';
 import { parentOf, type Arrow, type Lane, type RibbonMark, type Scene, type Spot } from './lines';
 import type { Range } from '../../shared/address/model/view';
-import { bytes, digits, duration, exact, plural, ratio, score, sinceStart } from '../../shared/units/units';
+import { bytes, digits, duration, exact, fixed, plural, ratio, score, sinceStart } from '../../shared/units/units';
 import type { RankKey } from '../../shared/api/types';
 import type { Wording } from '../../calls/model/callpoints';
 
@@ -104,7 +104,7 @@ export function laneName(lane: Lane, programs: number): [rank: string, thread: s
 export function rangeText(first: number, last: number, zero_us: number): string {
   const [from, to] = [first - zero_us, last - zero_us];
   const decimals = Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(Math.max(1, to - from) / 1e6))));
-  return `${(from / 1e6).toFixed(decimals)}–${(to / 1e6).toFixed(decimals)} s`;
+  return `${fixed(from / 1e6, decimals)}–${fixed(to / 1e6, decimals)} s`;
 }
 
 /** What the page says first, where no recorded call is chosen. */

@@ -16,6 +16,13 @@ test.each([
   [4_326_000_000, '1:12:06'],
 ])('duration of %d µs is %s', (us, text) => expect(units.duration(us)).toBe(text));
 
+test('negative numbers have a minus, not a hyphen', () => {
+  expect([-1234.4, -12.34, -0.0123].map(units.digits)).toEqual(['−1,234', '−12.3', '−0.0123']);
+  expect([-2500, -125_000_000].map(units.duration)).toEqual(['−2.5 ms', '−2:05']);
+  expect([units.exact(-12_345), units.count(-12), units.percent(-0.929)]).toEqual(['−12,345', '−12', '−92.9 %']);
+  expect([-0.929, 0, 0.103, 2.4].map(units.change)).toEqual(['−92.9 %', '+0.0 %', '+10.3 %', '+240 %']);
+});
+
 test('one unit for a column', () => {
   const values = [3, 12_000, 400];
   const unit = units.columnUnit(values);
@@ -56,7 +63,7 @@ test.each([
 
 test('times', () => {
   expect(units.sinceStart(3_912_482_000)).toBe('+01:05:12.482');
-  expect(units.sinceStart(-1_500_000)).toBe('-00:00:01.500');
+  expect(units.sinceStart(-1_500_000)).toBe('−00:00:01.500');
   expect(units.wallClock(1_700_000_000_123_456)).toBe('2023-11-14 22:13:20.123 Z');
   expect(units.wallTime(1_700_000_000_123_456)).toBe('22:13:20.123');
   expect(units.wallTime(1_700_000_000_023_456, 6)).toBe('22:13:20.023456');

@@ -1,6 +1,6 @@
 /** Where each mark of the chart of steps stands: by the time lost, or by the anomalies. Lengths in CSS pixels. */
 
-import { durationUnit, inUnit } from '../../../shared/units/units';
+import { durationUnit, exact, inUnit } from '../../../shared/units/units';
 import { gaps, lowerBound, type History } from './history';
 import type { Measure, Range } from '../../../shared/address/model/view';
 import type { RankKey, StepRow } from '../../../shared/api/types';
@@ -87,7 +87,7 @@ export function layout(series: readonly Series[], measure: Measure, zoom: Range 
     gaps: series.flatMap((one) => gapsOf(one, frame, rows.get(one.rank) as number)),
     xTicks: wholeTicks(range[0], range[1], Math.max(2, Math.floor((frame.right - frame.left) / 64))).map((step) => ({
       x: xOf(frame, step),
-      text: step.toLocaleString('en-US'),
+      text: exact(step),
     })),
     ...scale(frame, measure, most),
     marks: marked.flatMap((one) => markOf(one, series, frame)),
@@ -108,7 +108,7 @@ const COLUMN: Record<Measure, 4 | 5> = { anomalies: 4, lost: 5 };
 function scale(frame: Frame, measure: Measure, most: number): Pick<Layout, 'yTicks' | 'unit'> {
   const room = Math.max(1, Math.floor((frame.base - frame.top) / 28));
   const tick = (value: number, text: string): { y: number; text: string } => ({ y: yOf(frame, value), text });
-  if (measure === 'anomalies') return { yTicks: wholeTicks(0, frame.maximum, room).map((value) => tick(value, value.toLocaleString('en-US'))), unit: '' };
+  if (measure === 'anomalies') return { yTicks: wholeTicks(0, frame.maximum, room).map((value) => tick(value, exact(value))), unit: '' };
   if (most === 0) return { yTicks: [tick(0, '0')], unit: '' };
   const unit = durationUnit(most);
   const size = unit === 'µs' ? 1 : unit === 'ms' ? 1e3 : 1e6;

@@ -1,6 +1,6 @@
 /** Curves over time: their scales, their paths, and what stands at a moment. */
 
-import { clock } from '../../units/units';
+import { clock, fixed } from '../../units/units';
 import { roundTicks } from './ticks';
 
 export interface Curve {
@@ -47,7 +47,7 @@ export function timeTicks(first_us: number, last_us: number, most: number): { at
   const found = roundTicks(first_us, last_us, most);
   const step_us = (found[1] ?? Infinity) - (found[0] ?? 0);
   const decimals = Math.min(6, Math.max(0, Math.ceil(6 - Math.log10(step_us) - 1e-9)));
-  return found.map((at_us) => ({ at_us, text: step_us < 1e6 ? `${(at_us / 1e6).toFixed(decimals)} s` : clock(at_us) }));
+  return found.map((at_us) => ({ at_us, text: step_us < 1e6 ? `${fixed(at_us / 1e6, decimals)} s` : clock(at_us) }));
 }
 
 /** Times at which any curve has a point, at most so many, evenly chosen. */

@@ -9,9 +9,9 @@ function csvCell(text: string): string {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-/** A grouped number without its commas, which separate cells; any other text as it is. */
+/** A number as spreadsheets read it, without commas, and with a hyphen for its minus; any other text as it is. */
 function plainNumber(text: string): string {
-  return /^[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?$/.test(text) ? text.replaceAll(',', '') : text;
+  return /^[−+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?$/.test(text) ? text.replaceAll(',', '').replace('−', '-') : text;
 }
 
 /** Name of a file: letters, digits, dots and dashes of what it is about. */

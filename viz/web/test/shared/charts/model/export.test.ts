@@ -6,7 +6,7 @@ describe('CSV', () => {
     expect(
       csvOf([
         ['function', 'calls', 'lost, ms'],
-        ['f<int, long>', '1,234,567', '-12.5'],
+        ['f<int, long>', '1,234,567', '−12.5'],
         ['say "no"', '1,2', ''],
       ]),
     ).toBe('function,calls,"lost, ms"\r\n"f<int, long>",1234567,-12.5\r\n"say ""no""","1,2",\r\n');
