@@ -17,3 +17,11 @@ def visible(text: str) -> str:
     and erase what stands on the terminal, answer in place of the user, or pass for another name.
     """
     return _ACTING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def escaped_json(text: str) -> str:
+    """The same of JSON, or YAML with its strings in double quotes: who reads it gets what was there.
+
+    JSON itself writes out the control characters of ASCII alone.
+    """
+    return _ACTING.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)

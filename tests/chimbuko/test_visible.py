@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.visible import visible
+from chimbuko.visible import escaped_json, visible
 
 DIRECTIONS = {"LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"}
 
@@ -19,6 +20,13 @@ def test_nothing_is_left_that_acts_on_a_terminal(text: str) -> None:
     assert not any(unicodedata.bidirectional(one) in DIRECTIONS for one in shown)
     assert visible(shown) == shown
     shown.encode()
+
+
+@given(st.text())
+def test_json_says_the_same_without_it(text: str) -> None:
+    shown = escaped_json(json.dumps({"name": text}, ensure_ascii=False, indent=2))
+    assert json.loads(shown) == {"name": text}
+    assert visible(shown.replace("\n", "")) == shown.replace("\n", "")
 
 
 @given(st.text(st.characters(categories=("L", "N", "P", "S", "Zs"))))

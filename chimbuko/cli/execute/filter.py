@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import click
-import msgspec
 
+from chimbuko.cli.output.jsontext import print_json
 from chimbuko.cli.output.table import Column, Output
 from chimbuko.errors import ConfigError
 from chimbuko.launcher.outcome.filteradvice import FilterAdvice, FunctionCost, advise
@@ -64,7 +64,7 @@ def command(run: Path | None, output: Path | None, limit: int, as_json: bool) ->
         previous = directory.settings / SELECT_FILE_NAME
         _write(output, advice, TimerFilter.from_file(previous) if previous.exists() else TimerFilter())
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(advice)))
+        print_json(advice)
         return
     if advice.functions:
         Output().table(_COLUMNS, [_row(function) for function in advice.functions[:limit]])

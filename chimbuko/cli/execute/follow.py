@@ -19,6 +19,7 @@ from chimbuko.formats.streams.following import Following
 from chimbuko.trace.engines import SST
 from chimbuko.trace.tausettings import WriterSettings
 from chimbuko.units import parse_duration_us
+from chimbuko.visible import visible
 
 NOT_FOUND = 127
 LOOK_S = 0.2
@@ -80,7 +81,7 @@ def command(patterns: tuple[str, ...], idle: str, command_line: tuple[str, ...])
         _follow(following, settings.period_us / 1e6, idle_s, process, is_over)
         following.finish()
     for line in following.catalogue.complaints + losses_of(following.catalogue):
-        print(f"chimbuko: {line}", file=sys.stderr)
+        print(f"chimbuko: {visible(line)}", file=sys.stderr)
     if not following.files:
         print(f"chimbuko: {' '.join(patterns)}: no such trace has come", file=sys.stderr)
     if process is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import multiprocessing
 import os
@@ -18,6 +17,7 @@ from threading import BrokenBarrierError
 
 import click
 
+from chimbuko.cli.output.jsontext import print_json
 from chimbuko.errors import ChimbukoError, ConfigError, TraceFormatError
 from chimbuko.process.signals import no_ctrl_c
 from chimbuko.trace.discovery import CONTACT_SUFFIX, StreamName, find_recorded
@@ -93,7 +93,7 @@ def command(patterns: tuple[str, ...], folder: Path, factor: float, engine: str,
         for stream, error in damaged.items()
     ]
     if as_json:
-        click.echo(json.dumps([asdict(result) for result in results], indent=2))
+        print_json([asdict(result) for result in results])
         return
     for result in results:
         if result.complaint:

@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from chimbuko.calls.functionnames import function_matcher, shown_names
+from chimbuko.cli.output.jsontext import print_json
 from chimbuko.cli.output.table import MARK, Column, Output
 from chimbuko.errors import ConfigError
 from chimbuko.launcher.outcome.reach import reachable_run
@@ -28,7 +29,7 @@ from chimbuko.provenance.compare.rates import Rate
 from chimbuko.provenance.compare.runprofile import RunProfile, read_profile
 from chimbuko.provenance.compare.wording import interval, sentences
 from chimbuko.provenance.query.run import open_run
-from chimbuko.units import format_duration_us, number_of, parse_duration_us
+from chimbuko.units import format_change, format_duration_us, number_of, parse_duration_us
 
 EXIT_SLOWER = 6
 """Exit code where ``--fail-on`` finds a function that is slower; errors have smaller ones."""
@@ -103,7 +104,7 @@ def command(
     first, second = (merged([_profile(path) for path in side]) for side in _sides(runs, before, after))
     found = compare(first, second, least_effect, is_net=not absolute)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(_only(found, function))))
+        print_json(_only(found, function))
     else:
         _print(_only(found, function), by, limit)
     if limits.are_passed(found):
@@ -222,7 +223,7 @@ def _print_shifts(output: Output, shifts: list[Shift], by: Literal["function", "
     rows = [
         [
             MARKS[change.verdict],
-            "" if change.effect is None else f"{100 * change.effect:+.1f} %",
+            "" if change.effect is None else format_change(change.effect),
             interval(change),
             format_duration_us(change.lost_us) if change.effect is not None else "",
             shift.decided_by,

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import click
-import msgspec
 
 from chimbuko.cli.options.calls import CallChoice, call_options
+from chimbuko.cli.output.jsontext import print_json
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.export.registry import FORMATS, export
 from chimbuko.provenance.query.run import open_run
@@ -49,7 +49,7 @@ def command(run: Path | None, form: str, output: Path, choice: CallChoice, as_js
     with open_run(reachable_run(run)) as provenance:
         exported = export(provenance, form, output, choice.filter(provenance))
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(exported)))
+        print_json(exported)
     else:
         print(
             f"{exported.anomalies:,} abnormal and {exported.normal_calls:,} normal calls: {exported.path}",

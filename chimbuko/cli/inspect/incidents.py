@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import click
-import msgspec
 
+from chimbuko.cli.output.jsontext import print_json
 from chimbuko.cli.output.table import Column, Output
 from chimbuko.launcher.outcome.incidents import explain_run
 from chimbuko.launcher.outcome.reach import reachable_run
@@ -69,7 +69,7 @@ def command(
                 "recurrences": recurrences,
                 "metrics": metrics,
             }
-            click.echo(msgspec.json.format(msgspec.json.encode(answer)))
+            print_json(answer)
             return
         time_range = provenance.steps.time_range()
         start_us = time_range[0] if time_range else 0

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from chimbuko.cli.options.calls import parse_times, start_us
+from chimbuko.cli.output.jsontext import print_json
 from chimbuko.cli.output.table import MARK, Column, Output
 from chimbuko.errors import ConfigError
 from chimbuko.launcher.outcome.reach import reachable_run
@@ -67,7 +68,7 @@ def command(run: Path | None, node: str | None, time: str | None, limit: int, as
             facts = {name: found for name in names if (found := node_facts(reader, name)) is not None}
             if as_json:
                 listed = [{"name": name, **msgspec.to_builtins(one)} for name, one in facts.items()]
-                click.echo(msgspec.json.format(msgspec.json.encode({"nodes": listed})))
+                print_json({"nodes": listed})
             elif facts:
                 _print_list(facts, zero_us)
             else:
@@ -77,7 +78,7 @@ def command(run: Path | None, node: str | None, time: str | None, limit: int, as
             raise ConfigError(f"--node {node}: there are samples of {', '.join(names) or 'none'}")
         view = _view(reader, node, parse_times(time, zero_us), limit)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(view)))
+        print_json(view)
         return
     _print_node(view, zero_us)
 

@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 import click
-import msgspec
 
 from chimbuko.calls.functionnames import shown_names
 from chimbuko.calls.schema import SORTS, Label
 from chimbuko.cli.options.calls import CallChoice, call_options, start_us
+from chimbuko.cli.output.jsontext import print_json
 from chimbuko.cli.output.stuck import stuck_lines
 from chimbuko.cli.output.table import MARK, Column, Output
 from chimbuko.launcher.outcome.reach import reachable_run
@@ -65,7 +65,7 @@ def command(
         matched = provenance.calls.count(wanted)
         if as_json:
             answer = {"calls": page.calls, "matched": matched, "next": page.next}
-            click.echo(msgspec.json.format(msgspec.json.encode(answer)))
+            print_json(answer)
             return
         if page.calls:
             _print_calls(

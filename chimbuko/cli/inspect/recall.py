@@ -15,6 +15,7 @@ import msgspec
 import redis
 
 from chimbuko.calls.record import CallRecord, StreamHealth
+from chimbuko.cli.output.jsontext import print_json
 from chimbuko.cli.output.table import Column, Output
 from chimbuko.errors import ConfigError, ServiceError
 from chimbuko.launcher.outcome.reach import reachable_run
@@ -176,7 +177,7 @@ def _report(recalled: list[RecalledStream], request: RecallRequest, output: Path
     recalled.sort(key=lambda stream: tuple(map(int, stream.stream.split(":"))))
     if as_json:
         answer = {"start_us": request.start_us, "end_us": request.end_us, "streams": recalled}
-        click.echo(msgspec.json.format(msgspec.json.encode(answer)))
+        print_json(answer)
         return
     columns = [
         Column("STREAM"),

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import click
-import msgspec
 
+from chimbuko.cli.output.jsontext import print_json
 from chimbuko.errors import ConfigError
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.visible import visible
@@ -38,7 +38,7 @@ def command(run: Path | None, output: Path, as_json: bool) -> None:
         raise ConfigError(f"{output}: is there already; choose another name")
     written = write_report(reachable_run(run), output)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(written)))
+        print_json(written)
         return
     left_out = ", ".join(written.left_out)
     size_mb = written.size_bytes / 1e6

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
-import msgspec
 
 from chimbuko.calls.functionnames import shown_name, shown_names
 from chimbuko.calls.record import CallRecord, CounterValue
 from chimbuko.calls.schema import Label
 from chimbuko.cli.output.incident import print_incident, print_metric_finding, print_recurrence
+from chimbuko.cli.output.jsontext import print_json
 from chimbuko.cli.output.table import MARK, Column, Output
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.incidents.incidentlist import Incidents, is_incident_id, is_recurrence_id
@@ -19,7 +19,7 @@ from chimbuko.provenance.incidents.metricfindings import is_metric_finding_id, m
 from chimbuko.provenance.nodes.besidecall import GpuBeside, NodeBeside, node_beside
 from chimbuko.provenance.query.filters import as_object
 from chimbuko.provenance.query.run import open_run
-from chimbuko.units import format_duration_us, format_offset_us
+from chimbuko.units import format_duration_us, format_signed_us
 
 SELF = "▶"
 """Stands beside the call itself."""
@@ -57,21 +57,21 @@ def command(wanted: str, run: Path | None, as_json: bool) -> None:
         if is_incident_id(wanted):
             details = Incidents(provenance.reader).one(wanted)
             if as_json:
-                click.echo(msgspec.json.format(msgspec.json.encode(details)))
+                print_json(details)
                 return
             print_incident(Output(), details, time_range[0] if time_range else details.summary.begin_us)
             return
         if is_recurrence_id(wanted):
             found = Incidents(provenance.reader).recurrence(wanted)
             if as_json:
-                click.echo(msgspec.json.format(msgspec.json.encode(found)))
+                print_json(found)
                 return
             print_recurrence(Output(), found, time_range[0] if time_range else found.recurrence.begin_us)
             return
         if is_metric_finding_id(wanted):
             metric = metric_finding(provenance.reader, wanted)
             if as_json:
-                click.echo(msgspec.json.format(msgspec.json.encode(metric)))
+                print_json(metric)
                 return
             print_metric_finding(Output(), metric, time_range[0] if time_range else metric.finding.begin_us)
             return
@@ -80,7 +80,7 @@ def command(wanted: str, run: Path | None, as_json: bool) -> None:
         if as_json:
             beside = node_beside(provenance.reader, call)
             answer = {"call": as_object(call), "normal": as_object(normal), "node": beside}
-            click.echo(msgspec.json.format(msgspec.json.encode(answer)))
+            print_json(answer)
             return
         judged_by = provenance.run().config.metric
         beside = node_beside(provenance.reader, call)
@@ -139,7 +139,7 @@ def _print_stack(output: Output, call: CallRecord) -> None:
     rows = [
         [
             _marks(call, frame.id, frame.is_anomaly),
-            format_offset_us(frame.entry_us - call.entry_us),
+            format_signed_us(frame.entry_us - call.entry_us),
             _runtime(frame.entry_us, frame.exit_us),
             shown[frame.function],
         ]
@@ -155,7 +155,7 @@ def _print_window(output: Output, call: CallRecord) -> None:
     rows = [
         [
             _marks(call, neighbour.id, neighbour.is_anomaly),
-            format_offset_us(neighbour.entry_us - call.entry_us),
+            format_signed_us(neighbour.entry_us - call.entry_us),
             _runtime(neighbour.entry_us, neighbour.exit_us),
             "  " * (neighbour.depth - outermost) + shown[neighbour.function],
         ]
@@ -171,7 +171,7 @@ def _print_messages(output: Output, call: CallRecord) -> None:
     names = {neighbour.id: shown_name(neighbour.function) for neighbour in call.window}
     rows = [
         [
-            format_offset_us(message.time_us - call.entry_us),
+            format_signed_us(message.time_us - call.entry_us),
             message.kind,
             str(message.source),
             str(message.destination),
@@ -257,7 +257,7 @@ def _caller(record: CallRecord) -> str:
 
 
 def _counter(call: CallRecord, value: CounterValue) -> list[str]:
-    return [format_offset_us(value.time_us - call.entry_us), f"{value.value:,}", value.counter]
+    return [format_signed_us(value.time_us - call.entry_us), f"{value.value:,}", value.counter]
 
 
 def _marks(call: CallRecord, other_id: str, is_anomaly: bool) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from chimbuko.cli.output.jsontext import print_json
 from chimbuko.cli.output.table import Column, Output
 from chimbuko.errors import ConfigError
 from chimbuko.launcher.outcome.reach import reachable_run
@@ -20,6 +21,7 @@ from chimbuko.provenance.store.engine import open_for_reading
 from chimbuko.provenance.store.readonly import TIME_LIMIT_S, Value, answer_to, parameters_of
 from chimbuko.provenance.store.schemadocs import TableMeaning, describe
 from chimbuko.runs.directory import RunDirectory
+from chimbuko.visible import visible
 
 ROW_LIMIT = 1000
 
@@ -96,11 +98,13 @@ def _print_rows(
     if form == "json":
         objects = [dict(zip(columns, map(_plain, row), strict=True)) for row in rows]
         answer = {"rows": objects, "is_complete": is_complete}
-        click.echo(msgspec.json.format(msgspec.json.encode(answer, enc_hook=str)))
+        print_json(answer, enc_hook=str)
     elif form == "csv":
         written = io.StringIO()
+        # Into a file as it is: there nothing acts, and CSV has no words for it.
+        cleaned = visible if sys.stdout.isatty() else str
         csv.writer(written, lineterminator="\n").writerows(
-            [columns, *([_text(_plain(cell)) for cell in row] for row in rows)]
+            [columns, *([cleaned(_text(_plain(cell))) for cell in row] for row in rows)]
         )
         click.echo(written.getvalue(), nl=False)
     else:
@@ -118,7 +122,7 @@ def _print_rows(
 
 def _print_schema(tables: list[TableMeaning], form: str | None) -> None:
     if form == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode({"tables": tables})))
+        print_json({"tables": tables})
         return
     if form == "csv":
         columns = ["table", "column", "type", "meaning"]

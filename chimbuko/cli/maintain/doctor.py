@@ -7,8 +7,8 @@ import tempfile
 from pathlib import Path
 
 import click
-import msgspec
 
+from chimbuko.cli.output.jsontext import print_json
 from chimbuko.doctor.checkup import check_up
 from chimbuko.doctor.finding import Finding
 from chimbuko.doctor.nodecheck import check_node
@@ -57,7 +57,7 @@ def command(
         *check_node(baseline),
     ]
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(findings)))
+        print_json(findings)
     else:
         for finding in findings:
             click.echo(visible(_line(finding)))

@@ -11,6 +11,7 @@ from chimbuko.formats.streams.apart import sorted_out
 from chimbuko.formats.streams.merging import merge
 from chimbuko.trace.discovery import find_recorded
 from chimbuko.units import format_duration_us, number_of
+from chimbuko.visible import visible
 
 
 @click.command("merge", short_help="Put traces of any formats together into one, on one clock.")
@@ -47,9 +48,9 @@ def command(patterns: tuple[str, ...], target: Path, align: bool) -> None:
     streams = find_recorded(traces.streams) if traces.streams else []
     merged = merge(streams, traces.others, target, align)
     for line in merged.complaints:
-        print(f"chimbuko: {line}", file=sys.stderr)
+        print(f"chimbuko: {visible(line)}", file=sys.stderr)
     for program, old, new in merged.moved:
-        click.echo(f"ranks of {program} begin at {new}, and not at {old}: another program has these")
+        click.echo(f"ranks of {visible(program)} begin at {new}, and not at {old}: another program has these")
     for rank, (ahead_us, uncertain_us) in sorted(merged.offsets_us.items()):
         direction = "ahead" if ahead_us > 0 else "behind"
         click.echo(

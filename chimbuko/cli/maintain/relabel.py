@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import click
-import msgspec
 
+from chimbuko.cli.output.jsontext import print_json
 from chimbuko.errors import ConfigError
 from chimbuko.launcher.outcome.relabel import relabel_run, relabelled_line
 from chimbuko.runs.finding import find_run
@@ -34,6 +34,6 @@ def command(run: Path | None, is_deleting: bool, as_json: bool) -> None:
         raise ConfigError(f"{found.path}: the run goes on; relabel it when it has ended")
     relabelled = relabel_run(found, is_deleting)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(relabelled)))
+        print_json(relabelled)
     else:
         print(relabelled_line(relabelled), file=sys.stderr)

@@ -16,6 +16,7 @@ from sqlalchemy import Engine
 
 from chimbuko.calls.functionnames import shown_names
 from chimbuko.cli.output import runlist
+from chimbuko.cli.output.jsontext import print_json
 from chimbuko.cli.output.table import Column, Output
 from chimbuko.errors import ConfigError
 from chimbuko.follow.guard.leftovers import remove_folders_of
@@ -87,7 +88,7 @@ def list_runs(store: str | None, as_json: bool) -> None:
     """
     listing = runlist.list_store(store) if store else runlist.list_runs(_found_runs())
     if as_json:
-        _print_json(listing)
+        print_json(listing)
         return
     for problem in listing.problems:
         print(f"chimbuko: {visible(problem)}", file=sys.stderr)
@@ -279,7 +280,7 @@ def prune_run(
     with held(run) as info, _writing(run, info) as engine:
         pruned = prune(engine, info.id, rule, dry_run)
     if as_json:
-        _print_json({"functions": pruned, "dry_run": dry_run})
+        print_json({"functions": pruned, "dry_run": dry_run})
     else:
         _print_pruned(pruned, dry_run)
 
@@ -376,10 +377,6 @@ def _print_pruned(pruned: list[PrunedFunction], is_dry_run: bool) -> None:
 
 def _report(result: Any, line: str, as_json: bool) -> None:
     if as_json:
-        _print_json(result)
+        print_json(result)
     else:
         print(visible(line), file=sys.stderr)
-
-
-def _print_json(value: Any) -> None:
-    click.echo(msgspec.json.format(msgspec.json.encode(value)))

@@ -1,6 +1,6 @@
 """Verbs that observe workflows.
 
-May import cli.options, namespaces.analyses, namespaces.client, namespaces.exchange, namespaces.relay,
-namespaces.service, namespaces.texts, namespaces.tree, protocol, workflow.leading, workflow.records and
-workflow.tasks.
+May import cli.options, cli.output, namespaces.analyses, namespaces.client, namespaces.exchange,
+namespaces.relay, namespaces.service, namespaces.texts, namespaces.tree, protocol, workflow.leading,
+workflow.records and workflow.tasks.
 """

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from chimbuko.cli.options.listening import bind_option
+from chimbuko.cli.output.jsontext import print_json
 from chimbuko.errors import ChimbukoError, ConfigError
 from chimbuko.namespaces.exchange.keys import STANDING
 from chimbuko.namespaces.texts.registry import FORMATS
 from chimbuko.protocol.broker import BROKER_VARIABLE, listening_place
 from chimbuko.units import parse_duration_us, parse_size
+from chimbuko.visible import escaped_json, visible
 
 if TYPE_CHECKING:
     from chimbuko.namespaces.client.client import Namespace
@@ -447,14 +448,13 @@ def counts(service: str | None) -> None:
 
     with Reader(service) as reader:
         found = {name: reader.counts(name) for name in reader.namespaces}
-    print(msgspec.json.format(msgspec.json.encode(found)).decode())
+    print_json(found)
 
 
 def _lines(observation: object, as_json: bool) -> list[str]:
     from chimbuko.namespaces.exchange.reader import Observation
     from chimbuko.namespaces.texts.plain import plain
     from chimbuko.namespaces.tree.paths import format_path
-    from chimbuko.visible import visible
 
     assert isinstance(observation, Observation)
     change = observation.change
@@ -462,7 +462,7 @@ def _lines(observation: object, as_json: bool) -> list[str]:
     appended = {format_path(path): plain(leaf) for path, leaf in change.appended.items()}
     if as_json:
         fields = {"time_us": observation.time_us, "rank": observation.rank, "put": put, "appended": appended}
-        return [json.dumps(fields, ensure_ascii=False)]
+        return [escaped_json(json.dumps(fields, ensure_ascii=False))]
     moment = time.strftime("%H:%M:%S", time.localtime(observation.time_us / 1e6))
     lines = [f"{path} = {json.dumps(value, ensure_ascii=False)}" for path, value in put.items()]
     lines += [f"{path} += {json.dumps(value, ensure_ascii=False)}" for path, value in appended.items()]
@@ -471,7 +471,7 @@ def _lines(observation: object, as_json: bool) -> list[str]:
 
 def _print(text: str, output: Path | None) -> None:
     if output is None:
-        sys.stdout.write(text)
+        sys.stdout.write(escaped_json(text))
         return
     try:
         output.write_text(text)
@@ -487,4 +487,4 @@ def _value(text: str) -> object:
 
 
 def _say(line: str) -> None:
-    print(f"chimbuko: {line}", file=sys.stderr, flush=True)
+    print(f"chimbuko: {visible(line)}", file=sys.stderr, flush=True)

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from chimbuko.visible import visible
+
 
 def advised_option(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """``--advised RUN``: what an earlier run advises becomes the default of these options.
@@ -34,7 +36,7 @@ def advised_option(*names: str) -> Callable[[Callable[..., Any]], Callable[..., 
         }
         context.default_map = {**(context.default_map or {}), **{name: found[name] for name in names}}
         words = [f"--{name} {found[name]}" for name in names if found[name] != ""]
-        click.echo(f"chimbuko: as {run} advises: {' '.join(words)}", err=True)
+        click.echo(f"chimbuko: as {visible(str(run))} advises: {' '.join(words)}", err=True)
 
     return click.option(
         "--advised",

@@ -12,7 +12,7 @@ from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.outcome.summary import Result, problem_lines, summary_lines
 from chimbuko.process.lifetime import write_error
 from chimbuko.runs.directory import RunDirectory
-from chimbuko.visible import visible
+from chimbuko.visible import escaped_json, visible
 
 if TYPE_CHECKING:
     from chimbuko.insitu.placing.advice import AgentAdvice
@@ -54,6 +54,6 @@ def _print_json(encoded: bytes) -> None:
     """At once: what cannot be written must not become the exit code of the program."""
     try:
         with open(1, "wb", closefd=False) as output:
-            output.write(msgspec.json.format(encoded) + b"\n")
+            output.write(escaped_json(msgspec.json.format(encoded).decode()).encode() + b"\n")
     except OSError as error:
         say(f"standard output: cannot be written ({error.strerror}); the summary is lost")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-import msgspec
 
+from chimbuko.cli.output.jsontext import print_json
 from chimbuko.cli.output.placing import MOST_ADVISED, as_advice, print_advice, print_intervals
 from chimbuko.cli.output.table import Output
 from chimbuko.provenance.nodes.placing import advices
@@ -31,7 +31,7 @@ def command(run_dir: Path, as_json: bool) -> None:
     """
     found = advices(RunDirectory(run_dir), MOST_ADVISED)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode([as_advice(one) for one in found])))
+        print_json([as_advice(one) for one in found])
         return
     output = Output()
     for one in found:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
-import msgspec
 
+from chimbuko.cli.output.jsontext import print_json
 from chimbuko.cli.plan import agents, modeltables, pipeline
 from chimbuko.errors import ConfigError
 from chimbuko.insitu.advice import advise
@@ -93,7 +92,7 @@ def fit_models(csv: Path, held_out: Path | None, as_json: bool, plot: Path | Non
     if plot is not None:
         plot_fits(list(fits.values()), plot)
     if as_json:
-        _echo([modeltables.as_fit(one, tried.get(part)) for part, one in fits.items()])
+        print_json([modeltables.as_fit(one, tried.get(part)) for part, one in fits.items()])
     else:
         modeltables.print_fits(list(fits.values()), tried)
 
@@ -144,7 +143,7 @@ def predict_runs(
         plot_agreement([time_s for _, time_s in runs], predicted_s, plot)
     if as_json:
         rows = zip(predictions, intervals, measured_s, strict=True)
-        _echo({"predictions": [modeltables.as_prediction(*row) for row in rows], "agreement": found})
+        print_json({"predictions": [modeltables.as_prediction(*row) for row in rows], "agreement": found})
         return
     modeltables.print_predictions(predictions, intervals, measured_s)
     if found is not None:
@@ -178,7 +177,7 @@ def advise_placement(
         ranked = [
             modeltables.as_prediction(one, interval(workflow, one.placement)) for one in found.ranked[:limit]
         ]
-        _echo({"compared": len(found.ranked), "best": ranked[0], "ranked": ranked})
+        print_json({"compared": len(found.ranked), "best": ranked[0], "ranked": ranked})
     else:
         modeltables.print_advice(found, limit, workflow.parameter)
 
@@ -206,7 +205,3 @@ def _workflow(description: Path, points: Path | None) -> tuple[Workflow, Workflo
     table = parse_table(read_text(description), str(description))
     fitted = {} if points is None else {part: one.model for part, one in _fits(points).items()}
     return workflow_of(table, fitted, str(description)), table
-
-
-def _echo(value: Any) -> None:
-    click.echo(msgspec.json.format(msgspec.json.encode(value)))

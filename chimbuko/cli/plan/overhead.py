@@ -6,12 +6,12 @@ import sys
 from dataclasses import asdict
 
 import click
-import msgspec
 
+from chimbuko.cli.output.jsontext import print_json
 from chimbuko.cli.output.table import Column, Output
 from chimbuko.overhead.comparison import LEAST_ROUNDS, Added, Overhead, Spread, overhead
 from chimbuko.overhead.rounds import KINDS, Measured, Trial, measure
-from chimbuko.units import format_duration_us, number_of
+from chimbuko.units import format_change, format_duration_us, format_signed, number_of
 
 EXIT_INTERRUPTED = 130
 LEAST_COMPARED = 2
@@ -81,7 +81,7 @@ def command(
     result = overhead(*times)
     if as_json:
         value = {"command": command_line, **asdict(result), "times_s": dict(zip(KINDS, times, strict=True))}
-        click.echo(msgspec.json.format(msgspec.json.encode(value)))
+        print_json(value)
     else:
         _print(result)
     if is_interrupted:
@@ -109,4 +109,8 @@ def _spread(name: str, spread: Spread) -> list[str]:
 
 def _added(added: Added) -> list[str]:
     low, high = added.interval
-    return [f"{100 * added.share:+.2f} %", f"{100 * low:+.2f} to {100 * high:+.2f}", f"{added.p:.2g}"]
+    return [
+        format_change(added.share, ".2f"),
+        f"{format_signed(100 * low, '.2f')} to {format_signed(100 * high, '.2f')}",
+        f"{added.p:.2g}",
+    ]

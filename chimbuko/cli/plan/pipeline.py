@@ -6,8 +6,8 @@ from dataclasses import asdict
 from typing import Any
 
 import click
-import msgspec
 
+from chimbuko.cli.output.jsontext import print_json
 from chimbuko.cli.output.table import Column, Output
 from chimbuko.insitu.pipeline.bottleneck import Bottleneck, bottleneck
 from chimbuko.insitu.pipeline.loads import Pipeline
@@ -85,7 +85,7 @@ def command(
     costs = measured()
     found, fullest = simulate(run, costs, seconds), bottleneck(run, costs)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(_as_json(found, fullest))))
+        print_json(_as_json(found, fullest))
         return
     _show(found, fullest)
 

@@ -103,6 +103,8 @@ def test_pages_are_turned_with_the_cursor_that_is_reported(ask: Ask, writer: Wri
         ("--function MPI_*", [1]),
         ("--program 1", [2]),
         ("--rank 7", [3]),
+        ("--rank 6:", [3]),
+        ("--rank 5:6 --max-score 1", [10]),
         ("--thread 2", [4]),
         ("--step 9", [5]),
         ("--step 9:", [5]),
@@ -177,6 +179,7 @@ def test_an_empty_answer_says_what_to_do(ask: Ask, writer: Writer) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        ("--rank x", "--rank 'x': not a rank or range of ranks; give one like 20, 20:30"),
         ("--step x", "--step 'x': not a step"),
         ("--step :", "--step ':': not a step"),
         ("--time 5", "--time '5': not a range"),
@@ -240,6 +243,7 @@ def test_a_name_does_nothing_to_a_terminal(ask: Ask, writer: Writer, run: RunDir
     shown = ask().stdout
     assert r"solve\x1b]0;owned\x07\u202e()" in shown
     assert not any(letter in shown for letter in "\x1b\x07\u202e")
-    assert json.loads(ask("--json").stdout)["calls"][0]["function"] == name
+    shown = ask("--json").stdout
+    assert json.loads(shown)["calls"][0]["function"] == name and "\u202e" not in shown
     error = ask("--function", "\x1b[2J", "no\x1b[2Jrun")
     assert error.exit_code != 0 and "\x1b" not in error.stderr and r"no\x1b[2Jrun" in error.stderr
