@@ -32,7 +32,7 @@ from chimbuko.runs import userindex
 from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory, new_run
 from chimbuko.runs.environment import surroundings
 from chimbuko.runs.manifest import note_recorded
-from chimbuko.runs.programname import program_of
+from chimbuko.runs.programname import as_folder, program_of
 from chimbuko.runs.secretfiles import write_secret
 from chimbuko.trace.discovery import StreamName, Transport, find_recorded
 from chimbuko.trace.isolated import readable
@@ -137,7 +137,7 @@ def _program(command: Sequence[str], others: Sequence[Path], recorded: Sequence[
 def _folder(options: RunOptions, config: AnalysisConfig, program: str) -> RunDirectory:
     source = "trace" if options.trace else "replay"
     words = list(options.command) or [f"--{source}", *options.trace, *options.replay]
-    folder = options.folder or RUNS_FOLDER / f"{time.strftime('%Y%m%d-%H%M%S')}-{program}"
+    folder = options.folder or RUNS_FOLDER / f"{time.strftime('%Y%m%d-%H%M%S')}-{as_folder(program)}"
     return run_with_store(folder, words, config, options.services.store)
 
 

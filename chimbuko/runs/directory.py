@@ -20,6 +20,7 @@ from chimbuko.atomicfile import write_atomically
 from chimbuko.config import AnalysisConfig
 from chimbuko.errors import ConfigError
 from chimbuko.runs.secretfiles import write_secret
+from chimbuko.visible import visible
 
 RUNS_FOLDER = Path("chimbuko-runs")
 """Where runs go, and are looked for, unless another folder is named; relative to the current folder."""
@@ -352,10 +353,12 @@ def check_name(name: str) -> str:
     ConfigError
         It cannot.
     """
-    if not re.fullmatch(r"[^/.\-\s][^/\x00-\x1f\x7f]*", name) or len(name.encode()) > LONGEST_NAME_BYTES:
+    is_plain = re.fullmatch(r"[^/.\-\s][^/]*", name) is not None and visible(name) == name
+    if not is_plain or len(name.encode()) > LONGEST_NAME_BYTES:
+        shown = name if len(name) <= LONGEST_NAME_BYTES else name[:LONGEST_NAME_BYTES] + "…"
         raise ConfigError(
-            f"{name!r}: cannot be the name of a run; give one without '/' that begins with none of '.', '-', "
-            f"' ' and takes at most {LONGEST_NAME_BYTES} bytes"
+            f"{shown!r}: cannot be the name of a run; give one without '/' and control characters, that "
+            f"begins with none of '.', '-', ' ' and takes at most {LONGEST_NAME_BYTES} bytes"
         )
     return name
 

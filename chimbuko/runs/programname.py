@@ -90,3 +90,8 @@ def program_of(command: Sequence[str]) -> str:
                 del words[: 2 if word in _TWO_VALUES else 1]
             skipped += not word.startswith("-") and not _ASSIGNMENT.fullmatch(word)
     return own
+
+
+def as_folder(program: str) -> str:
+    """A program's name in that of a folder: without what a shell, or a terminal, takes for something else."""
+    return re.sub(r"[^\w.+@-]+", "-", program)

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from chimbuko.runs.programname import program_of
+from chimbuko.runs.programname import as_folder, program_of
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,11 @@ from chimbuko.runs.programname import program_of
 )
 def test_the_program_behind_what_starts_it(command: str, program: str) -> None:
     assert program_of(shlex.split(command)) == program
+
+
+def test_a_folder_of_that_name_can_be_typed() -> None:
+    assert [as_folder(name) for name in ("heat2d", "mésh++", "my etl\x1b[2J\u202e")] == [
+        "heat2d",
+        "mésh++",
+        "my-etl-2J-",
+    ]

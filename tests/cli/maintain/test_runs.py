@@ -222,7 +222,8 @@ def test_a_renamed_run_is_found_by_its_new_name(run: RunDirectory) -> None:
     assert [listed["name"] for listed in done()["runs"]] == ["baseline"]
     make_whole_run(RUNS_FOLDER / "other", 1)
     assert "has this name; choose another" in refused("rename", "other", "baseline")
-    assert "cannot be the name of a run" in refused("rename", "baseline", "../up")
+    for name in ("../up", "two\nlines", "\u202eturned", "x" * 300):
+        assert "cannot be the name of a run" in refused("rename", "baseline", name)
     assert runs("rename", "baseline", "heat").exit_code == 0
 
 
