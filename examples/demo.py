@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import random
 import shlex
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -23,6 +24,8 @@ from truth import match, read_truth
 
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory
+from chimbuko.runs.manifest import note_recorded
+from chimbuko.trace.discovery import find_recorded
 from chimbuko.units import format_duration_us
 
 HERE = Path(__file__).resolve().parent
@@ -50,7 +53,7 @@ def main() -> int:
         first = recorded_part(options.folder / f"{started}-demo-recorded", options.pace, Path(scratch))
         live = options.folder / f"{started}-demo-live"
         second = live_part(live, options.seed, Path(scratch))
-    say(f"Look at both: {shlex.join([str(MPI / 'chimbuko'), 'view', str(live)])}")
+    say(f"Look at both: {shlex.join([str(MPI / 'chimbuko'), 'view', str(options.folder)])}")
     return first or second
 
 
@@ -62,8 +65,16 @@ def recorded_part(folder: Path, pace: str, scratch: Path) -> int:
     recorded = scratch / "heat4"
     replay = ["--replay", str(recorded / "*.bp"), "--pace", pace, "--transport", "sst"]
     code = chimbuko("run", *replay, "--output", str(folder))
+    keep_trace(recorded, RunDirectory(folder.absolute()))
     report(folder, sorted(recorded.glob("truth*.txt")))
     return code
+
+
+def keep_trace(recorded: Path, run: RunDirectory) -> None:
+    """Move what was replayed into the run's folder: so all of its calls are on the timeline."""
+    for stream in recorded.glob("*.bp"):
+        shutil.move(stream, run.trace)
+    note_recorded(run, find_recorded([str(run.trace / "*.bp")]))
 
 
 def live_part(folder: Path, seed: int, scratch: Path) -> int:
