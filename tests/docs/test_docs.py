@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -89,6 +90,12 @@ def test_help_has_examples(verb: str) -> None:
 def test_links_lead_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", document.read_text()):
         assert (document.parent / target).exists(), target
+
+
+def test_every_extra_is_named_where_installing_is_described() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    text = (ROOT / "docs" / "install.md").read_text()
+    assert [extra for extra in extras if extra != "dev" and f"`{extra}`" not in text] == []
 
 
 def test_make_targets_of_the_readme_exist() -> None:

@@ -11,12 +11,14 @@ import pytest
 
 from chimbuko.protocol.broker import PrivateBroker
 from chimbuko.runs.directory import RunDirectory
+from chimbuko.viz.http.report import write_report
 from tests.simulated_runs import Noise, SimulatedFunction, SimulatedRun, log_normal
 from tests.simulated_runs import make_run as simulate
 from tests.thorough import first
 from tests.viz.conftest import WEB, DashboardProcess, Watched, dashboard
 from tests.viz.live_run import LiveRun
 from tests.viz.made_run import FUNCTIONS, MadeRun, make_run
+from tests.viz.pages.test_folder_of_runs import add_run, opened, served_folder
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -217,6 +219,49 @@ def test_a_comparison_is_as_good(
             watched.page.wait_for_selector("[data-shift]")
             assert wrong_with(watched.page) == []
             watched.close()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_list_of_runs_is_as_good(browser: Browser, page_files: Path, tmp_path: Path, scheme: str) -> None:
+    add_run(tmp_path, "etl", 1, exit_code=1)
+    add_run(tmp_path, "heat", 2)
+    with served_folder(tmp_path) as served, opened(browser, served, color_scheme=scheme) as page:
+        assert wrong_with(page) == []
+        page.get_by_label("Compare etl").check()
+        page.get_by_label("Compare heat").check()
+        page.get_by_role("link", name="Compare the two").wait_for()
+        assert wrong_with(page) == []
+        page.get_by_label("Filter runs").fill("no such run")
+        page.wait_for_selector(".empty")
+        assert wrong_with(page) == []
+        page.set_viewport_size({"width": 640, "height": 470})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 640
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_report_is_as_good(
+    browser: Browser, traced: MadeRun, page_files: Path, tmp_path: Path, scheme: str
+) -> None:
+    write_report(traced.directory, tmp_path / "heat.html")
+    context = browser.new_context(viewport={"width": 1280, "height": 720}, color_scheme=scheme)
+    page = context.new_page()
+    page.goto((tmp_path / "heat.html").as_uri())
+    page.wait_for_selector(".heatmap canvas")
+    assert wrong_with(page) == []
+    page.locator("[data-finding]").first.click()
+    page.wait_for_selector(".lanes canvas")
+    assert wrong_with(page) == []
+    for path, mark in (
+        ("flame", ".flame-chart canvas"),
+        ("health", ".streams td"),
+        ("timeline", "text=Not in this report"),
+    ):
+        page.evaluate("path => { location.hash = `r/heat/${path}` }", path)
+        page.wait_for_selector(mark)
+        assert wrong_with(page) == [], path
+    context.close()
 
 
 def test_the_end_is_read_out(

@@ -102,9 +102,9 @@ def served(tmp_path_factory: pytest.TempPathFactory, page_files: Path) -> Iterat
 
 
 @contextmanager
-def opened(browser: Browser, served: ServedFolder) -> Iterator[Page]:
+def opened(browser: Browser, served: ServedFolder, **options: Any) -> Iterator[Page]:
     """The list, in a browser that has come in."""
-    context = browser.new_context(viewport={"width": 1280, "height": 720})
+    context = browser.new_context(viewport={"width": 1280, "height": 720}, **options)
     page = context.new_page()
     page.goto(served.url)
     page.wait_for_selector("tr[data-run]")
