@@ -9,7 +9,8 @@
     if (panel.querySelector('h2')?.textContent.trim() === '') report('panel without title', panel);
     if ((panel.querySelector('figcaption > .hidden')?.textContent ?? '').trim() === '') report('panel without summary', panel);
     const isChart = panel.querySelector('[role=application], canvas, svg:not(.mark)') !== null;
-    if (isChart && panel.dataset.twin !== 'yes') report('chart without a table behind it', panel);
+    const hasTable = panel.dataset.twin === 'yes' || panel.querySelector('table') !== null;
+    if (isChart && !hasTable) report('chart without a table behind or beside it', panel);
   }
   for (const chart of all('[role=application]')) {
     if (!chart.getAttribute('aria-roledescription')) report('chart that does not say what it is', chart);

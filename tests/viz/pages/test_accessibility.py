@@ -19,6 +19,7 @@ from tests.viz.conftest import WEB, DashboardProcess, Watched, dashboard
 from tests.viz.live_run import LiveRun
 from tests.viz.made_run import FUNCTIONS, MadeRun, make_run
 from tests.viz.pages.test_folder_of_runs import add_run, opened, served_folder
+from tests.viz.traced_run import traced_run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -233,7 +234,7 @@ def test_the_list_of_runs_is_as_good(browser: Browser, page_files: Path, tmp_pat
         page.get_by_role("link", name="Compare the two").wait_for()
         assert wrong_with(page) == []
         page.get_by_label("Filter runs").fill("no such run")
-        page.wait_for_selector(".empty")
+        page.wait_for_selector("[aria-live] >> text=None match.", state="attached")
         assert wrong_with(page) == []
         page.set_viewport_size({"width": 640, "height": 470})
         assert page.evaluate("document.documentElement.scrollWidth") <= 640
@@ -242,9 +243,10 @@ def test_the_list_of_runs_is_as_good(browser: Browser, page_files: Path, tmp_pat
 @pytest.mark.thorough
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_report_is_as_good(
-    browser: Browser, traced: MadeRun, page_files: Path, tmp_path: Path, scheme: str
+    browser: Browser, heat4_analysed: Path, page_files: Path, tmp_path: Path, scheme: str
 ) -> None:
-    write_report(traced.directory, tmp_path / "heat.html")
+    run = traced_run(tmp_path / "heat", heat4_analysed).directory
+    write_report(run, tmp_path / "heat.html")
     context = browser.new_context(viewport={"width": 1280, "height": 720}, color_scheme=scheme)
     page = context.new_page()
     page.goto((tmp_path / "heat.html").as_uri())

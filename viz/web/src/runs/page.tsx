@@ -1,5 +1,5 @@
 import { useEffect, useRef } from 'preact/hooks';
-import { folderAnswer, lengthOf, stateOf } from '../shared/names/runs';
+import { folderAnswer, folderNews, lengthOf, stateOf } from '../shared/names/runs';
 import { bytes, duration, exact, wallClock } from '../shared/units/units';
 import { AppearanceChoice } from '../shared/parts/appearancechoice';
 import { lettersAct } from '../shared/session/settings';
@@ -40,6 +40,9 @@ export function Runs() {
         <h1 class="answer" data-answer>
           {answer.value === null ? 'Reading runs…' : folderAnswer(answer.value.runs)}
         </h1>
+        <p class="hidden" aria-live="polite">
+          {answer.value !== null && folderNews(answer.value.runs, shown.value.length, text.value)}
+        </p>
         {answer.value !== null && (
           <>
             <div class="runs-tools">

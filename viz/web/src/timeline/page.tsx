@@ -52,7 +52,7 @@ function Picture() {
   const range = rangeText(...shown, zero_us.value);
   const summary =
     all === null
-      ? ''
+      ? (timeline.found.error.value ?? 'It is being read.')
       : `${sceneAnswer(all, shown, wording.value)} ${sourceText(all)} Arrow keys move from call to call, Enter opens one, W and S zoom, A and D pan.`;
   const main = timeline.mainRank.value;
   return (

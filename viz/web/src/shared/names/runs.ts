@@ -29,6 +29,12 @@ export function folderAnswer(runs: readonly ListedRun[]): string {
   return live === 0 ? `${all}; none goes on now.` : `${all}; ${live === 1 ? '1 goes' : `${live} go`} on now.`;
 }
 
+/** What is read out where that list changes: how many runs there are, and how many of them a filter leaves. */
+export function folderNews(runs: readonly ListedRun[], left: number, text: string): string {
+  const answer = folderAnswer(runs);
+  return text.trim() === '' ? answer : `${answer} ${left === 1 ? '1 matches' : `${left || 'None'} match`}.`;
+}
+
 /** The runs of which each word is in what is known of them; an exit code is one word with `exit`. */
 export function found(runs: readonly ListedRun[], text: string): ListedRun[] {
   const words = text.toLowerCase().match(/exit \d+|\S+/g) ?? [];

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { comparisonOf, folderAnswer, found, lengthOf, runsAnswer, stateOf, toggled } from '../../../src/shared/names/runs';
+import { comparisonOf, folderAnswer, folderNews, found, lengthOf, runsAnswer, stateOf, toggled } from '../../../src/shared/names/runs';
 import type { ListedRun } from '../../../src/shared/api/types';
 
 const run: ListedRun = {
@@ -44,6 +44,13 @@ test('the list of a folder says how many there are, and go on', () => {
   expect(folderAnswer([])).toBe('No runs here yet.');
   expect(folderAnswer([run])).toBe('1 run; none goes on now.');
   expect(folderAnswer([live, run, run])).toBe('3 runs; 1 goes on now.');
+  expect(['', 'x', 'y', 'z'].map((text, left) => folderNews([run, run], left, text))).toEqual([
+    '2 runs; none goes on now.',
+    '2 runs; none goes on now. 1 matches.',
+    '2 runs; none goes on now. 2 match.',
+    '2 runs; none goes on now. 3 match.',
+  ]);
+  expect(folderNews([run], 0, 'x')).toBe('1 run; none goes on now. None match.');
 });
 
 test('a filter is words, each of which is somewhere in what is known of a run', () => {
