@@ -62,7 +62,7 @@ def found_between(
 
 def _over(one: ThreadSpan, periods: int, moves: int) -> ThreadSpan:
     """A thread with what only its periods tell: who did nothing in all of them stood still in each."""
-    return one._replace(periods=periods, migrations=moves, still_periods=periods * one.still_periods)
+    return replace(one, periods=periods, migrations=moves, still_periods=periods * one.still_periods)
 
 
 def _gpu(row: np.void, periods: int) -> GpuSpan:

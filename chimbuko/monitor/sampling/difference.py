@@ -80,42 +80,39 @@ def _thread(before: ThreadCounters | None, now: ThreadCounters, seconds: float, 
         ran_s = (ran_now - ran) / 1e9
     else:
         ran_s = (user_now - user + system_now - system) / TICKS_PER_S
-    return ThreadSpan._make(
-        (
-            pid,
-            tid,
-            name,
-            kind,
-            parse_cpulist(cpus),
-            seconds,
-            (user_now - user) / TICKS_PER_S if user_now > user else 0.0,
-            (system_now - system) / TICKS_PER_S if system_now > system else 0.0,
-            voluntary_now - voluntary if voluntary_now > voluntary else 0,
-            involuntary_now - involuntary if involuntary_now > involuntary else 0,
-            None
-            if waited is None or waited_now is None
-            else (waited_now - waited) / 1e9
-            if waited_now > waited
-            else 0.0,
-            minor_now - minor if minor_now > minor else 0,
-            major_now - major if major_now > major else 0,
-            int(processor != processor_now),
-            processor_now,
-            state,
-            1,
-            int(state in ASLEEP and ran_s < STILL_SHARE * seconds),
-            False,
-        )
+    return ThreadSpan(
+        pid,
+        tid,
+        name,
+        kind,
+        parse_cpulist(cpus),
+        seconds,
+        (user_now - user) / TICKS_PER_S if user_now > user else 0.0,
+        (system_now - system) / TICKS_PER_S if system_now > system else 0.0,
+        voluntary_now - voluntary if voluntary_now > voluntary else 0,
+        involuntary_now - involuntary if involuntary_now > involuntary else 0,
+        None
+        if waited is None or waited_now is None
+        else (waited_now - waited) / 1e9
+        if waited_now > waited
+        else 0.0,
+        minor_now - minor if minor_now > minor else 0,
+        major_now - major if major_now > major else 0,
+        int(processor != processor_now),
+        processor_now,
+        state,
+        1,
+        int(state in ASLEEP and ran_s < STILL_SHARE * seconds),
     )
 
 
 def _still(now: ThreadCounters, seconds: float, kind: str) -> ThreadSpan:
     """A thread of which nothing has changed."""
-    return ThreadSpan._make((
+    return ThreadSpan(
         now.pid, now.tid, now.name, kind, parse_cpulist(now.cpus), seconds, 0.0, 0.0, 0, 0,
         None if now.waited_ns is None else 0.0, 0, 0, 0, now.processor, now.state, 1,
-        int(seconds > 0 and now.state in ASLEEP), False,
-    ))  # fmt: skip
+        int(seconds > 0 and now.state in ASLEEP),
+    )  # fmt: skip
 
 
 def _process(pid: int, earlier: Sample, later: Sample) -> ProcessSpan:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from operator import add
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from chimbuko.monitor.gpus.gpuspan import GpuSpan
 from chimbuko.monitor.procfs.system import CoreTicks, NodeMemory
@@ -18,8 +18,9 @@ MOST_ENDED = 512
 """Threads that have ended are kept up to so many; then the least busy ones are only counted."""
 
 
-class ThreadSpan(NamedTuple):
-    """One thread. Two are made of each thread in a period, and a tuple is made sooner than a data class."""
+@dataclass(slots=True)
+class ThreadSpan:
+    """One thread. It is never changed; ``frozen`` would make it cost three times as much, each period."""
 
     pid: int
     tid: int
@@ -60,28 +61,34 @@ class ThreadSpan(NamedTuple):
 
     def then(self, later: ThreadSpan) -> ThreadSpan:
         """Both spans as one."""
-        (
-            _, _, _, _, _, seconds, user, system, voluntary, involuntary, waited, minor, major, moves, _, _,
-            periods, still, _,
-        ) = self  # fmt: skip
-        (
-            pid, tid, name, kind, cpus, more_seconds, more_user, more_system, more_voluntary,
-            more_involuntary, more_waited, more_minor, more_major, more_moves, processor, state, more_periods,
-            more_still, ended,
-        ) = later  # fmt: skip
-        both_waited = None if waited is None or more_waited is None else waited + more_waited
-        both_still = more_still + (still if more_still == more_periods else 0)
-        return ThreadSpan._make((
-            pid, tid, name, kind, cpus, seconds + more_seconds, user + more_user, system + more_system,
-            voluntary + more_voluntary, involuntary + more_involuntary, both_waited, minor + more_minor,
-            major + more_major, moves + more_moves, processor, state, periods + more_periods, both_still,
-            ended,
-        ))  # fmt: skip
+        waited = None if self.waited_s is None or later.waited_s is None else self.waited_s + later.waited_s
+        still = self.still_periods if later.still_periods == later.periods else 0
+        return ThreadSpan(
+            later.pid,
+            later.tid,
+            later.name,
+            later.kind,
+            later.cpus,
+            self.seconds + later.seconds,
+            self.user_s + later.user_s,
+            self.system_s + later.system_s,
+            self.voluntary + later.voluntary,
+            self.involuntary + later.involuntary,
+            waited,
+            self.minor_faults + later.minor_faults,
+            self.major_faults + later.major_faults,
+            self.migrations + later.migrations,
+            later.processor,
+            later.state,
+            self.periods + later.periods,
+            still + later.still_periods,
+            later.ended,
+        )
 
 
 @dataclass(slots=True)
 class CoreSpan:
-    """One hardware thread of the node. It is never changed; ``frozen`` would make it cost thrice as much."""
+    """One hardware thread of the node. It is never changed; see ``ThreadSpan``."""
 
     cpu: int
     ticks: CoreTicks
@@ -201,7 +208,7 @@ class Span:
         threads = _joined(self.threads, later.threads, ThreadSpan.then)
         for tid in self.threads.keys() - later.threads.keys():
             if not self.threads[tid].ended:
-                threads[tid] = self.threads[tid]._replace(ended=True, still_periods=0)
+                threads[tid] = replace(self.threads[tid], ended=True, still_periods=0)
         processes = _joined(self.processes, later.processes, ProcessSpan.then)
         dropped = _least_busy(threads)
         for tid in dropped:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from chimbuko.monitor.findings.registry import findings
@@ -89,5 +91,5 @@ def test_foreign_load_says_whose_share_is_whose() -> None:
     assert finding.text == (
         "others take 70% of cores 0, this program 30%; of its threads 1 waited for a core; whose is unknown"
     )
-    own = thread(2, busy=0.68)._replace(waited_s=0.1)
+    own = replace(thread(2, busy=0.68), waited_s=0.1)
     assert "foreign load" not in kinds(span(thread(1, busy=0.3, waited_s=6.0), own, cores={0: 1.0}))

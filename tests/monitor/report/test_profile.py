@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,7 @@ def test_more_threads_and_processes() -> None:
     two = profile_of(span(thread(1), thread(2), cores={0: 1.0, 1: 0.0}), identities, "n1")
     assert "2 processes work on this node, then 1" in texts(two)
     own = profile_of(
-        span(thread(1), thread(3)._replace(pid=1), cores={0: 1.0, 1: 0.0}), {1: identities[1]}, "n1"
+        span(thread(1), replace(thread(3), pid=1), cores={0: 1.0, 1: 0.0}), {1: identities[1]}, "n1"
     )
     assert any("2 threads that want to run, then 1" in text for text in texts(own))
 

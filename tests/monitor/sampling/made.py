@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from chimbuko.monitor.procfs.system import CoreTicks, NodeMemory
@@ -44,7 +45,7 @@ def thread(
         state="R",
         periods=round(seconds),
     )
-    return made._replace(**more)
+    return replace(made, **more)
 
 
 def core(cpu: int, busy: float, seconds: float = 10.0) -> CoreSpan:

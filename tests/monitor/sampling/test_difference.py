@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -89,7 +91,7 @@ def test_spans_add_up() -> None:
 
 def test_a_thread_is_still_only_as_long_as_it_has_been_to_the_end() -> None:
     period = thread(1, busy=0.0, seconds=1.0, state="S", still_periods=1)
-    awake = period._replace(still_periods=0)
+    awake = replace(period, still_periods=0)
     total = span(period, seconds=1.0)
     for one in (period, awake, period, period):
         total = total.then(span(one, seconds=1.0))
