@@ -21,6 +21,8 @@ FINE_US = 100_000
 """Of longer rows only that counts which cannot have happened beside the interval."""
 LEAST_CALM_ROWS = 3
 """So many say what is usual of a thread."""
+AWAKE_SHARE = 0.1
+"""A thread that slept for less of the time was woken by nobody: others have cut what it ran into slices."""
 STOPPED, DEVICE, ASLEEP = "T", "D", "S"
 """Letters of the kernel: stopped, asleep so that nothing wakes it, asleep."""
 
@@ -103,7 +105,7 @@ def seen_in(
     disturbed
         Intervals in which it is not as usual.
     usual
-        What it did over a longer time; where that is not known what it did beside the interval counts.
+        What it did over a longer time. What it did beside the interval counts where it waited less there.
     """
     rows = rows[np.argsort(rows["begin_us"])]
     times = _placed(rows)
@@ -118,8 +120,11 @@ def seen_in(
     of_ran = within[0] / np.maximum(times[0, own], 1.0)
     of_row = inside_us[own] / np.maximum(times[:, own].sum(axis=0), 1.0)
     slices = float((own_rows["slices"] * of_row).sum())
-    usual = usual or Usual().and_also(rows[is_calm])
-    usual_us = min(float(waited), usual.wait_us(float(ran), slices))
+    # What is looked for is in all that it ever did, too, and a load that lasts is in what it did beside.
+    calm = Usual().and_also(rows[is_calm])
+    known = [calm] if usual is None else [usual, calm] if is_calm.sum() >= LEAST_CALM_ROWS else [usual]
+    woken = slices if still >= AWAKE_SHARE * (end_us - begin_us) else 0.0
+    usual_us = min(float(waited), *(one.wait_us(float(ran), woken) for one in known))
     return Seen(
         length_us=float(end_us - begin_us),
         ran_us=float(ran),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.causes.evidence.systemcalls import FILES, LOCKS
-from chimbuko.causes.evidence.threadtime import Seen, seen_in
+from chimbuko.causes.evidence.threadtime import Seen, Usual, seen_in
 from chimbuko.monitor.samples.rows import THREAD
 from tests.causes.flagged import at
 from tests.causes.nodes import thread, ticks
@@ -99,3 +99,25 @@ def test_a_thread_that_is_often_woken_slept_in_what_it_is_found_in() -> None:
     ]
     found = seen(short, 0, 200)
     assert found.slept_us(FILES) == pytest.approx(150_000) and found.slept_us(LOCKS) == 0
+
+
+def taken(usual: Usual, **values: int) -> Seen:
+    """What is seen of 200 ms with such looks, beside calm ones in which half of the time was waited."""
+    calm = ticks(1, -200, 0, ran_us=10_000, waited_us=10_000, slices=2)
+    rows = [*calm, *ticks(1, 0, 200, **values)]
+    return seen_in(np.array(rows, THREAD), at(0), at(200), (), usual)
+
+
+def test_slices_that_others_cut_are_no_reason_to_wait() -> None:
+    """A thread that does not sleep is not woken: it is put on a core so often as it was taken from it."""
+    usual = Usual(1e6, 1e6, 200)
+    cut = taken(usual, ran_us=2_000, waited_us=18_000, slices=8)
+    assert (cut.usual_wait_us, cut.waited_us) == (pytest.approx(20_000), pytest.approx(160_000))
+    woken = taken(usual, ran_us=2_000, waited_us=13_000, slices=8, state=b"S")
+    assert (woken.usual_wait_us, woken.waited_us) == (pytest.approx(130_000), pytest.approx(0))
+
+
+def test_what_is_usual_has_no_more_wait_in_it_than_there_was_beside() -> None:
+    """The delays that are looked for are in all that a thread ever did."""
+    found = taken(Usual(1e6, 3e6, 200), ran_us=4_000, waited_us=16_000)
+    assert (found.usual_wait_us, found.waited_us) == (pytest.approx(40_000), pytest.approx(120_000))
