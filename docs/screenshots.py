@@ -69,11 +69,11 @@ LIVE = Picture("live", "", ".heatmap canvas", size=(1280, 640))
 LIVE_S = 40
 WORKFLOW = Picture("workflow", "/workflow", "[data-panel=quantity] path", size=(1280, 940))
 """Taken with --only workflow, of the example's workflow, which takes half a minute."""
-NODES = (
-    Picture("node", "/node/{node}", ".lane-chart svg", size=(1280, 1000)),
-    Picture("stopped", "/incident/{incident_id}", "[data-panel=beside] svg", size=(1280, 1000)),
-)
+NODE = Picture("node", "/node/{node}", ".lane-chart svg", size=(1280, 880))
 """Taken with --only node, where there is an MPI, of a program whose rank 1 is stopped five times."""
+STOPPED = Picture("stopped", "/incident/{incident_id}", "[data-panel=beside] svg", size=(1280, 1500))
+STOPPED_HEIGHT = 200
+"""Of that program, too, the panel alone, without who else ran."""
 COMPARISON = Picture("comparison", "/compare/before", "[data-shift]", size=(1280, 720))
 
 
@@ -94,7 +94,7 @@ def main() -> None:
             _of_a_live_run(chromium, Path(scratch))
         if only == WORKFLOW.name:
             _of_a_workflow(chromium, Path(scratch))
-        if only == NODES[0].name:
+        if only == NODE.name:
             _of_a_node(chromium, Path(scratch))
         chromium.close()
 
@@ -229,9 +229,14 @@ def _of_a_node(chromium: Browser, scratch: Path) -> None:
     with open_run(RunDirectory(run)) as provenance:
         stopped = provenance.calls.page(CallFilter(function="kernel*"), limit=1).calls[0]
     with _served(run) as (url, _):
-        for picture in NODES:
+        for picture in (NODE, STOPPED):
             page = _opened(chromium, url, run.name, picture, stopped)
-            page.screenshot(path=IMAGES / f"{picture.name}.png")
+            clip = None
+            if picture is STOPPED:
+                box = page.locator("[data-panel=beside]").bounding_box()
+                assert box is not None
+                clip = {**box, "height": STOPPED_HEIGHT}
+            page.screenshot(path=IMAGES / f"{picture.name}.png", clip=clip)
             page.context.close()
 
 
