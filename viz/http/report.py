@@ -29,6 +29,7 @@ MOST_BYTES = 5_000_000
 """Of a report: what mail servers let through, with room to spare."""
 MOST_FINDINGS = 30
 MOST_CALLS = 30
+MOST_QUANTITIES = 30
 MOST_RANKS = 64
 """Whose steps are in a report."""
 LANES = 13
@@ -143,6 +144,7 @@ def _collect(answers: _Answers) -> list[str]:
     answers.ask("paths", what="the flame graph")
     _health(answers, run["status"]["last_step"] or 0)
     findings = _findings(answers, incidents)
+    _published(answers, incidents)
     leading = [f"{one['program']}:{one['rank']}" for one in ranks]
     leading += [f"{row['program']}:{row['rank']}" for row in _ranking(answers)]
     reported = list(dict.fromkeys(leading))[:MOST_RANKS]
@@ -195,6 +197,19 @@ def _findings(answers: _Answers, listed: dict[str, Any]) -> int:
             _call(answers, subject)
         _lanes(answers, known)
     return sum(key.startswith(("incidents/", "recurrences/", "metric-findings/")) for key in answers.found)
+
+
+def _published(answers: _Answers, listed: dict[str, Any]) -> None:
+    """What programs published, in overview, and charts: of findings first, then of what most is known of."""
+    what = "charts of what was published"
+    known = answers.ask("workflow", what="the workflow").get("quantities", [])
+    known.sort(key=lambda one: (one["namespace"] != "application", -one["points"]))
+    wanted = dict.fromkeys(("application", one["finding"]["quantity"]) for one in listed.get("metrics", []))
+    wanted |= dict.fromkeys((one["namespace"], one["quantity"]) for one in known)
+    for namespace, name in list(wanted)[:MOST_QUANTITIES]:
+        answers.ask("quantity", [("namespace", namespace), ("name", name)], what)
+    if (others := len(wanted) - MOST_QUANTITIES) > 0:
+        answers.missed[what] += others
 
 
 def _lanes(answers: _Answers, incident: dict[str, Any]) -> None:

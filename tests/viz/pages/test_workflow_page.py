@@ -10,9 +10,10 @@ import pytest
 from chimbuko.namespaces.metrics.finding import Finding, Problem
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
+from chimbuko.viz.http.report import write_report
 from tests.viz.conftest import DashboardProcess, Watched, dashboard
 from tests.viz.made_observations import CANCELLED, COURSES, UNSTABLE
-from tests.viz.made_run import ZERO_US, make_run
+from tests.viz.made_run import ZERO_US, MadeRun, make_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory, page_files: Path) -> Iterator[DashboardProcess]:
-    """A dashboard over a run with a finding in what was published."""
+def made(tmp_path_factory: pytest.TempPathFactory, page_files: Path) -> MadeRun:
+    """A run with a finding in what was published."""
     made = make_run(tmp_path_factory.mktemp("published") / "heat")
     info = made.directory.read_info()
     engine = open_for_writing(info.store_url)
@@ -32,6 +33,12 @@ def found(tmp_path_factory: pytest.TempPathFactory, page_files: Path) -> Iterato
         Writer(engine, info.id).write_metric_findings([finding])
     finally:
         close(engine)
+    return made
+
+
+@pytest.fixture(scope="module")
+def found(made: MadeRun) -> Iterator[DashboardProcess]:
+    """A dashboard over the run."""
     with dashboard(made) as process:
         yield process
 
@@ -124,3 +131,19 @@ def test_a_finding_shows_its_quantity_with_its_rank_marked(watched: Watched) -> 
     marked = page.locator("[data-panel=published] path.curve.marked")
     assert marked.count() == 1 and marked.get_attribute("data-curve") == f"rank {UNSTABLE}"
     assert count(page, "[data-panel=published] .limit") == 1
+
+
+def test_a_report_has_it_with_the_chart_of_the_finding(
+    made: MadeRun, tmp_path: Path, browser: Browser
+) -> None:
+    """It opens without a server, and asks for nothing that is not in it."""
+    written = write_report(made.directory, tmp_path / "heat.html")
+    assert not [text for text in written.left_out if "published" in text or "the workflow" in text]
+    context = browser.new_context(offline=True)
+    page = context.new_page()
+    page.goto((tmp_path / "heat.html").as_uri())
+    for path, chart in (("workflow", "[data-panel=quantity]"), ("incident/M1", "[data-panel=published]")):
+        page.evaluate("path => { location.hash = path }", f"r/heat/{path}")
+        page.wait_for_selector(f"{chart} path.curve")
+        assert page.get_by_text("Not in this report.").count() == 0
+    context.close()
