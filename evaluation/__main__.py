@@ -208,6 +208,11 @@ def _options() -> argparse.Namespace:
         options.parts = [part for part in PARTS if part not in (REAL, CAUSES) or not options.quick]
     if options.quick:
         options.seeds = options.seeds[:1]
+    if RECORDED in options.parts and not any(options.traces.glob(recorded.ARCHIVES)):
+        parser.error(
+            f"--traces {options.traces}: no archives of recorded traces ({recorded.ARCHIVES}) are there; "
+            "pack each folder of streams into one"
+        )
     return options
 
 

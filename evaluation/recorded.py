@@ -30,6 +30,7 @@ from examples.truth import InjectedDelay, match, read_truth
 
 TRACES = Path(__file__).parent.parent / "tests" / "data"
 """Archives that are always there."""
+ARCHIVES = "*.tar.xz"
 AGENTS = (1, 2, 4)
 LIVE_SEED = 1
 TROUBLE_SEED = 1
@@ -115,7 +116,7 @@ class RecordedResult:
 
 def unpack_traces(archives: Path, folder: Path) -> Iterator[Path]:
     """Unpack the archives of streams in a folder; yields each trace's folder."""
-    for archive in sorted(archives.glob("*.tar.xz")):
+    for archive in sorted(archives.glob(ARCHIVES)):
         with tarfile.open(archive) as packed:
             packed.extractall(folder, filter="data")
         trace = folder / archive.name.removesuffix(".tar.xz")

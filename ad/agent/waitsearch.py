@@ -1,4 +1,4 @@
-"""Answers which calls of an agent's ranks waited while a call of another rank lost time.
+"""Answers which calls of an agent's ranks waited while a call of another rank lost time, and which lost it.
 
 Out of the flight recorders, so that nothing of it touches the processes of the streams. What is found goes to
 the store as records of normal calls.
@@ -13,9 +13,9 @@ import msgspec
 
 from chimbuko.ad.handoff.flightrecorder import read_recording
 from chimbuko.ad.streams.streamhandle import StreamHandle
-from chimbuko.calls.record import READING, CallRecord, StreamHealth
 from chimbuko.calls.recordarrays import pack
-from chimbuko.causes.evidence.recordedwaits import Interval, Place, RecordedWaits
+from chimbuko.causes.recorded.answers import answers
+from chimbuko.causes.recorded.recordedrows import Interval, Place, RecordedRows
 from chimbuko.protocol.messages import PAYLOAD, RecordBatch, WaitsRequest
 from chimbuko.protocol.runbroker import RunBroker
 
@@ -90,7 +90,8 @@ class WaitSearch:
                     key = known.get((request.program, rank))
                     if key is not None:
                         begin_us, end_us = request.begin_us + ahead_us, request.end_us + ahead_us
-                        asked = _Asked(Interval(begin_us, end_us, request.least_us), now_s)
+                        least_us = request.least_us, request.least_own_us
+                        asked = _Asked(Interval(begin_us, end_us, *least_us), now_s)
                         self._due.setdefault(key, []).append(asked)
 
     def _answer(self, stream: StreamHandle, now_s: float) -> None:
@@ -109,19 +110,10 @@ class WaitSearch:
     def _send(self, stream: StreamHandle, intervals: list[Interval]) -> None:
         stream.learn_names()
         place = Place(stream.program, stream.name.rank, stream.node)
-        waits = RecordedWaits(place, read_recording(stream.recorder_path).steps, stream.names)
-        found: dict[str, CallRecord] = {}
-        for interval in intervals:
-            found |= {record.id: record for record in waits.during(interval)}
+        rows = RecordedRows(place, read_recording(stream.recorder_path).steps, stream.names)
+        found = answers(rows, intervals)
         if not found:
             return
-        batch = RecordBatch(
-            stream=f"{self._agent} waits",
-            sequence=0,
-            records=pack(list(found.values())),
-            steps=[],
-            metadata=[],
-            health=StreamHealth(place.program, place.rank, place.node, READING, 0, 0, 0, 0, 0, 0, {}),
-            dropped={},
-        )
+        name = f"{self._agent} waits"
+        batch = RecordBatch.of_others(name, place.program, place.rank, place.node, pack(found))
         self._broker.client.xadd(self._broker.keys.records, {PAYLOAD: self._broker.seal.encode(batch)})

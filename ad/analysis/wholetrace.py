@@ -5,7 +5,7 @@ The analysis keeps what is around abnormal calls; here each call is rebuilt and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,11 +16,10 @@ from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.records.correlation import CORRELATION_ID
 from chimbuko.ad.records.launches import GPU_KEYS
 from chimbuko.arrays import Table
-from chimbuko.errors import TraceFormatError
 from chimbuko.trace.discovery import StreamName
 from chimbuko.trace.engines import BP_FILE
 from chimbuko.trace.reader import StreamReader
-from chimbuko.trace.replay import END_WAIT_S
+from chimbuko.trace.replay import END_WAIT_S, steps_of
 from chimbuko.trace.schema import (
     COMM_PARTNER,
     COMM_RANK,
@@ -110,7 +109,7 @@ def read_whole(stream: StreamName, progress: Callable[[int], None]) -> WholeTrac
         The stream cannot be opened.
     """
     with StreamReader(stream.path, BP_FILE, END_WAIT_S, stream.rank, stream.first_rank) as reader:
-        return whole_trace(_steps(reader), reader.names, stream.rank, progress)
+        return whole_trace(steps_of(reader), reader.names, stream.rank, progress)
 
 
 def whole_trace(
@@ -127,15 +126,6 @@ def whole_trace(
         rows += step.rows
         progress(rows)
     return collected.whole(names, rank)
-
-
-def _steps(reader: StreamReader) -> Iterator[TraceStep]:
-    try:
-        while isinstance(step := reader.next_step(END_WAIT_S), TraceStep):
-            yield step
-    except TraceFormatError:
-        # A writer that was killed leaves half a step.
-        return
 
 
 @dataclass

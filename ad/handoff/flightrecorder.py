@@ -11,7 +11,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -103,14 +103,8 @@ class FlightRecorder:
         """
         if not step.rows:
             return
-        parts = {
-            "events": step.events,
-            "messages": step.comms,
-            "counters": step.counters,
-            "operations": step.operations,
-        }
-        needed = _HEAD.size + opened.nbytes
-        needed += 8 * sum(COLUMNS[part] * len(rows) for part, rows in parts.items())
+        parts = _parts_of(step)
+        needed = _HEAD.size + opened.nbytes + 8 * _numbers_in(parts)
         if needed <= self._size:
             self._write(step.step, parts, opened, 0, self._make_room(needed))
             return
@@ -141,24 +135,77 @@ class FlightRecorder:
         start = at % self._size
         room = self._ring[start + _HEAD.size :].view(np.uint64)
         room[: opened.size] = opened.ravel()
-        used = opened.size
-        times = np.array([_LATEST_US, 0], np.uint64)
-        counts = [len(opened)]
-        for part, rows in parts.items():
-            columns = COLUMNS[part]
-            most = min((len(room) - used) // columns, len(rows))
-            free = room[used : used + most * columns].reshape(most, columns)
-            count = _PACK[part](rows, self._rank, np.uint64(since_us), free, times)
-            if count == rawrows.FULL:
-                return False
-            counts.append(count)
-            used += count * columns
-        if sum(counts[1:]) == 0:
+        packed = _pack(parts, self._rank, since_us, room[opened.size :])
+        if packed is None:
+            return False
+        counts, times = packed
+        if sum(counts.values()) == 0:
             return True
-        size_bytes, is_whole = _HEAD.size + 8 * used, counts[1] == len(parts["events"])
-        _HEAD.pack_into(self._ring.data, start, size_bytes, step, *times.tolist(), *counts, is_whole)
+        size_bytes = _HEAD.size + opened.nbytes + 8 * sum(COLUMNS[part] * n for part, n in counts.items())
+        head = size_bytes, step, *times, len(opened), *counts.values()
+        _HEAD.pack_into(self._ring.data, start, *head, counts["events"] == len(parts["events"]))
         self._cells[_Cell.HEAD] = at + size_bytes
         return True
+
+
+def _parts_of(step: TraceStep) -> dict[str, UInt64Array]:
+    return {
+        "events": step.events,
+        "messages": step.comms,
+        "counters": step.counters,
+        "operations": step.operations,
+    }
+
+
+def _numbers_in(parts: dict[str, UInt64Array]) -> int:
+    """How many their packed rows have."""
+    return sum(COLUMNS[part] * len(rows) for part, rows in parts.items())
+
+
+def _pack(
+    parts: dict[str, UInt64Array], rank: np.uint64, since_us: int, room: UInt64Array
+) -> tuple[dict[str, int], tuple[int, int]] | None:
+    """Pack rows from a time on, part after part; how many of each, and the earliest and latest time of all.
+
+    None where there was not room enough.
+    """
+    used, times = 0, np.array([_LATEST_US, 0], np.uint64)
+    counts = {}
+    for part, rows in parts.items():
+        columns = COLUMNS[part]
+        most = min((len(room) - used) // columns, len(rows))
+        free = room[used : used + most * columns].reshape(most, columns)
+        count = _PACK[part](rows, rank, np.uint64(since_us), free, times)
+        if count == rawrows.FULL:
+            return None
+        counts[part] = count
+        used += count * columns
+    first, last = times.tolist()
+    return counts, (first, last)
+
+
+def record_steps(steps: Iterable[TraceStep], names: StreamNames, rank: int) -> Iterator[RecordedStep]:
+    """What a recorder would hold that has room for all steps of a stream, and has not seen earlier ones.
+
+    Parameters
+    ----------
+    names
+        Those that are known by each step.
+    """
+    opened = np.empty((0, 2), np.uint64)
+    for step in steps:
+        parts = _parts_of(step)
+        room = np.empty(_numbers_in(parts), np.uint64)
+        packed = _pack(parts, np.uint64(rank), 0, room)
+        if packed is None or not any(packed[0].values()):
+            continue
+        counts, (start_us, end_us) = packed
+        ends = np.cumsum([COLUMNS[part] * count for part, count in counts.items()])
+        pieces = {part: one.tobytes() for part, one in zip(counts, np.split(room, ends), strict=False)}
+        is_whole = counts["events"] == len(step.events)
+        recorded = RecordedStep(step.step, start_us, end_us, opened.tobytes(), **pieces, is_whole=is_whole)
+        yield recorded
+        opened = _open_at(recorded, end_us + 1, names)
 
 
 @dataclass(frozen=True)
@@ -239,21 +286,25 @@ def _following(ring: bytes | memoryview, position: int) -> int:
 
 def _within(step: RecordedStep, start_us: int, end_us: int, names: StreamNames) -> RecordedStep:
     """The step's rows from ``start_us`` to ``end_us``, and the calls open at ``start_us``."""
-    opened, events = step.packed("open"), step.packed("events")
-    if start_us > step.start_us:
-        still = np.empty((len(opened) + len(events), 2), np.uint64)
-        entry, leave = (np.uint64(names.event_type_id(kind)) for kind in (EventType.ENTRY, EventType.EXIT))
-        opened = still[: rawrows.open_at(opened, events, np.uint64(start_us), entry, leave, still)]
+    opened = _open_at(step, start_us, names) if start_us > step.start_us else step.packed("open")
     return RecordedStep(
         step=step.step,
         start_us=max(start_us, step.start_us),
         end_us=min(end_us, step.end_us),
         open=opened.tobytes(),
-        events=_between(events, start_us, end_us),
+        events=_between(step.packed("events"), start_us, end_us),
         messages=_between(step.packed("messages"), start_us, end_us),
         counters=_between(step.packed("counters"), start_us, end_us),
         operations=_between(step.packed("operations"), start_us, end_us),
     )
+
+
+def _open_at(step: RecordedStep, time_us: int, names: StreamNames) -> UInt64Array:
+    """ENTRY rows of the calls that are open at a time of a step, or behind it."""
+    opened, events = step.packed("open"), step.packed("events")
+    still = np.empty((len(opened) + len(events), 2), np.uint64)
+    entry, leave = (np.uint64(names.event_type_id(kind)) for kind in (EventType.ENTRY, EventType.EXIT))
+    return still[: rawrows.open_at(opened, events, np.uint64(time_us), entry, leave, still)]
 
 
 def _between(rows: UInt64Array, start_us: int, end_us: int) -> bytes:

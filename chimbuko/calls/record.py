@@ -7,6 +7,8 @@ store keeps the highest revision of an id.
 
 from __future__ import annotations
 
+from typing import Any, Protocol, TypeVar
+
 import msgspec
 import numpy as np
 
@@ -16,9 +18,24 @@ from chimbuko.calls.schema import CallFields
 RECORD_VERSION = 1
 
 
-def severity_us(runtime_us: Float64Array, expected_us: Float64Array) -> Float64Array:
+class _Duration(Protocol):
+    """A number, an array of them, or a column of a table."""
+
+    def __add__(self, other: Any, /) -> Any: ...
+
+
+Duration = TypeVar("Duration", bound=_Duration)
+
+
+def severity_us(runtime_us: Float64Array | float, expected_us: Float64Array | float) -> Float64Array:
     """Time lost: what the runtimes by which calls are judged have beyond what was expected; f8[n] each."""
     return np.maximum(runtime_us - expected_us, 0.0)
+
+
+def judged_us(expected_us: Duration, lost_us: Duration) -> Duration:
+    """The runtime by which a call was judged, which no record has as such."""
+    judged: Duration = expected_us + lost_us
+    return judged
 
 
 def call_id(program: int, rank: int, step: int, row: int) -> str:

@@ -35,12 +35,13 @@ def leads_to(flag: Flag, parts: Sequence[Part], flags: Mapping[str, Flag]) -> st
 
 
 def root_of(call_id: str, leads: Mapping[str, str], flags: Mapping[str, Flag]) -> str:
-    """The last flagged call of the chain from a call; empty where there is none."""
+    """The last call of the chain from a call that is flagged, or lost time by itself; empty without any."""
     seen = set()
     root = ""
     while call_id and call_id not in seen:
         seen.add(call_id)
-        root = call_id if call_id in flags and flags[call_id].is_flagged else root
+        flag = flags.get(call_id)
+        root = call_id if flag is not None and (flag.is_flagged or not flag.is_wait) else root
         call_id = leads[call_id]
     return root
 
@@ -61,19 +62,20 @@ def groups(
 ) -> dict[str, list[str]]:
     """Ids of the calls of each group, by the id of the one that they lead to.
 
-    Calls that are not flagged belong to a group only if they lead to one that is.
+    Calls that are not flagged belong to a group only if one that is leads to the same.
     """
     roots = {call_id: root_of(call_id, leads, flags) for call_id in flags}
+    known = {roots[flag.id] for flag in flags.values() if flag.is_flagged}
+    roots = {call_id: root for call_id, root in roots.items() if root in known}
     # A wait that leads nowhere may be of the same delay as others that go on at the same time.
-    lost = [flag for flag in flags.values() if roots[flag.id] == flag.id]
+    lost = [flag for flag in flags.values() if roots.get(flag.id) == flag.id]
     stands_for = _together(
         flag for flag in lost if flag.is_wait and main_part(parts[flag.id]).kind not in OF_NODE
     )
     stands_for |= _taken_together(lost, parts)
     members: dict[str, list[str]] = defaultdict(list)
     for call_id, root in roots.items():
-        if root:
-            members[stands_for.get(root, root)].append(call_id)
+        members[stands_for.get(root, root)].append(call_id)
     return members
 
 

@@ -58,6 +58,8 @@ class Incident(msgspec.Struct, frozen=True):
     """What the origin's excess is made of."""
     waited: list[Waited]
     """By time lost, most first."""
+    is_flagged: bool = True
+    """Whether the origin is abnormal itself, where it is on record; else calls that waited for it are."""
 
     @property
     def id(self) -> str:
@@ -67,7 +69,7 @@ class Incident(msgspec.Struct, frozen=True):
     @property
     def flags(self) -> int:
         """Flagged calls in it."""
-        return sum(one.is_flagged for one in self.waited) + bool(self.call_id)
+        return sum(one.is_flagged for one in self.waited) + (bool(self.call_id) and self.is_flagged)
 
     @property
     def ranks(self) -> int:

@@ -11,7 +11,7 @@ from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.part import OF_NODE, Kind, Part
 from chimbuko.causes.evidence.scene import Scene
 from chimbuko.causes.evidence.waiting import Waits
-from chimbuko.causes.grouping import Culprit, culprit_of, groups, leads_to, main_part
+from chimbuko.causes.grouping import Culprit, culprit_of, groups, leads_to, main_part, root_of
 from chimbuko.causes.incident import Incident, Waited
 from chimbuko.causes.split import split
 from chimbuko.monitor.samples.nodebatch import NodeBatch
@@ -56,10 +56,10 @@ class IncidentBook:
         self._taken: dict[Culprit, set[str]] = defaultdict(set)
         """Calls that lost a core to somebody else."""
         self._alone: set[str] = set()
-        """Waits that are not flagged, and lead to no call that is."""
+        """Calls that are not flagged, and neither lead to one that is nor to what such a one waited for."""
 
     def put(self, flags: Iterable[Flag]) -> None:
-        """Calls that were flagged, newer revisions of them, and waits that may have been for one of them."""
+        """Calls that were flagged, newer revisions of them, and others that may have to do with them."""
         for flag in map(self.scene.aligned, flags):
             before = self.scene.flags.get(flag.id)
             if before is not None and before.is_flagged and not flag.is_flagged:
@@ -110,6 +110,7 @@ class IncidentBook:
                 self._forget(flag.id)
         self._changed.clear()
         calls = concerned.union(*(self._members.pop(number, set()) for number in touched))
+        calls |= self._following(concerned)
         present = {call_id: flags[call_id] for call_id in sorted(calls) if call_id in flags}
         members = groups(present, self._leads, self.parts)
         self._alone = (self._alone | present.keys()).difference(*members.values())
@@ -128,6 +129,13 @@ class IncidentBook:
                 self._taken[culprit].add(call_id)
                 same |= self._taken[culprit]
         return same & self.scene.flags.keys() & self._leads.keys()
+
+    def _following(self, concerned: set[str]) -> set[str]:
+        """Calls of no incident that lead to one of these which may be an origin now, though not flagged."""
+        flags = self.scene.flags
+        origins = {one for one in concerned if not (flags[one].is_flagged or flags[one].is_wait)}
+        alone = self._alone if origins else ()
+        return {one for one in alone if root_of(one, self._leads, flags) in origins}
 
     def _let_go(self, call_id: str) -> None:
         self.scene.remove(call_id)
@@ -224,6 +232,7 @@ class IncidentBook:
             cost_us=sum(flag.excess_us for flag in flags if not self._is_counted(flag)),
             parts=parts,
             waited=sorted(waited, key=lambda one: (-one.lost_us, one.call_id)),
+            is_flagged=origin.is_flagged,
         )
 
     def _awaited(self, flags: list[Flag]) -> int | None:

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from chimbuko.calls.rawrows import RecordedStep
-from chimbuko.calls.record import CounterStatistics, Metadata, StepCount, StreamHealth
+from chimbuko.calls.record import READING, CounterStatistics, Metadata, StepCount, StreamHealth
 from chimbuko.calls.recordarrays import COUNTER, HEAD, MEMBER, MESSAGE, PackedRecords
 from chimbuko.process.lifetime import log
 from chimbuko.protocol.telemetry import (
@@ -185,6 +185,12 @@ class RecordBatch(msgspec.Struct, frozen=True, array_like=True):
     counter_statistics: list[CounterStatistics] = []
     """Of counters that have changed; the last one of a counter replaces those before."""
 
+    @classmethod
+    def of_others(cls, name: str, program: int, rank: int, node: str, records: PackedRecords) -> RecordBatch:
+        """Records of calls of a rank that not its stream's own process made, but ``name``."""
+        health = StreamHealth(program, rank, node, READING, 0, 0, 0, 0, 0, 0, {})
+        return cls(name, 0, records, [], [], health, {})
+
     @property
     def is_from_stream(self) -> bool:
         """Whether the stream's own process made it. Of the ``health`` in a batch of an agent, which reports
@@ -323,7 +329,8 @@ class RecallAnswer(msgspec.Struct, frozen=True, array_like=True):
 
 
 class WaitsRequest(msgspec.Struct, frozen=True, array_like=True):
-    """Asks agents for calls in which ranks of theirs waited while a call of another rank lost time.
+    """Asks agents for calls in which ranks of theirs waited while a call of another rank lost time, and where
+    that is not on record for the call of each rank that lost most time by itself.
 
     Agents answer with records, which go to the store as any others do.
     """
@@ -333,6 +340,8 @@ class WaitsRequest(msgspec.Struct, frozen=True, array_like=True):
     """Of the interval, on the clock that all ranks have in common."""
     end_us: int
     least_us: float
-    """Who lost less is not meant."""
+    """Who waited less is not meant."""
     ranks: dict[int, int]
     """Who is asked, with how far its clock is ahead, in µs."""
+    least_own_us: float = 0.0
+    """A call that lost so much by itself may be what others waited for; 0 where that is known."""

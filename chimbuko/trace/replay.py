@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,11 +55,18 @@ def start_of(path: Path) -> int | None:
     TraceFormatError
         It cannot be opened.
     """
-    with StreamReader(path, BP_FILE, END_WAIT_S) as reader, suppress(TraceFormatError):
+    with StreamReader(path, BP_FILE, END_WAIT_S) as reader:
+        intervals = (step.interval_us() for step in steps_of(reader))
+        return next((interval_us[0] for interval_us in intervals if interval_us), None)
+
+
+def steps_of(reader: StreamReader) -> Iterator[TraceStep]:
+    """All steps of a recorded stream up to a damaged one: a writer that was killed leaves half a step."""
+    try:
         while isinstance(step := reader.next_step(END_WAIT_S), TraceStep):
-            if interval_us := step.interval_us():
-                return interval_us[0]
-    return None
+            yield step
+    except TraceFormatError:
+        return
 
 
 def replay_stream(

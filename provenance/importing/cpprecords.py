@@ -25,6 +25,7 @@ from chimbuko.calls.record import (
     StackFrame,
     WindowCall,
     call_id,
+    severity_us,
 )
 from chimbuko.calls.recordarrays import UNKNOWN_THREAD
 from chimbuko.calls.schema import Label
@@ -200,7 +201,7 @@ def call_of(value: object, label: Label) -> ForeignCall:
     messages = [names.message(message) for message in theirs.event_window.comm_window]
     launch = theirs.gpu_parent if isinstance(theirs.gpu_parent, ForeignLaunch) else None
     is_open = theirs.exit == 0
-    score, severity_us, expected_us = _judgement(theirs, learned)
+    score, lost_us, expected_us = _judgement(theirs, learned)
     record = CallRecord(
         version=RECORD_VERSION,
         id=identity,
@@ -221,7 +222,7 @@ def call_of(value: object, label: Label) -> ForeignCall:
         step_start_us=theirs.io_step_tstart,
         step_end_us=theirs.io_step_tend,
         score=score,
-        severity_us=severity_us,
+        severity_us=lost_us,
         expected_us=expected_us,
         spread_us=learned.moments.stddev if learned else 0.0,
         seen=int(learned.moments.n) if learned else 0,
@@ -321,12 +322,12 @@ def _judgement(theirs: ForeignRecord, learned: Learned | None) -> tuple[float, f
     """Score, severity and what was expected, in µs."""
     mean_us, stddev_us = (learned.moments.mean, learned.moments.stddev) if learned else (0.0, 0.0)
     runtime_us = theirs.runtime_total if theirs.version == 1 else theirs.runtime_exclusive
-    score, severity_us = theirs.outlier_score, theirs.outlier_severity
+    score, lost_us = theirs.outlier_score, theirs.outlier_severity
     if score is None:
         score = abs(runtime_us - mean_us) / stddev_us if stddev_us > 0 else 0.0
-    if severity_us is None:
-        severity_us = max(runtime_us - mean_us, 0.0)
-    return score, severity_us, mean_us
+    if lost_us is None:
+        lost_us = float(severity_us(runtime_us, mean_us))
+    return score, lost_us, mean_us
 
 
 def _judged_metric(theirs: ForeignRecord, learned: Learned | None) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 
+from chimbuko.calls.record import judged_us
 from chimbuko.causes.evidence.waiting import Waits, waits_in
 from chimbuko.causes.modes import SlowMode
 from chimbuko.causes.recurrence import Habit, Recurrence
@@ -86,7 +87,7 @@ def _recorded(provenance: Provenance, mode: SlowMode, program: int) -> list[Call
 
 
 def _judged_us(call: CallSummary) -> float:
-    return call.expected_us + call.severity_us
+    return judged_us(call.expected_us, call.severity_us)
 
 
 def _is_explained(provenance: Provenance, recorded: Sequence[CallSummary]) -> bool:

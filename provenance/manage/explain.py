@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 from sqlalchemy import Engine
 
 from chimbuko.calls.record import CallRecord
-from chimbuko.causes.evidence.flag import Flag, flag_of, may_have_waited
+from chimbuko.causes.evidence.flag import Flag, flag_of, may_matter
 from chimbuko.causes.incidentbook import IncidentBook
 from chimbuko.causes.interruptions import Interruptions
 from chimbuko.monitor.samples.nodebatch import NodeBatch
+from chimbuko.protocol.messages import WaitsRequest
 from chimbuko.protocol.telemetry import SlowRank
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.incidents.recurring import recurring
 from chimbuko.provenance.nodes.nodesamples import NodeSamples
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.write.inquiries import Inquiries
 from chimbuko.provenance.write.writer import Writer
 
 AT_ONCE = 2_000
@@ -38,7 +40,12 @@ class Explained(msgspec.Struct, frozen=True):
     recurrences: int
 
 
-def explain(engine: Engine, run_id: str, slow_ranks: Sequence[SlowRank] = ()) -> Explained:
+def explain(
+    engine: Engine,
+    run_id: str,
+    slow_ranks: Sequence[SlowRank] = (),
+    ask: Callable[[Sequence[WaitsRequest]], None] = lambda requests: None,
+) -> Explained:
     """Find the incidents of a run anew, of all its abnormal calls, and store them with what recurs.
 
     Calls that belong to an incident already keep its number.
@@ -47,6 +54,8 @@ def explain(engine: Engine, run_id: str, slow_ranks: Sequence[SlowRank] = ()) ->
     ----------
     slow_ranks
         Ranks that are slower than the others all the time.
+    ask
+        Takes what the trace can be asked: waits for delays that are not on record.
 
     Raises
     ------
@@ -61,7 +70,7 @@ def explain(engine: Engine, run_id: str, slow_ranks: Sequence[SlowRank] = ()) ->
         book.put_samples(batch)
     for stream in provenance.health():
         book.scene.ranks[stream.program].add(stream.rank)
-    short = Interruptions()
+    short, inquiries = Interruptions(), Inquiries(book.scene)
     known: set[int] = set()
     calls = 0
     for flags in _batches(_flags(book, short, provenance.calls.in_time(CallFilter(label=None)))):
@@ -73,9 +82,12 @@ def explain(engine: Engine, run_id: str, slow_ranks: Sequence[SlowRank] = ()) ->
         known |= {one.number for one in changes.incidents}
         known -= {*changes.merged, *changes.gone}
         short.take(changes)
+        inquiries.take(changes, flags[-1].entry_us / 1e6)
+        requests = inquiries.due(flags[-1].entry_us / 1e6, is_urgent=True)
+        ask([request for request in requests if request.least_own_us])
         writer.write_incidents(changes)
-        book.forget_before(flags[-1].entry_us - HORIZON_US)
-        short.settle_before(flags[-1].entry_us - HORIZON_US)
+        for one in (book.forget_before, short.settle_before, inquiries.settle_before):
+            one(flags[-1].entry_us - HORIZON_US)
     writer.withdraw_incidents(known)
     habits = [*short.found(), *recurring(provenance, slow_ranks)]
     writer.write_recurrences(habits)
@@ -83,11 +95,11 @@ def explain(engine: Engine, run_id: str, slow_ranks: Sequence[SlowRank] = ()) ->
 
 
 def _flags(book: IncidentBook, short: Interruptions, records: Iterable[CallRecord]) -> Iterator[Flag]:
-    """Abnormal calls, and waits that may have been for one; the others are there to be compared with."""
+    """Abnormal calls, and others that may have to do with them; the rest is there to be compared with."""
     for record in records:
         book.see(record)
         flag = flag_of(record)
-        if flag.is_flagged or may_have_waited(flag):
+        if may_matter(flag):
             yield flag
         else:
             book.scene.put_ordinary(flag)

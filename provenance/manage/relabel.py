@@ -59,8 +59,9 @@ class Relabelled(msgspec.Struct, frozen=True):
 def relabel(engine: Engine, run_id: str, judge: Judge, is_deleting: bool) -> Relabelled:
     """Judge all calls of a run again, in one transaction; those that have not ended stay as they are.
 
-    An incident stays whole if its origin is abnormal by the model, or held up others whose calls were
-    flagged: how often ranks wait for delays says nothing of whether they are ordinary. Counts follow.
+    An incident whose origin was flagged stays whole if that is abnormal by the model, or held up others whose
+    calls were flagged: how often ranks wait for delays says nothing of whether they are ordinary. Counts
+    follow.
     A call that is normal now belongs to no incident, unless it is found to have waited for one (``explain``).
 
     Parameters
@@ -78,7 +79,8 @@ def relabel(engine: Engine, run_id: str, judge: Judge, is_deleting: bool) -> Rel
         version = connection.execute(select(func.max(MODELS.c.version)).where(MODELS.c.run == run)).scalar()
         judged = list(_judged(connection, run, judge))
         acquitted = {name for some in judged for name in some.names[~some.verdicts.is_anomaly].tolist()}
-        upheld = _upheld(connection, run, acquitted)
+        unflagged = {name for some in judged for name in some.names[~some.was_anomaly].tolist()}
+        upheld = _upheld(connection, run, acquitted, unflagged)
         changes: list[Relabelling] = []
         for some in judged:
             stays = some.was_anomaly & np.isin(some.incidents, upheld)
@@ -194,8 +196,8 @@ def _calls(connection: Connection, run: int, function: int) -> Iterator[Any]:
         last = rows[-1].id
 
 
-def _upheld(connection: Connection, run: int, acquitted: set[str]) -> list[str]:
-    """Incidents whose origin is on record, and none of these calls or one that others waited for."""
+def _upheld(connection: Connection, run: int, acquitted: set[str], unflagged: set[str]) -> list[str]:
+    """Incidents whose origin was flagged, and is none of the acquitted or one that others waited for."""
     # What flight recorders have added is there in a live run only, and must not decide a label.
     columns = INCIDENTS.c
     statement = select(columns.number, columns.call, columns.flags).where(
@@ -204,7 +206,7 @@ def _upheld(connection: Connection, run: int, acquitted: set[str]) -> list[str]:
     return [
         f"I{number}"
         for number, call, flags in connection.execute(statement)
-        if flags > 1 or call not in acquitted
+        if call not in unflagged and (flags > 1 or call not in acquitted)
     ]
 
 

@@ -8,10 +8,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
-from sqlalchemy import ColumnElement, String, Table, and_, cast, literal, select
+from sqlalchemy import ColumnElement, Float, String, Table, and_, cast, column, literal, select
 
 from chimbuko.arrays import RankKey
 from chimbuko.calls.functionnames import shown_name
+from chimbuko.calls.record import judged_us
 from chimbuko.causes.recurrence import Habit, Recurrence
 from chimbuko.provenance.query.filters import CallFilter, matching_functions, matching_names
 from chimbuko.provenance.query.planner import Place, Resolved, of_ranks, one_of
@@ -190,7 +191,7 @@ class FindingCalls:
             return Place("ix_calls_function", (of_function,), True)
         # An open call is in no mode yet.
         has_ended = call.is_open.is_(False)
-        is_slow = call.expected_us + call.severity_us >= self.judged_us
+        is_slow = judged_us(call.expected_us, call.severity_us) >= self.judged_us
         return Place("ix_calls_function", (of_function, has_ended, is_slow), True)
 
     def sql(self) -> str:
@@ -206,7 +207,8 @@ class FindingCalls:
         of_function = f"program = {self.program} AND function = ({name})"
         if not self.judged_us:
             return of_function
-        return f"{of_function} AND NOT is_open AND expected_us + severity_us >= {self.judged_us!r}"
+        runtime = judged_us(column("expected_us", Float), column("severity_us", Float))
+        return f"{of_function} AND NOT is_open AND {runtime} >= {self.judged_us!r}"
 
     def _short(self, run: int) -> AnySelect:
         columns = INCIDENTS.c

@@ -1,8 +1,14 @@
-"""Which delays agents are asked about: who else waited meanwhile, in calls that were not flagged."""
+"""Which delays agents are asked about: who else waited meanwhile, in calls that were not flagged.
+
+Where waits lead to a rank of which nothing is on record, or nobody knows for whom they were, agents are asked
+for what ranks lost themselves, too.
+"""
 
 from __future__ import annotations
 
-from chimbuko.causes.evidence.scene import Scene
+from chimbuko.causes.evidence.flag import Flag
+from chimbuko.causes.evidence.part import Kind
+from chimbuko.causes.evidence.scene import LEAST_UNFLAGGED_SHARE, Scene
 from chimbuko.causes.incident import Incident
 from chimbuko.causes.incidentbook import Changes
 from chimbuko.protocol.messages import WaitsRequest
@@ -10,7 +16,7 @@ from chimbuko.protocol.messages import WaitsRequest
 LEAST_US = 10_000.0
 """Shorter delays are not asked about."""
 LEAST_SHARE = 0.1
-"""Of the delay: who waited less is not asked for."""
+"""Of the delay, or of the wait for one that is not on record: who waited less is not asked for."""
 WAITS_S = 1.0
 """Before that much may be flagged yet, and most delays need no question."""
 GIVEN_UP_S = 10.0
@@ -45,7 +51,7 @@ class Inquiries:
             self._waiting.pop(number, None)
         for incident in changes.incidents:
             _, since_s = self._waiting.pop(incident.number, (None, now_s))
-            if incident.number not in self._asked and incident.call_id and incident.excess_us >= LEAST_US:
+            if incident.number not in self._asked and _lost_us(incident) >= LEAST_US:
                 self._waiting[incident.number] = incident, since_s
 
     def due(self, now_s: float, is_urgent: bool) -> list[WaitsRequest]:
@@ -54,7 +60,7 @@ class Inquiries:
         self._room = min(RANKS_PER_S, self._room + passed_s * RANKS_PER_S)
         ripe = [one for one, since_s in self._waiting.values() if is_urgent or now_s - since_s >= WAITS_S]
         requests = []
-        for incident in sorted(ripe, key=lambda one: -one.excess_us):
+        for incident in sorted(ripe, key=_lost_us, reverse=True):
             request = self._request(incident)
             if request is not None and len(request.ranks) > self._room:
                 break
@@ -79,13 +85,27 @@ class Inquiries:
 
     def _request(self, incident: Incident) -> WaitsRequest | None:
         """None where nobody is left to ask."""
-        origin = self._scene.flags.get(incident.call_id)
-        if origin is None:
+        about = self._about(incident)
+        if about is None:
             return None
-        program, clocks = origin.program, self._scene.clocks
-        known = {origin.rank, *(one.rank for one in incident.waited)}
-        others = sorted(self._scene.ranks[program] - known, key=lambda rank: abs(rank - origin.rank))
-        begin_us, end_us = origin.common_from_us, origin.common_to_us
+        program, clocks = about.program, self._scene.clocks
+        near = about.rank if incident.rank is None else incident.rank
+        known = {about.rank, *(one.rank for one in incident.waited)}
+        others = sorted(self._scene.ranks[program] - known, key=lambda rank: abs(rank - near))
+        begin_us, end_us = about.common_from_us, about.common_to_us
         ranks = {rank: round(clocks.ahead_us(program, rank, begin_us)) for rank in others[:MOST_RANKS]}
-        least_us = max(LEAST_SHARE * origin.excess_us, LEAST_SHARE * LEAST_US)
-        return WaitsRequest(program, begin_us, end_us, least_us, ranks) if ranks else None
+        least_us = max(LEAST_SHARE * about.excess_us, LEAST_SHARE * LEAST_US)
+        own_us = 0.0 if incident.call_id else LEAST_UNFLAGGED_SHARE * about.excess_us
+        return WaitsRequest(program, begin_us, end_us, least_us, ranks, own_us) if ranks else None
+
+    def _about(self, incident: Incident) -> Flag | None:
+        """The delay, or the longest wait that leads to no other call: others may have waited steps later."""
+        first = next((one.call_id for one in incident.waited if not one.for_call_id), "")
+        return self._scene.flags.get(incident.call_id or first)
+
+
+def _lost_us(incident: Incident) -> float:
+    """What an incident is asked about by; 0 where nobody came late."""
+    if incident.call_id:
+        return incident.excess_us
+    return 0.0 if incident.kind is Kind.SLOW_OPERATION else max(one.lost_us for one in incident.waited)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from chimbuko.calls.recordarrays import unpack
-from chimbuko.causes.evidence.flag import Flag, flag_of, may_have_waited
+from chimbuko.causes.evidence.flag import Flag, flag_of, may_matter
 from chimbuko.causes.incident import incident_id
 from chimbuko.causes.incidentbook import IncidentBook
 from chimbuko.causes.interruptions import Interruptions
@@ -42,7 +42,7 @@ class LiveIncidents:
     recurring
         Gives what recurs beside short delays.
     ask
-        Takes what agents are asked: who waited for a delay, in calls that were not flagged.
+        Takes what agents are asked: who waited for a delay, or lost the time, in calls that were not flagged.
     on_recurring
         Called when what recurs has become different in the store.
     """
@@ -131,9 +131,9 @@ class LiveIncidents:
             self._book.see(record)
         flags = [flag_of(record) for record in records]
         for flag in flags:
-            if not flag.is_flagged and not may_have_waited(flag):
+            if not may_matter(flag):
                 self._book.scene.put_ordinary(flag)
-        return [flag for flag in flags if flag.is_flagged or may_have_waited(flag)]
+        return [flag for flag in flags if may_matter(flag)]
 
     def _forget_before(self, time_us: int) -> None:
         self._book.forget_before(time_us)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import pytest
@@ -224,6 +224,75 @@ def test_a_wait_that_loses_its_delay_belongs_to_no_incident_any_more() -> None:
     book.withdraw([DELAY.id])
     changes = book.update()
     assert (changes.gone, changes.incident_of) == ([1], {FIRST.id: 0})
+
+
+LOST = unflagged(DELAY)
+
+
+def one_by_one(calls: Iterable[Flag]) -> tuple[IncidentBook, dict[int, Incident]]:
+    book = IncidentBook()
+    incidents: dict[int, Incident] = {}
+    for one in calls:
+        book.put([one])
+        changes = book.update()
+        incidents = {n: one for n, one in incidents.items() if n not in {*changes.merged, *changes.gone}}
+        incidents |= {one.number: one for one in changes.incidents}
+    return book, incidents
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+def test_a_delay_that_was_not_flagged_is_the_origin_of_flagged_waits(order: tuple[int, ...]) -> None:
+    calls = [LOST, FIRST, unflagged(SECOND), THIRD]
+    book, incidents = one_by_one(calls[number] for number in order)
+    (incident,) = incidents.values()
+    assert (incident.rank, incident.function, incident.call_id) == (3, "compute", DELAY.id)
+    assert (incident.is_flagged, incident.flags, incident.ranks) == (False, 2, 4)
+    assert incident.kind is Kind.OWN_CODE
+    assert incident.cost_us == sum(one.excess_us for one in CHAIN)
+    assert set(book.incident_of.values()) == {incident.number}
+    book.withdraw([FIRST.id, THIRD.id])
+    assert book.update().gone == [incident.number]
+    assert set(book.incident_of.values()) <= {0}
+
+
+def test_waits_that_led_to_it_before_belong_to_an_origin_that_was_not_flagged() -> None:
+    later = unflagged(flag("MPI_Recv()", 1, 40, 140, received_from=[2]))
+    latest = unflagged(flag("MPI_Recv()", 0, 110, 210, received_from=[1]))
+    flagged = flag("MPI_Recv()", 4, 6, 102, received_from=[3])
+    _, incidents = one_by_one([LOST, unflagged(FIRST), later, latest, flagged])
+    (incident,) = incidents.values()
+    assert (incident.call_id, incident.flags) == (DELAY.id, 1)
+    assert {one.rank for one in incident.waited} == {0, 1, 2, 4}
+
+
+def test_the_one_rank_that_does_not_wait_in_a_collective_is_the_origin_by_what_it_lost() -> None:
+    waits = [flag("MPI_Barrier()", rank, rank, 101) for rank in range(3)]
+    (incident,) = book_of([*waits, LOST]).update().incidents
+    assert (incident.call_id, incident.flags, incident.ranks) == (DELAY.id, 3, 4)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        flag("compute", 1, 0, 100),
+        flag("compute", 3, 0, 45),
+        flag("compute", 3, 60, 100),
+        flag("compute", 3, 0, 150),
+        flag("compute", 3, 0, 101, children=[("MPI_Recv()", 1, 100)]),
+    ],
+    ids=["of another rank", "too short", "too late", "not over", "in calls inside it"],
+)
+def test_what_did_not_hold_up_a_wait_is_no_origin(other: Flag) -> None:
+    (incident,) = book_of([unflagged(other), FIRST]).update().incidents
+    assert (incident.rank, incident.call_id, incident.function, incident.flags) == (3, "", "", 1)
+
+
+def test_a_delay_that_was_not_flagged_is_no_incident_without_a_flagged_wait() -> None:
+    book = book_of([LOST, unflagged(FIRST)])
+    assert (book.update().incidents, book.incident_of) == ([], {})
+    book.put([flag("compute", 1, 2, 99)])
+    (incident,) = book.update().incidents
+    assert (incident.rank, incident.waited) == (1, [])
 
 
 def test_who_is_flagged_stays_so_whatever_is_found_of_it_later() -> None:

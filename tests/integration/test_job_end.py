@@ -71,7 +71,9 @@ def test_a_job_on_one_node_ends_in_order(start: Start, tmp_path: Path) -> None:
     program, truth = tmp_path / "program.py", tmp_path / "truth"
     program.write_text(PROGRAM)
     traced = [*CHIMBUKO, "trace", program, truth, tmp_path / "end"]
-    run = start("--no-dashboard", "--", *traced)
+    # The default detector takes as long a tail for ordinary as that of sleeps is on a busy machine: of five
+    # delays none was flagged once. That a call in 300 is this far from the mean, no load changes.
+    run = start("--no-dashboard", "--detector", "sstd", "--threshold", "3", "--", *traced)
     run.wait_until(lambda: truth.exists() and len(truth.read_text().splitlines()) >= 10)
     ended_s = time.time()
     for pid in (run.process.pid, *descendants(run.process.pid)):
@@ -81,7 +83,6 @@ def test_a_job_on_one_node_ends_in_order(start: Start, tmp_path: Path) -> None:
     assert run.end() == 128 + signal.SIGTERM, run.output
     assert run.info.state == INTERRUPTED and "started again" not in run.output
     delays = [at_s for at_s in map(float, truth.read_text().split()) if at_s < ended_s - LAST_S]
-    # Whether a delay is abnormal depends on what else the machine does; that calls were counted does not.
     (calls,) = (one.calls for (_, path), one in run.paths.items() if "relax" in path[-1])
     assert calls >= 300 * (len(delays) + 1) > 300
-    assert len(run.anomalies) == sum(stream.anomalies for stream in run.health)
+    assert len(run.anomalies) == sum(stream.anomalies for stream in run.health) > 0

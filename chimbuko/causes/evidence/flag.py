@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from chimbuko.calls.record import CallRecord, Collective, Message
+from chimbuko.calls.record import CallRecord, Collective, Message, judged_us
 from chimbuko.calls.schema import Label
 from chimbuko.causes.evidence.waiting import Waits, waits_in
 
 LEAST_UNFLAGGED_US = 5_000.0
-"""Waits that lost less are left alone, unless they are flagged."""
+"""Calls that lost less are left alone, unless they are flagged."""
 GAP_SHARE = 0.5
 """Of the excess that must lie in one gap between the calls inside it, to have been lost there."""
 
@@ -61,7 +61,8 @@ class Flag:
     ahead_us: int = 0
     """By how much the clock of its rank is ahead of the common one."""
     is_flagged: bool = True
-    """Whether it is abnormal; else it belongs to an incident only as one that waited for it."""
+    """Whether it is abnormal; else it belongs to an incident only with one that is: as what that one waited
+    for, or as another one that waited."""
 
     @property
     def common_entry_us(self) -> int:
@@ -132,14 +133,15 @@ def flag_of(record: CallRecord) -> Flag:
         for call in record.window
         if call.parent_id == record.id
     )
-    judged_us = record.expected_us + record.severity_us
-    is_exclusive = abs(judged_us - record.exclusive_us) <= abs(judged_us - record.inclusive_us)
+    runtime_us = judged_us(record.expected_us, record.severity_us)
+    is_exclusive = abs(runtime_us - record.exclusive_us) <= abs(runtime_us - record.inclusive_us)
     has_all = len(children) == record.children
     lost_from_us, lost_to_us = record.entry_us, exit_us
-    if has_all:
-        begin_us, end_us = _longest_gap(record.entry_us, exit_us, children)
-        # Judged with the calls inside it, it may have lost its time in these.
-        if is_exclusive or end_us - begin_us >= GAP_SHARE * record.severity_us:
+    gaps = _gaps(record.entry_us, exit_us if has_all else None, children)
+    if gaps:
+        begin_us, end_us = max(gaps, key=lambda gap: gap[1] - gap[0])
+        # Else it may have lost its time in the calls inside it, or behind the last one that is known.
+        if (is_exclusive and has_all) or end_us - begin_us >= GAP_SHARE * record.severity_us:
             lost_from_us, lost_to_us = begin_us, end_us
     return Flag(
         id=record.id,
@@ -151,7 +153,7 @@ def flag_of(record: CallRecord) -> Flag:
         entry_us=record.entry_us,
         exit_us=exit_us,
         exclusive_us=record.exclusive_us,
-        judged_us=judged_us,
+        judged_us=runtime_us,
         expected_us=record.expected_us,
         excess_us=record.severity_us,
         is_exclusive=is_exclusive,
@@ -167,14 +169,17 @@ def flag_of(record: CallRecord) -> Flag:
     )
 
 
-def may_have_waited(flag: Flag) -> bool:
-    """Whether a call that is not flagged is a wait that lost so much that it may be due to a delay."""
-    least_us = max(LEAST_UNFLAGGED_US, flag.expected_us)
-    return not flag.is_flagged and flag.is_wait and flag.excess_us >= least_us
+def may_matter(flag: Flag) -> bool:
+    """Whether a call is flagged, or lost so much that it may be what flagged ones waited for, or have waited
+    for the same.
+    """
+    return flag.is_flagged or flag.excess_us >= max(LEAST_UNFLAGGED_US, flag.expected_us)
 
 
-def _longest_gap(entry_us: int, exit_us: int, children: tuple[Child, ...]) -> tuple[int, int]:
-    """The longest stretch of a call outside of its children."""
+def _gaps(entry_us: int, exit_us: int | None, children: tuple[Child, ...]) -> list[tuple[int, int]]:
+    """Stretches of a call outside of its children; of the first ones alone, as windows have them, without
+    the one behind the last, whose end (``exit_us``) is another call then.
+    """
     ends = [entry_us, *(child.exit_us for child in children)]
-    begins = [*(child.entry_us for child in children), exit_us]
-    return max(zip(ends, begins, strict=True), key=lambda gap: gap[1] - gap[0])
+    begins = [child.entry_us for child in children] + ([] if exit_us is None else [exit_us])
+    return list(zip(ends, begins, strict=False))

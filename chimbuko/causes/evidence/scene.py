@@ -1,4 +1,4 @@
-"""All flagged calls that may have to do with each other, and who held up whom among them."""
+"""All calls that may have to do with each other, most of them flagged, and who held up whom among them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from chimbuko.monitor.samples.nodebatch import NodeBatch
 
 LEAST_SHARE = 0.25
 """Of a wait's excess: who lost less meanwhile does not explain it."""
+LEAST_UNFLAGGED_SHARE = 0.5
+"""The same of a call that is neither flagged nor a wait."""
 NEAR_SHARE = 0.5
 """Of what the best explanation covers: others that cover so much are as good as it."""
 SLACK_US = 5000
@@ -34,7 +36,7 @@ share a core and poll wait for it half of the time."""
 
 
 class Scene:
-    """Flagged calls by program and rank."""
+    """These calls by program and rank."""
 
     def __init__(self) -> None:
         self.flags: dict[str, Flag] = {}
@@ -124,11 +126,12 @@ class Scene:
             yield from self._of_program[program, waits].during(begin_us, end_us)
 
     def inside(self, flag: Flag) -> list[Flag]:
-        """Flagged calls inside of a call."""
+        """Flagged calls inside of a call, and waits."""
         index = self._of_rank[flag.program, flag.rank]
         return [
             inner
             for inner in index.during(flag.common_entry_us, flag.common_exit_us)
+            if inner.is_flagged or inner.is_wait
             if any(call_id == flag.id for call_id, _ in inner.ancestors)
         ]
 
@@ -166,6 +169,7 @@ class Scene:
         if own:
             best_us = max(_explained_us(wait, flag) for flag in own)
             near = [flag for flag in own if _explained_us(wait, flag) >= NEAR_SHARE * best_us]
+            near = [flag for flag in near if flag.is_flagged] or near
             # The last one that was late is the one that everybody waited for.
             last = max(near, key=lambda flag: (flag.common_to_us, flag.id))
             if best_us >= NEAR_SHARE * max(_explained_us(wait, flag) for flag in candidates):
@@ -186,6 +190,8 @@ class Scene:
                 for waits in Waits
                 for flag in self._of_program[wait.program, waits].during(begin_us, end_us)
                 if waits is not wait.waits or self.is_held_up(flag)
+                # Some call of some rank loses time at any moment, which is no reason without more.
+                if flag.is_flagged or flag.is_wait
             )
         else:
             found = (
@@ -198,7 +204,7 @@ class Scene:
             and flag.common_to_us <= latest_us
             and not (flag.is_wait and flag.common_exit_us >= end_us and not self.is_held_up(flag))
             and not (_is_same_operation(wait, flag) and not self.is_held_up(flag))
-            and _explained_us(wait, flag) >= LEAST_SHARE * wait.excess_us
+            and _explained_us(wait, flag) >= _least_share(flag) * wait.excess_us
             and not self._has_lost_inside(flag)
         ]
         return sorted(explaining, key=lambda flag: -flag.excess_us)[:MOST_CANDIDATES]
@@ -210,6 +216,11 @@ class Scene:
 
     def _indexes(self, flag: Flag) -> tuple[FlagIndex, FlagIndex]:
         return self._of_rank[flag.program, flag.rank], self._of_program[flag.program, flag.waits]
+
+
+def _least_share(flag: Flag) -> float:
+    """Of a wait's excess that a call must have lost meanwhile to explain it."""
+    return LEAST_SHARE if flag.is_flagged or flag.is_wait else LEAST_UNFLAGGED_SHARE
 
 
 def _is_same_operation(one: Flag, other: Flag) -> bool:

@@ -54,11 +54,11 @@ def _by_who_waits(flag: Flag, scene: Scene) -> Iterator[Part]:
     came = came_us(flag, scene)
     missing = scene.ranks[flag.program] - {flag.rank, *came}
     if len(missing) == 1 and came:
-        yield Part(Kind.LATE_AT_COLLECTIVE, flag.excess_us, rank=missing.pop())
+        yield from waited_for(Kind.LATE_AT_COLLECTIVE, flag, scene, missing)
     elif not missing:
         last = last_of(came, flag)
         if last is not None:
-            yield Part(Kind.LATE_AT_COLLECTIVE, last[1] - flag.common_entry_us, rank=last[0])
+            yield from waited_for_known(Kind.LATE_AT_COLLECTIVE, flag, scene, *last)
 
 
 def _ended_it(came_us: int, flag: Flag) -> bool:

@@ -29,7 +29,9 @@ def print_incident(output: Output, details: IncidentDetails, start_us: int) -> N
     lost = Column("LOST", is_number=True)
     output.table([lost, Column("CAUSE"), Column("WHERE", may_shrink=True), Column("CALL")], rows)
     if incident.call_id:
-        output.line(f"The delayed call is {incident.call_id}; 'chimbuko show {incident.call_id}' shows it.")
+        judged = "" if incident.is_flagged else ", which was not flagged"
+        call = f"'chimbuko show {incident.call_id}' shows it"
+        output.line(f"The delayed call is {incident.call_id}{judged}; {call}.")
     if incident.waited:
         output.heading("Who lost time because of it")
         shown = shown_names(one.operation for one in incident.waited)

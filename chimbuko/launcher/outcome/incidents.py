@@ -7,12 +7,15 @@ import shlex
 import msgspec
 
 from chimbuko.launcher.outcome.progress import say
+from chimbuko.launcher.outcome.traceanswers import answers_of_trace
+from chimbuko.protocol.messages import WaitsRequest
 from chimbuko.protocol.telemetry import SlowRank
 from chimbuko.provenance.incidents.incidentlist import IncidentPage, RecurrenceSummary
 from chimbuko.provenance.manage.explain import Explained, explain
 from chimbuko.provenance.query.filters import CallFilter
-from chimbuko.provenance.query.run import open_run
+from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.provenance.store.engine import close, open_for_writing
+from chimbuko.provenance.write.writer import Writer
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.units import format_duration_us, number_of
 
@@ -44,8 +47,13 @@ def is_explained_at_end(run: RunDirectory) -> bool:
         return provenance.calls.count(CallFilter(), most=MOST_AT_END + 1) <= MOST_AT_END
 
 
-def explain_run(run: RunDirectory) -> Explained:
+def explain_run(run: RunDirectory, is_asking: bool = True) -> Explained:
     """Find the incidents of a run, and keep them in its store.
+
+    Parameters
+    ----------
+    is_asking
+        What is not on record is looked for in the run's trace, where that was kept.
 
     Raises
     ------
@@ -55,6 +63,12 @@ def explain_run(run: RunDirectory) -> Explained:
     info = run.read_info()
     engine = open_for_writing(run.used_store_url(info))
     try:
+        requests: list[WaitsRequest] = []
+        explained = explain(engine, info.id, slow_ranks_of(run), requests.extend)
+        batches = answers_of_trace(run, Provenance(engine, info.id), requests) if is_asking else []
+        if not batches:
+            return explained
+        Writer(engine, info.id).write(batches)
         return explain(engine, info.id, slow_ranks_of(run))
     finally:
         close(engine)

@@ -40,7 +40,7 @@ def relabel_run(run: RunDirectory, is_deleting: bool) -> Relabelled:
         relabelled = relabel(engine, info.id, verdicts, is_deleting)
     finally:
         close(engine)
-    explain_run(run)
+    explain_run(run, is_asking=False)
     return relabelled
 
 

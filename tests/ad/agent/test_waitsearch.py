@@ -24,7 +24,9 @@ from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.trace.discovery import StreamName, Transport
 from chimbuko.trace.schema import StreamNames, TraceStep
 
-NAMES = StreamNames(event_types={0: "ENTRY", 1: "EXIT", 2: "SEND", 3: "RECV"}, timers={4: "MPI_Barrier()"})
+NAMES = StreamNames(
+    event_types={0: "ENTRY", 1: "EXIT", 2: "SEND", 3: "RECV"}, timers={4: "MPI_Barrier()", 5: "relax"}
+)
 BATCHES = msgspec.msgpack.Decoder(RecordBatch)
 REQUEST = WaitsRequest(0, 100_000, 180_000, 8_000.0, {0: 0, 1: 50, 7: 0})
 
@@ -35,8 +37,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunBroker]:
         yield RunBroker.connect(private.url, "run")
 
 
-def stream_of(folder: Path, rank: int, waits_us: int) -> StreamHandle:
-    """Barriers of 1 ms, and one from 100 ms on that takes so long; no process reads it any more."""
+def stream_of(folder: Path, rank: int, lasts_us: int, timer: int = 4) -> StreamHandle:
+    """Barriers of 1 ms, and of a function three calls of 1 ms and one from 100 ms on that takes so long; no
+    process reads it any more.
+    """
     config = AnalysisConfig()
     name = StreamName("app", rank, folder / f"app-{rank}.bp")
     stream = StreamHandle(
@@ -45,8 +49,10 @@ def stream_of(folder: Path, rank: int, waits_us: int) -> StreamHandle:
     NamesFile(stream.folder / "names").save(NAMES)
     stream.box[Cell.NAMES_VERSION] += 1
     stream.is_over = True
-    times = [1_000, 2_000, 3_000, 4_000, 5_000, 6_000, 100_000, 100_000 + waits_us]
-    events = np.array([(0, rank, 0, n % 2, 4, time_us) for n, time_us in enumerate(times)], np.uint64)
+    calls = [(4, at_us, 1_000) for at_us in (1_000, 3_000)]
+    calls += [(timer, at_us, 1_000) for at_us in (5_000, 7_000, 9_000)] + [(timer, 100_000, lasts_us)]
+    rows = [(0, rank, 0, end, of, us + end * length) for of, us, length in calls for end in (0, 1)]
+    events = np.array(rows, np.uint64)
     step = TraceStep(0, events, np.empty((0, 8), np.uint64), np.empty((0, 6), np.uint64))
     FlightRecorder(stream.recorder_path, 1 << 20, rank).append(step, np.empty((0, 2), np.uint64))
     return stream
@@ -83,9 +89,21 @@ def test_those_who_are_asked_answer_with_their_waits(broker: RunBroker, search: 
     ask(broker, REQUEST)
     for _ in range(3):
         search.serve()
-    assert answered(broker) == {0: ("0:0:0:6", 100_000, 180_000), 1: ("0:1:0:6", 100_000, 170_000)}
+    assert answered(broker) == {0: ("0:0:0:10", 100_000, 180_000), 1: ("0:1:0:10", 100_000, 170_000)}
     search.finish()
     assert len(answered(broker)) == 2
+
+
+def test_who_lost_time_by_itself_answers_where_that_is_asked_for(
+    broker: RunBroker, search: WaitSearch, streams: list[StreamHandle], tmp_path: Path
+) -> None:
+    streams.append(stream_of(tmp_path, 7, 75_000, timer=5))
+    ask(broker, REQUEST)
+    search.finish()
+    assert answered(broker).keys() == {0, 1}
+    ask(broker, msgspec.structs.replace(REQUEST, least_own_us=40_000.0))
+    search.finish()
+    assert answered(broker)[7] == ("0:7:0:10", 100_000, 175_000)
 
 
 def test_a_stream_is_asked_once_its_recorder_has_the_interval_or_it_is_late(

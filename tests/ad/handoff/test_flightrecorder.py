@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.ad.handoff.flightrecorder import FlightRecorder, read_recording
+from chimbuko.ad.handoff.flightrecorder import FlightRecorder, read_recording, record_steps
 from chimbuko.ad.handoff.kernels import rawrows as recording
 from chimbuko.arrays import UInt64Array
 from chimbuko.calls.rawrows import RecordedStep
@@ -282,3 +282,16 @@ def test_without_room_on_the_disk_the_stream_goes_without_a_recorder(
     recorder.append(made_step(0, 1, 10), NOTHING_OPEN)
     assert read_recording(tmp_path / "recorder").steps == []
     assert "no room for the flight recorder" in capfd.readouterr().err
+
+
+def test_the_steps_of_a_trace_are_what_a_recorder_with_room_for_them_holds(tmp_path: Path) -> None:
+    rows = [(0, 0, 1), (0, 1, 2), (1, 1, 3), (0, 2, 4), (1, 2, 6), (0, 1, 7), (1, 1, 8), (1, 0, 9)]
+    pieces = (rows[:4], [], rows[4:])
+    events = [array([(0, RANK, 0, kind, timer, us) for kind, timer, us in some], 6) for some in pieces]
+    steps = [TraceStep(n, one, array([], 8), array([], 6)) for n, one in enumerate(events)]
+    open_then = [NOTHING_OPEN, NOTHING_OPEN, np.array([(1, 0), (4, 2)], np.uint64)]
+    recorder = FlightRecorder(tmp_path / "recorder", 1 << 16, RANK)
+    for step, opened in zip(steps, open_then, strict=True):
+        recorder.append(step, opened)
+    names = StreamNames(event_types={0: "ENTRY", 1: "EXIT"})
+    assert list(record_steps(steps, names, RANK)) == read_recording(tmp_path / "recorder").steps

@@ -46,6 +46,13 @@ def judge(
     )
 
 
+def nothing_is_abnormal(
+    program: str, function: str, exclusive_us: Float64Array, inclusive_us: Float64Array
+) -> Verdicts:
+    zero = np.zeros(len(exclusive_us))
+    return Verdicts(zero > 0.0, zero, inclusive_us, zero + 1000.0, zero, zero)
+
+
 def call(row: int, exclusive_us: int, label: Label, function: str = "solve") -> CallRecord:
     entry = 1_000_000 + 100_000 * row
     return make_record(
@@ -173,13 +180,7 @@ def test_what_held_up_others_stays_abnormal_with_their_waits(
     writer.write(make_batches(calls))
     explain(engine, RUN_ID)
 
-    def final(
-        program: str, function: str, exclusive_us: Float64Array, inclusive_us: Float64Array
-    ) -> Verdicts:
-        zero = np.zeros(len(exclusive_us))
-        return Verdicts(zero > 0.0, zero, inclusive_us, zero + 1000.0, zero, zero)
-
-    assert relabel(engine, RUN_ID, final, is_deleting=False) == Relabelled(5, 1, 0, 0)
+    assert relabel(engine, RUN_ID, nothing_is_abnormal, is_deleting=False) == Relabelled(5, 1, 0, 0)
     explain(engine, RUN_ID)
     incidents = Incidents(provenance.reader)
     assert {call.incident_id for call in provenance.calls.page(CallFilter()).calls} == {"I1"}
@@ -188,6 +189,21 @@ def test_what_held_up_others_stays_abnormal_with_their_waits(
     # The address of its incident stays, and says what became of it.
     assert incidents.page().total == 1
     assert incidents.one("I2").is_gone and not incidents.one("I1").is_gone
+
+
+def test_what_was_never_flagged_keeps_no_wait_for_it_abnormal(
+    writer: Writer, engine: Engine, provenance: Provenance
+) -> None:
+    """Flight recorders have it in a live run, and must not decide what is abnormal."""
+    delay, *waits = chain()
+    writer.write_statistics(RunStatistics({0: "heat"}))
+    writer.write(make_batches([msgspec.structs.replace(delay, label=Label.NORMAL), *waits]))
+    explain(engine, RUN_ID)
+    (found,) = Incidents(provenance.reader).page().incidents
+    assert (found.call_id, found.flags) == (delay.id, 3)
+    assert relabel(engine, RUN_ID, nothing_is_abnormal, is_deleting=False) == Relabelled(4, 3, 0, 0)
+    explain(engine, RUN_ID)
+    assert Incidents(provenance.reader).one(found.id).is_gone
 
 
 def test_counts_follow_the_labels(stored: tuple[Engine, Callable[[], Provenance]]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from chimbuko.causes.evidence.flag import Flag
@@ -47,6 +49,34 @@ def test_nobody_is_asked_where_all_are_known_or_the_delay_is_short() -> None:
     assert asking.put(10.0, DELAY, *waits, is_urgent=True) == []
     assert asking.put(10.0, flag("compute", 1, 500, 509), is_urgent=True) == []
     assert not asking.inquiries.is_waiting
+
+
+def test_where_the_delay_is_not_on_record_ranks_are_asked_for_what_they_lost_themselves() -> None:
+    asking = Asking()
+    first = flag("MPI_Recv()", 2, 5, 101, received_from=[3])
+    assert asking.put(10.0, first, flag("MPI_Recv()", 1, 40, 240, received_from=[2])) == []
+    (request,) = asking.put(10.0 + WAITS_S)
+    # The first wait is meant, not the longest.
+    assert (request.begin_us, request.end_us, request.ranks) == (at(5), at(101), {0: 0, 3: 0})
+    assert request.least_own_us == first.excess_us / 2
+    assert request.least_us == first.excess_us / 10
+    assert asking.put(20.0, replace(DELAY, is_flagged=False)) == []
+    assert asking.book.incident(first.id) is not None
+    assert not asking.inquiries.is_waiting
+
+
+def test_ranks_that_are_asked_who_waited_for_a_known_delay_need_not_say_what_they_lost() -> None:
+    (request,) = Asking().put(10.0, DELAY, is_urgent=True)
+    assert request.least_own_us == 0.0
+
+
+def test_nobody_is_asked_where_all_had_come() -> None:
+    together = [flag("MPI_Barrier()", rank, 5, 101) for rank in range(4)]
+    asking = Asking(ranks=4)
+    asking.book.scene.ranks[0].add(4)
+    assert asking.put(10.0, *together, is_urgent=True) != [], "one may be missing"
+    asking = Asking(ranks=4)
+    assert asking.put(10.0, *together, is_urgent=True) == []
 
 
 def test_at_the_end_nothing_is_put_off() -> None:

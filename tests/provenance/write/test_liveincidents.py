@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from sqlalchemy import Engine
 
 from chimbuko.calls.recordarrays import PackedRecords
 from chimbuko.calls.schema import Label
 from chimbuko.causes.recurrence import Habit
 from chimbuko.protocol.messages import WaitsRequest
 from chimbuko.provenance.incidents.incidentlist import Incidents
+from chimbuko.provenance.manage.explain import explain
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write import liveincidents
@@ -17,7 +19,7 @@ from chimbuko.provenance.write.liveincidents import PERIOD_S, LiveIncidents
 from chimbuko.provenance.write.writer import Writer
 from tests.causes.flagged import record
 from tests.causes.stories import ORIGIN, chain, interruptions
-from tests.sample_records import make_batches
+from tests.sample_records import RUN_ID, make_batches
 
 
 class Clock:
@@ -117,6 +119,32 @@ def test_a_writer_that_is_started_again_numbers_on(
     store(writer, second, record("compute", 0, 5000, 5100))
     second.keep_up()
     assert [one.id for one in Incidents(provenance.reader).page(sort="begin_us").incidents] == ["I1", "I2"]
+
+
+def test_a_delay_that_was_not_flagged_is_asked_for_and_becomes_the_origin(
+    writer: Writer, provenance: Provenance, engine: Engine, clock: Clock
+) -> None:
+    asked: list[WaitsRequest] = []
+    live = LiveIncidents(writer, clock, ask=asked.extend)
+    delay, *waits = chain()
+    store(writer, live, *waits)
+    live.keep_up()
+    (told,) = Incidents(provenance.reader).page().incidents
+    assert (told.call_id, told.rank) == ("", 3)
+    live._book.scene.ranks[0].add(3)
+    clock.now_s += 2
+    live.keep_up()
+    assert [(sorted(request.ranks), request.least_own_us > 0) for request in asked] == [([3], True)]
+    store(writer, live, msgspec.structs.replace(delay, label=Label.NORMAL, revision=0))
+    live.keep_up(is_urgent=True)
+    (told,) = Incidents(provenance.reader).page().incidents
+    assert (told.call_id, told.rank, told.function, told.flags, told.ranks) == (ORIGIN, 3, "compute", 3, 4)
+    assert told.sentence.startswith("compute on rank 3 took 100 ms, 100x its usual 1 ms; ranks 0 and 2")
+    assert live.explanation(waits[0].id) == (told.id, told.sentence)
+    assert provenance.calls.record(ORIGIN).incident_id == told.id
+    assert not Incidents(provenance.reader).one(told.id).incident.is_flagged
+    explain(engine, RUN_ID)
+    assert Incidents(provenance.reader).page().incidents == [told]
 
 
 def test_waits_that_were_not_flagged_are_asked_for_and_told_of(

@@ -55,7 +55,8 @@ export function Chain({ incident, id }: { incident: Incident; id: string }) {
   );
 }
 
-const originText = ({ function: name, rank, runtime_us }: Incident): string => `${shorten(name, 40).text} on rank ${rank} took ${duration(runtime_us)}`;
+const originText = ({ function: name, rank, runtime_us, is_flagged = true }: Incident): string =>
+  `${shorten(name, 40).text} on rank ${rank} took ${duration(runtime_us)}${is_flagged ? '' : ' (not flagged)'}`;
 
 const originUnknown = ({ rank }: Incident): string =>
   rank === null ? 'The call that lost the time is not on record.' : `Rank ${rank} came last; nothing abnormal of it is on record.`;

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,38 +9,27 @@ from hypothesis import strategies as st
 from chimbuko.calls.rawrows import RecordedStep
 from chimbuko.calls.record import CallRecord, Collective, Message
 from chimbuko.calls.schema import Label
-from chimbuko.causes.evidence.flag import flag_of, may_have_waited
-from chimbuko.causes.evidence.recordedwaits import MOST_CALLS, Interval, Place, RecordedWaits
+from chimbuko.causes.evidence.flag import flag_of, may_matter
 from chimbuko.causes.evidence.waiting import Waits, waits_in
-from chimbuko.trace.schema import NO_PEER, StreamNames
-
-TIMERS = ("main", "relax", "MPI_Recv()", "MPI_Allreduce()", "MPI Collective Sync")
-NAMES = StreamNames(event_types={0: "ENTRY", 1: "EXIT", 2: "SEND", 3: "RECV"}, timers=dict(enumerate(TIMERS)))
-ENTRY, EXIT, RECEIVED = 0, 1, 3
-MAIN, RELAX, RECV, ALLREDUCE, SYNC = range(len(TIMERS))
-PLACE = Place(0, 5, "node1")
-MS = 1000
-
-Row = tuple[int, int, int]
-"""Time, kind and timer."""
-
-
-def packed(rows: Sequence[Row], thread: int = 0) -> bytes:
-    coded = [(time_us, timer | thread << 32 | kind << 48) for time_us, kind, timer in rows]
-    return np.array(coded, np.uint64).tobytes()
-
-
-def step(
-    number: int, events: Sequence[Row], opened: Sequence[Row] = (), is_whole: bool = True
-) -> RecordedStep:
-    times = [time_us for time_us, *_ in events] or [0]
-    return RecordedStep(
-        number, min(times), max(times), packed(opened), packed(events), b"", b"", is_whole=is_whole
-    )
-
-
-def call(timer: int, begin_us: int, end_us: int, *inside: list[Row]) -> list[Row]:
-    return [(begin_us, ENTRY, timer), *(row for rows in inside for row in rows), (end_us, EXIT, timer)]
+from chimbuko.causes.recorded.recordedwaits import MOST_CALLS, RecordedWaits
+from chimbuko.trace.schema import NO_PEER
+from tests.causes.recorded.rows import (
+    ALLREDUCE,
+    ENTRY,
+    EXIT,
+    MAIN,
+    MS,
+    RECEIVED,
+    RECV,
+    RELAX,
+    SYNC,
+    Row,
+    between,
+    call,
+    packed,
+    rows_of,
+    step,
+)
 
 
 def usual(count: int = 5) -> list[Row]:
@@ -51,8 +38,7 @@ def usual(count: int = 5) -> list[Row]:
 
 
 def found(*steps: RecordedStep, begin_ms: float = 100, end_ms: float = 180) -> list[CallRecord]:
-    waits = RecordedWaits(PLACE, steps, NAMES)
-    return waits.during(Interval(round(begin_ms * MS), round(end_ms * MS), 5.0 * MS))
+    return RecordedWaits(rows_of(*steps)).during(between(begin_ms, end_ms, 5.0))
 
 
 def test_a_record_says_what_the_rows_do() -> None:
@@ -75,7 +61,7 @@ def test_a_record_says_what_the_rows_do() -> None:
     assert record.messages == [Message("RECV", 2, 5, 7, 800, 181 * MS, record.id)]
     assert record.collectives == [Collective(17, 42, 5, 8, 106 * MS, record.id)]
     flag = flag_of(record)
-    assert may_have_waited(flag)
+    assert flag.is_wait and may_matter(flag)
     assert (flag.caller, flag.excess_us) == ("relax", 75 * MS)
 
 
@@ -107,6 +93,8 @@ def test_what_is_not_known_is_not_made_up() -> None:
     assert found(step(0, [*usual(), wait[-1]], opened=[wait[0]])) == []
     assert found(step(0, [*usual(), wait[0]])) == [], "when it ends"
     assert found() == []
+    gap = step(0, [*usual(), *call(RELAX, 20 * MS, 21 * MS), wait[0]]), step(2, [wait[1]])
+    assert found(*gap) == [], "whether this is its end: a step is missing"
 
 
 def test_waits_of_another_time_are_not_meant() -> None:

@@ -1,0 +1,91 @@
+"""Asks the trace of a run what flight recorders are asked while it goes on: who lost time, and who waited.
+
+A trace that was kept, or that the run was made of, remembers what these have forgotten.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import partial
+from itertools import takewhile
+from pathlib import Path
+
+from chimbuko.ad.handoff.flightrecorder import record_steps
+from chimbuko.calls.record import CallRecord
+from chimbuko.calls.recordarrays import pack
+from chimbuko.causes.recorded.answers import answers
+from chimbuko.causes.recorded.recordedrows import Interval, Place, RecordedRows
+from chimbuko.errors import TraceFormatError
+from chimbuko.protocol.messages import RecordBatch, WaitsRequest
+from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.timeline.traceindexes import recorded_by_rank
+from chimbuko.runs.directory import RunDirectory
+from chimbuko.trace.discovery import StreamName
+from chimbuko.trace.engines import BP_FILE
+from chimbuko.trace.isolated import apart
+from chimbuko.trace.reader import StreamReader
+from chimbuko.trace.replay import END_WAIT_S, steps_of
+
+AROUND_US = 10_000_000
+"""So much before and behind an interval is read, too: calls that those in it are compared with."""
+MOST_S = 10.0
+"""That the end of a run waits for answers; the longest waits are asked about first."""
+
+
+def answers_of_trace(
+    run: RunDirectory, provenance: Provenance, requests: Sequence[WaitsRequest]
+) -> list[RecordBatch]:
+    """Records of calls that nobody flagged, out of the recorded streams of a run that are still there.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be read.
+    """
+    streams = recorded_by_rank(run, provenance.programs()) if requests else {}
+    if not streams:
+        return []
+    nodes = {(one.program, one.rank): one.node for one in provenance.health()}
+    until_s = time.monotonic() + MOST_S
+    batches = []
+    for request in sorted(requests, key=lambda one: -one.least_own_us):
+        for rank, ahead_us in request.ranks.items():
+            key = request.program, rank
+            if key not in streams or time.monotonic() > until_s:
+                continue
+            interval = Interval(
+                *(request.begin_us + ahead_us, request.end_us + ahead_us),
+                *(request.least_us, request.least_own_us),
+            )
+            place = Place(*key, nodes.get(key, ""))
+            first_step = _first_step(provenance, key, interval.begin_us - AROUND_US)
+            found = _found(streams[key], place, interval, first_step)
+            if found:
+                batches.append(RecordBatch.of_others("trace", *key, place.node, pack(found)))
+    return batches
+
+
+def _first_step(provenance: Provenance, rank: tuple[int, int], time_us: int) -> int:
+    """The first step of a rank that ends behind a time."""
+    steps = provenance.steps.counts([rank])
+    at = bisect_left([step.end_us for step in steps], time_us)
+    return steps[at].step if at < len(steps) else 0
+
+
+def _found(stream: StreamName, place: Place, interval: Interval, first_step: int) -> list[CallRecord]:
+    look = partial(_look, place=place, interval=interval, first_rank=stream.first_rank, first_step=first_step)
+    (answer,) = apart(look, [stream.path])
+    # What is damaged was said when it was analysed.
+    return [] if isinstance(answer, TraceFormatError) else answer
+
+
+def _look(path: Path, place: Place, interval: Interval, first_rank: int, first_step: int) -> list[CallRecord]:
+    with StreamReader(
+        path, BP_FILE, END_WAIT_S, rank=place.rank, first_rank=first_rank, first_step=first_step
+    ) as reader:
+        recorded = record_steps(steps_of(reader), reader.names, place.rank)
+        until_us = interval.end_us + AROUND_US
+        steps = list(takewhile(lambda step: step.start_us <= until_us, recorded))
+        return answers(RecordedRows(place, steps, reader.names), [interval])
