@@ -35,13 +35,16 @@ def leads_to(flag: Flag, parts: Sequence[Part], flags: Mapping[str, Flag]) -> st
 
 
 def root_of(call_id: str, leads: Mapping[str, str], flags: Mapping[str, Flag]) -> str:
-    """The last call of the chain from a call that is flagged, or lost time by itself; empty without any."""
+    """The last call of the chain from a call; of what is behind a flagged one that is no wait, the last one
+    that is flagged, or lost time by itself. Empty where none of them is among ``flags``.
+    """
     seen = set()
     root = ""
     while call_id and call_id not in seen:
         seen.add(call_id)
         flag = flags.get(call_id)
-        root = call_id if flag is not None and (flag.is_flagged or not flag.is_wait) else root
+        if flag is not None and (flag.is_flagged or not flag.is_wait or not root or flags[root].is_wait):
+            root = call_id
         call_id = leads[call_id]
     return root
 

@@ -131,11 +131,10 @@ class IncidentBook:
         return same & self.scene.flags.keys() & self._leads.keys()
 
     def _following(self, concerned: set[str]) -> set[str]:
-        """Calls of no incident that lead to one of these which may be an origin now, though not flagged."""
-        flags = self.scene.flags
-        origins = {one for one in concerned if not (flags[one].is_flagged or flags[one].is_wait)}
-        alone = self._alone if origins else ()
-        return {one for one in alone if root_of(one, self._leads, flags) in origins}
+        """Calls of no incident that lead to one of these which may be the end of a chain now."""
+        ends = {one for one in concerned if not self.scene.flags[one].is_flagged}
+        alone = self._alone if ends else ()
+        return {one for one in alone if root_of(one, self._leads, self.scene.flags) in ends}
 
     def _let_go(self, call_id: str) -> None:
         self.scene.remove(call_id)

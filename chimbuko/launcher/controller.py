@@ -20,9 +20,9 @@ from chimbuko.launcher.application import (
     start_application,
 )
 from chimbuko.launcher.closing import Show, close_run
-from chimbuko.launcher.outcome.addressfile import AddressFile
 from chimbuko.launcher.outcome.progress import Progress, say
 from chimbuko.launcher.outcome.recovery import note_failed_start
+from chimbuko.launcher.services.addressfile import AddressFile
 from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.services.services import Services
 from chimbuko.launcher.transport import shield_news

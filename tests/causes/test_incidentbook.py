@@ -287,6 +287,15 @@ def test_what_did_not_hold_up_a_wait_is_no_origin(other: Flag) -> None:
     assert (incident.rank, incident.call_id, incident.function, incident.flags) == (3, "", "", 1)
 
 
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_a_rank_that_waited_itself_is_not_said_to_have_nothing_on_record(order: tuple[int, ...]) -> None:
+    calls = [unflagged(FIRST), SECOND, THIRD]
+    _, incidents = one_by_one(calls[number] for number in order)
+    (incident,) = incidents.values()
+    assert (incident.rank, incident.call_id, incident.flags) == (3, "", 2)
+    assert {one.rank: one.for_call_id for one in incident.waited} == {2: "", 1: FIRST.id, 0: SECOND.id}
+
+
 def test_a_delay_that_was_not_flagged_is_no_incident_without_a_flagged_wait() -> None:
     book = book_of([LOST, unflagged(FIRST)])
     assert (book.update().incidents, book.incident_of) == ([], {})

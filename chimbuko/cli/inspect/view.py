@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 
 from chimbuko.errors import ConfigError
-from chimbuko.launcher.outcome.addressfile import AddressFile
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.outcome.reach import reach, reachable_run
+from chimbuko.launcher.services.addressfile import AddressFile
 from chimbuko.process.lifetime import end_within
 from chimbuko.process.nameholding import HeldFolder
 from chimbuko.process.signals import FROM_OTHERS, heed

@@ -27,9 +27,9 @@ from chimbuko.launcher.controller import INTERRUPTED_CODE
 from chimbuko.launcher.kernels import await_kernels
 from chimbuko.launcher.nodes.nodescript import node_command
 from chimbuko.launcher.options import HostOptions
-from chimbuko.launcher.outcome.addressfile import AddressFile
 from chimbuko.launcher.outcome.progress import Progress, say
 from chimbuko.launcher.outcome.recovery import is_alive_elsewhere, note_failed_start
+from chimbuko.launcher.services.addressfile import AddressFile
 from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.services.services import Services
 from chimbuko.process.mishaps import Mishaps

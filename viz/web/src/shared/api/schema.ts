@@ -1139,6 +1139,7 @@ export interface components {
             cost_us: number;
             parts: components["schemas"]["Part"][];
             waited: components["schemas"]["Waited"][];
+            is_flagged: boolean;
         };
         /**
          * Kind
