@@ -56,8 +56,8 @@ def write_streams(folder: Path) -> None:
                 if iteration % OF_STEP == 0:
                     rows = [(0, rank, 0, kind, timer, time_us) for kind, timer, time_us in events]
                     comms = [(0, rank, 0, kind, 7, 1 - rank, 800, time_us) for kind, time_us in messages]
-                    arrays = (np.array(some, np.uint64) for some in (rows, comms))
-                    writer.write_step(*arrays, np.empty((0, 6), np.uint64), NAMES)
+                    calls, sent = (np.array(some, np.uint64) for some in (rows, comms))
+                    writer.write_step(calls, sent, np.empty((0, 6), np.uint64), NAMES)
                     events, messages = [], []
 
 
