@@ -26,6 +26,8 @@ LOOK_S: Final = 0.5
 MOST_BYTES: Final = 16 << 20
 SERVICES: Final = "aggregate,event,mpi,recorder,timer"
 """Caliper leaves out what it was built without."""
+UNTIMED: Final = "MPI_Comm_rank,MPI_Comm_size,MPI_Wtick,MPI_Wtime"
+"""Functions of MPI that take no time: without a list Caliper measures none of MPI's."""
 _CHOICES: Final = ("CALI_SERVICES_ENABLE", "CALI_CONFIG", "CALI_CONFIG_PROFILE")
 _PROCESS: Final = re.compile(r"_(\d+)_")
 """In the names that Caliper makes: a date, the number of the process, and a random word."""
@@ -57,6 +59,8 @@ def monitor(command: Sequence[str], folder: Path | None, program: str, service: 
         variables = {"CALI_RECORDER_DIRECTORY": str(profiles)}
         if not any(choice in os.environ for choice in _CHOICES):
             variables["CALI_SERVICES_ENABLE"] = SERVICES
+            if "CALI_MPI_WHITELIST" not in os.environ:
+                variables["CALI_MPI_BLACKLIST"] = os.environ.get("CALI_MPI_BLACKLIST", UNTIMED)
         code = run_beside(command, variables, following.look, LOOK_S)
         if not following.count:
             log("Caliper has written no profile: is the program built with it, and does it end in order?")

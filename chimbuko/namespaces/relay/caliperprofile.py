@@ -28,6 +28,7 @@ _TIMES: Final = {"time.duration.ns": 1e-3, "time.duration": 1.0}
 """Names of times, and what makes µs of them; of the latter where it does not say another unit."""
 _UNITS: Final = {"nsec": 1e-3, "usec": 1.0, "msec": 1e3, "sec": 1e6}
 _RANK: Final = "mpi.rank"
+_CALLS: Final = "region.count"
 
 
 @dataclass
@@ -38,6 +39,8 @@ class Profile:
     """In MPI, where Caliper knows it."""
     exclusive_us: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     """By region, wherever it was entered."""
+    calls: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """By region, as far as Caliper counts them."""
     metrics: dict[str, float] = field(default_factory=dict)
     """Other numbers, by Caliper's names: sums over all regions, and minima and maxima (``max#…``)."""
 
@@ -59,6 +62,8 @@ class Profile:
         for region, time_us in by_time:
             if region in chosen:
                 yield f"{key_of(region)}_Exclusive", time_us
+                if region in self.calls:
+                    yield f"{key_of(region)}_Calls", self.calls[region]
             else:
                 rest_us += time_us
         if rest_us:
@@ -108,6 +113,9 @@ def _take(record: Mapping[str, Any], reader: CaliperStreamReader, profile: Profi
             profile.rank = _number(value)
         elif metric in _TIMES and kind in ("", "sum"):
             profile.exclusive_us[region] += float(value) * _microseconds(reader, metric)
+        elif metric == _CALLS:
+            if kind == "sum":
+                profile.calls[region] += float(value)
         elif not metric.startswith("time.") and (kind in ("sum", "min", "max") or _is_metric(reader, name)):
             _add(profile.metrics, kind, name.removeprefix("sum#"), float(value))
 

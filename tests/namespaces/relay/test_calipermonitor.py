@@ -27,6 +27,7 @@ __rec=node,id=25,attr=8,data=sum#time.duration.ns,parent=24
 __rec=node,id=26,attr=8,data=mpi.rank,parent=24
 __rec=node,id=27,attr=8,data=max#memstat.vmrss,parent=24
 __rec=node,id=28,attr=8,data=count,parent=24
+__rec=node,id=29,attr=8,data=sum#region.count,parent=24
 __rec=node,id=30,attr=22,data=main
 __rec=node,id=31,attr=22,data=MPI_Allreduce,parent=30
 """
@@ -37,7 +38,7 @@ def profile(main_ns: int, mpi_ns: int, rank: int | None = 3, globals_: str = "")
     of_rank = ("", "") if rank is None else ("=26", f"={rank}")
     records = (
         f"__rec=ctx,attr=25=28{of_rank[0]},data=1000=1{of_rank[1]}\n"
-        f"__rec=ctx,ref=30,attr=25=27=28{of_rank[0]},data={main_ns}=70=2{of_rank[1]}\n"
+        f"__rec=ctx,ref=30,attr=25=27=28=29{of_rank[0]},data={main_ns}=70=2=1{of_rank[1]}\n"
         f"__rec=ctx,ref=31,attr=25=27=28{of_rank[0]},data={mpi_ns}=60=3{of_rank[1]}\n"
     )
     return f"{NODES}{records}__rec=globals{globals_}\n".encode()
@@ -59,6 +60,7 @@ def test_a_profile_has_the_times_of_regions_and_other_numbers() -> None:
     assert found.rank == 3
     assert dict(found.leaves({})) == {
         "main_Exclusive": 5000.0,
+        "main_Calls": 1.0,
         "MPI_Allreduce_Exclusive": 2000.0,
         "(no region)_Exclusive": 1.0,
         "max#memstat.vmrss": 70.0,
