@@ -76,7 +76,7 @@ class AnalysisConfig(msgspec.Struct, frozen=True):
     recorder_bytes: int = 4 << 20
     """Per stream: size of the flight recorder, which holds the newest raw rows; 0 for none."""
     server_parts: int = 1
-    """Processes that the parameter server consists of, up to 16: one takes some 45,000 ranks."""
+    """Processes that the parameter server consists of, up to 16, where one is not enough for all ranks."""
     node_samples: bool = True
     """Agents of a live run sample the processes of their ranks: incidents can have causes in the node."""
 

@@ -1,18 +1,18 @@
 """Shares of a recorded trace: which agent analyses which of its streams, where agents are on several nodes.
 
 A share is a file in the run's folder, which all nodes see; who renames it has it. So it is still his when the
-broker or the services have been started again, and an agent that comes back under its name finds it.
+broker or the services have been started again, and an agent that comes back under its name finds it. When it
+is read to its end he renames it once more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 
 from chimbuko.runs.directory import RunDirectory
 
-_FREE, _TAKEN = "free", "of-"
+_FREE, _TAKEN, _READ = "free", "of-", "read"
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,21 @@ def claim_share(run: RunDirectory, agent: str) -> Share | None:
     return None
 
 
-def are_all_read(run: RunDirectory, done: Collection[str]) -> bool:
-    """Whether each share has been taken, by one of the agents that have come to their end."""
-    return all(name.removeprefix(_TAKEN) in done for name in _names(run).values())
+def note_read(run: RunDirectory, agent: str, share: Share) -> None:
+    """Note that an agent has read its share to the end."""
+    (run.shares / f"{share.index}-{_TAKEN}{agent}").rename(run.shares / f"{share.index}-{_READ}")
+
+
+def unread_shares(run: RunDirectory) -> list[str]:
+    """A word for each share that is not read to its end: who has it, or that nobody took it."""
+    return [
+        "nobody took it" if name == _FREE else name.removeprefix(_TAKEN)
+        for name in _names(run).values()
+        if name != _READ
+    ]
 
 
 def _names(run: RunDirectory) -> dict[int, str]:
-    """By index, in order: ``free``, or ``of-`` and who has it."""
+    """By index, in order: ``free``, ``of-`` and who has it, or ``read``."""
     found = (path.name.partition("-") for path in run.shares.glob("[0-9]*-*"))
     return dict(sorted((int(index), name) for index, _, name in found))

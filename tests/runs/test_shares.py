@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from chimbuko.runs.directory import RunDirectory
-from chimbuko.runs.shares import Share, are_all_read, claim_share, offer_shares
+from chimbuko.runs.shares import Share, claim_share, note_read, offer_shares, unread_shares
 
 
 def test_each_agent_gets_a_share_of_its_own_and_keeps_it(tmp_path: Path) -> None:
@@ -22,12 +22,20 @@ def test_each_agent_gets_a_share_of_its_own_and_keeps_it(tmp_path: Path) -> None
     assert [claim_share(run, agent) for agent in agents] == shares
 
 
-def test_all_is_read_when_those_who_have_shares_are_done(tmp_path: Path) -> None:
+def test_all_is_read_when_each_share_was_read_to_its_end(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
     offer_shares(run, 2)
-    assert claim_share(run, "agent-a") == Share(0, 2)
-    # One that found nothing to do is done as well.
-    assert not are_all_read(run, ["agent-a", "agent-late"])
-    assert claim_share(run, "agent-b") == Share(1, 2)
-    assert not are_all_read(run, ["agent-a", "agent-late"])
-    assert are_all_read(run, ["agent-b", "agent-late", "agent-a"])
+    first = claim_share(run, "agent-a")
+    assert first == Share(0, 2)
+    assert unread_shares(run) == ["agent-a", "nobody took it"]
+    note_read(run, "agent-a", first)
+    assert unread_shares(run) == ["nobody took it"]
+    # Whoever is done with one may take another.
+    second = claim_share(run, "agent-a")
+    assert second == Share(1, 2)
+    note_read(run, "agent-a", second)
+    assert unread_shares(run) == [] and claim_share(run, "agent-a") is None
+
+
+def test_a_run_without_shares_has_none_that_is_unread(tmp_path: Path) -> None:
+    assert unread_shares(RunDirectory(tmp_path)) == []

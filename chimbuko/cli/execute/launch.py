@@ -6,6 +6,7 @@ import os
 import platform
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -34,7 +35,19 @@ _NODES = click.IntRange(min=1)
 @click.option("--lsf", type=_NODES, metavar="NODES", help="For bsub.")
 @click.option("--hosts", metavar="LIST", help="For mpirun and ssh: hosts, with commas between them.")
 @click.option("--inside", is_flag=True, help="Run it at once on the nodes that are held here.")
-@click.option("-n", "--ranks", type=click.IntRange(min=1), required=True, help="Ranks of the program.")
+@click.option(
+    "-n",
+    "--ranks",
+    type=click.IntRange(min=1),
+    help="Ranks of the program; with --trace cores to ask for, default one of each node.",
+)
+@click.option(
+    "--trace",
+    "traces",
+    multiple=True,
+    metavar="PATTERN",
+    help="Run nothing: analyse recorded traces, of which each node's agent takes a share. Repeatable.",
+)
 @click.option("--time", metavar="TIME", help="The job's time limit, such as 90min, 2h or 1:30:00.")
 @click.option("--account", default="", help="Account, project or bank that pays.")
 @click.option("--queue", "--partition", default="", help="Queue or partition.")
@@ -59,15 +72,18 @@ _NODES = click.IntRange(min=1)
 @click.option("--config", type=click.Path(path_type=Path), help="TOML file with settings of the analysis.")
 @click.option("--mpirun", metavar="WORDS", help="What starts the ranks, in place of srun or mpirun.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write it there.")
-@click.argument("program", metavar="[--] PROGRAM...", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.argument("program", metavar="[--] PROGRAM...", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
 def command(
+    context: click.Context,
     slurm: int | None,
     pbs: int | None,
     flux: int | None,
     lsf: int | None,
     hosts: str | None,
     inside: bool,
-    ranks: int,
+    ranks: int | None,
+    traces: tuple[str, ...],
     time: str | None,
     account: str,
     queue: str,
@@ -90,7 +106,7 @@ def command(
     Nothing is started here, but with --inside. Read the script and change it as you like; then give it to
     the scheduler, or run it with bash on the first of the hosts, from which ssh to all of them has to work
     without a password. With --inside it is run at once on the nodes that salloc, qsub -I, flux alloc or
-    bsub -I has given.
+    bsub -I has given. With --trace there is no PROGRAM: the agents share what was recorded of one.
 
     \b
     Examples:
@@ -98,6 +114,7 @@ def command(
       chimbuko launch --pbs 4 -n 160 --time 2h --account physics --queue normal -o job.sh -- ./app
       chimbuko launch --hosts node1,node2 -n 8 -o job.sh -- chimbuko trace solver.py
       chimbuko launch --slurm 4 -n 160 --advised chimbuko-runs/job-77 -o job.sh -- chimbuko trace solver.py
+      chimbuko launch --slurm 4 --trace 'traces/*.bp' -o again.sh
       chimbuko launch --inside -n 32 --mpirun 'srun -n 32 -c 4' -- chimbuko trace solver.py
     """
     asked = {"slurm": slurm, "pbs": pbs, "flux": flux, "lsf": lsf}
@@ -110,9 +127,11 @@ def command(
         raise ConfigError(f"{given[0]}: nothing is asked of a scheduler with --hosts or --inside")
     if cores:
         core_numbers(cores)
+    _check_what(context, program, ranks, traces)
     job = Job(
         program=list(program),
-        ranks=ranks,
+        ranks=ranks or 1,
+        traces=traces,
         chimbuko=_this_command(),
         run=run,
         is_dedicated=dedicated,
@@ -120,7 +139,7 @@ def command(
         streams=streams,
         cores=cores,
         period_s=period,
-        transport=transport,
+        transport=None if traces else transport,
         config=config,
         mpirun=_words(mpirun),
         modules=modules,
@@ -147,6 +166,20 @@ def command(
         os.execvp("bash", ["bash", *(["-l"] if modules else []), "-c", script])
     else:
         click.echo(script, nl=False)
+
+
+def _check_what(
+    context: click.Context, program: Sequence[str], ranks: int | None, traces: Sequence[str]
+) -> None:
+    """See that there is a program with ranks, or else what was recorded of one."""
+    if bool(program) == bool(traces):
+        raise ConfigError("give a PROGRAM, or with --trace what was recorded of one")
+    if program and ranks is None:
+        raise ConfigError("-n: how many ranks does the program have?")
+    of_line = click.core.ParameterSource.COMMANDLINE
+    for name in ("streams", "transport", "mpirun"):
+        if traces and context.get_parameter_source(name) is of_line:
+            raise ConfigError(f"--{name}: with --trace no program is run")
 
 
 def _per_node(job: Job, nodes: int) -> int:

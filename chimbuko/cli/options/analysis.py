@@ -98,7 +98,8 @@ _OPTIONS = (
     click.option(
         "--server-parts",
         type=click.IntRange(1, MOST_PARTS),
-        help="Processes that the parameter server consists of; one takes some 45,000 ranks. Default 1.",
+        help="Processes that the parameter server consists of; 'chimbuko model pipeline' says how many ranks "
+        "one takes. Default 1.",
     ),
     click.option(
         "--load-model",

@@ -20,6 +20,7 @@ def flux(job: Job, request: Request | None) -> Scheduler:
         here="$(uname -n)",
         submit_host="",
         hosts=f"nodes=$(($(flux getattr size) - {int(job.is_dedicated)}))",
+        count="$nodes",
         agents=f"""\
 # Agents take no cores or memory from the ranks' share: this asks the brokers, not the scheduler.
 flux exec --noinput --rank={"1-$nodes" if job.is_dedicated else "all"} "${{agent[@]}}" &

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from chimbuko.errors import ConfigError
 from chimbuko.launcher.jobs.job import Job
-from chimbuko.launcher.jobs.remote import SSH, agents_by, hosts_with_ranks, mpirun
+from chimbuko.launcher.jobs.remote import HOST_COUNT, SSH, agents_by, hosts_with_ranks, mpirun
 from chimbuko.launcher.jobs.scheduler import Scheduler
 
 _HOST = re.compile(r"\w[\w.-]*")
@@ -32,6 +32,7 @@ def hosts(job: Job, names: Sequence[str]) -> Scheduler:
         here="$first",
         submit_host="",
         hosts=hosts_with_ranks(job, f"hosts=({' '.join(names)})"),
+        count=HOST_COUNT,
         agents=agents_by(SSH) + placed,
         ranks=ranks,
     )

@@ -24,10 +24,13 @@ class Job:
     """What a job script shall do."""
 
     program: list[str]
-    """What each rank runs."""
+    """What each rank runs; empty where recorded traces are analysed."""
     ranks: int
+    """Of the program; of recorded traces, cores to be asked for."""
     chimbuko: list[str]
     """The command, on all nodes."""
+    traces: tuple[str, ...] = ()
+    """Patterns of recorded traces, which the agents share."""
     run: Path | None = None
     """Folder of the run, on a file system that all nodes share; None for one under ``chimbuko-runs``."""
     is_dedicated: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chimbuko.launcher.jobs.job import NOTICE_S, Job, Request
-from chimbuko.launcher.jobs.remote import agents_by, hosts_with_ranks, mpirun
+from chimbuko.launcher.jobs.remote import HOST_COUNT, agents_by, hosts_with_ranks, mpirun
 from chimbuko.launcher.jobs.scheduler import Scheduler
 
 NOTICE = "URG"
@@ -25,6 +25,7 @@ def lsf(job: Job, request: Request | None) -> Scheduler:
         here="$first",
         submit_host="${LSB_SUB_HOST:-}",
         hosts=hosts_with_ranks(job, listed),
+        count=HOST_COUNT,
         # Without -no-shell a shell there would read its words once more.
         agents=agents_by('blaunch -n -no-shell "$host" "${agent[@]}"') + placed,
         ranks=ranks,

@@ -5,7 +5,7 @@ ranks by ``mpirun``.
 from __future__ import annotations
 
 from chimbuko.launcher.jobs.job import Job, Request, clock_of
-from chimbuko.launcher.jobs.remote import SSH, agents_by, hosts_with_ranks, mpirun
+from chimbuko.launcher.jobs.remote import HOST_COUNT, SSH, agents_by, hosts_with_ranks, mpirun
 from chimbuko.launcher.jobs.scheduler import Scheduler
 
 
@@ -19,6 +19,7 @@ def pbs(job: Job, request: Request | None) -> Scheduler:
         here="$first",
         submit_host="${PBS_O_HOST:-}",
         hosts=hosts_with_ranks(job, "mapfile -t hosts < <(awk '!seen[$0]++' \"$PBS_NODEFILE\")"),
+        count=HOST_COUNT,
         agents=_AGENTS + placed,
         ranks=ranks,
         gives_notice=False,

@@ -10,6 +10,8 @@ from chimbuko.launcher.jobs.job import Job
 
 SSH = """ssh -n -o BatchMode=yes "$host" "exec $(printf '%q ' "${agent[@]}")\""""
 """A shell there reads the words once more."""
+HOST_COUNT = "${#hosts[@]}"
+"""How many hosts ``hosts_with_ranks`` has set."""
 
 
 def hosts_with_ranks(job: Job, listed: str) -> str:
@@ -42,7 +44,11 @@ done"""
 
 
 def mpirun(job: Job) -> tuple[str, str]:
-    """Text that finds out whose ``mpirun`` is there, and the words that start the ranks by it."""
+    """Text that finds out whose ``mpirun`` is there, and the words that start the ranks by it; nothing for
+    recorded traces.
+    """
+    if not job.program:
+        return "", ""
     if job.mpirun:
         return "", shlex.join(job.mpirun)
     text = f"""

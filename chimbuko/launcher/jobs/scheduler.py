@@ -21,8 +21,10 @@ class Scheduler:
     """Name of the host that the job was submitted from, likewise; empty where nobody knows."""
     hosts: str
     """Sets whatever ``agents`` and ``ranks`` need."""
+    count: str
+    """How many nodes have ranks, to be expanded in double quotes."""
     agents: str
-    """Starts ``"${agent[@]}"`` on each node that has ranks; adds each process to ``agents``."""
+    """Starts ``"${agent[@]}"`` on each of them; adds each process to ``agents``."""
     ranks: str
     """Words that start the ranks."""
     gives_notice: bool = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 from chimbuko.launcher.jobs.job import NOTICE_S, Job, Request
 from chimbuko.launcher.jobs.scheduler import Scheduler
@@ -32,26 +33,36 @@ chimbuko=({shlex.join(job.chimbuko)})
 {scheduler.hosts}
 """,
         _FOLDER,
-        _END.replace("SIGNALS", " ".join(scheduler.signals)).replace("ENDS", scheduler.end),
+        _END.replace("SIGNALS", " ".join(scheduler.signals)).replace(
+            "ENDS", scheduler.end if job.program else _STOP
+        ),
         clock(clock_s - NOTICE_S) if clock_s else "",
         f"""\
 here={f'"{scheduler.here}"'}
-"${{chimbuko[@]}}" serve "$run" {_serve_options(job)} &
+"${{chimbuko[@]}}" serve "$run" {_serve_options(job, scheduler)} &
 services=$!""",
         _SERVICES,
         _page(scheduler.submit_host),
         _AGENT + f'agent+=("${{chimbuko[@]}}" agent "$run"{_cores(job)})\nagents=()\n{scheduler.agents}\n',
-        f"""\
-{scheduler.ranks} \\
-    "$run/settings/node" {shlex.join(job.program)} &
-application=$!""",
-        _WAIT,
+        _run(job, scheduler) if job.program else _READ,
     ]
     return "\n".join(part for part in parts if part)
 
 
-def _serve_options(job: Job) -> str:
+def _run(job: Job, scheduler: Scheduler) -> str:
+    return f"""\
+{scheduler.ranks} \\
+    "$run/settings/node" {shlex.join(job.program)} &
+application=$!
+{_WAIT}"""
+
+
+def _serve_options(job: Job, scheduler: Scheduler) -> str:
     options = ["--bind", shlex.quote(job.bind) if job.bind else '"$here"']
+    for pattern in job.traces:
+        options += ["--trace", shlex.quote(str(Path(pattern).absolute()))]
+    if job.traces:
+        options += ["--agents", f'"{scheduler.count}"']
     if job.streams is not None:
         options += ["--streams", shlex.quote(str(job.streams))]
     if job.config is not None:
@@ -122,6 +133,21 @@ code=$?
 
 "${chimbuko[@]}" stop "$run" || kill "${agents[@]}"
 for one in "$services" "${agents[@]}"; do
+    await "$one"
+done
+exit "$code"
+"""
+
+_STOP = '"${chimbuko[@]}" stop "$run"'
+
+_READ = """\
+# The services end when all shares of the trace are read.
+application=$services
+[ -z "$is_ending" ] || end_ranks
+await "$application"
+code=$?
+[ "$code" -eq 0 ] || kill "${agents[@]}" 2>/dev/null
+for one in "${agents[@]}"; do
     await "$one"
 done
 exit "$code"

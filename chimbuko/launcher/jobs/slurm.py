@@ -20,6 +20,7 @@ def slurm(job: Job, request: Request | None) -> Scheduler:
         here="${SLURMD_NODENAME:-$(uname -n)}",
         submit_host="${SLURM_SUBMIT_HOST:-}",
         hosts=f"nodes={nodes}",
+        count="$nodes",
         agents=f"""\
 # Agents take no cores or memory from the ranks' share (--overlap), and no core is chosen for them.
 srun {where} --ntasks="$nodes" --ntasks-per-node=1 --overlap --cpu-bind=none \\

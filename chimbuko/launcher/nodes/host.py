@@ -44,7 +44,7 @@ from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory, RunInfo, claim_name
 from chimbuko.runs.manifest import note_recorded, recorded_streams
 from chimbuko.runs.scratch import agents_at_work
-from chimbuko.runs.shares import are_all_read, offer_shares
+from chimbuko.runs.shares import offer_shares, unread_shares
 from chimbuko.trace.discovery import Transport
 from chimbuko.trace.tausettings import application_settings
 from chimbuko.units import number_of
@@ -213,7 +213,7 @@ class Host:
                 self._address.remove()
             services.finish()
             problems += membership.problems
-            is_whole = self._signals < 2
+            is_whole = self._is_all_read() and self._signals < 2
             is_interrupted = not is_whole or self._run.interrupted_path.exists()
             state = INTERRUPTED if is_interrupted else "finished"
             is_relabelling, lost = self._options.analysis.relabel, membership.lost
@@ -271,10 +271,20 @@ class Host:
             with suppress(redis.RedisError):
                 lines += membership.look()
             # Others wait for the streams of an agent that is lost, and cannot have them.
-            if self._options.trace and (membership.lost or are_all_read(self._run, membership.done)):
+            if self._options.trace and (membership.lost or not unread_shares(self._run)):
                 membership.is_ending = True
             for line in lines:
                 progress.say(line)
+
+    def _is_all_read(self) -> bool:
+        """Whether nothing of a recorded trace is left; what is, is a problem."""
+        unread = unread_shares(self._run)
+        if unread:
+            self._problems.append(
+                f"of {number_of(self._options.agents, 'shares')} of the trace {len(unread)} are not read to "
+                f"the end ({', '.join(sorted(set(unread)))}); analyse it again, in another folder"
+            )
+        return not unread
 
     def _is_program_running(self) -> bool:
         """Whether a stream is still open, or none has begun; it may have been ended a moment before."""

@@ -26,7 +26,7 @@ from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.runs.directory import AGENT_MARK, COMING_MARK, RunDirectory, RunInfo
 from chimbuko.runs.manifest import recorded_streams
 from chimbuko.runs.scratch import agents_part, has_left_something
-from chimbuko.runs.shares import claim_share
+from chimbuko.runs.shares import claim_share, note_read
 from chimbuko.trace.discovery import Transport
 from chimbuko.units import format_duration_us
 
@@ -124,8 +124,9 @@ class NodeAgent:
             )
             agents.wait_ready()
             say(f"{name} reads share {share.index + 1} of {share.count} of {len(recorded)} recorded streams")
-            self._work(agents, is_live=False)
-            if agents.has_failed:
+            if self._work(agents, is_live=False):
+                note_read(self._run, name, share)
+            elif agents.has_failed:
                 # Others would wait for its streams.
                 with suppress(redis.RedisError):
                     ask_to_end(broker)
@@ -218,13 +219,16 @@ class NodeAgent:
     def _is_over(self) -> bool:
         return self._run.info_path.exists() and self._run.read_info().state != "running"
 
-    def _work(self, agents: Agents, is_live: bool) -> None:
-        """Look after the agent until it is to end, or has read what was recorded; and until it has ended."""
-        heard_at = time.monotonic()
+    def _work(self, agents: Agents, is_live: bool) -> bool:
+        """Look after the agent until it is to end, or has read what was recorded; and until it has ended.
+        Whether all that was recorded is read.
+        """
+        heard_at, is_read = time.monotonic(), False
         while not self._stop.wait(TICK_S):
             for line in agents.look_after():
                 say(line)
             if not is_live and (agents.has_failed or not agents.is_analysing):
+                is_read = not agents.has_failed
                 break
             answer = self._answer
             if answer is not None:
@@ -242,6 +246,7 @@ class NodeAgent:
                 break
         for _ in agents.delivering(lambda: self._rescue_at_s):
             time.sleep(TICK_S)
+        return is_read
 
     def _on_signal(self, signum: int, frame: object) -> None:
         # It may come again, from whoever started us.

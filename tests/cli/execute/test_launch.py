@@ -36,6 +36,8 @@ VARIANTS = (
     ["--pbs", "2", "-n", "8", "--mpirun", "aprun -n 8", "--time", "2h"],
     ["--flux", "2", "-n", "8"],
     ["--lsf", "3", "-n", "8", "--dedicated", "--mpirun", "jsrun -n 8"],
+    ["--slurm", "3", "--dedicated", "--trace", "my traces/*.bp", "--trace", "it's"],
+    ["--pbs", "2", "-n", "8", "--trace", "*.bp", "--time", "2h"],
     ["--slurm", "1", "-n", "1", "--mpirun", "srun -n 1 --comment='one task'", "--run", "it's mine"],
     ["--hosts", "n1", "-n", "3", "--config", "settings.toml"],
     ["--hosts", "n1.cluster,n2,10.0.0.3", "-n", "5", "--dedicated", "--cores", "1", "--bind", "ib0:6400"],
@@ -50,9 +52,10 @@ def launch(*arguments: str | Path) -> Result:
 @pytest.mark.parametrize("options", first(3, VARIANTS, [" ".join(one) for one in VARIANTS]))
 def test_scripts_are_good_bash(options: list[str], tmp_path: Path) -> None:
     script = tmp_path / "job.sh"
-    assert launch(*options, "-o", script, "--", *PROGRAM).exit_code == 0
+    program = [] if "--trace" in options else ["--", *PROGRAM]
+    assert launch(*options, "-o", script, *program).exit_code == 0
     assert os.access(script, os.X_OK)
-    assert launch(*options, "--", *PROGRAM).stdout == script.read_text()
+    assert launch(*options, *program).stdout == script.read_text()
     subprocess.run(["bash", "-n", script], check=True)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     shellcheck = shutil.which("shellcheck", path=path)
@@ -79,12 +82,21 @@ def test_scripts_are_good_bash(options: list[str], tmp_path: Path) -> None:
         (["--hosts", "a,b", "-n", "1", "--time", "2h"], "nothing is asked of a scheduler"),
         (["--inside", "-n", "1", "--account", "physics"], "nothing is asked of a scheduler"),
         (["--inside", "-n", "1"], "no allocation is held here"),
+        (["--slurm", "2"], "how many ranks"),
+        (["--slurm", "2", "--trace", "*.bp"], "give a PROGRAM, or with --trace"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments: list[str], words: str) -> None:
     refused = launch(*arguments, "--", "program")
     assert refused.exit_code == 2
     assert words in refused.stderr and refused.stdout == ""
+
+
+def test_with_a_recorded_trace_nothing_is_run() -> None:
+    for option in ("--mpirun", "--transport", "--streams"):
+        refused = launch("--slurm", "2", "--trace", "*.bp", option, "files")
+        assert refused.exit_code == 2 and f"{option}: with --trace no program is run" in refused.stderr
+    assert "give a PROGRAM" in launch("--slurm", "2", "-n", "1").stderr
 
 
 HOST = platform.node()

@@ -29,9 +29,23 @@ def test_what_helps_all_parts_is_found_where_one_change_is_not_enough() -> None:
     assert found.remedy == "--server-parts 2 --period 2"
 
 
-def test_a_writer_that_is_full_of_findings_is_helped_by_nothing_that_can_be_computed() -> None:
+def test_a_writer_that_is_full_of_findings_needs_fewer_of_them() -> None:
     found = bottleneck(Pipeline(10_000, findings_per_s=10.0), COSTS)
-    assert (found.part, found.remedy) == ("writer", ELSE["writer"])
+    assert found.part == "writer"
+    assert found.remedy == "at most 1 a second of each node's abnormal calls (--threshold, --min-anomaly)"
+
+
+def test_what_is_full_behind_the_fullest_is_helped_too() -> None:
+    run = Pipeline(100_000, findings_per_s=10.0)
+    assert {one.part for one in loads(run, COSTS) if one.share > ROOM} >= {"writer", "server"}
+    found = bottleneck(run, COSTS)
+    assert found.part == "writer"
+    assert found.remedy.startswith("--period 5, at most 0.1 a second of each node's abnormal calls")
+
+
+def test_what_nothing_helps_that_can_be_computed_gets_words() -> None:
+    found = bottleneck(Pipeline(10_000_000, findings_per_s=0.0), COSTS)
+    assert ELSE["server"] in found.remedy
 
 
 def test_readers_need_cores_whatever_the_number_of_nodes() -> None:

@@ -85,3 +85,11 @@ def test_the_step_of_the_ranks_has_a_name_by_which_it_is_ended() -> None:
     assert slurm(own, None).ranks == "srun --job-name=\"chimbuko-$$\" -n 8 'a b'"
     other = Job(program=["app"], ranks=8, chimbuko=["chimbuko"], mpirun=["mpirun", "-n", "8"])
     assert slurm(other, None).ranks == "mpirun -n 8"
+
+
+@pytest.mark.parametrize(("maker", "nodes"), [(slurm, "$nodes"), (pbs, "${#hosts[@]}")])
+def test_agents_of_a_recorded_trace_are_as_many_as_nodes(maker, nodes: str) -> None:  # type: ignore[no-untyped-def]
+    job = Job(program=[], ranks=2, chimbuko=["chimbuko"], traces=("/a b/*.bp", "/c.bp"))
+    script = job_script(job, maker(job, REQUEST), REQUEST)
+    assert f"--trace '/a b/*.bp' --trace /c.bp --agents \"{nodes}\" &" in script
+    assert "settings/node" not in script and "mpirun" not in script and "srun --job-name" not in script
