@@ -17,7 +17,7 @@ import redis
 
 from chimbuko.process.lifetime import log
 from chimbuko.process.signals import StopSignal
-from chimbuko.protocol.membership import silent_agents
+from chimbuko.protocol.membership import is_to_end, silent_agents
 from chimbuko.protocol.messages import PAYLOAD, Acknowledgement, Delta, ForeignMessage, Frame
 from chimbuko.protocol.runbroker import PatientReader, RunBroker
 from chimbuko.pserver.metricsport import MetricsPort
@@ -175,6 +175,8 @@ class Server:
             # Those whose functions are in the base have a model before their first delta.
             self._name_programs()
             self._state.note_silent(silent_agents(self._broker))
+            if self._state.is_lockstep:
+                self._state.is_ending = is_to_end(self._broker)
             self._tick(is_last=False)
         if self._is_unstored and now - self._stored_at >= STORE_S:
             self._store()

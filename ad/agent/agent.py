@@ -35,6 +35,7 @@ from chimbuko.follow.guard.starter import GuardStarter
 from chimbuko.process.lifetime import log
 from chimbuko.process.signals import StopSignal
 from chimbuko.protocol.runbroker import RunBroker
+from chimbuko.protocol.traceends import newest_end_us
 from chimbuko.trace.discovery import Transport
 
 RETRY_S = 0.2
@@ -51,12 +52,13 @@ class Agent:
     broker
         For what it delivers, in a thread.
     claims
-        Another connection, for the streams that it finds.
+        Another connection, for the streams that it finds, and for their ends.
     """
 
     def __init__(self, spec: AgentSpec, broker: RunBroker, claims: RunBroker, forks: ForkServer) -> None:
         self._spec = spec
         self._broker = broker
+        self._claims = claims
         self._schema = make_detector(spec.config).schema
         self._streams: list[StreamHandle] = []
         self._is_live = bool(spec.live_folder)
@@ -132,7 +134,7 @@ class Agent:
             alarm.wait(max(next_tick_s - time.monotonic(), 0.0))
         alarm.close()
         if not self._is_live:
-            self._watch.look_back()
+            self._watch.look_back(self._newest_end_us(should_stop))
         self._forks.close()
         self._streams += self._orphans()
         if lost := self._watch.lost_reports():
@@ -140,6 +142,19 @@ class Agent:
         self._is_closing.set()
         self._bell.ring()
         self._await_delivery(link)
+
+    def _newest_end_us(self, should_stop: StopSignal) -> int:
+        """The newest event of all recorded streams; other agents are waited for until the run is to end."""
+        newest_us = self._watch.newest_us
+        if self._spec.count == 1:
+            return newest_us
+        while not should_stop():
+            with suppress(redis.RedisError):
+                found = newest_end_us(self._claims, self._spec.index, self._spec.count, newest_us)
+                if found is not None:
+                    return found
+            time.sleep(RETRY_S)
+        return newest_us
 
     def _tick(self, is_stopping: bool) -> None:
         self._supervisor.tick(is_stopping)

@@ -93,12 +93,22 @@ class HangWatchdog:
         self._spool.give_up_held()
         return self._spool.lost_records
 
-    def look_back(self) -> None:
-        """For recorded streams, at their end: what was open where they broke off, as of the newest event."""
-        left = {stream.key: stream.open_calls.read() for stream in self._streams}
-        newest_us = max((opened.newest_us for opened in left.values() if opened), default=0)
+    @property
+    def newest_us(self) -> int:
+        """Of all streams, when the newest event was; 0 without one."""
+        left = (stream.open_calls.read() for stream in self._streams)
+        return max((opened.newest_us for opened in left if opened), default=0)
+
+    def look_back(self, newest_us: int) -> None:
+        """For recorded streams, at their end: what was open where they broke off.
+
+        Parameters
+        ----------
+        newest_us
+            When the newest event of the run was: calls are taken as open up to then.
+        """
         for stream in self._streams:
-            opened = left[stream.key]
+            opened = stream.open_calls.read()
             # A program that ends leaves no call open on its main thread.
             if opened is not None and (stream.phase is Phase.BROKEN or MAIN_THREAD in opened.calls["thread"]):
                 self._report(stream, opened, newest_us - opened.newest_us, stream.box[Cell.HEARTBEAT])

@@ -105,7 +105,7 @@ class Agents:
             self._guard.ensure()
         try:
             for index in range(len(self._options.names)):
-                self._group.add(self._start(index), can_go_on=is_live, may_end=not is_live)
+                self._group.add(self._start(index), can_go_on=True, may_end=not is_live)
         except BaseException:
             self.finish()
             raise
@@ -128,12 +128,12 @@ class Agents:
 
     @property
     def is_analysing(self) -> bool:
-        """Whether any of them is still at work."""
-        return self._group.is_running
+        """Whether any of them is still at work, or is going to be started again."""
+        return self._group.is_at_work
 
     @property
     def has_failed(self) -> bool:
-        """Whether an agent of a recorded trace ended early: the others would wait for its streams."""
+        """Whether an agent of a recorded trace ended early, for good: others would wait for its streams."""
         return self._collisions is None and self._group.has_failed
 
     def look_after(self) -> list[str]:
@@ -167,7 +167,7 @@ class Agents:
         """
         self._ask_to_stop()
         latest_s = time.monotonic() + LONGEST_DELIVERY_S
-        while self.is_analysing and time.monotonic() < latest_s:
+        while self._group.is_running and time.monotonic() < latest_s:
             if time.monotonic() >= rescue_at_s():
                 self._rescue()
             yield

@@ -21,7 +21,7 @@ class _Member:
     can_go_on: bool
     """Started anew it takes up the work where it was."""
     may_end: bool
-    """Ending by itself, with code 0, it has done its work."""
+    """Ending by itself it has done its work, with code 0, or cannot do it."""
     is_starting: bool
     """Started; nobody has heard yet that it is ready."""
     is_given_up: bool = False
@@ -30,7 +30,16 @@ class _Member:
     @property
     def is_hopeless(self) -> bool:
         """Whether, once it has ended, it stays so."""
-        return not self.can_go_on or self.is_given_up or self.revivals.is_hopeless(time.monotonic())
+        if not self.can_go_on or self.is_given_up:
+            return True
+        cannot = self.may_end and (self.service.process.poll() or 0) > 0
+        return cannot or self.revivals.is_hopeless(time.monotonic())
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether it is running, or is going to again."""
+        has_done_it = self.may_end and self.service.process.poll() == 0
+        return self.service.is_running or not (has_done_it or self.is_hopeless)
 
     def start_again(self) -> None:
         """Start it anew."""
@@ -71,9 +80,14 @@ class ServiceGroup:
         return any(member.service.is_running for member in self._members)
 
     @property
+    def is_at_work(self) -> bool:
+        """Whether any of them is running, or is going to be started again."""
+        return any(member.is_at_work for member in self._members)
+
+    @property
     def has_failed(self) -> bool:
-        """Whether one ended with another code than 0."""
-        return any(member.service.process.poll() for member in self._members)
+        """Whether one ended with another code than 0, and stays so."""
+        return any(member.service.process.poll() and member.is_hopeless for member in self._members)
 
     @property
     def is_given_up(self) -> bool:

@@ -77,6 +77,8 @@ class RunKeys:
         self.instances = begin + "instances"
         """Hash: program and number of an instance, from 1 on, to the rank in the run of what it takes for
         rank 0."""
+        self.trace_ends = begin + "trace-ends"
+        """Hash: number of an agent's share of recorded streams to its newest event in µs, once it is read."""
         self.roll_call = begin + "roll-call"
         """Hash: agent to its ``Answer``."""
         self.silent = begin + "silent"

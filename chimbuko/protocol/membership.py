@@ -159,6 +159,11 @@ class Membership:
         return [agent for agent, answer in self._answers.items() if not answer.is_done]
 
 
+def is_to_end(broker: RunBroker) -> bool:
+    """Whether a run on many nodes is to come to an end."""
+    return bool(broker.client.get(broker.keys.ending) == TO_END)
+
+
 def ask_to_end(broker: RunBroker) -> bool:
     """Ask the services of a run, and all its agents, to come to an end; False if nobody there listens."""
     return bool(broker.client.set(broker.keys.ending, TO_END, xx=True))

@@ -117,6 +117,8 @@ class ServerState:
         self._changes = _Changes()
         self._unstored = _Unstored()
         self._tick = 0
+        self.is_ending = False
+        """Whether streams are given up that wait for others: what these learn is not waited for any more."""
 
     @property
     def is_lockstep(self) -> bool:
@@ -336,7 +338,7 @@ class ServerState:
         """Whether its agent is an epoch ahead of what is published: a server that has lost its memory must
         not publish that epoch to agents that are not there yet. It is sent again.
         """
-        if not self._lockstep_streams:
+        if not self._lockstep_streams or self.is_ending:
             return False
         before = min((self._closed.get(stream, NO_EPOCH) for stream in delta.closed_epochs), default=NO_EPOCH)
         return self._model.closed_epoch < before < ALL_EPOCHS

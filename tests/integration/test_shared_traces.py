@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import signal
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tests.integration.conftest import Command, Outcome
+from chimbuko.provenance.query.run import open_run
+from chimbuko.runs.directory import RunDirectory
+from chimbuko.trace.schema import StreamNames
+from chimbuko.trace.writer import StreamWriter
+from tests.integration.conftest import AGENT, Command, Outcome, Start
+
+Services = Callable[..., Command]
 
 
 @pytest.mark.thorough
@@ -28,3 +37,86 @@ def test_flags_are_those_of_one_agent(
     assert severities == {call.id: call.severity_us for call in heat4_run.anomalies}
     assert sum(stream.calls for stream in found.health) == sum(stream.calls for stream in heat4_run.health)
     assert {stream.node for stream in found.health} == {"a", "b", "c"}
+
+
+@pytest.fixture
+def shared(command: Services, heat4: Path, tmp_path: Path) -> tuple[Command, Command]:
+    """Services for two agents, and the first of them, which waits for the other one's streams."""
+    services = command(
+        "serve", tmp_path / "run", "--no-dashboard", "--trace", heat4 / "*.bp", "--agents", "2"
+    )
+    agent = command("agent", tmp_path / "run", "--node", "a")
+    agent.wait_for_line("reads share 1 of 2")
+    return services, agent
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("is_whole_agent", [False, True])
+def test_an_agent_that_was_killed_goes_on(
+    shared: tuple[Command, Command],
+    command: Services,
+    heat4_run: Outcome,
+    tmp_path: Path,
+    is_whole_agent: bool,
+) -> None:
+    services, first = shared
+    agent = first.service(AGENT)
+    first.wait_until(lambda: len(first.readers) == 2)
+    if is_whole_agent:
+        # A job script starts it again.
+        first.process.kill()
+        first = command("agent", tmp_path / "run", "--node", "a")
+        first.wait_for_line("reads share 1 of 2")
+    else:
+        os.kill(agent, signal.SIGKILL)
+        first.wait_for_line("ended early and was started again")
+    second = command("agent", tmp_path / "run", "--node", "b")
+    assert [first.end(), second.end(), services.end()] == [0, 0, 0], services.output + first.output
+    found = Outcome(tmp_path / "run")
+    assert found.info.state == "finished" and "Lost: nothing" in services.output
+    assert {call.id: call.severity_us for call in found.anomalies} == {
+        call.id: call.severity_us for call in heat4_run.anomalies
+    }
+    assert [(one.rank, one.calls, one.steps) for one in found.health] == [
+        (one.rank, one.calls, one.steps) for one in heat4_run.health
+    ]
+
+
+@pytest.mark.thorough
+def test_what_nobody_has_read_is_said_where_the_run_is_ended_before(
+    shared: tuple[Command, Command], tmp_path: Path
+) -> None:
+    services, agent = shared
+    services.interrupt()
+    assert (services.end(), agent.end()) == (130, 0), services.output
+    assert Outcome(tmp_path / "run").info.state == "interrupted"
+    assert "of 2 shares of the trace 2 are not read to the end (agent-a, nobody took it)" in services.output
+
+
+def broken_off(folder: Path, last_us: Iterable[int]) -> None:
+    """Streams of ranks that do the same, until each breaks off in a call that began at its time."""
+    names = StreamNames({0: "main", 1: "relax"}, {}, {0: "ENTRY", 1: "EXIT"})
+    for rank, at_us in enumerate(last_us):
+        rows = [[0, rank, 0, 0, 0, 1_000_000]]
+        rows += [[0, rank, 0, k % 2, 1, 1_000_100 + 1_000 * k] for k in range(2_000)]
+        rows += [[0, rank, 0, 0, 1, at_us]]
+        with StreamWriter(folder / f"tau-metrics-app-{rank}.bp") as writer:
+            none = np.empty((0, 8), np.uint64), np.empty((0, 6), np.uint64)
+            writer.write_step(np.array(rows, np.uint64), *none, names)
+
+
+@pytest.mark.thorough
+def test_a_call_that_never_ended_is_found_whoever_reads_the_ranks_that_went_on(
+    start: Start, tmp_path: Path
+) -> None:
+    broken_off(tmp_path, [90_000_000, 10_000_000])
+    found = []
+    for agents in ("1", "2"):
+        run = start("--trace", tmp_path / "*.bp", "--agents", agents, "--no-dashboard")
+        assert run.end() == 0, run.output
+        with open_run(RunDirectory(run.folder)) as provenance:
+            statistics = provenance.function_statistics()
+        found.append(({(call.id, call.severity_us) for call in run.anomalies}, statistics))
+    assert found[0] == found[1]
+    (rank_of_call,) = {id.split(":")[1] for id, _ in found[0][0]}
+    assert rank_of_call == "1"

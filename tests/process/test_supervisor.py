@@ -88,6 +88,22 @@ def test_what_has_done_its_work_may_end(group: ServiceGroup, problems: list[str]
     assert group.stop(1.0) and group.is_empty and problems == []
 
 
+@pytest.mark.parametrize("can_go_on", [True, False])
+def test_what_may_end_goes_on_where_it_was_killed_and_not_where_it_gave_up(
+    group: ServiceGroup, problems: list[str], start: Start, can_go_on: bool
+) -> None:
+    killed = group.add(start(WAITS), can_go_on, may_end=True)
+    kill(killed)
+    assert (group.is_at_work, group.has_failed) == (can_go_on, not can_go_on)
+    (line,) = group.look_after()
+    assert ("started again" in line) == can_go_on == killed.is_running
+    gave_up = group.add(start("import sys; sys.exit(4)"), can_go_on, may_end=True)
+    gave_up.process.wait()
+    assert group.has_failed
+    assert any("ended early; its log" in line for line in group.look_after())
+    kill(killed)
+
+
 def test_what_does_not_end_is_killed_and_reported(
     group: ServiceGroup, problems: list[str], start: Start
 ) -> None:

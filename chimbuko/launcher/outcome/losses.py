@@ -26,6 +26,7 @@ _NEEDS_ROOM = (
 _LOOK_INTO_LOGS = "see what the program said, and the logs of the run, for what has ended it"
 
 _CUT_OFF = "they were ended with the run, and what they did in their last moments had not been written"
+_BROKEN_OFF = "they break off, as where a program was killed, or the run was ended before they were read"
 
 MOST_NAMED = 5
 """Nodes that lost something, and ranks of each of them."""
@@ -98,10 +99,10 @@ def unrecorded(anomalies: int) -> Loss:
     return Loss(f"records of {number_of(anomalies, 'anomalies')}, too many of their functions", advice)
 
 
-def without_end(streams: list[str], is_interrupted: bool) -> Loss:
+def without_end(streams: list[str], is_interrupted: bool, is_recorded: bool) -> Loss:
     """Streams that were not read to their end; of a run that was interrupted, their programs had none."""
     named = ", ".join(streams[:MOST_NAMED]) + (", …" if len(streams) > MOST_NAMED else "")
-    advice = _CUT_OFF if is_interrupted else _LOOK_INTO_LOGS
+    advice = _BROKEN_OFF if is_recorded else _CUT_OFF if is_interrupted else _LOOK_INTO_LOGS
     return Loss(f"the end of {number_of(len(streams), 'streams')} ({named})", advice)
 
 

@@ -334,7 +334,8 @@ def losses_of(summary: Summary) -> list[Loss]:
     if too_many > 0:
         losses.append(unrecorded(too_many))
     if summary.broken_streams:
-        losses.append(without_end(summary.broken_streams, summary.is_interrupted))
+        is_recorded = summary.transport == Transport.RECORDED
+        losses.append(without_end(summary.broken_streams, summary.is_interrupted, is_recorded))
     if summary.lost_agents:
         losses.append(undelivered(summary.lost_agents))
     if not summary.calls:

@@ -233,7 +233,7 @@ def test_recorded_stream_that_broke_off_is_held_against_the_others(tmp_path: Pat
     watch = HangWatchdog(
         "agent-0", tmp_path / "reports of both", both, rank.agent.statistics, AgentBell(), config
     )
-    watch.look_back()
+    watch.look_back(watch.newest_us)
     ((_, frame),) = watch.delivery.take(1 << 20)
     batch = msgspec.msgpack.decode(frame, type=RecordBatch)
     (record,) = unpack(batch.records, batch.health, "robust")
@@ -242,5 +242,5 @@ def test_recorded_stream_that_broke_off_is_held_against_the_others(tmp_path: Pat
     end_us = START_US + 1_000_000
     rank.step((1, RELAX, end_us), (1, STEP, end_us), (1, MAIN, end_us))
     rank.stream.box[Cell.PHASE] = Phase.ENDED
-    watch.look_back()
+    watch.look_back(watch.newest_us)
     assert watch.delivery.take(1 << 20) == [], "a program that ended is complete"

@@ -388,6 +388,15 @@ def test_an_epoch_is_closed_when_all_streams_have_closed_it() -> None:
     assert closed_after(other, {"0:2": ALL_EPOCHS}) == ALL_EPOCHS
 
 
+def test_where_a_run_is_ended_early_nothing_waits_for_streams_that_never_came() -> None:
+    server, agent = ServerState(lockstep_streams=2), make_agent(0)
+    assert server.apply(agent.delta({"0:0": 1}))
+    given_up = agent.delta({"0:0": ALL_EPOCHS})
+    assert not server.apply(given_up)
+    server.is_ending = True
+    assert server.apply(given_up)
+
+
 def test_nothing_learned_makes_no_delta() -> None:
     agent = make_agent(0)
     assert agent.next_delta() is None
