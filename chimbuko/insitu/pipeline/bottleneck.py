@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from chimbuko.insitu.pipeline.loads import Pipeline, loads
+from chimbuko.insitu.pipeline.simulation import ROW_BYTES
 from chimbuko.insitu.pipeline.unitcosts import READERS, UnitCosts
+from chimbuko.insitu.placing.advice import MOST_STEP_BYTES
 
 ROOM = 0.8
 """Of a core; a part that asks for more has none left for what comes at once."""
@@ -20,8 +22,8 @@ ELSE = {
     READERS: "leave functions out of the trace (chimbuko filter), or trace fewer events",
     "broker": "divide the run: a run of its own for each program",
     "server": "divide the run: a run of its own for each program",
-    "writer": "keep fewer abnormal calls (--threshold), or store in PostgreSQL (--store)",
-    "dashboard": "leave the dashboard out (--no-dashboard); the run loses nothing by it",
+    "writer": "keep fewer abnormal calls (--threshold), or divide the run: a run of its own for each program",
+    "dashboard": "leave the dashboard out, by which the run loses nothing (--no-dashboard)",
     "serve": "divide the run: a run of its own for each program",
 }
 """What helps where nothing that can be computed does."""
@@ -87,7 +89,9 @@ def _changes(run: Pipeline, part: str) -> Iterator[Pipeline]:
     """What can be set otherwise for a part, the least first."""
     if part == READERS:
         yield from (replace(run, agent_cores=cores) for cores in AGENT_CORES if cores > run.agent_cores)
-    periods = [run.period_s, *(one for one in PERIODS_S if one > run.period_s)]
+    most_s = MOST_STEP_BYTES / (run.rows_per_s * ROW_BYTES)
+    longer = [one for one in PERIODS_S if run.period_s < one and not run.period_s <= most_s < one]
+    periods = [run.period_s, *longer]
     if part == "writer":
         fewer = [
             replace(run, period_s=period_s, findings_per_s=share * run.findings_per_s)
