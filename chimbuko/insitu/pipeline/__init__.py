@@ -1,5 +1,5 @@
 """The pipeline for any number of ranks: load, lag, memory and loss of each part, and what is full first.
 
-May import nothing of ours.
+May import insitu.placing.
 It begins in ``simulation.simulate``; ``bottleneck`` says what to do. No I/O but the measured costs.
 """
