@@ -5,13 +5,16 @@ cluster does to them.
 from __future__ import annotations
 
 import re
+import shutil
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from chimbuko.launcher.jobs.hostlists import expand
-from tests.integration.batchjob import BatchJob
+from tests.integration.batchjob import CHIMBUKO, BatchJob
+from tests.integration.conftest import Outcome
 from tests.integration.namespaces import NotPermitted
 from tests.integration.slurm import Slurm, until
 
@@ -130,6 +133,25 @@ def test_an_allocation_that_is_held_is_used(slurm: Slurm) -> None:
     assert "inside a job of slurm with" in job.output and "is none of them" not in job.output
     job.assert_whole()
     assert job.nodes() == set(slurm.nodes)
+
+
+def test_a_recorded_trace_is_shared_by_the_nodes_of_a_job(
+    slurm: Slurm, heat4: Path, heat4_run: Outcome
+) -> None:
+    folder = slurm.folder / "recorded"
+    # Nodes have a /tmp of their own.
+    shutil.copytree(heat4, folder / "heat4")
+    made = ["launch", "--slurm", "3", "--trace", "heat4/*.bp", "-o", "job.sh"]
+    slurm.on_login(*CHIMBUKO, *made, cwd=folder)
+    number = slurm.submit("--output=job.out", "job.sh", cwd=folder)
+    state = slurm.wait_for_state(number, "COMPLETED", "FAILED")
+    assert state == "COMPLETED", (folder / "job.out").read_text()
+    found = Outcome(folder / "chimbuko-runs" / f"job-{number}")
+    assert found.info.state == "finished"
+    assert {call.id: call.severity_us for call in found.anomalies} == {
+        call.id: call.severity_us for call in heat4_run.anomalies
+    }
+    assert {stream.node for stream in found.health} == set(slurm.nodes)
 
 
 def test_hostlists_are_read_as_slurm_reads_them(slurm: Slurm) -> None:

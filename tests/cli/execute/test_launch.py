@@ -204,6 +204,22 @@ def test_script_runs_it_all_and_gives_the_code_of_the_program(
     assert ("inside a job of" in output) == is_inside
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("scheduler", COMMANDS)
+def test_a_recorded_trace_needs_no_program(scheduler: str, real_traces: Path, tmp_path: Path) -> None:
+    pattern = real_traces / "heat4" / "*.bp"
+    script = tmp_path / "job.sh"
+    made = launch(f"--{scheduler}", "1", "--trace", pattern, "--bind", "lo", "-o", script)
+    assert made.exit_code == 0, made.stderr
+    environment = surroundings(scheduler, tmp_path)
+    words = ["bash", script]
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert "Lost: nothing" in done.stdout + done.stderr
+    (run,) = (tmp_path / "chimbuko-runs").iterdir()
+    assert RunDirectory(run).read_info().state == "finished"
+
+
 def run_port(output: str) -> str:
     found = re.search(r"ssh .*-L (\d+):", output)
     assert found, output
