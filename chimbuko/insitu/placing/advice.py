@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from chimbuko.errors import ConfigError
 from chimbuko.insitu.placing.placements import NodeLoad, Outcome, Where, outcomes
 from chimbuko.insitu.placing.unitcosts import predictions_s, unit_costs
-from chimbuko.insitu.placing.usual import UnitCosts, usual
+from chimbuko.insitu.placing.usual import Slowdown, UnitCosts, usual
 from chimbuko.protocol.telemetry import AgentLoad
 
 PERIODS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -102,8 +102,13 @@ def points(loads: Sequence[AgentLoad]) -> list[Point]:
     return found
 
 
-def advise(measured: Measured) -> AgentAdvice:
+def advise(measured: Measured, slowdown: Slowdown | None = None) -> AgentAdvice:
     """The best of all placements of a node.
+
+    Parameters
+    ----------
+    slowdown
+        What the application waits for the analysis; by default as it was measured.
 
     Raises
     ------
@@ -116,8 +121,9 @@ def advise(measured: Measured) -> AgentAdvice:
             f"{measured.node}: no agent has said what it takes; the program must go on for some steps"
         )
     costs = unit_costs(loads)
-    load = _bare(measured, costs)
-    found = outcomes(load)
+    slowdown = slowdown or usual().slowdown
+    load = _bare(measured, costs, slowdown)
+    found = outcomes(load, slowdown)
     best = found[0]
     bytes_per_s = sum(one.size_bytes for one in loads) / measured.seconds
     agents = max(1, math.ceil(load.streams / STREAMS_PER_AGENT))
@@ -141,7 +147,7 @@ def advise(measured: Measured) -> AgentAdvice:
     )
 
 
-def _bare(measured: Measured, costs: UnitCosts) -> NodeLoad:
+def _bare(measured: Measured, costs: UnitCosts, slowdown: Slowdown) -> NodeLoad:
     """The application as it would go on without an analysis, from how it went on with one on all cores."""
     loads, streams = measured.loads, measured.streams
     steps = sum(one.steps for one in loads)
@@ -152,7 +158,7 @@ def _bare(measured: Measured, costs: UnitCosts) -> NodeLoad:
     busy = math.ceil(measured.application_cores - 0.1)
     application_cores = min(max(streams, busy, 1), cores)
     beyond_s = max(analysis_s - (cores - application_cores) * step_s, 0.0)
-    slower = usual().slowdown.of_shared(cores)
+    slower = slowdown.of_shared(cores)
     bare_s = max(step_s - slower * beyond_s / cores, step_s / 2)
     return NodeLoad(cores, application_cores, bare_s, streams, analysis_s)
 

@@ -104,13 +104,13 @@ def outcome(node: NodeLoad, placement: Placement, slowdown: Slowdown | None = No
     return Outcome(placement, with_s, with_s / step_s - 1.0, busy, left)
 
 
-def outcomes(node: NodeLoad) -> list[Outcome]:
+def outcomes(node: NodeLoad, slowdown: Slowdown | None = None) -> list[Outcome]:
     """Of all placements, the best first: those that keep up, then the least time, then the fewest cores."""
     most = min(node.streams + 1, node.cores)
     places = [Placement(Where.SHARED, node.cores)]
     places += [Placement(Where.INSIDE, cores) for cores in range(1, min(most, node.cores - 1) + 1)]
     places += [Placement(Where.OWN, cores) for cores in range(1, min(most, node.cores - 1) + 1)]
-    found = [outcome(node, place) for place in places]
+    found = [outcome(node, place, slowdown) for place in places]
     return sorted(found, key=lambda one: (not one.keeps_up, round(one.added_share, 6), _taken(one)))
 
 

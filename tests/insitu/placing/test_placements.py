@@ -8,10 +8,13 @@ from hypothesis import strategies as st
 
 from chimbuko.insitu.normalform import PerformanceModel, parse_form
 from chimbuko.insitu.placing.placements import NodeLoad, Placement, Where, outcome, outcomes
+from chimbuko.insitu.placing.usual import Slowdown
 from chimbuko.insitu.prediction import predict
 from chimbuko.insitu.workflow import Group, Phases, Task, Workflow
 from chimbuko.insitu.workflow import Placement as Groups
 
+EQUATIONS = Slowdown()
+"""As they are, whatever was measured."""
 LOADS = st.builds(
     NodeLoad,
     cores=st.integers(1, 128),
@@ -34,17 +37,17 @@ def test_a_full_node_is_the_synchronous_equation(load: NodeLoad) -> None:
         full.cores,
     )
     predicted = predict(workflow, Groups()).step_s
-    assert outcome(full, Placement(Where.SHARED, full.cores)).step_s == pytest.approx(predicted)
+    assert outcome(full, Placement(Where.SHARED, full.cores), EQUATIONS).step_s == pytest.approx(predicted)
     if full.cores > 1:
         # Equation 5 takes the slower side; here that shows as a share above 1.
-        own = outcome(full, Placement(Where.OWN, 1))
+        own = outcome(full, Placement(Where.OWN, 1), EQUATIONS)
         groups = Groups((Group(("analysis",), 1),))
         assert max(own.step_s, own.busy_share * own.step_s) == pytest.approx(predict(workflow, groups).step_s)
 
 
 @given(LOADS)
 def test_the_best_is_first_and_nothing_is_faster_than_without(load: NodeLoad) -> None:
-    found = outcomes(load)
+    found = outcomes(load, EQUATIONS)
     assert {one.placement for one in found} >= {Placement(Where.SHARED, load.cores)}
     keeping = [one for one in found if one.keeps_up]
     if keeping:
@@ -56,24 +59,27 @@ def test_the_best_is_first_and_nothing_is_faster_than_without(load: NodeLoad) ->
 @given(LOADS)
 def test_more_to_analyse_is_never_faster(load: NodeLoad) -> None:
     more = NodeLoad(load.cores, load.application_cores, load.step_s, load.streams, 2 * load.analysis_s)
-    for one in outcomes(load):
-        assert outcome(more, one.placement).step_s >= one.step_s - 1e-12
+    for one in outcomes(load, EQUATIONS):
+        assert outcome(more, one.placement, EQUATIONS).step_s >= one.step_s - 1e-12
 
 
 def test_idle_cores_cost_nothing_and_bound_ranks_wait() -> None:
     load = NodeLoad(cores=16, application_cores=12, step_s=1.0, streams=12, analysis_s=0.4)
-    best = outcomes(load)[0]
+    best = outcomes(load, EQUATIONS)[0]
     assert best.placement == Placement(Where.OWN, 1)
     assert (best.added_share, best.busy_share) == (0.0, 0.4)
-    assert outcome(load, Placement(Where.SHARED, 16)).added_share == 0.0
-    assert outcome(load, Placement(Where.INSIDE, 1)).added_share == pytest.approx(0.4)
+    assert outcome(load, Placement(Where.SHARED, 16), EQUATIONS).added_share == 0.0
+    assert outcome(load, Placement(Where.INSIDE, 1), EQUATIONS).added_share == pytest.approx(0.4)
 
 
 def test_a_full_node_gives_cores_only_to_an_analysis_that_keeps_up_on_them() -> None:
     cheap = NodeLoad(cores=4, application_cores=4, step_s=1.0, streams=4, analysis_s=0.1)
-    assert outcomes(cheap)[0].placement.where is Where.SHARED
+    assert outcomes(cheap, EQUATIONS)[0].placement.where is Where.SHARED
     # Of 64 cores one is a 64th; a second and a half of analysis divided among all is more than that.
     costly = NodeLoad(cores=64, application_cores=64, step_s=1.0, streams=64, analysis_s=1.5)
-    shared, own = outcome(costly, Placement(Where.SHARED, 64)), outcome(costly, Placement(Where.OWN, 1))
+    shared, own = (
+        outcome(costly, Placement(Where.SHARED, 64), EQUATIONS),
+        outcome(costly, Placement(Where.OWN, 1), EQUATIONS),
+    )
     assert own.added_share < shared.added_share and not own.keeps_up
-    assert outcomes(costly)[0].placement.where is Where.SHARED
+    assert outcomes(costly, EQUATIONS)[0].placement.where is Where.SHARED
