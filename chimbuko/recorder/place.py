@@ -200,6 +200,7 @@ def _clear_up() -> None:
                 from chimbuko.recorder.unwritten import unwritten
 
                 for path in process_files(place):
-                    if lost := unwritten(path):
+                    # All ranks of a node clear up at the same moment.
+                    if (lost := unwritten(path)) and path.exists():
                         log(f"an earlier program, {lost}")
                 remove_place(place)

@@ -64,7 +64,8 @@ def run(
     }
     with Wakeup() as wakeup:
         try:
-            process = subprocess.Popen(command, env=environment)
+            # It inherits what a launcher has opened for it, as MPICH's does; of ours nothing is inherited.
+            process = subprocess.Popen(command, env=environment, close_fds=False)
         except OSError as error:
             raise ConfigError(f"{command[0]}: cannot be run ({error.strerror})") from error
         # Ctrl-C reaches the program as well, which decides what becomes of it; SIGTERM is passed on.

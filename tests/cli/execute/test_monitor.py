@@ -147,3 +147,14 @@ def test_errors_say_what_to_do(arguments: list[str], error: str) -> None:
     assert done.exit_code == 2
     assert error in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_program_has_the_descriptors_that_its_launcher_has_opened_for_it() -> None:
+    """By one of them MPICH's mpirun and a rank talk: without it MPI_Init ends the program."""
+    reading, writing = os.pipe()
+    say = f"import os; os.write({writing}, b'heard')"
+    done = monitor("--", sys.executable, "-c", say, pass_fds=(writing,))
+    assert done.returncode == 0, done.stderr
+    assert os.read(reading, 5) == b"heard"
+    os.close(reading)
+    os.close(writing)
