@@ -72,8 +72,6 @@ SCENARIOS = {
     # How long 256 MB take is the machine's affair.
     "more_bytes": Truth("MPI_Send", 0, Kind.MORE_BYTES, waiting=Kind.MORE_BYTES, least_us=20_000),
     "own_code": Truth("relax", 1),
-    # Its own calls are not flagged, but the waits for them are.
-    "ordinary_call": Truth("refine", 1, waiting=Kind.LATE_AT_COLLECTIVE),
 }
 """By their names in ``examples/scenarios/scenarios.c``."""
 

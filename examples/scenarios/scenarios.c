@@ -18,7 +18,7 @@ enum { ITERATIONS = 600, EACH = 60, DOUBLES = 100, MANY_DOUBLES = 32 << 20, TAG 
 static const double DELAY_MS = 80.0;
 static double data[DOUBLES];
 static double *much;
-static int rank, ranks, is_delayed, step;
+static int rank, ranks, is_delayed;
 
 __attribute__((no_instrument_function)) static void pass(double ms) {
   struct timespec left = {(time_t)(ms / 1e3), (long)(ms * 1e6) % 1000000000L};
@@ -53,20 +53,6 @@ void newton(void) {
 
 void solve(void) {
   for (int left = is_delayed && rank == 1 ? 150 : 5; left > 0; left--) sweep();
-}
-
-/* Calls of all lengths up to 100 ms, each the same on all ranks: a long one is nothing unusual, and nobody waits for
-   it, unless the others have a short one meanwhile. */
-void refine(void) {
-  double share = (step * 40503u % 65536u + 1) / 65536.0;
-  double ms = is_delayed ? (rank == 1 ? DELAY_MS : 1.0) : 1.0 / share;
-  pass(ms < 100.0 ? ms : 100.0);
-}
-
-static void ordinary_call(void) {
-  double sum;
-  refine();
-  MPI_Allreduce(data, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
 
 static void own_code(void) { relax(); }
@@ -135,7 +121,7 @@ static const struct {
     {"own_code", own_code},       {"late_child", late_child},       {"more_calls", more_calls},
     {"late_sender", late_sender}, {"late_receiver", late_receiver}, {"chain", chain},
     {"late_root", late_root},     {"late_at_collective", late_at_collective},
-    {"more_bytes", more_bytes},   {"imbalance", imbalance},         {"ordinary_call", ordinary_call},
+    {"more_bytes", more_bytes},   {"imbalance", imbalance},
 };
 
 int main(int argc, char **argv) {
@@ -146,7 +132,7 @@ int main(int argc, char **argv) {
   for (unsigned at = 0; argc == 2 && at < sizeof SCENARIOS / sizeof *SCENARIOS; at++) {
     if (strcmp(argv[1], SCENARIOS[at].name) != 0) continue;
     is_known = 1;
-    for (step = 1; step <= ITERATIONS; step++) {
+    for (int step = 1; step <= ITERATIONS; step++) {
       is_delayed = step > ITERATIONS / 2 && step % EACH == 0;
       SCENARIOS[at].step();
     }
