@@ -57,8 +57,9 @@ def test_what_a_program_in_c_publishes_is_read(program: Path, tmp_path: Path) ->
         "infinite": -np.inf,
         "is_stable": True,
     }
-    (line,) = command.lines
-    assert "step: is a int64" in line and "convert it" in line
+    wrong_type, no_key = command.lines
+    assert "step: is a int64" in wrong_type and "convert it" in wrong_type
+    assert "the empty path is no key" in no_key
 
 
 def test_a_child_publishes_with_a_namespace_of_its_own(program: Path, tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ int main(int count, char **words)
     chimbuko_update_boolean(&application, "is_stable", 1);
     chimbuko_update_array(&application, "profile", profile, 3);
     chimbuko_update_text(&application, "step", "of another type");
+    chimbuko_update(&application, NULL, 1);
     chimbuko_publish(&application);
     chimbuko_update(&application, "never committed", 1);
     return 7;

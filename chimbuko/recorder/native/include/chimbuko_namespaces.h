@@ -101,11 +101,11 @@ static __inline__ CHIMBUKO_NAMESPACES_UNUSED int chimbuko_relay_add(chimbuko_nam
     return 1;
 }
 
-/* A text in which what separates fields and lines is written otherwise. */
+/* A text in which what separates fields and lines is written otherwise; none is an empty one. */
 static __inline__ CHIMBUKO_NAMESPACES_UNUSED int chimbuko_relay_add_text(chimbuko_namespace *one, const char *text)
 {
     int is_whole = 1;
-    for (; *text && is_whole; text++) {
+    for (; text && *text && is_whole; text++) {
         const char *escaped = *text == '\\' ? "\\\\" : *text == '\t' ? "\\t" : *text == '\n' ? "\\n" : NULL;
         is_whole = escaped ? chimbuko_relay_add(one, escaped, 2) : chimbuko_relay_add(one, text, 1);
     }
