@@ -185,7 +185,7 @@ def _phase(phases: dict[str, str], pointcut: str) -> str:
 
 def _put(file: TraceFile, start: str, tail: str) -> None:
     file.begin()
-    file.put((start, get_native_id(), perf_counter_ns(), tail))
+    file.put((start, file.thread.id, perf_counter_ns(), tail))
 
 
 def _annotate(function: Callable[..., Any], advice: Advice) -> Callable[..., Any]:
@@ -214,21 +214,21 @@ def _annotate(function: Callable[..., Any], advice: Advice) -> Callable[..., Any
 
 def _verbose(notes: Notes, function: Callable[..., Any]) -> Callable[..., Any]:
     begin, end = notes.head("B"), notes.head("E")
-    put, clock, thread = notes.file.put, perf_counter_ns, get_native_id
+    put, clock, thread = notes.file.put, perf_counter_ns, notes.file.thread
 
     @functools.wraps(function)
     def noted(*args: Any, **kwargs: Any) -> Any:
-        put((begin, thread(), clock(), ""))
+        put((begin, thread.id, clock(), ""))
         try:
             return function(*args, **kwargs)
         finally:
-            put((end, thread(), clock(), ""))
+            put((end, thread.id, clock(), ""))
 
     return noted
 
 
 def _compact(notes: Notes, function: Callable[..., Any]) -> Callable[..., Any]:
-    start, put, clock, thread = notes.head("X"), notes.file.put, perf_counter_ns, get_native_id
+    start, put, clock, thread = notes.head("X"), notes.file.put, perf_counter_ns, notes.file.thread
 
     @functools.wraps(function)
     def noted(*args: Any, **kwargs: Any) -> Any:
@@ -236,7 +236,7 @@ def _compact(notes: Notes, function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args, **kwargs)
         finally:
-            put((start, thread(), begun_ns, clock() - begun_ns))
+            put((start, thread.id, begun_ns, clock() - begun_ns))
 
     return noted
 
@@ -287,13 +287,13 @@ class Notes:
         self._flow(self._flow_phases[1], now_ns)
 
     def _note(self, phase: str, time_ns: int, tail: str | int | Usage) -> None:
-        self.file.put((self._heads[phase], get_native_id(), time_ns, tail))
+        self.file.put((self._heads[phase], self.file.thread.id, time_ns, tail))
 
     def _flow(self, phase: str, time_ns: int) -> None:
         if not phase or (number := _flows.number_of(phase)) is None:
             return
         tail = f', "id": {number}, "bp": "e"'
-        self.file.put((self._flow_heads[phase], get_native_id(), time_ns, tail))
+        self.file.put((self._flow_heads[phase], self.file.thread.id, time_ns, tail))
 
 
 class Noted:

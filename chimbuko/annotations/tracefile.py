@@ -31,6 +31,13 @@ LONGEST_END_S = 60.0
 """For the end of the file: beyond that the program ends without it."""
 
 
+class Thread(threading.local):
+    """The calling thread: to ask the system for its native id takes longer than all else of an event."""
+
+    def __init__(self) -> None:
+        self.id = threading.get_native_id()
+
+
 class TraceFile:
     """The trace file of this process, written by a process of its own.
 
@@ -51,6 +58,7 @@ class TraceFile:
         self._fields: list[Any] = []
         """Of events, one after the other: as tuples they would keep the garbage collector busy."""
         self.put: Callable[[Event], None] = self._fields.extend
+        self.thread = Thread()
         self._begin_anew()
         os.register_at_fork(after_in_child=self._continue_in_child)
 
@@ -134,6 +142,7 @@ class TraceFile:
         if self._writer is not None:
             self._writer.abandon()
         self._fields.clear()
+        self.thread.id = threading.get_native_id()
         self._begin_anew()
         if is_begun:
             self.begin()

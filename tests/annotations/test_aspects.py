@@ -391,11 +391,12 @@ LONG = """
         return count
 
     def writers():
-        "Processes that have the trace file open."
+        "Processes that have the trace file open; other programs have their own."
         found = []
+        (file,) = glob.glob(os.path.join(os.getcwd(), "*.pfw"))
         for path in glob.glob("/proc/[0-9]*/fd/*"):
             try:
-                if os.readlink(path).endswith(".pfw"): found.append(int(path.split("/")[2]))
+                if os.readlink(path) == file: found.append(int(path.split("/")[2]))
             except OSError: pass
         return found
 
