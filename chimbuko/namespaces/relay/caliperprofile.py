@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from caliperreader import CaliperStreamReader
-from caliperreader.readererror import ReaderError
 
 from chimbuko.errors import ObservationError
 from chimbuko.formats.readers.caliper import CheckedNodes
@@ -90,8 +89,9 @@ def read_profile(data: bytes) -> Profile:
     lines = (nodes.checked(line) for line in data.decode(errors="replace").splitlines() if line.strip())
     try:
         reader.read(lines, lambda record: _take(record, reader, profile))
-    except (ReaderError, LookupError, ValueError, AttributeError, RuntimeError, RecursionError) as error:
-        reason = " ".join(str(error).split())[:80]
+    except Exception as error:
+        # Of its reader, in many ways: a backslash at the end of a line stops an iterator of it.
+        reason = " ".join(str(error).split())[:80] or type(error).__name__
         raise ObservationError(f"it holds a line that is not Caliper's ({reason})") from error
     if not profile.exclusive_us:
         raise ObservationError(

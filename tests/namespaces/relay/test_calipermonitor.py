@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from chimbuko.errors import ConfigError, ObservationError
@@ -78,6 +78,7 @@ def test_regions_that_have_a_key_keep_it_and_the_rest_is_added_up(monkeypatch: p
 
 
 @given(st.integers(0, 2000), st.binary(max_size=6))
+@example(0, b"\\\n")
 def test_no_profile_does_harm(at: int, noise: bytes) -> None:
     whole = profile(5000, 2000)
     damaged = whole[:at] + noise + whole[at + len(noise) :]
