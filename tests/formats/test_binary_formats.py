@@ -157,9 +157,10 @@ def test_caliper(tmp_path: Path) -> None:
     assert result.complaints == []
 
 
-def test_caliper_that_is_broken(tmp_path: Path) -> None:
+@pytest.mark.parametrize("broken", ["oops,=", "__rec=ctx,data=\\"])
+def test_caliper_that_is_broken(tmp_path: Path, broken: str) -> None:
     lines = CALIPER.splitlines(keepends=True)
-    result = converted(tmp_path, "".join([*lines[:-2], "oops,=\n", *lines[-2:]]).encode(), name="e.cali")
+    result = converted(tmp_path, "".join([*lines[:-2], f"{broken}\n", *lines[-2:]]).encode(), name="e.cali")
     assert calls_of(result) == [(3, 0, "main", 1000, 0), (3, 0, "foo", 2000, 0)]
     assert "it holds a line that is not Caliper's" in result.complaints[0]
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from caliperreader import CaliperStreamReader
-from caliperreader.readererror import ReaderError
 
 from chimbuko.arrays import Table
 from chimbuko.formats.events import Catalogue, Kind, Row, table_of
@@ -68,8 +67,10 @@ def _complaint_of(reader: CaliperStreamReader, lines: Iterator[str], regions: _R
     """Read lines up to one that cannot be; what is wrong with that, or nothing."""
     try:
         reader.read((line for line in lines if not line.isspace()), regions.take)
-    except (ReaderError, LookupError, ValueError, AttributeError, RuntimeError, RecursionError) as error:
-        return f"it holds a line that is not Caliper's ({' '.join(str(error).split())[:80]})"
+    except Exception as error:
+        # Of its reader, in many ways: a backslash at the end of a line stops an iterator of it.
+        reason = " ".join(str(error).split())[:80] or type(error).__name__
+        return f"it holds a line that is not Caliper's ({reason})"
     return ""
 
 
