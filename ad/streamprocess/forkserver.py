@@ -91,7 +91,9 @@ def _become_child(spec: StreamProcessSpec, bell: AgentBell) -> None:
     code = 1
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        os.close(signal.set_wakeup_fd(-1))
+        # From Python 3.12 on asyncio, where it is imported, has taken it away at the fork.
+        if (woken := signal.set_wakeup_fd(-1)) >= 0:
+            os.close(woken)
         # Standard input and output are the agent's conversation with this server, not the child's.
         nothing = os.open(os.devnull, os.O_RDWR)
         os.dup2(nothing, 0)
