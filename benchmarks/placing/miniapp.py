@@ -25,7 +25,8 @@ from chimbuko.trace.schema import TraceStep
 from chimbuko.trace.tausettings import WriterSettings
 from chimbuko.trace.writer import StreamWriter
 
-WARM_STEPS = 4
+WARM_STEPS = 12
+"""Until what is done once is done: three steps of a trace that holds four."""
 OUTLIERS = 0.0001
 _CELLS = 4096
 
