@@ -140,26 +140,15 @@ def playwright() -> Iterator[Playwright]:
         yield playwright
 
 
-@pytest.fixture(scope="session")
-def launched(playwright: Playwright) -> Iterator[list[Browser]]:
-    """Browsers of this process, the newest one last."""
-    launched: list[Browser] = []
-    yield launched
-    for browser in launched:
-        browser.close()
-
-
 @pytest.fixture(scope="module")
-def browser(launched: list[Browser], playwright: Playwright) -> Iterator[Browser]:
-    """Chromium without a window, without a page of another file; another one where a file has killed it."""
+def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
+    """Chromium without a window; each file has its own: one for several has crashed between two."""
     if not Path(CHROMIUM).exists():
         pytest.skip(f"no Chromium at {CHROMIUM}: install the package chromium")
-    if not launched or not launched[-1].is_connected():
-        launched.append(playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS))
-    browser = launched[-1]
+    playwright: Playwright = request.getfixturevalue("playwright")
+    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
     yield browser
-    for context in browser.contexts:
-        context.close()
+    browser.close()
 
 
 @pytest.fixture(scope="session")
