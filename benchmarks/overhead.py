@@ -33,7 +33,7 @@ cells = [float(number % 7) for number in range(2_000)]
 for _ in range(50_000):
     cells = step(cells)
 """
-"""Some 10,000 calls a second, for ten to twenty seconds."""
+"""Some 28,000 calls a second, for ten seconds."""
 HEADS = ("program", "alone, s", "traced, s", "analysed, s", "tracing adds", "both add", "analysis alone", "p")
 
 

@@ -14,7 +14,7 @@ import pytest
 from chimbuko.calls.record import CounterStatistics, StepCount
 from chimbuko.errors import ServiceError
 from chimbuko.protocol.telemetry import FLAGGED, OTHERS, TRAFFIC, AgentFigures, StreamCounters, TelemetryDelta
-from chimbuko.pserver.state.runreport import write_report
+from chimbuko.pserver.state.runreport import joined_reports, read_report, write_report
 from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.statistics.moments import Moments
 from tests.pserver.state.test_serverstate import NAMES, health_of, learned_of, make_agent, timers_of
@@ -105,3 +105,22 @@ def test_slow_ranks_and_the_analysis_itself(report: dict[str, Any], server: Serv
     assert analysis["agents"]["agent0"]["pss_bytes"] == 1 << 20
     assert [(stream["rank"], stream["state"]) for stream in analysis["streams"]] == [(1, "reading")]
     assert analysis["lost_deltas"] == 0
+
+
+def test_the_reports_of_all_parts_are_one(server: ServerState, tmp_path: Path) -> None:
+    write_report(tmp_path / "report.json.gz", server.report(""))
+    one = read_report(tmp_path / "report.json.gz")
+    assert one == server.report("")
+    both = joined_reports([one, one], "model")
+    assert (both.model, both.programs) == ("model", one.programs)
+    ids = [function.fid for function in both.func_stats]
+    assert len(set(ids)) == len(ids) == 2 * len(one.func_stats)
+    names = {function.fid: function.fname for function in both.func_stats}
+    assert [names[flagged.fid] for flagged in both.anomaly_metrics] == [
+        flagged.fname for flagged in both.anomaly_metrics
+    ]
+    assert both.messages == one.messages * 2
+    assert [rank.lost_us for rank in both.slow_ranks] == sorted(
+        (rank.lost_us for rank in one.slow_ranks * 2), reverse=True
+    )
+    assert len(both.analysis.streams) == 2 * len(one.analysis.streams)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from chimbuko.ad.analysis.statistics import Learned
 from chimbuko.calls.record import StepCount, StreamHealth
 from chimbuko.protocol.messages import ALL_EPOCHS, Acknowledgement, Delta
+from chimbuko.protocol.telemetry import OTHERS, TIMER, TelemetryDelta
 from chimbuko.pserver.state.checkpoint import SavedState
 from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.statistics.model import Model
@@ -517,6 +518,25 @@ def test_drift_is_reported_with_the_statistics() -> None:
     frame = server.frame(is_last=True)
     assert frame is not None
     assert frame.functions[0].drift == pytest.approx(1.5, rel=0.1)
+
+
+def test_timers_of_ranks_come_with_all_names_that_they_need() -> None:
+    server = ServerState()
+    server.name_programs({0: "heat"})
+    agent = make_agent(0)
+    agent.learn(0, timers_of(0), learned_of(0, [(1, 100), (3, 50)]), rank=2)
+    agent.count([], health_of(2))
+    delta = agent.delta()
+    numbers = {name.name: name.number for name in delta.names}
+    took = np.array([(0, 2, numbers[NAMES[3]], 4, 80.0, 50.0), (0, 2, OTHERS, 7, 0.0, 9.0)], TIMER)
+    telemetry = TelemetryDelta(timers=took.tobytes())
+    assert server.apply(msgspec.structs.replace(delta, telemetry=telemetry))
+    found = server.timers()
+    rows = np.frombuffer(found.rows, TIMER)
+    assert {
+        found.functions.get(row["function"], "(others)"): (row["calls"], row["exclusive_us"]) for row in rows
+    } == {NAMES[3]: (4, 50.0), "(others)": (7, 9.0)}
+    assert (found.programs, found.nodes) == ({0: "heat"}, [(0, 2, "node1")])
 
 
 def test_in_lockstep_an_update_brings_its_rows_and_says_what_it_contains() -> None:
