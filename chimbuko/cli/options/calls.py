@@ -164,6 +164,8 @@ def _numbers(of: Literal["rank", "step"], text: str | None) -> tuple[int | None,
     first, colon, last = match.groups()
     if not colon:
         last = first
+    if first and last and int(first) > int(last):
+        raise ConfigError(f"--{of} {text!r}: it ends before it begins; {last}:{first} is one")
     return int(first) if first else None, int(last) if last else None
 
 

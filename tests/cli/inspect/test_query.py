@@ -179,6 +179,7 @@ def test_an_empty_answer_says_what_to_do(ask: Ask, writer: Writer) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        ("--rank 5:2", "--rank '5:2': it ends before it begins; 2:5 is one"),
         ("--rank x", "--rank 'x': not a rank or range of ranks; give one like 20, 20:30"),
         ("--step x", "--step 'x': not a step"),
         ("--step :", "--step ':': not a step"),
