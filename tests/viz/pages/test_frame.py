@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -148,9 +149,9 @@ def test_the_trail_lists_what_stands_beside(
 
     here = CallFilter(program=0, rank=record.rank, step_min=record.step, step_max=record.step)
     calls = provenance.calls.page(here, "severity_us").calls
-    page.wait_for_selector(f".trail >> text=#{row}")
-    name = page.locator(".trail [aria-current]").inner_text()
-    found = beside(name)
+    # The function stands there, too, once the call is known.
+    call_here = page.locator(".trail [aria-current]", has_text=re.compile(rf"\S #{row}$"))
+    found = beside(call_here.inner_text())
     assert [text.split("#")[1].split(" ")[0] for text in found] == [call.id.split(":")[3] for call in calls]
     ranks = sorted(provenance.steps.rank_statistics(), key=lambda row: (-row.total, row.rank))
     assert beside(f"rank {rank}") == [f"rank {row.rank} · ▲ {row.total}" for row in ranks]
