@@ -21,8 +21,8 @@ from chimbuko.doctor.recordercheck import check_recorder
 from chimbuko.doctor.shieldcheck import check_shield
 from chimbuko.errors import ChimbukoError, TraceFormatError
 from chimbuko.follow.space import MEMORY, choose_folder
+from chimbuko.kernels.cache import CACHE_VARIABLE, are_compiled, use_cache
 from chimbuko.launcher.kernels import await_kernels
-from chimbuko.process.kernelcache import CACHE_VARIABLE, are_compiled, use_cache
 from chimbuko.process.signals import no_ctrl_c
 from chimbuko.protocol.broker import LOOPBACK, PrivateBroker, address_of, connect
 from chimbuko.provenance.store.engine import ping

@@ -1,4 +1,4 @@
-"""Compiled loops that several rooms share, and how all of them are declared.
+"""Compiled loops that several rooms share, how all of them are declared, and where they are kept compiled.
 
-May import process.
+May import nothing of ours.
 """

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from chimbuko.process.kernelcache import use_cache
+from chimbuko.kernels.cache import use_cache
 
 # Numba reads where its cache is when it is loaded.
 use_cache()

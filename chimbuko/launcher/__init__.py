@@ -1,8 +1,8 @@
 """Starts, watches and ends the processes of a run; with ``run`` a Python program asks for one.
 
 May import ad.detectors, ad.handoff, ad.spool, ad.streams, follow, follow.guard, formats.streams,
-launcher.outcome, launcher.services, process, protocol, provenance.manage, provenance.store, recorder, runs,
-shield, statistics and trace.
+kernels, launcher.outcome, launcher.services, process, protocol, provenance.manage, provenance.store,
+recorder, runs, shield, statistics and trace.
 It begins in ``assembly``.
 """
 

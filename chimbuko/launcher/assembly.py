@@ -15,7 +15,6 @@ from pathlib import Path
 import msgspec
 
 from chimbuko.config import AnalysisConfig
-from chimbuko.cores import pin
 from chimbuko.errors import ChimbukoError
 from chimbuko.formats.streams.apart import convert_apart, sorted_out
 from chimbuko.formats.streams.conversion import program_name
@@ -27,6 +26,7 @@ from chimbuko.launcher.kernels import await_kernels
 from chimbuko.launcher.options import RunOptions
 from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.transport import StreamPlace, place_streams, shielded
+from chimbuko.process.cores import pin
 from chimbuko.provenance.store.urls import public_url
 from chimbuko.runs import userindex
 from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory, new_run

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from tempfile import TemporaryFile
 
 from chimbuko.errors import ServiceError
+from chimbuko.kernels.cache import CACHE_VARIABLE, are_compiled, use_cache
 from chimbuko.launcher.outcome.progress import say
-from chimbuko.process.kernelcache import CACHE_VARIABLE, are_compiled, use_cache
 from chimbuko.process.lifetime import die_with_parent, write_error
 
 USUAL_S = 25

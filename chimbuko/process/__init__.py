@@ -1,4 +1,4 @@
-"""How a process of ours is started, named, supervised, and ended first where memory is short.
+"""How a process of ours is started, named, kept to cores, supervised, and ended first where memory is short.
 
 May import nothing of ours.
 """

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from chimbuko.cores import core_numbers
 from chimbuko.errors import ConfigError
 from chimbuko.insitu.placing.advice import AgentAdvice, Measured, advise
+from chimbuko.process.cores import core_numbers
 from chimbuko.protocol.telemetry import AgentFigures, reported_agents
 from chimbuko.provenance.nodes.nodelist import NodeRank, node_facts
 from chimbuko.provenance.query.reader import RunReader

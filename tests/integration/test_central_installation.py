@@ -22,7 +22,7 @@ OWNER = 54321
 """Nobody has this number."""
 COMPILING = "compiling kernels"
 USE = """
-from chimbuko.process.kernelcache import are_compiled, use_cache
+from chimbuko.kernels.cache import are_compiled, use_cache
 cache = use_cache()
 print(cache, are_compiled(cache))
 """

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 import chimbuko
-from chimbuko.process.kernelcache import are_compiled, note_compiled, only_one, use_cache
+from chimbuko.kernels.cache import are_compiled, note_compiled, only_one, use_cache
 from tests.integration.conftest import Start
 
 PACKAGE = Path(chimbuko.__file__).parent

@@ -1,6 +1,7 @@
 """Verbs that look after runs, stores and the machine.
 
 May import ad.analysis, ad.modelsync, ad.spool, ad.streamprocess, calls, cli.output, doctor,
-follow.guard, formats.readers, formats.streams, launcher.outcome, process, protocol, provenance.importing,
-provenance.manage, provenance.query, provenance.store, provenance.timeline, pserver, runs and trace.
+follow.guard, formats.readers, formats.streams, kernels, launcher.outcome, process, protocol,
+provenance.importing, provenance.manage, provenance.query, provenance.store, provenance.timeline, pserver,
+runs and trace.
 """

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import click
 
-from chimbuko.process.kernelcache import INSTALLED, are_compiled, note_compiled, only_one, use_cache
+from chimbuko.kernels.cache import INSTALLED, are_compiled, note_compiled, only_one, use_cache
 
 
 @click.command()

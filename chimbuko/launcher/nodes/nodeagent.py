@@ -12,13 +12,13 @@ from pathlib import Path
 
 import redis
 
-from chimbuko.cores import pin
 from chimbuko.errors import ConfigError, ServiceError
 from chimbuko.launcher.agents import RESCUE_AFTER_S, AgentOptions, Agents
 from chimbuko.launcher.kernels import await_kernels
 from chimbuko.launcher.nodes.nodescript import leave_mark
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.transport import StreamPlace, place_of_others, place_on_node, shield_of
+from chimbuko.process.cores import pin
 from chimbuko.process.mishaps import Mishaps
 from chimbuko.process.signals import FROM_OTHERS, heed
 from chimbuko.protocol.membership import Presence, ask_to_end

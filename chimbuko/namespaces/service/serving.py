@@ -12,7 +12,6 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 import redis
 
-from chimbuko.cores import pin
 from chimbuko.errors import ChimbukoError, ServiceError
 from chimbuko.namespaces.exchange.keys import Shard, about_key, asked_prefix
 from chimbuko.namespaces.exchange.place import DEFAULT_JOB, READER, WRITER, About
@@ -20,6 +19,7 @@ from chimbuko.namespaces.service.folder import ServiceFolder, ServiceSettings
 from chimbuko.namespaces.service.merging import make_log
 from chimbuko.namespaces.service.rights import grant, revoke
 from chimbuko.namespaces.tree.wire import VERSION
+from chimbuko.process.cores import pin
 from chimbuko.process.mishaps import Mishaps
 from chimbuko.process.nameholding import hold
 from chimbuko.process.restarts import Revivals

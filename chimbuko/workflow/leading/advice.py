@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from chimbuko.cores import core_numbers
 from chimbuko.errors import ConfigError
+from chimbuko.process.cores import core_numbers
 from chimbuko.process.lifetime import log as say
 from chimbuko.provenance.nodes.placing import advices
 from chimbuko.runs.directory import RunDirectory
