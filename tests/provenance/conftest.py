@@ -10,7 +10,9 @@ import pytest
 from sqlalchemy import Engine
 
 from chimbuko.calls.record import CallRecord
+from chimbuko.protocol.broker import PrivateBroker, connect
 from chimbuko.protocol.messages import RecordBatch
+from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import open_for_reading, open_for_writing
 from chimbuko.provenance.write.writer import Writer
@@ -39,6 +41,21 @@ def record() -> Callable[..., CallRecord]:
 def run_info() -> Callable[..., RunInfo]:
     """Makes runs."""
     return make_run
+
+
+@pytest.fixture(scope="module")
+def private_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateBroker]:
+    """A broker of our own."""
+    with PrivateBroker(tmp_path_factory.mktemp("broker") / "broker.log") as broker:
+        yield broker
+
+
+@pytest.fixture
+def broker(private_broker: PrivateBroker) -> Iterator[RunBroker]:
+    """A connection of the run to it, which knows nothing yet."""
+    with connect(private_broker.url) as client:
+        client.flushall()
+        yield RunBroker(client, RUN_ID)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -13,7 +12,6 @@ import pytest
 from chimbuko.calls.record import Silence, StreamHealth
 from chimbuko.namespaces.metrics.finding import Finding, Problem
 from chimbuko.namespaces.watching.publishing import FindingsBoard
-from chimbuko.protocol.broker import PrivateBroker, connect
 from chimbuko.protocol.messages import PAYLOAD, RecordBatch, RunStatistics
 from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.protocol.telemetry import SlowRank
@@ -33,22 +31,10 @@ from chimbuko.provenance.write import liveincidents
 from chimbuko.provenance.write.service import Destination, WriterService, run_writer
 from chimbuko.provenance.write.writer import Writer
 from tests.causes.stories import interruptions
+from tests.provenance.writing import send
 from tests.sample_records import RUN_ID, make_batch, make_batches, make_record, make_run
 
 LEAST_US = 1000.0
-
-
-@pytest.fixture(scope="module")
-def private_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateBroker]:
-    with PrivateBroker(tmp_path_factory.mktemp("broker") / "broker.log") as broker:
-        yield broker
-
-
-@pytest.fixture
-def broker(private_broker: PrivateBroker) -> Iterator[RunBroker]:
-    with connect(private_broker.url) as client:
-        client.flushall()
-        yield RunBroker(client, RUN_ID)
 
 
 def severe(n: int, row: int, revision: int = 1, severity_us: float = 5000.0) -> RecordBatch:
@@ -58,8 +44,7 @@ def severe(n: int, row: int, revision: int = 1, severity_us: float = 5000.0) -> 
 
 def write(broker: RunBroker, url: str, hook: Deliver, *batches: RecordBatch) -> None:
     """The life of a writer, from the first batch to the last."""
-    for batch in batches:
-        broker.client.xadd(broker.keys.records, {PAYLOAD: broker.seal.encode(batch)})
+    send(broker, *batches)
     destination = Destination(url, RUN_ID, alert_us=LEAST_US, hooks={"hook": hook})
     run_writer(WriterService(broker, destination), lambda: True)
 

@@ -5,11 +5,9 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import cast
 
 import msgspec
 import pytest
@@ -18,7 +16,7 @@ from sqlalchemy import Engine
 from chimbuko.calls.record import CallRecord, StreamHealth
 from chimbuko.errors import StoreError
 from chimbuko.process.signals import END
-from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker, connect
+from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker
 from chimbuko.protocol.messages import (
     PAYLOAD,
     FunctionModel,
@@ -34,9 +32,10 @@ from chimbuko.provenance.store.engine import open_for_reading, open_for_writing
 from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.provenance.write import service as service_module
 from chimbuko.provenance.write import writerstatus
-from chimbuko.provenance.write.service import Destination, WriterService, run_writer
+from chimbuko.provenance.write.service import Destination, WriterService
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runs.directory import RunInfo
+from tests.provenance.writing import acknowledged, send, until, writing
 from tests.sample_records import RUN_ID
 
 Record = Callable[..., CallRecord]
@@ -46,57 +45,9 @@ BATCHES = 1500
 """Of five records: twice as many as fit on the small disk."""
 
 
-@pytest.fixture(scope="module")
-def private_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateBroker]:
-    with PrivateBroker(tmp_path_factory.mktemp("broker") / "broker.log") as broker:
-        yield broker
-
-
-@pytest.fixture
-def broker(private_broker: PrivateBroker) -> Iterator[RunBroker]:
-    with connect(private_broker.url) as client:
-        client.flushall()
-        yield RunBroker(client, RUN_ID)
-
-
-def send(broker: RunBroker, *batches: RecordBatch) -> None:
-    for batch in batches:
-        broker.client.xadd(broker.keys.records, {PAYLOAD: broker.seal.encode(batch)})
-
-
-def acknowledged(broker: RunBroker, stream: str = "0:1") -> int:
-    return int(cast(bytes, broker.client.hget(broker.keys.record_acks, stream)) or 0)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, "did not come true in 30 s"
-        time.sleep(0.005)
-
-
-@contextmanager
-def running(broker: RunBroker, engine: Engine, run_id: str) -> Iterator[None]:
-    """The writer at work in a thread; asked to stop, and waited for, at the end."""
-    stop = threading.Event()
-    failures: list[Exception] = []
-    url = engine.url.render_as_string(hide_password=False)
-
-    def work() -> None:
-        try:
-            run_writer(WriterService(broker, Destination(url, run_id)), stop.is_set)
-        except Exception as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-    if failures:
-        raise failures[0]
+def running(broker: RunBroker, engine: Engine, run_id: str) -> AbstractContextManager[None]:
+    """The writer at work on a store that is open."""
+    return writing(broker, Destination(engine.url.render_as_string(hide_password=False), run_id))
 
 
 def numbered(batch: Batch, record: Record, sequences: range, records: int = 5) -> list[RecordBatch]:

@@ -6,44 +6,30 @@ import os
 import shutil
 import sqlite3
 import subprocess
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import cast
 
 import pytest
 import sqlalchemy
 
 from chimbuko.protocol.broker import PrivateBroker, connect
-from chimbuko.protocol.messages import PAYLOAD, RecordBatch
+from chimbuko.protocol.messages import RecordBatch
 from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store import engine as store
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
-from chimbuko.provenance.write.service import Destination, WriterService, run_writer
+from chimbuko.provenance.write.service import Destination
 from chimbuko.provenance.write.writer import Writer
 from tests.postgresql import PostgresqlServer
+from tests.provenance.writing import acknowledged, send, until, writing
 from tests.sample_records import RUN_ID, make_batch, make_record, make_run
 
 PER_BATCH = 5
 BATCHES = 400
 SECOND_HALF = range(BATCHES // 2 + 1, BATCHES + 1)
-
-
-@pytest.fixture(scope="module")
-def private_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateBroker]:
-    with PrivateBroker(tmp_path_factory.mktemp("broker") / "broker.log") as broker:
-        yield broker
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, "did not come true in 30 s"
-        time.sleep(0.005)
 
 
 class Bench:
@@ -56,11 +42,11 @@ class Bench:
         for n in sequences:
             records = [make_record(row=PER_BATCH * n + i) for i in range(PER_BATCH)]
             batch: RecordBatch = make_batch(n, records=records)
-            self.broker.client.xadd(self.broker.keys.records, {PAYLOAD: self.broker.seal.encode(batch)})
+            send(self.broker, batch)
 
     @property
     def acknowledged(self) -> int:
-        return int(cast(bytes, self.broker.client.hget(self.broker.keys.record_acks, "0:1")) or 0)
+        return acknowledged(self.broker)
 
     @property
     def waiting(self) -> int:
@@ -70,28 +56,6 @@ class Bench:
     def reported(self) -> list[str]:
         """What is reported to the user."""
         return [line.decode() for _, line in self.broker.read(self.broker.keys.store_news, b"0", 100)]
-
-    @contextmanager
-    def writing(self, destination: Destination) -> Iterator[None]:
-        """The writer at work; asked to stop, and waited for, at the end."""
-        stop = threading.Event()
-        failures: list[Exception] = []
-
-        def work() -> None:
-            try:
-                run_writer(WriterService(self.broker, destination), stop.is_set)
-            except Exception as error:
-                failures.append(error)
-
-        thread = threading.Thread(target=work)
-        thread.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            thread.join()
-        if failures:
-            raise failures[0]
 
     def assert_reported_once(self, reason: str) -> None:
         """What was wrong, and that it is over."""
@@ -140,7 +104,7 @@ ALL = range(1, BATCHES + 1)
 def test_a_file_damaged_in_mid_run_is_put_aside_and_a_new_one_begun(bench: Bench, tmp_path: Path) -> None:
     path = tmp_path / "provenance.sqlite"
     destination = make_store(f"sqlite:///{path}", is_own=True)
-    with bench.writing(destination):
+    with writing(bench.broker, destination):
         bench.send(range(1, BATCHES // 2 + 1))
         until(lambda: bench.acknowledged == BATCHES // 2)
         whole = tmp_path / "whole.sqlite"
@@ -165,7 +129,7 @@ def test_a_file_damaged_before_the_writer_starts_again_is_put_aside(bench: Bench
     (tmp_path / "provenance.sqlite.damaged-1").write_text("of another time")
     damaged = os.urandom(20_000)
     path.write_bytes(damaged)
-    with bench.writing(destination):
+    with writing(bench.broker, destination):
         bench.send(ALL)
         until(lambda: bench.acknowledged == BATCHES)
     assert stored_rows(destination.url) == rows_of(ALL)
@@ -178,7 +142,7 @@ def test_a_damaged_file_that_cannot_be_put_aside_is_waited_for(bench: Bench, dis
     destination = make_store(f"sqlite:///{path}", is_own=True)
     path.write_bytes(os.urandom(20_000))
     remount(disk, "ro")
-    with bench.writing(destination):
+    with writing(bench.broker, destination):
         bench.send(ALL)
         until(lambda: bool(bench.reported))
         assert (bench.acknowledged, bench.waiting) == (0, BATCHES)
@@ -196,7 +160,7 @@ def test_a_damaged_file_of_somebody_else_is_left_alone_until_it_is_restored(
     shutil.copyfile(path, copy)
     damaged = os.urandom(20_000)
     path.write_bytes(damaged)
-    with bench.writing(destination):
+    with writing(bench.broker, destination):
         bench.send(ALL)
         until(lambda: bool(bench.reported))
         assert (bench.acknowledged, bench.waiting) == (0, BATCHES)
@@ -228,7 +192,7 @@ def test_a_folder_that_cannot_be_written_delays_records(
 ) -> None:
     destination = make_store(f"sqlite:///{disk / 'provenance.sqlite'}")
     remount(disk, "ro")
-    with bench.writing(destination):
+    with writing(bench.broker, destination):
         bench.send(ALL)
         until(lambda: bool(bench.reported))
         assert (bench.acknowledged, bench.waiting) == (0, BATCHES)
@@ -245,7 +209,7 @@ def test_a_store_that_is_locked_when_the_writer_starts_is_waited_for(
     destination = make_store(f"sqlite:///{tmp_path / 'provenance.sqlite'}")
     holder = sqlite3.connect(tmp_path / "provenance.sqlite", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
-    with bench.writing(destination):
+    with writing(bench.broker, destination):
         bench.send(ALL)
         until(lambda: bool(bench.reported))
         assert (bench.acknowledged, bench.waiting) == (0, BATCHES)
@@ -277,7 +241,7 @@ def test_a_postgresql_killed_in_mid_write_and_started_again_has_all_once(
 ) -> None:
     destination = make_store(f"{postgresql.url}?options=-csearch_path%3D{postgresql_schema}")
     bench.send(ALL)
-    with bench.writing(destination):
+    with writing(bench.broker, destination):
         until(lambda: bench.acknowledged > 0)
         postgresql.kill()
         until(lambda: bool(bench.reported))
@@ -294,7 +258,7 @@ def test_connections_cut_by_the_server_lose_nothing(
 ) -> None:
     destination = make_store(f"{postgresql.url}?options=-csearch_path%3D{postgresql_schema}")
     cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'chimbuko'"
-    with bench.writing(destination):
+    with writing(bench.broker, destination):
         for first in range(1, BATCHES, 40):
             bench.send(range(first, first + 40))
             administrate(postgresql, cut)
@@ -313,7 +277,7 @@ def test_a_full_disk_of_postgresql_delays_records(
     destination = make_store(f"{postgresql.url}?options={options}")
     remount(disk, "size=700k")
     bench.send(ALL)
-    with bench.writing(destination):
+    with writing(bench.broker, destination):
         until(lambda: bool(bench.reported))
         assert bench.waiting == BATCHES - bench.acknowledged > 0
         remount(disk, "size=64m")
