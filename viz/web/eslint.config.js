@@ -1,6 +1,6 @@
 import tseslint from 'typescript-eslint';
 
-const PAGES = ['app', 'overview', 'calls', 'call', 'function', 'timeline', 'flame', 'compare', 'health', 'exports'];
+const PAGES = ['app', 'overview', 'calls', 'call', 'function', 'incident', 'timeline', 'flame', 'node', 'workflow', 'compare', 'health', 'exports'];
 const message = 'What pages share knows none of them.';
 
 export default tseslint.config(

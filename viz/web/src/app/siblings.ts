@@ -3,7 +3,8 @@
 import { shorten } from '../shared/names/names';
 import { callsOf, placeOf, toNode, toPage, type Crumb } from '../shared/address/model/trail';
 import { count, duration } from '../shared/units/units';
-import { FIRST_VIEW, oneRank, type View } from '../shared/address/model/view';
+import { oneRank } from '../shared/address/model/ranges';
+import { FIRST_VIEW, type View } from '../shared/address/model/view';
 import * as api from '../shared/api/requests';
 import { getNodes } from '../shared/api/noderequests';
 import { getSteps } from '../overview/steps/requests';

@@ -1,7 +1,8 @@
 import { useState } from 'preact/hooks';
 import { filtersOf, formatTimes, parseTimes, UNFILTERED } from '../shared/asking/filters';
 import { duration, parseDuration } from '../shared/units/units';
-import { formatRange, LABELS, parseRange, parseRankRange, type LabelWanted, type View } from '../shared/address/model/view';
+import { formatRange, parseRange, parseRankRange } from '../shared/address/model/ranges';
+import { LABELS, type LabelWanted, type View } from '../shared/address/model/view';
 import { go, view } from '../shared/address/address';
 import { Field } from '../shared/parts/field';
 import { FindFunction } from './findfunction';

@@ -5,7 +5,7 @@ import { searched } from './find';
 import { framesOf, placeOf } from './model/frames';
 import * as api from '../shared/api/functionrequests';
 import { go, view } from '../shared/address/address';
-import { oneRank } from '../shared/address/model/view';
+import { oneRank } from '../shared/address/model/ranges';
 import { question } from '../shared/session/question';
 import { run } from '../shared/session/session';
 import type { RankKey } from '../shared/api/types';

@@ -1,7 +1,7 @@
 import { boxLines, flameAnswer, WEIGHT_NAMES } from './model/flamewords';
 import { rowsOf, type Frame } from './model/frames';
 import { found, frames, matches, rank, zoomed, zoomTo } from './flame';
-import { oneRank } from '../shared/address/model/view';
+import { oneRank } from '../shared/address/model/ranges';
 import { Chart } from './chart';
 import { Find } from './find';
 import { groupLook, type Look } from './flamepainter';

@@ -3,7 +3,7 @@
 import { computed } from '@preact/signals';
 import { levelFor } from './model/health';
 import * as api from '../shared/api/requests';
-import { oneRank } from '../shared/address/model/view';
+import { oneRank } from '../shared/address/model/ranges';
 import { view } from '../shared/address/address';
 import { now_ms } from '../shared/session/feed';
 import { question } from '../shared/session/question';

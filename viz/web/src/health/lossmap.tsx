@@ -2,7 +2,7 @@ import { useId, useMemo, useState } from 'preact/hooks';
 import { ranked } from '../shared/names/answer';
 import { lossLayout, lostAt, nextLost, type LostSteps } from './model/lossmap';
 import { exact, plural } from '../shared/units/units';
-import { formatRange } from '../shared/address/model/view';
+import { formatRange } from '../shared/address/model/ranges';
 import { go } from '../shared/address/address';
 import { gaps } from './health';
 import { hideTip, showTip, spoken } from '../shared/session/page';

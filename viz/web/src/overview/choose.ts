@@ -1,6 +1,7 @@
 /** What a click on a rank does, wherever it stands. */
 
-import { toggleRank, type View } from '../shared/address/model/view';
+import { toggleRank } from '../shared/address/model/slots';
+import type { View } from '../shared/address/model/view';
 import { go, view } from '../shared/address/address';
 import { hasSelection, slots } from './steps/histories';
 import { say } from '../shared/session/page';

@@ -7,7 +7,7 @@ import { moved, zoomed } from './model/timelineaxis';
 import { across, arrowAt, arrowsOf, beside, firstSpot, ribbonOf, ROW, spotAt, type Arrow, type RibbonMark, type Spot } from './model/lines';
 import { arrowLines, ribbonLines, spotLines } from './model/timelinewords';
 import { columnUnit, fixed, inUnit, wallTime } from '../shared/units/units';
-import type { Range } from '../shared/address/model/view';
+import type { Range } from '../shared/address/model/ranges';
 import { go, view } from '../shared/address/address';
 import { wording } from '../calls/calls';
 import { hideTip, showTip, spoken } from '../shared/session/page';

@@ -3,7 +3,7 @@ import { ANOMALY, firstEndingFrom, idOf, LAUNCHED, MERGED, OPEN } from './model/
 import { nameOf, runtimeOf } from './model/timelinewords';
 import { arrowsOf, type Scene, type Spot } from './model/lines';
 import { columnUnit, exact, inUnit } from '../shared/units/units';
-import type { Range } from '../shared/address/model/view';
+import type { Range } from '../shared/address/model/ranges';
 import { view } from '../shared/address/address';
 import { timeText } from '../shared/session/clock';
 import { select } from './chart';

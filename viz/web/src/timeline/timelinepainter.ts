@@ -7,7 +7,7 @@ import { copyRow, newRowPixels, pixelOf, rasterRow, type RasterColours } from '.
 import { ROW, STUB, type Arrow, type Lane, type Line, type RibbonMark, type Scene, type Spot } from './model/lines';
 import { GROUP_FILLS, pick, type Group, type Theme } from '../shared/charts/model/tokens';
 import { bytes, count } from '../shared/units/units';
-import type { Range } from '../shared/address/model/view';
+import type { Range } from '../shared/address/model/ranges';
 import { colour, drawTriangle, FONT, hatch } from '../shared/charts/canvas';
 import { underline } from '../call/windowpainter';
 

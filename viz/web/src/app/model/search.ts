@@ -3,7 +3,8 @@
 import { shorten, shownName } from '../../shared/names/names';
 import { callsOf, toNode, toPage, type PAGES } from '../../shared/address/model/trail';
 import { count, duration } from '../../shared/units/units';
-import { parseRankRange, type View } from '../../shared/address/model/view';
+import { parseRankRange } from '../../shared/address/model/ranges';
+import type { View } from '../../shared/address/model/view';
 import type { FunctionRow } from '../../shared/api/types';
 
 export interface Found {

@@ -5,7 +5,7 @@ import { AXIS_KINDS, scaleOf, type Axis, type Scale } from '../../shared/address
 import type { Wording } from './callpoints';
 import { shortenAll } from '../../shared/names/names';
 import { columnUnit, digits, durationUnit, exact, fixed, inUnit, scoreHeading, type DurationUnit } from '../../shared/units/units';
-import type { Span } from '../../shared/address/model/view';
+import type { Span } from '../../shared/address/model/ranges';
 import type { PointColumns, Points } from '../../shared/api/types';
 import { logTicks, roundTicks, wholeTicks } from '../../shared/charts/model/ticks';
 

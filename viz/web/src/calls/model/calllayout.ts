@@ -3,7 +3,8 @@
 import { AXIS_KINDS } from '../../shared/address/model/axes';
 import { place, type Placed, type PlacedAxis } from './callaxis';
 import { isFaster, type Wording } from './callpoints';
-import type { Span, View } from '../../shared/address/model/view';
+import type { Span } from '../../shared/address/model/ranges';
+import type { View } from '../../shared/address/model/view';
 import type { PointColumns, Points } from '../../shared/api/types';
 
 export interface CallLayout {

@@ -2,7 +2,8 @@
 
 import { spotOf, type Scene } from '../../timeline/model/lines';
 import { isWait } from './chain';
-import { MOST_PARTNERS, type Range } from '../../shared/address/model/view';
+import type { Range } from '../../shared/address/model/ranges';
+import { MOST_PARTNERS } from '../../shared/address/model/view';
 import type { Incident, RankKey } from '../../shared/api/types';
 import type { Shade } from '../../timeline/timelinepainter';
 

@@ -5,7 +5,7 @@ import { binsOf, largestOf } from './model/bins';
 import { layerOf, merged, placesOfRow, ranksOfRow, stepsOfColumn, UNKNOWN, type Grid } from './model/grid';
 import { allPlaces, pieceOf, roomFor } from './model/heatlayout';
 import { ALL, moved, shownOf, windowOn, windowOnNow } from './model/window';
-import type { Range } from '../../shared/address/model/view';
+import type { Range } from '../../shared/address/model/ranges';
 import { getGrid, gridRequest } from './requests';
 import { go, view } from '../../shared/address/address';
 import { question } from '../../shared/session/question';

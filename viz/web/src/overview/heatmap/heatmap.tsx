@@ -1,16 +1,16 @@
 import { ranked } from '../../shared/names/answer';
 import type { Grid } from './model/grid';
-import type { Bins } from './model/bins';
-import { allPlaces, ranksAt, type RankSpan } from './model/heatlayout';
+import { allPlaces, ranksAt } from './model/heatlayout';
 import { shorten } from '../../shared/names/names';
 import { duration, exact, plural } from '../../shared/units/units';
-import { formatRange } from '../../shared/address/model/view';
+import { formatRange } from '../../shared/address/model/ranges';
 import { go, view } from '../../shared/address/address';
 import { finer, grid, gridAsked, reading, shownSteps } from './grid';
 import { programs, status, zero_us } from '../../shared/session/session';
 import { Empty, Panel, Reading } from '../../shared/parts/panel';
 import { choose } from '../choose';
 import { MeasureChoice, measureName } from '../measurechoice';
+import { spansText } from './heatcells';
 import { HeatChart } from './heatchart';
 import { HeatTable } from './heattable';
 import type { SilentRank } from '../../shared/api/types';
@@ -112,44 +112,6 @@ function silentText({ rank, function: name, since_us }: SilentRank, now_us: numb
   const doing = name === '' ? '' : ` in ${shorten(name, 24).text}`;
   const age = since_us > 0 && now_us > since_us ? ` for ${duration(now_us - since_us)}` : '';
   return `${ranked(rank, programs.value)}${doing}${age}`;
-}
-
-/** Ranks as `0..19`, or with their program where there are several. */
-export function spansText(spans: readonly RankSpan[]): string {
-  const several = programs.value > 1;
-  return spans.map(({ program, first, last }) => `${several ? `${program}:` : ''}${formatRange([first, last])}`).join(', ');
-}
-
-/** What a colour means, how many ranks and steps a cell stands for, and that the worst wins. */
-export function HeatLegend({ size, bins, toCome }: { size: { ranks: number; steps: number }; bins: Bins; toCome: boolean }) {
-  return (
-    <p class="heat-legend">
-      <span data-cell-size>
-        row = {plural(size.ranks, 'rank')}, column = {plural(size.steps, 'step')}; worst wins
-      </span>
-      <span class="heat-bins" aria-label={`${measureName(view.value.measure)} of one rank in one step`}>
-        <span>
-          <i class="heat-zero" />0
-        </span>
-        {bins.names.map((name, bin) => (
-          <span key={name}>
-            <i style={{ background: `var(--heat-${bin})` }} />
-            {name}
-          </span>
-        ))}
-        <span>
-          <i class="heat-unknown" />
-          not analysed
-        </span>
-        {toCome && (
-          <span>
-            <i class="heat-to-come" />
-            to come
-          </span>
-        )}
-      </span>
-    </p>
-  );
 }
 
 function summaryOf(shown: Grid): string {

@@ -3,11 +3,11 @@ import { MOST, type Grid } from './model/grid';
 import { heatLayout, ranksAt } from './model/heatlayout';
 import { heatLines } from './model/heatlines';
 import { duration, exact } from '../../shared/units/units';
-import { formatRange } from '../../shared/address/model/view';
+import { formatRange } from '../../shared/address/model/ranges';
 import { view } from '../../shared/address/address';
 import { timeText } from '../../shared/session/clock';
 import { room } from './grid';
-import { spansText } from './heatmap';
+import { spansText } from './heatcells';
 
 /** Rows of the table are limited: a browser takes thousands of lines badly. The worst are shown. */
 const MOST_LINES = 500;

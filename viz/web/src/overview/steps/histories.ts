@@ -3,7 +3,9 @@
 import { computed, effect, signal, untracked } from '@preact/signals';
 import { merge, MOST_STEPS, wholeFrom, type History } from './model/history';
 import type { Series } from './model/steplayout';
-import { keepSlots, type Range, type View } from '../../shared/address/model/view';
+import type { Range } from '../../shared/address/model/ranges';
+import { keepSlots } from '../../shared/address/model/slots';
+import type { View } from '../../shared/address/model/view';
 import { getSteps } from './requests';
 import { view } from '../../shared/address/address';
 import { end, shownSteps } from '../heatmap/grid';

@@ -1,6 +1,6 @@
 /** What the server can be asked about the steps of ranks. */
 
-import type { Range } from '../../shared/address/model/view';
+import type { Range } from '../../shared/address/model/ranges';
 import { get } from '../../shared/api/http';
 import type { RankKey, StepColumnsAnswer, StepRow } from '../../shared/api/types';
 import { rowsOf } from './model/history';

@@ -5,7 +5,7 @@ import { ranked } from '../../shared/names/answer';
 import { layout, nearest, stepAt, zoomed, type Gap, type Layout, type Point, type Series } from './model/steplayout';
 import { shorten } from '../../shared/names/names';
 import { duration, exact, plural, wallClock } from '../../shared/units/units';
-import { formatRange, type Range } from '../../shared/address/model/view';
+import { formatRange, type Range } from '../../shared/address/model/ranges';
 import { shareOf } from '../heatmap/model/window';
 import { go, view } from '../../shared/address/address';
 import { moveSteps, showSteps } from '../heatmap/grid';

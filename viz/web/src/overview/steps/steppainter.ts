@@ -4,7 +4,7 @@ import type { Layout, Point } from './model/steplayout';
 import { STRIP_ROW, xOf } from './model/steplayout';
 import { stamp } from '../../shared/charts/model/stamps';
 import { shapeOf, type Theme } from '../../shared/charts/model/tokens';
-import type { Range } from '../../shared/address/model/view';
+import type { Range } from '../../shared/address/model/ranges';
 import { colour, FONT, hatch, slotColour } from '../../shared/charts/canvas';
 import { maskOf, paste, rasterFor } from '../../shared/charts/stampimages';
 import type { RankKey } from '../../shared/api/types';

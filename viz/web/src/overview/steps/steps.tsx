@@ -2,7 +2,7 @@ import { ranked } from '../../shared/names/answer';
 import { MOST_STEPS, total } from './model/history';
 import type { Series } from './model/steplayout';
 import { exact, plural } from '../../shared/units/units';
-import { formatRange } from '../../shared/address/model/view';
+import { formatRange } from '../../shared/address/model/ranges';
 import { go, view } from '../../shared/address/address';
 import { showNow, showSteps, shownSteps } from '../heatmap/grid';
 import { hasSelection, series, steps } from './histories';

@@ -1,7 +1,7 @@
 import { gaps } from './model/history';
 import type { Series } from './model/steplayout';
 import { columnUnit, exact, inUnit } from '../../shared/units/units';
-import { formatRange, type Range } from '../../shared/address/model/view';
+import { formatRange, type Range } from '../../shared/address/model/ranges';
 import { timeText } from '../../shared/session/clock';
 import type { StepRow } from '../../shared/api/types';
 

@@ -1965,3 +1965,7 @@ export type StatementAnswer = components['schemas']['StatementAnswer'];
 export type ErrorBody = components['schemas']['ErrorBody'];
 export type $defs = Record<string, never>;
 export type operations = Record<string, never>;
+export const SORTS = ["children", "entry_us", "exclusive_us", "inclusive_us", "messages_count", "rank", "score", "severity_us", "step", "thread"] as const;
+export const LABELS = ["anomaly", "any", "normal"] as const;
+export const STREAM_ORDERS = ["largest_step_bytes", "loss", "rank", "rows"] as const;
+export const STREAM_STATES = ["broken", "ended", "lost", "reading", "silent"] as const;

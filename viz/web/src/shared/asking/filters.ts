@@ -2,7 +2,8 @@
 
 import { ranked } from '../names/answer';
 import { digits, duration, parseDuration, sinceStart } from '../units/units';
-import { formatRange, isRecurring, oneRank, partsOf, type Range, type View } from '../address/model/view';
+import { formatRange, oneRank, partsOf, type Range } from '../address/model/ranges';
+import { isRecurring, type View } from '../address/model/view';
 
 type Pairs = readonly (readonly [name: string, value: string])[];
 

@@ -2,7 +2,7 @@
 
 import { judgedUs } from './calls';
 import { shorten } from './names';
-import { oneRank, type RankRange } from '../address/model/view';
+import { oneRank, type RankRange } from '../address/model/ranges';
 import { count, digits, duration, percent, plural, ratio } from '../units/units';
 import type { Answer, CallSummary, FunctionStatistics, IncidentsAnswer, Run } from '../api/types';
 

@@ -2,7 +2,7 @@
 
 import { ANOMALY, firstEndingFrom, GROUPS, MERGED, spanAt, type Interval, type Link, type RankSpans, type SpanRow } from './spans';
 import { between, type TimeAxis } from './timelineaxis';
-import type { Range } from '../../shared/address/model/view';
+import type { Range } from '../../shared/address/model/ranges';
 import type { RankKey } from '../../shared/api/types';
 
 export const ROW = 20;

@@ -1,7 +1,7 @@
 /** Where times stand along a timeline: as they are, or with the stretches of which nothing was kept folded. */
 
 import type { Interval } from './spans';
-import type { Range } from '../../shared/address/model/view';
+import type { Range } from '../../shared/address/model/ranges';
 
 /** Positions are µs, too: those of what is not folded. */
 export interface TimeAxis {

@@ -3,7 +3,7 @@
 import { shorten } from '../../shared/names/names';
 import { ANOMALY, DOUBTFUL, judgedOf, LAUNCHED, MERGED, OPEN, RECEIVED, type RankSpans } from './spans';
 import { parentOf, type Arrow, type Lane, type RibbonMark, type Scene, type Spot } from './lines';
-import type { Range } from '../../shared/address/model/view';
+import type { Range } from '../../shared/address/model/ranges';
 import { bytes, digits, duration, exact, fixed, plural, ratio, score, sinceStart } from '../../shared/units/units';
 import type { RankKey } from '../../shared/api/types';
 import type { Wording } from '../../calls/model/callpoints';

@@ -7,7 +7,7 @@
 
 import { exact } from '../../../shared/units/units';
 import { columnOfStep, stepsOfColumn, UNKNOWN, type Grid, type Layers } from './grid';
-import { formatRankRange, type Range, type RankRange } from '../../../shared/address/model/view';
+import { formatRankRange, type Range, type RankRange } from '../../../shared/address/model/ranges';
 import type { GridProgram, RankKey, SilentRank } from '../../../shared/api/types';
 import { wholeTicks } from '../../../shared/charts/model/ticks';
 

@@ -3,7 +3,8 @@
 import { lostOfCode } from './bins';
 import { UNKNOWN } from './grid';
 import { placesOf, startOf, stepsOf, valuesOf, type HeatLayout } from './heatlayout';
-import type { Measure, Range } from '../../../shared/address/model/view';
+import type { Range } from '../../../shared/address/model/ranges';
+import type { Measure } from '../../../shared/address/model/view';
 
 export interface HeatLine {
   places: Range;

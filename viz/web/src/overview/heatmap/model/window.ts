@@ -1,6 +1,7 @@
 /** Which steps charts show: all, some, or the newest, which they then follow. */
 
-import type { Range, View } from '../../../shared/address/model/view';
+import type { Range } from '../../../shared/address/model/ranges';
+import type { View } from '../../../shared/address/model/view';
 
 export type Window = Pick<View, 'zoom' | 'newest'>;
 

@@ -1,7 +1,7 @@
 /** Step counts of one rank, in order of step, however they arrive. */
 
 import { summed } from '../../../shared/units/columns';
-import type { Range } from '../../../shared/address/model/view';
+import type { Range } from '../../../shared/address/model/ranges';
 import type { StepColumns, StepRow } from '../../../shared/api/types';
 
 export type History = readonly StepRow[];

@@ -2,7 +2,8 @@
 
 import { durationUnit, exact, inUnit } from '../../../shared/units/units';
 import { gaps, lowerBound, type History } from './history';
-import type { Measure, Range } from '../../../shared/address/model/view';
+import type { Range } from '../../../shared/address/model/ranges';
+import type { Measure } from '../../../shared/address/model/view';
 import type { RankKey, StepRow } from '../../../shared/api/types';
 import { roundTicks, wholeTicks } from '../../../shared/charts/model/ticks';
 

@@ -1,7 +1,8 @@
 /** Where a page stands: from the run down to what is looked at. */
 
 import { shorten } from '../../names/names';
-import { formatRange, isMetric, isRecurring, oneRank, type PageName, type RankRange, type View } from './view';
+import { formatRange, oneRank, type RankRange } from './ranges';
+import { isMetric, isRecurring, type PageName, type View } from './view';
 
 /** What a step of the trail is, and so what stands beside it. */
 export type Kind = 'run' | 'program' | 'rank' | 'step' | 'call' | 'node' | 'page';

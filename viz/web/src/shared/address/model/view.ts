@@ -1,18 +1,19 @@
 /** The state of the page, and how it stands in the address: the path names the thing, the query the view. */
 
 import { AXES, SCALES, type Axis, type Scale } from './axes';
-import { SLOTS } from '../../charts/model/tokens';
+import { formatRange, formatSpan, parseRange, parseRankRange, parseSpan, RANK, type Range, type RankRange, type Span } from './ranges';
+import { parseSelected, trimmed, type Selected } from './slots';
+import * as server from '../../api/schema';
 import type { RankKey, Statistic } from '../../api/types';
 
-export const SORTS = ['entry_us', 'severity_us', 'score', 'exclusive_us', 'inclusive_us', 'step', 'rank', 'thread', 'children', 'messages_count'] as const;
-export type Sort = (typeof SORTS)[number];
+export type Sort = (typeof server.SORTS)[number];
 export const STATISTICS = ['mean', 'stddev', 'maximum', 'minimum', 'total', 'skewness', 'kurtosis', 'steps'] as const satisfies readonly Statistic[];
-export const LABELS = ['any', 'anomaly', 'normal'] as const;
-export type LabelWanted = (typeof LABELS)[number];
-export const STREAM_STATES = ['reading', 'silent', 'ended', 'broken', 'lost'] as const;
-export type StreamState = (typeof STREAM_STATES)[number];
-export const STREAM_ORDERS = ['loss', 'rank', 'rows', 'largest_step_bytes'] as const;
-export type StreamOrder = (typeof STREAM_ORDERS)[number];
+export type LabelWanted = (typeof server.LABELS)[number];
+export const LABELS: readonly LabelWanted[] = ['any', 'anomaly', 'normal'];
+export type StreamState = (typeof server.STREAM_STATES)[number];
+export const STREAM_STATES: readonly StreamState[] = ['reading', 'silent', 'ended', 'broken', 'lost'];
+export type StreamOrder = (typeof server.STREAM_ORDERS)[number];
+export const STREAM_ORDERS: readonly StreamOrder[] = ['loss', 'rank', 'rows', 'largest_step_bytes'];
 /** Ranks are also ranked by the core time that was lost because of them. */
 export const RANK_STATISTICS = ['origin', ...STATISTICS] as const;
 export type RankStatistic = (typeof RANK_STATISTICS)[number];
@@ -27,12 +28,6 @@ export type Weight = (typeof WEIGHTS)[number];
 /** What the map's colours and the heights of the chart of steps are. */
 export const MEASURES = ['lost', 'anomalies'] as const;
 export type Measure = (typeof MEASURES)[number];
-/** From a value to a larger one, neither of them whole. */
-export type Span = readonly [least: number, most: number];
-export type Range = readonly [first: number, last: number];
-/** A rank, or several of a program that follow each other, as `0:3` or `0:16..31`. */
-export type RankRange = string;
-
 /** What a page is about; each has its own part of the address's path. */
 export type PageName = 'overview' | 'calls' | 'timeline' | 'flame' | 'call' | 'function' | 'incident' | 'node' | 'workflow' | 'health' | 'compare';
 
@@ -47,8 +42,7 @@ export interface View {
   compare: string;
   /** Folders of further runs after, beside this one, in the same way. */
   also: string;
-  /** Selected ranks by colour slot; null is a free slot. */
-  selected: readonly (RankKey | null)[];
+  selected: Selected;
   statistic: RankStatistic;
   n: number;
   /** What functions are ranked by. */
@@ -169,8 +163,6 @@ export const FIRST_VIEW: View = {
   tables: [],
 };
 
-const RANK = /^\d{1,9}:\d{1,9}$/;
-const RANK_RANGE = /^(?:(\d{1,9}):)?(\d{1,9}(?:\.\.\d{1,9})?)$/;
 /** Of an incident, of what recurs, or of what is wrong in a published quantity. */
 const INCIDENT = /^[IRM][1-9]\d{0,8}$/;
 /** Id of a frame of the flame graph. */
@@ -227,7 +219,7 @@ export function parseView(path: string, query: string): View {
     yScale: SCALES.find((scale) => scale === given.get('yscale')) ?? null,
     xRange: parseSpan(given.get('xrange')),
     yRange: parseSpan(given.get('yrange')),
-    sort: oneOf(SORTS, given.get('sort'), FIRST_VIEW.sort),
+    sort: oneOf(server.SORTS, given.get('sort'), FIRST_VIEW.sort),
     descending: given.get('order') !== 'asc',
     cursor: given.get('cursor') ?? null,
     streamOrder: oneOf(STREAM_ORDERS, given.get('streams'), FIRST_VIEW.streamOrder),
@@ -347,96 +339,9 @@ function formatPath(view: View): string {
   return `${run}/${view.page === 'function' ? 'fn' : view.page}`;
 }
 
-/** The slots after a click on a rank: it leaves its slot, or takes `preferred` or else the first free one. */
-export function toggleRank(selected: View['selected'], rank: RankKey, preferred: number | null = null): (RankKey | null)[] {
-  const slots = [...selected];
-  const held = slots.indexOf(rank);
-  if (held >= 0) {
-    slots[held] = null;
-    return trimmed(slots);
-  }
-  const free = slots.indexOf(null);
-  const slot = preferred !== null && slots[preferred] == null ? preferred : free >= 0 ? free : slots.length;
-  if (slot >= SLOTS) return slots;
-  while (slots.length <= slot) slots.push(null);
-  slots[slot] = rank;
-  return slots;
-}
-
-/** Slots for ranks that nobody selected: who was there before keeps its slot, so colours do not wander. */
-export function keepSlots(previous: View['selected'], ranks: readonly RankKey[]): (RankKey | null)[] {
-  const wanted = ranks.slice(0, SLOTS);
-  const slots = previous.map((rank) => (rank !== null && wanted.includes(rank) ? rank : null));
-  for (const rank of wanted) {
-    if (slots.includes(rank)) continue;
-    const free = slots.indexOf(null);
-    if (free >= 0) slots[free] = rank;
-    else slots.push(rank);
-  }
-  return trimmed(slots);
-}
-
-function trimmed(slots: View['selected']): (RankKey | null)[] {
-  let length = slots.length;
-  while (length > 0 && slots[length - 1] === null) length--;
-  return slots.slice(0, length);
-}
-
-function parseSelected(text: string): (RankKey | null)[] {
-  const seen = new Set<string>();
-  const slots = text
-    .split(',')
-    .slice(0, SLOTS)
-    .map((rank) => {
-      const usable = RANK.test(rank) && !seen.has(rank);
-      seen.add(rank);
-      return usable ? rank : null;
-    });
-  return trimmed(slots);
-}
-
-/** `30`, or `20..30`; null where it is no range. */
 function parsePartners(text: string): RankKey[] {
   const ranks = text.split(',').filter((rank) => RANK.test(rank));
   return [...new Set(ranks)].slice(0, MOST_PARTNERS);
-}
-
-export function parseRange(text: string | undefined): Range | null {
-  const match = /^(\d{1,12})(?:\.\.(\d{1,12}))?$/.exec(text ?? '');
-  if (!match) return null;
-  const [first, last] = [Number(match[1]), Number(match[2] ?? match[1])];
-  return first <= last ? [first, last] : null;
-}
-
-function parseSpan(text: string | undefined): Span | null {
-  const [least = NaN, most = NaN] = (text ?? '').split('..').map((end) => (end === '' ? NaN : Number(end)));
-  return Number.isFinite(least) && Number.isFinite(most) && least < most ? [least, most] : null;
-}
-
-/** Exact to the µs in an hour. */
-const formatSpan = (span: Span | null): string => (span === null ? '' : span.map((end) => Number(end.toPrecision(10))).join('..'));
-
-/** `0:3`, `0:3..7`, or without a program those of another one; null where it is none of these. */
-export function parseRankRange(text: string | undefined, otherwise: string | null = '0'): RankRange | null {
-  const [, program = otherwise, numbers] = RANK_RANGE.exec(text ?? '') ?? [];
-  const range = parseRange(numbers);
-  return range === null || program === null ? null : formatRankRange(Number(program), range);
-}
-
-export const formatRankRange = (program: number, range: Range): RankRange => `${program}:${formatRange(range)}`;
-
-/** The rank where it is one; null for several, or none. */
-export const oneRank = (wanted: RankRange | null): RankKey | null => (wanted !== null && RANK.test(wanted) ? wanted : null);
-
-/** Its parts. */
-export function partsOf(wanted: RankRange): { program: number; ranks: Range } {
-  const [program = '', numbers] = wanted.split(':');
-  return { program: Number(program), ranks: parseRange(numbers) ?? [0, 0] };
-}
-
-export function formatRange(range: Range | null): string {
-  if (range === null) return '';
-  return range[0] === range[1] ? String(range[0]) : `${range[0]}..${range[1]}`;
 }
 
 function oneOf<T extends string>(known: readonly T[], text: string | undefined, otherwise: T): T {

@@ -20,7 +20,7 @@ import {
 } from '../../../../src/overview/heatmap/model/heatlayout';
 import { rasterised, type HeatPalette } from '../../../../src/overview/heatmap/model/heatraster';
 import { heatLines } from '../../../../src/overview/heatmap/model/heatlines';
-import type { Range } from '../../../../src/shared/address/model/view';
+import type { Range } from '../../../../src/shared/address/model/ranges';
 
 /** Ranks of one program, all cells zero. */
 function gridOf(ranks: number, columns: number, { perRow = 1, perColumn = 1 } = {}): Grid {

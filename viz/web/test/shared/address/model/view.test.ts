@@ -1,15 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import {
-  FIRST_VIEW,
-  formatView,
-  keepSlots,
-  oneRank,
-  parseRankRange,
-  parseView,
-  partsOf,
-  toggleRank,
-  type View,
-} from '../../../../src/shared/address/model/view';
+import { FIRST_VIEW, formatView, parseView, type View } from '../../../../src/shared/address/model/view';
 
 const split = (text: string): View => {
   const [path, query] = text.split('?');
@@ -83,16 +73,10 @@ describe('address', () => {
     expect(split('r/heat/node')).toEqual({ ...FIRST_VIEW, run: 'heat', page: 'node' });
   });
 
-  test('ranks are one, or several of a program', () => {
+  test('several ranks of a program', () => {
     const shown: View = { ...FIRST_VIEW, run: 'heat', rank: '1:16..31' };
     expect(formatView(shown)).toBe('r/heat?rank=1:16..31');
     expect(split('r/heat?rank=1:16..31')).toEqual(shown);
-    expect([oneRank('1:16'), oneRank('1:16..31'), oneRank(null)]).toEqual(['1:16', null, null]);
-    expect([partsOf('1:16'), partsOf('1:16..31')]).toEqual([
-      { program: 1, ranks: [16, 16] },
-      { program: 1, ranks: [16, 31] },
-    ]);
-    expect(['3', '3..7', '2:3..3', '7..3', '2:', 'x'].map((text) => parseRankRange(text))).toEqual(['0:3', '0:3..7', '2:3', null, null, null]);
   });
 
   test('what a timeline shows is in its own address only', () => {
@@ -156,34 +140,5 @@ describe('address', () => {
   ] as const)('%s', (address, expected) => {
     expect(split(address)).toEqual({ ...FIRST_VIEW, run: 'heat', ...expected });
     expect(split(formatView(split(address)))).toEqual(split(address));
-  });
-});
-
-describe('slots', () => {
-  test('a rank takes the first free slot, and others keep theirs when one leaves', () => {
-    let slots = toggleRank([], '0:7');
-    slots = toggleRank(slots, '0:3');
-    slots = toggleRank(slots, '0:7');
-    expect(slots).toEqual([null, '0:3']);
-    expect(toggleRank(slots, '0:9')).toEqual(['0:9', '0:3']);
-    expect(toggleRank(slots, '0:3')).toEqual([]);
-  });
-
-  test('a preferred slot is taken when free', () => {
-    expect(toggleRank([], '0:7', 2)).toEqual([null, null, '0:7']);
-    expect(toggleRank(['0:1'], '0:7', 0)).toEqual(['0:1', '0:7']);
-  });
-
-  test('the thirteenth rank finds no slot', () => {
-    let slots: (string | null)[] = [];
-    for (let rank = 0; rank < 13; rank++) slots = toggleRank(slots, `0:${rank}`);
-    expect(slots).toHaveLength(12);
-    expect(slots).not.toContain('0:12');
-  });
-
-  test('ranks shown by default keep their slots while the order changes', () => {
-    const first = keepSlots([], ['0:4', '0:2', '0:9']);
-    expect(first).toEqual(['0:4', '0:2', '0:9']);
-    expect(keepSlots(first, ['0:9', '0:5', '0:4'])).toEqual(['0:4', '0:5', '0:9']);
   });
 });

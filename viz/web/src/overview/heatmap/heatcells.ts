@@ -1,0 +1,108 @@
+/** What is known of a cell of the map, in words; a click selects its worst rank. */
+
+import { ranked } from '../../shared/names/answer';
+import { lostOfCode } from './model/bins';
+import { MOST, UNKNOWN } from './model/grid';
+import { placesOf, rankRangeAt, ranksAt, startOf, stepsOf, valuesOf, type Cell, type HeatLayout, type RankSpan } from './model/heatlayout';
+import { shorten } from '../../shared/names/names';
+import { duration, exact, plural } from '../../shared/units/units';
+import { formatRange } from '../../shared/address/model/ranges';
+import { view } from '../../shared/address/address';
+import { timeText } from '../../shared/session/clock';
+import { worstOf, type Worst } from './grid';
+import { getSteps } from '../steps/requests';
+import { worstCall } from '../overview';
+import { say } from '../../shared/session/page';
+import { programs } from '../../shared/session/session';
+import { choose } from '../choose';
+
+export interface Found extends Worst {
+  /** By all abnormal calls of the rank in the step; null where that is not known. */
+  step_lost_us: number | null;
+  function: string | null;
+  /** By the call that lost most. */
+  lost_us: number;
+}
+
+/** Differs where something else is known of a cell. */
+export const keyOf = (layout: HeatLayout, { row, column }: Cell): string =>
+  `${view.value.measure} ${placesOf(layout, row, row).join()} ${stepsOf(layout, column).join()} ${Object.values(valuesOf(layout, { row, column })).join()}`;
+
+/** Whether there are anomalies in it. */
+export function isCounted(layout: HeatLayout, cell: Cell): boolean {
+  const { count } = valuesOf(layout, cell);
+  return count !== 0 && count !== UNKNOWN;
+}
+
+/** The worst rank and step of a cell, and what it lost time in. */
+export async function ask(layout: HeatLayout, { row, column }: Cell, signal: AbortSignal): Promise<Found | null> {
+  const worst = await worstOf(placesOf(layout, row, row), stepsOf(layout, column), signal);
+  if (worst === null) return null;
+  const [call, step_lost_us] = await Promise.all([worstCall(worst.rank, worst.step, signal), lostIn(worst, signal)]);
+  return { ...worst, step_lost_us, function: call && shorten(call.function, 40).text, lost_us: call?.severity_us ?? 0 };
+}
+
+/** What a rank lost in a step; null where nobody knows any more. */
+async function lostIn({ rank, step }: Worst, signal: AbortSignal): Promise<number | null> {
+  const rows = (await getSteps([rank], signal, [step, step])).get(rank);
+  return rows?.[0]?.[5] ?? null;
+}
+
+/** Select the worst rank of a cell, say which that is, and list the cell's calls, unless something else is wanted meanwhile. */
+export async function select(layout: HeatLayout, { row, column }: Cell, isWanted: () => boolean): Promise<void> {
+  const steps = stepsOf(layout, column);
+  try {
+    const worst = await worstOf(placesOf(layout, row, row), steps, AbortSignal.timeout(10_000));
+    if (!isWanted()) return;
+    if (worst === null) return say('No rank of this cell was analysed in these steps.');
+    const lost_us = worst.count === 0 ? 0 : await lostIn(worst, AbortSignal.timeout(10_000));
+    if (!isWanted()) return;
+    choose(worst.rank, { rank: rankRangeAt(layout, row), steps, cursor: null });
+    const name = ranked(worst.rank, programs.value);
+    say(
+      worst.count === 0
+        ? `${name} is selected; no rank had anomalies here.`
+        : `${name} had ${anomalies(worst.count)} in step ${exact(worst.step)}${lost_us === null ? '' : `, which lost ${duration(lost_us)}`}: ${
+            view.value.measure === 'lost' ? 'most time' : 'most'
+          } of this cell.`,
+    );
+  } catch {
+    say('The server did not say which rank is the worst here: try again.');
+  }
+}
+
+const anomalies = (count: number): string => plural(count, 'anomaly') + (count === MOST ? ' or more' : '');
+
+/** The lines of its tip. */
+export function tipOf(layout: HeatLayout, cell: Cell, found: Found | null): string[] {
+  const { count, lost } = valuesOf(layout, cell);
+  const places = placesOf(layout, cell.row, cell.row);
+  const steps = stepsOf(layout, cell.column);
+  const start = startOf(layout, cell.column);
+  const silent = layout.grid.silent.filter(({ place }) => place >= places[0] && place <= places[1]);
+  const counted = `at most ${anomalies(count)} of one rank in one step`;
+  const lostTime = `at most about ${duration(Number(lostOfCode(lost).toPrecision(2)))} lost by one rank in one step`;
+  const both = view.value.measure === 'lost' ? [lostTime, counted] : [counted, lostTime];
+  const what = count === UNKNOWN ? ['not analysed: unknown'] : count === 0 ? ['no anomalies'] : both;
+  const worst = found
+    ? [
+        `most: ${ranked(found.rank, programs.value)}, step ${exact(found.step)}${found.step_lost_us === null ? '' : `: ${duration(found.step_lost_us)} lost by ${anomalies(found.count)}`}`,
+        ...(found.function === null ? [] : [`the worst call in ${found.function}: ${duration(found.lost_us)} lost`]),
+      ]
+    : [];
+  return [
+    `${places[0] === places[1] ? 'rank' : 'ranks'} ${spansText(ranksAt(layout.grid, places))}`,
+    `${steps[0] === steps[1] ? 'step' : 'steps'} ${formatRange(steps)}`,
+    ...what,
+    ...worst,
+    ...(start > 0 ? [`from ${timeText(start)}`] : []),
+    ...(silent.length > 0 ? [`${plural(silent.length, 'silent rank')}`] : []),
+    count === UNKNOWN ? 'drag: zoom' : 'click: select the worst rank, list the calls · drag: zoom',
+  ];
+}
+
+/** Ranks as `0..19`, or with their program where there are several. */
+export function spansText(spans: readonly RankSpan[]): string {
+  const several = programs.value > 1;
+  return spans.map(({ program, first, last }) => `${several ? `${program}:` : ''}${formatRange([first, last])}`).join(', ');
+}
