@@ -1,6 +1,6 @@
 """Anomalies per CPU-second that are explained, live into a store, and at the end of a run out of it.
 
-Run: python benchmarks/incidents.py [--ranks N] [--seconds N] [--rate N]
+Run: python -m benchmarks.incidents [--ranks N] [--seconds N] [--rate N]
 
 The calls are made up: of N ranks one is late now and then; its neighbours wait for its messages, theirs for
 them, and all others at the next collective.

@@ -46,6 +46,8 @@ class Truth:
     """Cause of the others' waits."""
     metric: str = "exclusive"
     least_us: int = LEAST_US
+    is_flagged: bool = True
+    """Whether the delayed calls are abnormal themselves; else only the waits for them are."""
     period_s: float = PERIOD_S
 
     @property
@@ -72,6 +74,8 @@ SCENARIOS = {
     # How long 256 MB take is the machine's affair.
     "more_bytes": Truth("MPI_Send", 0, Kind.MORE_BYTES, waiting=Kind.MORE_BYTES, least_us=20_000),
     "own_code": Truth("relax", 1),
+    # Nobody flags its calls of 180 ms, but the waits for them.
+    "ordinary_call": Truth("refine", 1, waiting=Kind.LATE_AT_COLLECTIVE, least_us=100_000, is_flagged=False),
 }
 """By their names in ``examples/scenarios/scenarios.c``."""
 

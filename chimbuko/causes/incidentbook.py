@@ -212,6 +212,7 @@ class IncidentBook:
         is_known = not origin.is_wait or main_part(parts).kind in (*OF_NODE, Kind.MORE_BYTES)
         waited = [self._waited(flag) for flag in flags if not (is_known and flag.id == root)]
         main = main_part(parts)
+        hosts = {flag.rank for flag in flags if not flag.is_gpu}
         return Incident(
             number=number,
             program=origin.program,
@@ -228,7 +229,12 @@ class IncidentBook:
             is_whole=not (origin.is_exclusive and origin.calls_made),
             begin_us=min(flag.entry_us for flag in flags),
             end_us=max(flag.exit_us for flag in flags),
-            cost_us=sum(flag.excess_us for flag in flags if not self._is_counted(flag)),
+            # While a process waits for its GPU only a core of it is lost.
+            cost_us=sum(
+                flag.excess_us
+                for flag in flags
+                if not (self._is_counted(flag) or (flag.is_gpu and flag.rank in hosts))
+            ),
             parts=parts,
             waited=sorted(waited, key=lambda one: (-one.lost_us, one.call_id)),
             is_flagged=origin.is_flagged,

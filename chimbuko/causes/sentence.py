@@ -113,6 +113,8 @@ def _origin(incident: Incident) -> str:
         what += f", as it called {short_name(main.function)} more often"
     elif main.kind is Kind.MORE_BYTES:
         what += ", as it moved more data"
+    elif main.kind is Kind.COUNTER:
+        what += f", as {main.by} rose by {main.count}x as much as usual"
     elif main.kind is Kind.IN_CHILD:
         what += f", {_duration(main.lost_us)} of it in {short_name(main.function)}"
     elif main.kind in OF_NODE:

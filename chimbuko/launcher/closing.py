@@ -26,6 +26,7 @@ def close_run(
     state: str,
     exit_code: int | None,
     is_relabelling: bool,
+    is_hasty: Callable[[], bool],
     lost_agents: Sequence[str] = (),
 ) -> Result:
     """Note what became of a run in its folder and store.
@@ -40,14 +41,16 @@ def close_run(
         As in ``RunInfo``.
     is_relabelling
         Whether recorded calls are judged again by the final model.
+    is_hasty
+        Whether somebody does not want to wait for what takes seconds and can be done later.
     lost_agents
         Those on other nodes of which nothing is heard.
     """
     try:
         if is_relabelling:
-            judge_at_end(run)
+            judge_at_end(run, is_hasty)
         else:
-            explain_at_end(run)
+            explain_at_end(run, is_hasty)
     except Exception as error:
         problems.append(words_of(error))
     ended = msgspec.structs.replace(

@@ -124,7 +124,11 @@ class Controller:
             services.finish()
             state = INTERRUPTED if self._interrupts else "finished"
             exit_code = code if self._command_line else None
-            result = close_run(self._run, services, problems, state, exit_code, is_relabelling)
+            asked = self._interrupts
+            result = close_run(
+                *(self._run, services, problems, state, exit_code, is_relabelling),
+                is_hasty=lambda: self._interrupts > asked,
+            )
             show(result)
             if keep and services.dashboard_url and self._interrupts == 0:
                 say(f"dashboard stays until Ctrl-C: {self._address.words_for(STDERR)}")

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from chimbuko.calls.record import CallRecord, Collective, Message, StackFrame, WindowCall, call_id
+from chimbuko.calls.record import (
+    CallRecord,
+    Collective,
+    CounterValue,
+    Message,
+    StackFrame,
+    WindowCall,
+    call_id,
+)
 from chimbuko.causes.evidence.flag import Flag, flag_of
 from tests.sample_records import make_record
 
@@ -32,6 +40,9 @@ def record(
     number: int = 0,
     sends_after: Sequence[tuple[int, float]] = (),
     enters: Sequence[tuple[int, float]] = (),
+    is_gpu: bool = False,
+    metrics: Sequence[tuple[str, int]] = (),
+    counters: Sequence[tuple[str, int]] = (),
 ) -> CallRecord:
     """A record of a call with the children and messages that are named, and of the calls around it.
 
@@ -75,8 +86,9 @@ def record(
         window=[WindowCall(own, function, entry_us, exit_us, "", 2, True), *window],
         messages=messages,
         collectives=collectives,
-        counters=[],
-        metrics=[],
+        is_gpu=is_gpu,
+        counters=[CounterValue(name, value, entry_us, own) for name, value in counters],
+        metrics=[CounterValue(name, value, exit_us, own) for name, value in metrics],
     )
 
 

@@ -57,6 +57,22 @@ def test_clocks_of_half_of_the_ranks_may_be_apart(apart_ms: float) -> None:
     assert (incident.call_id, incident.flags) == (DELAY.id, 4)
 
 
+def test_who_waits_for_a_rank_that_waits_for_its_gpu_leads_to_what_ran_there() -> None:
+    kernel = flag("stencil", 3, 0, 100, is_gpu=True, row=7)
+    host = flag("cudaDeviceSynchronize", 3, 2, 101)
+    wait = flag("MPI_Recv()", 2, 5, 103, received_from=[3])
+    (incident,) = book_of([kernel, host, wait]).update().incidents
+    assert (incident.call_id, incident.kind) == (kernel.id, Kind.OWN_CODE)
+    assert {one.call_id: one.kind for one in incident.waited} == {
+        host.id: Kind.GPU_CALL,
+        wait.id: Kind.LATE_SENDER,
+    }
+    # Core time is lost by those who wait.
+    assert incident.cost_us == host.excess_us + wait.excess_us
+    (alone,) = book_of([kernel]).update().incidents
+    assert alone.cost_us == kernel.excess_us
+
+
 def origins_of(records: list[CallRecord], at_once: int) -> dict[str, str]:
     """Of each call the origin of its incident, where calls come so many at once."""
     book = IncidentBook()

@@ -70,6 +70,17 @@ def test_more_calls_are_named() -> None:
     )
 
 
+def test_a_counter_is_named() -> None:
+    book = IncidentBook()
+    book.scene.put_ordinary(flag("relax", 1, 0, 1, metrics=[("PAPI_L3_TCM", 10)]))
+    book.put([flag("relax", 1, 50, 100, metrics=[("PAPI_L3_TCM", 400)])])
+    (incident,) = book.update().incidents
+    assert sentence(incident) == (
+        "relax on rank 1 took 50 ms, 50x its usual 1 ms, as PAPI_L3_TCM rose by 40x as much as usual: "
+        "0.049 core-seconds lost."
+    )
+
+
 def test_drift_and_slow_ranks() -> None:
     usual = Recurrence(
         *(0, Habit.DRIFT, "relax() [{heat.c} {4,0}]", 23_996, 8.17e6, 0.0, 500.0, ["relax()"], [], 0, 1, []),

@@ -33,6 +33,7 @@ def test_the_cause_is_the_known_one(program: Path, tmp_path: Path, name: str) ->
     assert result.right_runs == 1, result
     delays = causes.delays_of(causes.incidents_of(run), truth)
     right = [one for one in delays if causes.cause_of(one) == truth.cause]
+    assert {one.is_flagged for one in right} <= {truth.is_flagged}
     assert len(right) >= min(truth.delays, LEAST_RIGHT), [
         (one.function, one.rank, one.kind) for one in delays
     ]
@@ -40,6 +41,28 @@ def test_the_cause_is_the_known_one(program: Path, tmp_path: Path, name: str) ->
     for one in right if truth.waiting is not None else ():
         waited = {other.rank for other in one.waited if other.kind is truth.waiting}
         assert waiting_ranks(run, one) <= waited, one.waited
+
+
+@pytest.mark.thorough
+def test_flight_recorders_know_a_delay_that_nobody_flagged(program: Path, tmp_path: Path) -> None:
+    """No trace is kept, and nothing is judged at the end: what is known of it came while the ranks lived."""
+    truth = causes.SCENARIOS["ordinary_call"]
+    run = causes.run(program, "ordinary_call", tmp_path / "run", ["--no-relabel"])
+    assert not list(run.trace.glob("*.bp"))
+    found = causes.delays_of(causes.incidents_of(run), truth)
+    right = [one for one in found if causes.cause_of(one) == truth.cause and not one.is_flagged]
+    assert len(right) >= LEAST_RIGHT, found
+    for one in right:
+        assert {other.rank for other in one.waited if other.is_flagged} == {0, 2, 3}
+        assert {other.kind for other in one.waited} == {truth.waiting}
+    told, shown = (
+        subprocess.run(
+            [causes.BIN / "chimbuko", *words, run.path], capture_output=True, text=True, check=True
+        )
+        for words in (["incidents"], ["show", right[0].id])
+    )
+    assert told.stdout.count("refine on rank 1 took 18") >= LEAST_RIGHT
+    assert f"The delayed call is {right[0].call_id}, which was not flagged" in shown.stdout
 
 
 @pytest.mark.thorough

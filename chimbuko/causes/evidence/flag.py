@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import dataclass
 
 from chimbuko.calls.record import CallRecord, Collective, Message, judged_us
@@ -12,6 +14,11 @@ LEAST_UNFLAGGED_US = 5_000.0
 """Calls that lost less are left alone, unless they are flagged."""
 GAP_SHARE = 0.5
 """Of the excess that must lie in one gap between the calls inside it, to have been lost there."""
+
+_CLOCK = re.compile(r"TIME|CLOCK|CYC|TSC|ENERGY", re.IGNORECASE)
+"""Metrics that rise as time passes, whatever is done."""
+_MOVED = re.compile(r"Bytes (Read|Written)")
+"""In names of TAU's counters of files, some of which have the file in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,10 @@ class Flag:
     is_flagged: bool = True
     """Whether it is abnormal; else it belongs to an incident only with one that is: as what that one waited
     for, or as another one that waited."""
+    is_gpu: bool = False
+    """Whether it ran on a GPU."""
+    counted: tuple[tuple[str, int], ...] = ()
+    """By how much counters rose in it alone: metrics but for clocks, and bytes of files."""
 
     @property
     def common_entry_us(self) -> int:
@@ -166,6 +177,8 @@ def flag_of(record: CallRecord) -> Flag:
         lost_to_us=lost_to_us,
         collectives=tuple(one for one in record.collectives if one.call_id == record.id),
         is_flagged=record.label is Label.ANOMALY,
+        is_gpu=record.is_gpu,
+        counted=_counted(record),
     )
 
 
@@ -174,6 +187,19 @@ def may_matter(flag: Flag) -> bool:
     for the same.
     """
     return flag.is_flagged or flag.excess_us >= max(LEAST_UNFLAGGED_US, flag.expected_us)
+
+
+def _counted(record: CallRecord) -> tuple[tuple[str, int], ...]:
+    amounts = Counter[str]()
+    # Of a call that made others a metric has only what is behind the last one.
+    for metric in () if record.children else record.metrics:
+        if _CLOCK.search(metric.counter) is None:
+            amounts[metric.counter] += metric.value
+    for value in record.counters:
+        moved = _MOVED.search(value.counter) if value.call_id == record.id else None
+        if moved is not None:
+            amounts[moved[0]] += value.value
+    return tuple(amounts.items())
 
 
 def _gaps(entry_us: int, exit_us: int | None, children: tuple[Child, ...]) -> list[tuple[int, int]]:

@@ -26,6 +26,12 @@ class Kind(StrEnum):
     """In an operation of MPI for which nobody came late."""
     MORE_BYTES = "more bytes"
     """It moved more data than usual."""
+    GPU_CALL = "waited for GPU"
+    """It waited until a call on the GPU that its process uses was over."""
+    GPU_QUEUE = "GPU queue full"
+    """It had work for the GPU, which had no room for more before a call there was over."""
+    COUNTER = "counter out of range"
+    """A counter rose by more than in an ordinary call of the function."""
     STOPPED = "stopped"
     """The process had been stopped, by a signal or a debugger."""
     WAITED_FOR_CORE = "waited for core"
@@ -80,9 +86,10 @@ class Part(msgspec.Struct, frozen=True):
     is_matched: bool = True
     """Found by what was recorded of the call itself; otherwise by when others lost time."""
     by: str = ""
-    """Who took the core, or ran meanwhile; empty where that is not known, or nobody did."""
+    """Who took the core, or ran meanwhile; which counter. Empty where that is not known, or nobody did."""
     is_foreign: bool = False
     """That is no process of the program."""
     core: int | None = None
     count: int = 0
-    """Of page faults, or moves; of other processes that use the GPU."""
+    """Of page faults, or moves; of other processes that use the GPU; or how many times as much a counter
+    rose by."""

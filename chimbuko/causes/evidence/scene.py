@@ -135,6 +135,12 @@ class Scene:
             if any(call_id == flag.id for call_id, _ in inner.ancestors)
         ]
 
+    def on_gpu(self, flag: Flag) -> list[Flag]:
+        """Abnormal calls on the GPU that a call's process uses, in the time that the call lost."""
+        index = self._of_rank[flag.program, flag.rank]
+        found = index.during(flag.common_from_us, flag.common_to_us)
+        return [one for one in found if one.is_gpu and one.is_flagged]
+
     def together(self, wait: Flag) -> list[Flag]:
         """Flagged calls in which other ranks wait in the same function at the same time, 200 at most."""
         found = self._of_program[wait.program, wait.waits].during(wait.common_entry_us, wait.common_exit_us)

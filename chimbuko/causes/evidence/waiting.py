@@ -1,4 +1,4 @@
-"""In which functions of MPI a rank waits, and for whom."""
+"""In which functions of MPI a rank waits, and for whom; in which ones it waits for its GPU."""
 
 from __future__ import annotations
 
@@ -56,6 +56,27 @@ _PATTERNS = (
 _RECEIVE_ONLY = re.compile(r"P?MPI_M?[Rr]ecv\b")
 
 _FOR_ALL = re.compile(r"P?MPI_(Barrier|All(gather|reduce|toall)\w*|Reduce_scatter\w*)\b")
+
+
+_GPU_QUEUED = re.compile(
+    r"(cuda|hip|cu)((Ext)?(Module)?Launch\w+|(Memcpy|Memset)\w*Async|GraphLaunch)|clEnqueue[A-Z]"
+    r"|ze[A-Z]\w*(Append|Execute)[A-Z]"
+)
+_GPU_AWAITED = re.compile(
+    r"(cuda|hip|cu|ze)[A-Z]\w*Synchronize|(cuda|hip|cu)(Memcpy|Memset)|cl(Finish|WaitForEvents)\b"
+)
+
+
+@lru_cache(maxsize=4096)
+def puts_into_gpu_queue(function: str) -> bool:
+    """Whether a call of the function gives a GPU something to do, and returns before that is done."""
+    return _GPU_QUEUED.match(function) is not None
+
+
+@lru_cache(maxsize=4096)
+def waits_for_gpu(function: str) -> bool:
+    """Whether a call of the function is over when the GPU has done what it had been given."""
+    return _GPU_AWAITED.match(function) is not None and not puts_into_gpu_queue(function)
 
 
 @lru_cache(maxsize=4096)

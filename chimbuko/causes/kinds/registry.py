@@ -8,6 +8,7 @@ from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.part import Part
 from chimbuko.causes.evidence.scene import Scene
 from chimbuko.causes.kinds import (
+    counter,
     inchild,
     lateatcollective,
     latechild,
@@ -18,7 +19,7 @@ from chimbuko.causes.kinds import (
     owncode,
     slowoperation,
 )
-from chimbuko.causes.nodekinds import gpus, heldup, spent
+from chimbuko.causes.nodekinds import gpucalls, gpus, heldup, spent
 
 CAUSES: tuple[Callable[[Flag, Scene], Iterator[Part]], ...] = (
     # Both ends of a large message take longer, and each would be taken for what the other waited for.
@@ -28,6 +29,7 @@ CAUSES: tuple[Callable[[Flag, Scene], Iterator[Part]], ...] = (
     lateatcollective.parts,
     # Behind what a wait was for: who polls on a core that is shared has waited for it, too.
     heldup.parts,
+    gpucalls.parts,
     slowoperation.parts,
     inchild.parts,
     morecalls.parts,
@@ -35,6 +37,7 @@ CAUSES: tuple[Callable[[Flag, Scene], Iterator[Part]], ...] = (
     latechild.parts,
     # Behind all that a thread waited for itself: a library may sleep or spin while its GPU computes.
     gpus.parts,
+    counter.parts,
     owncode.parts,
 )
 """Each says what of a call's excess it explains, as if it were the only one; earlier ones go first."""

@@ -21,8 +21,9 @@ def command(run: Path | None, is_deleting: bool, as_json: bool) -> None:
     """Judge the recorded calls of RUN again; by default of the newest run under ./chimbuko-runs.
 
     A call is judged while the run goes on, by what is known then. This judges them all by the model that the
-    run ended with, and its own thresholds: labels, scores, severities and expected runtimes are replaced.
-    Calls that were never recorded are not there to be judged, and counts per step stay as they were.
+    run ended with, and its own thresholds: labels, scores, severities and expected runtimes are replaced, and
+    counts per step, rank and function and incidents follow. Calls that were never recorded are not there to
+    be judged.
 
     \b
     Examples:

@@ -217,7 +217,12 @@ class Host:
             is_interrupted = not is_whole or self._run.interrupted_path.exists()
             state = INTERRUPTED if is_interrupted else "finished"
             is_relabelling, lost = self._options.analysis.relabel, membership.lost
-            result = close_run(self._run, services, problems, state, None, is_relabelling, lost)
+            asked = self._signals
+            result = close_run(
+                *(self._run, services, problems, state, None, is_relabelling),
+                is_hasty=lambda: self._signals > asked,
+                lost_agents=lost,
+            )
             show(result)
         return result.store_code if is_whole else INTERRUPTED_CODE
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 
 import msgspec
 
@@ -23,8 +24,13 @@ MOST_AT_END = 100_000
 """Abnormal calls that are judged and explained once more when a run ends, in half a minute."""
 
 
-def explain_at_end(run: RunDirectory) -> None:
+def explain_at_end(run: RunDirectory, is_hasty: Callable[[], bool]) -> None:
     """Find the incidents of a run that has just ended; of very many calls what was found live stays.
+
+    Parameters
+    ----------
+    is_hasty
+        As for ``explain_run``.
 
     Raises
     ------
@@ -32,7 +38,7 @@ def explain_at_end(run: RunDirectory) -> None:
         The store cannot be read or written.
     """
     if is_explained_at_end(run):
-        explain_run(run)
+        explain_run(run, is_hasty)
     else:
         command = shlex.join(["chimbuko", "relabel", str(run.path)])
         say(
@@ -47,13 +53,13 @@ def is_explained_at_end(run: RunDirectory) -> bool:
         return provenance.calls.count(CallFilter(), most=MOST_AT_END + 1) <= MOST_AT_END
 
 
-def explain_run(run: RunDirectory, is_asking: bool = True) -> Explained:
+def explain_run(run: RunDirectory, is_hasty: Callable[[], bool] = lambda: False) -> Explained:
     """Find the incidents of a run, and keep them in its store.
 
     Parameters
     ----------
-    is_asking
-        What is not on record is looked for in the run's trace, where that was kept.
+    is_hasty
+        Whether what is not on record is looked for in the run's trace no further, where that was kept.
 
     Raises
     ------
@@ -65,7 +71,7 @@ def explain_run(run: RunDirectory, is_asking: bool = True) -> Explained:
     try:
         requests: list[WaitsRequest] = []
         explained = explain(engine, info.id, slow_ranks_of(run), requests.extend)
-        batches = answers_of_trace(run, Provenance(engine, info.id), requests) if is_asking else []
+        batches = answers_of_trace(run, Provenance(engine, info.id), requests, is_hasty)
         if not batches:
             return explained
         Writer(engine, info.id).write(batches)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from chimbuko.ad.detectors.offline import FinalJudge
 from chimbuko.arrays import Float64Array
 from chimbuko.launcher.outcome.incidents import explain_at_end, explain_run, is_explained_at_end
@@ -12,8 +14,15 @@ from chimbuko.runs.directory import RunDirectory
 from chimbuko.statistics.model import load_model
 
 
-def relabel_run(run: RunDirectory, is_deleting: bool) -> Relabelled:
+def relabel_run(
+    run: RunDirectory, is_deleting: bool, is_hasty: Callable[[], bool] = lambda: False
+) -> Relabelled:
     """Judge all calls in the store of a run by its final model, and find its incidents anew.
+
+    Parameters
+    ----------
+    is_hasty
+        As for ``explain_run``.
 
     Raises
     ------
@@ -34,18 +43,24 @@ def relabel_run(run: RunDirectory, is_deleting: bool) -> Relabelled:
         return Verdicts(said.is_anomaly, of.score, runtimes_us, of.expected_us, of.spread_us, of.seen)
 
     # Waits are judged by what they waited for.
-    explain_run(run)
+    explain_run(run, is_hasty)
     engine = open_for_writing(run.used_store_url(info))
     try:
         relabelled = relabel(engine, info.id, verdicts, is_deleting)
     finally:
         close(engine)
-    explain_run(run, is_asking=False)
+    # What the trace had to say is in the store now.
+    explain_run(run, is_hasty=lambda: True)
     return relabelled
 
 
-def judge_at_end(run: RunDirectory) -> None:
+def judge_at_end(run: RunDirectory, is_hasty: Callable[[], bool]) -> None:
     """Judge the calls of a run that has just ended once more; very many stay as they are.
+
+    Parameters
+    ----------
+    is_hasty
+        As for ``explain_run``.
 
     Raises
     ------
@@ -53,9 +68,9 @@ def judge_at_end(run: RunDirectory) -> None:
         The store cannot be read or written.
     """
     if not run.model_path.exists() or not is_explained_at_end(run):
-        explain_at_end(run)
+        explain_at_end(run, is_hasty)
         return
-    relabelled = relabel_run(run, is_deleting=False)
+    relabelled = relabel_run(run, is_deleting=False, is_hasty=is_hasty)
     if relabelled.now_normal or relabelled.now_abnormal:
         say(relabelled_line(relabelled))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -35,16 +35,24 @@ MOST_S = 10.0
 
 
 def answers_of_trace(
-    run: RunDirectory, provenance: Provenance, requests: Sequence[WaitsRequest]
+    run: RunDirectory,
+    provenance: Provenance,
+    requests: Sequence[WaitsRequest],
+    is_hasty: Callable[[], bool],
 ) -> list[RecordBatch]:
     """Records of calls that nobody flagged, out of the recorded streams of a run that are still there.
+
+    Parameters
+    ----------
+    is_hasty
+        Whether somebody does not want to wait for more.
 
     Raises
     ------
     StoreError
         The store cannot be read.
     """
-    streams = recorded_by_rank(run, provenance.programs()) if requests else {}
+    streams = recorded_by_rank(run, provenance.programs()) if requests and not is_hasty() else {}
     if not streams:
         return []
     nodes = {(one.program, one.rank): one.node for one in provenance.health()}
@@ -53,7 +61,7 @@ def answers_of_trace(
     for request in sorted(requests, key=lambda one: -one.least_own_us):
         for rank, ahead_us in request.ranks.items():
             key = request.program, rank
-            if key not in streams or time.monotonic() > until_s:
+            if key not in streams or is_hasty() or time.monotonic() > until_s:
                 continue
             interval = Interval(
                 *(request.begin_us + ahead_us, request.end_us + ahead_us),

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from chimbuko.causes.evidence.waiting import Waits, is_communication, waits_in
+from chimbuko.causes.evidence.waiting import (
+    Waits,
+    is_communication,
+    puts_into_gpu_queue,
+    waits_for_gpu,
+    waits_in,
+)
 
 OF = {
     Waits.RECEIVE: [
@@ -61,3 +67,17 @@ def test_communication_is_mpi_and_what_tools_add_to_it() -> None:
     assert is_communication("MPI_Isend()")
     assert is_communication("MPI Collective Sync")
     assert not is_communication("MPInput::read")
+
+
+AWAITED = ["cudaDeviceSynchronize", "cuStreamSynchronize", "hipMemcpy", "cuMemcpyDtoH_v2", "clFinish()"]
+AWAITED += ["zeCommandQueueSynchronize", "cudaEventSynchronize"]
+QUEUED = ["cudaLaunchKernel", "cuLaunchKernelEx", "hipModuleLaunchKernel", "hipExtModuleLaunchKernel"]
+QUEUED += ["cudaMemcpyAsync", "cuMemsetD8Async", "clEnqueueNDRangeKernel", "zeCommandListAppendLaunchKernel"]
+
+
+def test_names_of_gpus_interfaces_say_whether_a_call_waits_for_what_was_queued() -> None:
+    neither = ["cudaMalloc", "cuteSynchronize", "zeroAppendix", "compute", "clFinished", "MPI_Wait()"]
+    for awaited, queued, names in ((True, False, AWAITED), (False, True, QUEUED), (False, False, neither)):
+        assert [(waits_for_gpu(one), puts_into_gpu_queue(one)) for one in names] == [(awaited, queued)] * len(
+            names
+        )

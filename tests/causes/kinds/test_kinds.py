@@ -10,6 +10,7 @@ from chimbuko.causes.evidence.flag import Flag, flag_of
 from chimbuko.causes.evidence.part import Kind, Part
 from chimbuko.causes.evidence.scene import Scene
 from chimbuko.causes.kinds import (
+    counter,
     inchild,
     lateatcollective,
     latechild,
@@ -185,6 +186,36 @@ def test_who_sent_more_bytes_is_named_by_the_receive() -> None:
     assert list(morebytes.parts(receive, scene)) == [Part(Kind.MORE_BYTES, 2_000, "MPI_Send()", 0, send.id)]
 
 
+def test_what_rose_more_in_a_call_than_in_an_ordinary_one_is_a_cause() -> None:
+    usual = {"PAPI_TOT_INS": 1_000, "PAPI_L3_TCM": 10, "PAPI_TOT_CYC": 2_000, "TIME": 1_000}
+
+    def relax(times: int, end_ms: float, **more: Any) -> Flag:
+        rose = [(name, value * (times if name == "PAPI_L3_TCM" else 50)) for name, value in usual.items()]
+        return flag("relax", 0, 0, end_ms, metrics=rose, **more)
+
+    ordinary = flag("relax", 0, 90, 91, metrics=[*usual.items()])
+    rose_most = Part(Kind.COUNTER, 59_000, by="PAPI_L3_TCM", count=60)
+    assert with_ordinary(counter.parts, relax(60, 100), ordinary) == [rose_most]
+    assert with_ordinary(counter.parts, ordinary, relax(60, 100)) == []
+    assert with_ordinary(counter.parts, relax(60, 100), flag("relax", 0, 90, 91)) == []
+    # What is behind the last call inside it is not what it did.
+    outer = relax(60, 100, children=[("sweep", 1, 2)])
+    assert with_ordinary(counter.parts, outer, ordinary) == []
+
+
+def test_bytes_of_files_are_counted_whatever_the_file_and_clocks_are_no_cause() -> None:
+    many = [("Bytes Written <file=a>", 3_000), ("Bytes Written <file=b>", 1_000), ("Heap (KB)", 90)]
+    few = [("Bytes Written <file=c>", 1_000), ("Heap (KB)", 1)]
+    one, ordinary = flag("write", 0, 0, 50, counters=many), flag("write", 0, 90, 91, counters=few)
+    assert with_ordinary(counter.parts, one, ordinary) == [
+        Part(Kind.COUNTER, 3_000, by="Bytes Written", count=4)
+    ]
+    clocks = [flag("write", 0, 0, 50 * n, metrics=[("PAPI_TOT_CYC", n)]) for n in (9, 1)]
+    assert with_ordinary(counter.parts, *clocks) == []
+    polls = [flag("MPI_Recv()", 0, 0, 50 * n, metrics=[("PAPI_TOT_INS", n)]) for n in (9, 1)]
+    assert with_ordinary(counter.parts, *polls) == []
+
+
 def test_a_gap_before_a_function_of_the_program_is_a_late_launch_of_it() -> None:
     newton = flag("MD_NEWTON", 0, 0, 300, children=[("MD_STEP", 1, 50), ("MD_FORCES", 250, 299)])
     assert found(latechild.parts, newton) == [Part(Kind.LATE_CHILD, 200_000, "MD_FORCES")]
@@ -197,3 +228,4 @@ def test_own_code_is_never_the_cause_of_a_wait() -> None:
     assert found(owncode.parts, flag("relax", 0, 0, 100)) == [Part(Kind.OWN_CODE, 99_000)]
     assert found(owncode.parts, flag("MPI_Isend()", 0, 0, 100)) == [Part(Kind.OWN_CODE, 99_000)]
     assert found(owncode.parts, flag("MPI_Waitall()", 0, 0, 100)) == []
+    assert found(owncode.parts, flag("cudaDeviceSynchronize", 0, 0, 100)) == []

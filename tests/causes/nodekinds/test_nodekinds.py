@@ -13,7 +13,7 @@ from chimbuko.causes.evidence.part import OF_NODE, Kind, Part
 from chimbuko.causes.evidence.scene import Scene
 from chimbuko.causes.evidence.systemcalls import FILES, LOCKS, SOCKETS
 from chimbuko.causes.grouping import main_part
-from chimbuko.causes.nodekinds import heldup
+from chimbuko.causes.nodekinds import gpucalls, heldup
 from chimbuko.causes.split import split
 from chimbuko.monitor.samples.nodebatch import NodeBatch, ThreadName
 from chimbuko.monitor.samples.rows import NOBODY
@@ -235,3 +235,28 @@ def test_what_a_gpu_always_does_or_does_for_others_is_none() -> None:
     # What its thread waited for itself goes first.
     files = {"ran_us": 0, "state": b"D", "call": next(iter(FILES))}
     assert with_gpu(*calm, gpu(0, 300, 1.0), **files).kind is Kind.STORAGE
+
+
+def on_gpu(function: str, *on_gpu: Flag) -> list[Part]:
+    scene = Scene()
+    for one in (wait := flag(function, 1, 10, 102), *on_gpu):
+        scene.put(one)
+    return list(gpucalls.parts(wait, scene))
+
+
+def test_who_waits_for_the_gpu_waits_for_the_slow_call_on_it() -> None:
+    slow = flag("stencil", 1, 5, 100, is_gpu=True, row=7)
+    others = [
+        flag("brief", 1, 20, 30, is_gpu=True, row=8),
+        flag("stencil", 2, 5, 100, is_gpu=True),
+        flag("later", 1, 5, 300, is_gpu=True, row=9),
+        flag("compute", 1, 5, 100, row=11),
+    ]
+    lost_us = 90_000
+    assert on_gpu("cudaStreamSynchronize", slow, *others) == [
+        Part(Kind.GPU_CALL, lost_us, "stencil", call_id=slow.id)
+    ]
+    assert on_gpu("cudaLaunchKernel", slow, *others) == [
+        Part(Kind.GPU_QUEUE, lost_us, "stencil", call_id=slow.id)
+    ]
+    assert on_gpu("cudaDeviceSynchronize", *others) == on_gpu("compute", slow) == []

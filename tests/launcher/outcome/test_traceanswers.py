@@ -57,8 +57,8 @@ def write_stream(path: Path, lost_ms: float) -> None:
             writer.write_step(some, np.empty((0, 8), np.uint64), np.empty((0, 6), np.uint64), NAMES)
 
 
-def explained(run: RunDirectory, is_asking: bool = True) -> IncidentDetails:
-    explain_run(run, is_asking)
+def explained(run: RunDirectory, is_hasty: bool = False) -> IncidentDetails:
+    explain_run(run, lambda: is_hasty)
     with open_run(run) as provenance:
         return Incidents(provenance.reader).one("I1")
 
@@ -67,7 +67,7 @@ def test_the_trace_is_asked_for_what_is_not_on_record(run: RunDirectory) -> None
     unknown = explained(run)
     assert (unknown.incident.rank, unknown.incident.call_id) == (3, "")
     write_stream(run.trace / STREAM, lost_ms=100.0)
-    assert explained(run, is_asking=False) == unknown
+    assert explained(run, is_hasty=True) == unknown
     known = explained(run)
     assert (known.incident.rank, known.incident.function) == (3, "compute")
     assert (known.incident.is_flagged, known.summary.flags, known.summary.ranks) == (False, 3, 4)

@@ -40,9 +40,9 @@ export function chainOf({ call_id: origin, waited }: Pick<Incident, 'call_id' | 
   return chain;
 }
 
-const WAITING: readonly string[] = ['late sender', 'late receiver', 'late at collective', 'not explained'];
+const WAITING: readonly string[] = ['late sender', 'late receiver', 'late at collective', 'waited for GPU', 'GPU queue full', 'not explained'];
 
-/** Whether a call waited for another rank, and did not lose its time by itself. */
+/** Whether a call waited for another one, and did not lose its time by itself. */
 export const isWait = ({ kind }: Pick<Waited, 'kind'>): boolean => WAITING.includes(kind);
 
 export function consequenceText({ rank, operation, lost_us, kind, is_flagged = true }: Waited): string {
@@ -90,6 +90,12 @@ export function partText({ kind, function: name, rank, is_matched, by = '', coun
       return `${by} had more to do than usual${count === 0 ? '' : `, with ${plural(count, 'program')} of others on it`}`;
     case 'GPU throttled':
       return `${by} was slowed down, for heat or by its power supply`;
+    case 'waited for GPU':
+      return `until ${what} was over on the GPU`;
+    case 'GPU queue full':
+      return `until the GPU had room for more, behind ${what}`;
+    case 'counter out of range':
+      return `${by} rose by ${exact(count)} times as much as usual`;
     case 'own code':
       return 'in its own code: it waited for nothing that is on record';
     case 'not explained':

@@ -1146,7 +1146,7 @@ export interface components {
          * @description Why time was lost.
          * @enum {unknown}
          */
-        Kind: "GPU busy" | "GPU throttled" | "held lock" | "in child" | "late at collective" | "late child" | "late receiver" | "late sender" | "memory pressure" | "migration" | "more bytes" | "more calls" | "network" | "not explained" | "own code" | "page faults" | "slow operation" | "stopped" | "storage" | "system time" | "waited for core";
+        Kind: "GPU busy" | "GPU queue full" | "GPU throttled" | "counter out of range" | "held lock" | "in child" | "late at collective" | "late child" | "late receiver" | "late sender" | "memory pressure" | "migration" | "more bytes" | "more calls" | "network" | "not explained" | "own code" | "page faults" | "slow operation" | "stopped" | "storage" | "system time" | "waited for GPU" | "waited for core";
         /**
          * Part
          * @description Some of a call's excess, and its cause.

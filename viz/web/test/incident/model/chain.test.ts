@@ -40,5 +40,8 @@ describe('words', () => {
     [{ ...part, kind: 'late at collective' as const }, 'waiting for rank 3, which came last, which was in compute'],
     [{ ...part, kind: 'late child' as const }, 'before it called compute'],
     [{ ...part, kind: 'more bytes' as const }, 'more bytes: compute'],
+    [{ ...part, kind: 'waited for GPU' as const }, 'until compute was over on the GPU'],
+    [{ ...part, kind: 'GPU queue full' as const }, 'until the GPU had room for more, behind compute'],
+    [{ ...part, kind: 'counter out of range' as const, by: 'PAPI_TOT_INS', count: 12 }, 'PAPI_TOT_INS rose by 12 times as much as usual'],
   ])('of a part: %#', (one, text) => expect(partText(one)).toBe(text));
 });
