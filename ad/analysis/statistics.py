@@ -16,7 +16,7 @@ import numpy.typing as npt
 from chimbuko.ad.analysis.flaggedsteps import FlaggedSteps
 from chimbuko.ad.analysis.kernels import label
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.arrays import Float64Array
+from chimbuko.arrays import Float64Array, Int64Array
 from chimbuko.statistics.schema import FLAGS, TableSchema
 
 Timers = npt.NDArray[np.int64]
@@ -145,7 +145,7 @@ class StreamStatistics:
         self._handed_out[generation] = learned if held is None else self._merged(held, learned)
         return learned
 
-    def take_model(self, model: Float64Array, generation: int) -> None:
+    def take_model(self, model: Float64Array, generation: int, ahead: Int64Array | None = None) -> None:
         """Judge by a global model from now on.
 
         Parameters
@@ -154,9 +154,15 @@ class StreamStatistics:
             f8[timers, width], rows by the stream's own timer ids.
         generation
             The last generation of own statistics that the model contains.
+        ahead
+            i8[timers]: the last one that each row contains, where some contain more than others; by default
+            they are alike.
         """
         self._model = model
-        self._handed_out = {held: kept for held, kept in self._handed_out.items() if held > generation}
+        left = {held: kept for held, kept in self._handed_out.items() if held > generation}
+        if ahead is not None:
+            left = {held: _behind(kept, held, ahead) for held, kept in left.items()}
+        self._handed_out = left
 
     def _merged(self, first: Learned, second: Learned) -> Learned:
         timers = np.union1d(first.timers, second.timers)
@@ -164,6 +170,14 @@ class StreamStatistics:
         for part in (first, second):
             self._schema.merge(table, np.searchsorted(timers, part.timers), part.table)
         return Learned(timers, table)
+
+
+def _behind(kept: Learned, generation: int, ahead: Int64Array) -> Learned:
+    """Of a generation what rows do not contain yet; ``ahead`` is i8[timers], as for ``take_model``."""
+    has_row = kept.timers < len(ahead)
+    is_behind = np.ones(len(kept.timers), np.bool_)
+    is_behind[has_row] = ahead[kept.timers[has_row]] < generation
+    return kept if is_behind.all() else Learned(kept.timers[is_behind], kept.table[is_behind])
 
 
 def _common(wanted: Timers, held: Timers) -> tuple[Timers, Timers]:

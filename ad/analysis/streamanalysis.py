@@ -209,10 +209,12 @@ class StreamAnalysis:
         )
         return Findings(learned, telemetry, self._paths.hand_out())
 
-    def take_model(self, model: Float64Array, generation: int, version: int) -> None:
+    def take_model(
+        self, model: Float64Array, generation: int, version: int, ahead: Int64Array | None = None
+    ) -> None:
         """Judge by a newer global model from now on; see ``StreamStatistics``."""
         self._model_version = version
-        self._detection.statistics.take_model(model, generation)
+        self._detection.statistics.take_model(model, generation, ahead)
 
     def counter_statistics(self) -> list[CounterStatistics]:
         """Running totals of all counters."""

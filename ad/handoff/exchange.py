@@ -32,7 +32,7 @@ from chimbuko.ad.handoff.outbox import OutboxCopy
 from chimbuko.ad.handoff.shortfalls import SIZE_BYTES as SHORTFALL_BYTES
 from chimbuko.ad.handoff.shortfalls import ShortfallCells
 from chimbuko.ad.handoff.sparsefile import SparseFile
-from chimbuko.arrays import Float64Array, Rows
+from chimbuko.arrays import Float64Array, Int64Array, Rows
 from chimbuko.calls.record import StepCount
 from chimbuko.protocol.messages import NO_EPOCH
 from chimbuko.statistics.schema import TableSchema
@@ -52,6 +52,8 @@ class Cell(IntEnum):
     """0 while there is none, or while one is being written."""
     MODEL_GENERATION = 3
     """Last generation of the outbox that the model in the inbox contains."""
+    IS_MODEL_UNEVEN = 15
+    """1 where rows of the model in the inbox contain more generations than others."""
     MODEL_EPOCH = 4
     """Last epoch that all streams have closed, as of the model in the inbox."""
     MODEL_ROWS = 5
@@ -137,7 +139,7 @@ class ExchangeBox:
         self._stream = program, rank
         rows, width = MAX_TIMERS, schema.width
         slot_bytes = OutboxCopy.size_bytes(schema)
-        self._memory = SparseFile(path, _HEADER_BYTES + 2 * slot_bytes + 8 * rows * width)
+        self._memory = SparseFile(path, _HEADER_BYTES + 2 * slot_bytes + 8 * rows * (width + 1))
         self._file = self._memory.file
         memory = self._memory.memory
         self._cells = np.frombuffer(memory, np.int64, _HEADER_CELLS)
@@ -148,6 +150,8 @@ class ExchangeBox:
         at += 2 * slot_bytes
         self._inbox = np.frombuffer(memory, np.float64, rows * width, at).reshape(rows, width)
         self._inbox_at = at
+        self._ahead_at = at + self._inbox.nbytes
+        self._ahead = np.frombuffer(memory, np.int64, rows, self._ahead_at)
         self._seen_edition = 0
         self.has_whole_model = True
         """For the agent: there was room for all that it has given."""
@@ -249,8 +253,9 @@ class ExchangeBox:
         version, edition = self[Cell.MODEL_VERSION], self[Cell.MODEL_EDITION]
         if version and edition != self._seen_edition:
             self._seen_edition = edition
-            model = self._inbox[: self[Cell.MODEL_ROWS]].copy()
-            analysis.take_model(model, self[Cell.MODEL_GENERATION], version)
+            rows = self[Cell.MODEL_ROWS]
+            ahead = self._ahead[:rows].copy() if self[Cell.IS_MODEL_UNEVEN] else None
+            analysis.take_model(self._inbox[:rows].copy(), self[Cell.MODEL_GENERATION], version, ahead)
 
     @property
     def has_news(self) -> bool:
@@ -288,21 +293,37 @@ class ExchangeBox:
             outbox.release()
         return outbox
 
-    def put_model(self, version: int, epoch: int, generation: int, table: Float64Array) -> bool:
+    def put_model(
+        self,
+        version: int,
+        epoch: int,
+        generation: int,
+        table: Float64Array,
+        ahead: Int64Array | None = None,
+    ) -> bool:
         """For the agent: give the stream a newer model, rows by its timer ids; False if the lock was held.
 
         Where there is no room for it, it is that of the functions that the one before had.
+
+        Parameters
+        ----------
+        generation, ahead
+            Of the outbox: what the model contains; see ``StreamStatistics.take_model``.
         """
         if not self._try_lock():
             return False
         try:
             self._memory.allocate(self._inbox_at, self._inbox.itemsize * table.size)
+            self._memory.allocate(self._ahead_at, self._ahead.itemsize * len(table))
         except OSError:
             self.has_whole_model = False
             table = table[: self[Cell.MODEL_ROWS]]
         # Killed in the middle, the agent leaves no model rather than half of one.
         self[Cell.MODEL_VERSION] = 0
         self._inbox[: len(table)] = table
+        if ahead is not None:
+            self._ahead[: len(table)] = ahead[: len(table)]
+        self[Cell.IS_MODEL_UNEVEN] = ahead is not None
         self[Cell.MODEL_ROWS] = len(table)
         self[Cell.MODEL_GENERATION] = generation
         self[Cell.MODEL_EDITION] += 1

@@ -154,6 +154,13 @@ class AgentModel:
                 table[timer] = self._table[own]
         return table
 
+    def parts_for(self, program: int, timers: Mapping[int, str]) -> Int64Array:
+        """Which part merges the function of each row of ``rows_for``, i8[timers]."""
+        parts = np.zeros(max(timers, default=-1) + 1, np.int64)
+        for timer, name in timers.items():
+            parts[timer] = part_of_function(program, name, len(self._parts))
+        return parts
+
     def _take_table(self, known: _PublishedPart, update: ModelUpdate, table: PackedTable) -> None:
         """The rows that an update has itself, of functions that are used here."""
         keys = [known.functions[number] for number in np.frombuffer(update.numbers, np.int32).tolist()]

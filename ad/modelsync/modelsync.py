@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
+import numpy as np
 import redis
 
 from chimbuko.ad.handoff.bell import AgentBell
@@ -15,6 +16,7 @@ from chimbuko.ad.modelsync.merging import AgentStatistics
 from chimbuko.ad.streamprocess.commitschedule import quiet_s
 from chimbuko.ad.streams.deltalog import DeltaLog
 from chimbuko.ad.streams.streamhandle import StreamHandle
+from chimbuko.arrays import Int64Array
 from chimbuko.calls.record import StreamHealth
 from chimbuko.protocol.messages import (
     ALL_EPOCHS,
@@ -303,14 +305,10 @@ class ModelSync:
         model, contained = self._statistics.model, self._unsaved.contained
         if stream.model_edition == model.edition or stream.is_over:
             return
-        # In a moment in which one part has merged a round and another has not, what is learned of the
-        # functions of the first counts twice in the stream's model: the last period's calls.
-        for number, generation in stream.generations:
-            if number <= contained:
-                stream.merged_generation = generation
-        table = model.rows_for(stream.program, stream.names.timers)
+        stream.merged_generation = _last_generation(stream, contained)
+        table, ahead = model.rows_for(stream.program, stream.names.timers), self._ahead(stream)
         epoch, merged = model.closed_epoch, stream.merged_generation
-        while not stream.box.put_model(model.version, epoch, merged, table):
+        while not stream.box.put_model(model.version, epoch, merged, table, ahead):
             if not self._is_lockstep:
                 return
             # A process that takes over looks for it just now. Without it the stream would wait for ever: the
@@ -320,6 +318,19 @@ class ModelSync:
         stream.generations = [
             (number, generation) for number, generation in stream.generations if number > contained
         ]
+
+    def _ahead(self, stream: StreamHandle) -> Int64Array | None:
+        """i8[timers]: the last generation of a stream that each row of the model contains, where one part of
+        the server has merged more than another; else None.
+        """
+        rounds = [self._unsaved.contained_by(part) for part in range(len(self._parts))]
+        if max(rounds) == self._unsaved.contained:
+            return None
+        generations = np.array([_last_generation(stream, number) for number in rounds])
+        of_timers: Int64Array = generations[
+            self._statistics.model.parts_for(stream.program, stream.names.timers)
+        ]
+        return of_timers
 
     def _send(self, deltas: Mapping[int, Sequence[Delta]]) -> None:
         with self._client.pipeline(transaction=False) as pipeline:
@@ -334,6 +345,12 @@ def _acknowledgement(agent: str, updates: list[ModelUpdate]) -> Acknowledgement 
     """The newest that came with an update."""
     found = [update.acknowledgements[agent] for update in updates if agent in update.acknowledgements]
     return found[-1] if found else None
+
+
+def _last_generation(stream: StreamHandle, contained: int) -> int:
+    """Of a stream's outbox: the last one that is in the model, if that contains the rounds up to this one."""
+    found = [generation for number, generation in stream.generations if number <= contained]
+    return found[-1] if found else stream.merged_generation
 
 
 def look_s(pause_s: float, agents: int) -> float:

@@ -134,6 +134,15 @@ class PendingRounds:
         while self._rounds and self._is_contained(self._rounds[0][1]):
             self.contained, _ = self._rounds.popleft()
 
+    def contained_by(self, part: int) -> int:
+        """The last round of which the rows of one part's model contain all that is for it."""
+        found = self.contained
+        for number, sequences in self._rounds:
+            if sequences.get(part, 0) > self._contained[part]:
+                break
+            found = number
+        return found
+
     def all(self) -> dict[int, list[Delta]]:
         """All of them, by part, to be sent again."""
         return {number: part.all() for number, part in enumerate(self.parts) if len(part)}

@@ -127,6 +127,50 @@ def test_known_is_the_model_and_all_own_calls_that_it_does_not_hold(
         assert_known(stream.statistics, model if is_frozen else merged(model, *handed_out.values(), own))
 
 
+@examples(60)
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("learn"), steps),
+            st.tuples(st.sampled_from(["hand out", "take away"]), st.just([])),
+            st.tuples(st.sampled_from(["merge even", "merge odd"]), st.just([])),
+        ),
+        max_size=25,
+    )
+)
+def test_calls_count_once_where_others_merge_functions_one_after_the_other(
+    sequence: list[tuple[str, list[tuple[int, int]]]],
+) -> None:
+    """Even timers are merged by one part, odd ones by another, each when it comes to it."""
+    stream = Stream()
+    stream.statistics.hand_out(0)
+    stream.statistics.take_model(BUCKETED_PROFILE.empty(0), 0)
+    generation, contained = 1, [0, 0]
+    own: Runtimes = {}
+    handed_out: list[tuple[int, Runtimes]] = []
+    learned: Runtimes = {}
+    for action, values in sequence:
+        if action == "learn":
+            stream.learn(values)
+            for timer, runtime_us in values:
+                own, learned = (merged(one, {timer: [runtime_us]}) for one in (own, learned))
+        elif action == "hand out":
+            stream.statistics.hand_out(generation)
+            handed_out.append((generation, own))
+            own = {}
+        elif action == "take away":
+            generation += 1
+        else:
+            contained[action == "merge odd"] = generation - 1
+            held = [
+                {timer: calls for timer, calls in part.items() if number <= contained[timer % 2]}
+                for number, part in handed_out
+            ]
+            ahead = np.array([contained[timer % 2] for timer in NAMES.timers])
+            stream.statistics.take_model(model_of(merged(*held)), min(contained), ahead)
+        assert_known(stream.statistics, learned)
+
+
 def test_a_function_that_the_model_does_not_know_is_known_from_own_calls() -> None:
     stream = Stream()
     stream.statistics.take_model(table_of([5.0, 5.0]), -1)

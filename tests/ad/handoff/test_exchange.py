@@ -163,6 +163,26 @@ def test_generations_keep_apart_what_the_model_holds(path: Path) -> None:
     assert calls_known(analysis) == 15
 
 
+def test_rows_that_contain_more_than_others_come_with_what_they_contain(path: Path) -> None:
+    agent, stream, analysis = ExchangeBox(path, PROFILE), ExchangeBox(path, PROFILE), make_analysis()
+    analyse(analysis, 0, 11)
+    stream.exchange(analysis, [])
+    taken = agent.take()
+    assert taken is not None
+    model = PROFILE.empty(2)
+    PROFILE.merge(model, taken.learned.timers, taken.learned.table)
+    for ahead, known in (
+        (np.array([NO_EPOCH, taken.generation]), 10),
+        (np.array([taken.generation, NO_EPOCH]), 20),
+        (None, 20),
+    ):
+        other = pickle.loads(pickle.dumps(analysis))
+        assert agent.put_model(1, NO_EPOCH, NO_EPOCH, model, ahead)
+        stream.take_model(other)
+        stream._seen_edition = 0
+        assert calls_known(other) == known
+
+
 def test_nobody_waits_for_a_held_lock(path: Path) -> None:
     agent, analysis = ExchangeBox(path, PROFILE), make_analysis()
     analyse(analysis, 0, 11)

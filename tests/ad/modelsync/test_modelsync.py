@@ -91,14 +91,16 @@ class Node:
 
     clients: ClassVar[list[redis.Redis]] = []
 
-    def __init__(self, folder: Path, broker: PrivateBroker, is_lockstep: bool = False) -> None:
+    def __init__(
+        self, folder: Path, broker: PrivateBroker, is_lockstep: bool = False, run: str = "run", parts: int = 1
+    ) -> None:
         name = StreamName("app", 0, folder / "app.bp")
         self.stream = StreamHandle(name, Transport.SST, 0, "node", folder / "0-0", CONFIG, PROFILE)
-        self.broker = RunBroker.connect(broker.url, "run")
+        self.broker = RunBroker.connect(broker.url, run)
         self.client = self.broker.client
         self.clients.append(self.client)
         self.delta_log = DeltaLog(folder / "last-delta")
-        self.statistics = AgentStatistics("agent-0", time.time_ns(), PROFILE)
+        self.statistics = AgentStatistics("agent-0", time.time_ns(), PROFILE, parts)
         self.link = ModelSync(
             self.broker, self.statistics, [self.stream], AgentBell(), self.delta_log, 0.01, is_lockstep
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from chimbuko.ad.modelsync.pendingdeltas import PendingDeltas
+from chimbuko.ad.modelsync.pendingdeltas import PendingDeltas, PendingRounds
 from chimbuko.protocol.messages import Acknowledgement, Delta
 from chimbuko.statistics.packed import PackedTable
 
@@ -69,3 +69,18 @@ def test_what_is_kept_has_a_limit_and_room_again_once_it_is_saved() -> None:
     assert len(unsaved) == 16
     unsaved.acknowledge(Acknowledgement(1, 16, 8))
     assert not unsaved.is_full
+
+
+def test_each_part_contains_rounds_up_to_the_first_that_it_lacks() -> None:
+    rounds = PendingRounds(2)
+    for number, deltas in ((1, {0: delta(1), 1: delta(1)}), (2, {1: delta(2)}), (3, {0: delta(2)})):
+        rounds.add(number, deltas)
+    assert [rounds.contained_by(part) for part in (0, 1)] == [0, 0]
+    rounds.contain(0, 1)
+    # Of the second round there is nothing for this part.
+    assert (rounds.contained_by(0), rounds.contained_by(1), rounds.contained) == (2, 0, 0)
+    rounds.contain(1, 1)
+    assert (rounds.contained_by(0), rounds.contained_by(1), rounds.contained) == (2, 1, 1)
+    rounds.contain(0, 2)
+    rounds.contain(1, 2)
+    assert [rounds.contained_by(part) for part in (0, 1)] == [3, 3] and rounds.contained == 3
