@@ -175,25 +175,54 @@ def cluster(nodes: int, folder: Path, shared: Path | None = None) -> Iterator[Cl
         yield Cluster(network, made)
 
 
-def _served(server: Node, folder: Path) -> str:
-    """Command, but for its last word, that mounts ``folder / "exported"``: a node serves it from now on."""
-    missing = [name for name in ("sshfs", "sshd", "ssh-keygen") if shutil.which(name, path=_PROGRAMS) is None]
+def by_ssh(nodes: Sequence[Node], folder: Path) -> dict[str, str]:
+    """Let nodes log in on each other; returns the environment in which ``ssh`` does so without a password.
+
+    Raises
+    ------
+    NotPermitted
+        There is no sshd here, or it does not start.
+    """
+    _let_in(folder, nodes, "ssh")
+    (folder / "bin").mkdir()
+    ssh = folder / "bin" / "ssh"
+    options = " ".join(f"-o {option}" for option in _login(folder))
+    ssh.write_text(f'#!/bin/sh\nexec {shutil.which("ssh", path=_PROGRAMS)} -q {options} "$@"\n')
+    ssh.chmod(0o755)
+    return {"PATH": f"{ssh.parent}:{os.environ['PATH']}"}
+
+
+def _let_in(folder: Path, nodes: Sequence[Node], client: str) -> None:
+    """Start a real sshd on nodes, which lets in who has the key in ``folder``."""
+    missing = [name for name in (client, "sshd", "ssh-keygen") if shutil.which(name, path=_PROGRAMS) is None]
     if missing:
         raise NotPermitted(f"{', '.join(missing)}: no such command")
-    (folder / "exported").mkdir()
-    key = folder / "key"
+    key, config = folder / "key", folder / "sshd_config"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
-    (folder / "sshd_config").write_text(
+    config.write_text(
         f"HostKey {key}\nAuthorizedKeysFile {key}.pub\nStrictModes no\nUsePAM no\nPidFile none\n"
-        f"ListenAddress {server.address}\nPermitRootLogin yes\nSubsystem sftp internal-sftp\n"
+        "PermitRootLogin yes\nSubsystem sftp internal-sftp\n"
     )
     Path("/run/sshd").mkdir(exist_ok=True)
     sshd = str(shutil.which("sshd", path=_PROGRAMS))
-    # It answers from the moment on when this has ended.
-    log = folder / "sshd.log"
-    if server.start([sshd, "-f", folder / "sshd_config", "-E", log], log).wait(60):
-        raise NotPermitted(log.read_text())
-    options = [f"IdentityFile={key}", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null"]
+    for node in nodes:
+        log = folder / f"sshd-{node.name}.log"
+        # It answers from the moment on when this has ended.
+        words = [sshd, "-f", config, "-E", log, "-o", f"ListenAddress={node.address}"]
+        if node.start(words, log).wait(60):
+            raise NotPermitted(log.read_text())
+
+
+def _login(folder: Path) -> tuple[str, ...]:
+    """Options of ssh, and of what uses it."""
+    return f"IdentityFile={folder / 'key'}", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null"
+
+
+def _served(server: Node, folder: Path) -> str:
+    """Command, but for its last word, that mounts ``folder / "exported"``: a node serves it from now on."""
+    _let_in(folder, [server], "sshfs")
+    (folder / "exported").mkdir()
+    options = list(_login(folder))
     # Caches of a second, as other file systems can be told; theirs of a minute would only make tests longer.
     options += ["dcache_timeout=1", "attr_timeout=1", "entry_timeout=1", "negative_timeout=1"]
     return f"sshfs -o {','.join(options)} root@{server.address}:{folder / 'exported'}"

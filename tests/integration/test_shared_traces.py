@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from chimbuko.runs.directory import RunDirectory
 from chimbuko.trace.schema import StreamNames
 from chimbuko.trace.writer import StreamWriter
 from tests.integration.conftest import AGENT, Command, Outcome, Start
+from tests.integration.namespaces import NotPermitted
+from tests.integration.nodes import CHIMBUKO, by_ssh, cluster
 
 Services = Callable[..., Command]
 
@@ -91,6 +94,31 @@ def test_what_nobody_has_read_is_said_where_the_run_is_ended_before(
     assert (services.end(), agent.end()) == (130, 0), services.output
     assert Outcome(tmp_path / "run").info.state == "interrupted"
     assert "of 2 shares of the trace 2 are not read to the end (agent-a, nobody took it)" in services.output
+
+
+@pytest.mark.thorough
+def test_a_job_whose_agents_start_over_ssh_gives_the_flags_of_one_node(
+    heat4: Path, heat4_run: Outcome, tmp_path: Path
+) -> None:
+    run, script, log = tmp_path / "run", tmp_path / "job.sh", tmp_path / "job.log"
+    launch = [*CHIMBUKO, "launch", "--hosts", "node0,node1,node2", "--trace", heat4 / "*.bp"]
+    subprocess.run([*map(str, launch), "--run", str(run), "-o", str(script)], check=True)
+    try:
+        with cluster(3, tmp_path) as three:
+            environment = by_ssh(three.nodes, tmp_path)
+            job = three.nodes[0].start(["bash", script], log, environment)
+            assert job.wait(200) == 0, log.read_text()
+    except NotPermitted as reason:
+        pytest.skip(f"no nodes can be made here: {reason}")
+    found = Outcome(run)
+    assert found.info.state == "finished" and "Lost: nothing" in log.read_text()
+    assert {call.id: call.severity_us for call in found.anomalies} == {
+        call.id: call.severity_us for call in heat4_run.anomalies
+    }
+    assert [(one.rank, one.calls, one.steps) for one in found.health] == [
+        (one.rank, one.calls, one.steps) for one in heat4_run.health
+    ]
+    assert {stream.node for stream in found.health} == {"node0", "node1", "node2"}
 
 
 def broken_off(folder: Path, last_us: Iterable[int]) -> None:

@@ -12,7 +12,7 @@ from chimbuko.process.lifetime import log as say
 from chimbuko.provenance.nodes.placing import advices
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.workflow.leading.machines import Machine, ThisMachine
-from chimbuko.workflow.tasks.description import check_room
+from chimbuko.workflow.tasks.description import Workflow, check_room
 from chimbuko.workflow.tasks.placement import Node
 from chimbuko.workflow.tasks.task import Task
 
@@ -33,6 +33,26 @@ def cores_of_agents(run: RunDirectory) -> frozenset[int]:
     """
     (advice,) = advices(run, 1)
     return frozenset(core_numbers(advice.cores)) if advice.cores else frozenset()
+
+
+def follow(workflow: Workflow, machine: Machine, base: Path) -> tuple[Machine, RunDirectory | None]:
+    """What tasks get of a machine, and the run whose advice the analysis follows; None where it follows none.
+
+    Parameters
+    ----------
+    base
+        Folder to which that of the run is relative.
+
+    Raises
+    ------
+    ChimbukoError
+        There is no room for a task, or the run cannot be read, or has not shown enough.
+    """
+    check_room(workflow.tasks, machine.nodes)
+    if workflow.analysis is None or not workflow.analysis.advised:
+        return machine, None
+    run = advising_run(base / workflow.analysis.advised)
+    return make_room(machine, workflow.tasks, cores_of_agents(run)), run
 
 
 def make_room(machine: Machine, tasks: Iterable[Task], cores: Collection[int]) -> Machine:

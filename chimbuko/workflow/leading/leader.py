@@ -17,7 +17,7 @@ from chimbuko.process.lifetime import log as say
 from chimbuko.process.signals import FROM_OTHERS, heed
 from chimbuko.process.wakeup import Wakeup
 from chimbuko.runs.programname import program_of
-from chimbuko.workflow.leading.advice import advising_run, cores_of_agents, make_room
+from chimbuko.workflow.leading.advice import follow
 from chimbuko.workflow.leading.children import (
     NOT_EXECUTABLE,
     NOT_FOUND,
@@ -28,7 +28,7 @@ from chimbuko.workflow.leading.children import (
 from chimbuko.workflow.leading.machines import Machine, machine_of
 from chimbuko.workflow.leading.services import Services
 from chimbuko.workflow.records.record import NAMESPACE, format_place, noted
-from chimbuko.workflow.tasks.description import Workflow, check_room
+from chimbuko.workflow.tasks.description import Workflow
 from chimbuko.workflow.tasks.exchange import (
     Advised,
     Ask,
@@ -73,12 +73,9 @@ def lead(workflow: Workflow, base: Path, folder: Path) -> int:
         It cannot begin.
     """
     folder = folder.absolute()
-    machine = machine_of(os.environ, workflow.mpirun, workflow.is_exclusive)
-    check_room(workflow.tasks, machine.nodes)
-    advising = None
-    if workflow.analysis is not None and workflow.analysis.advised:
-        advising = advising_run(base / workflow.analysis.advised)
-        machine = make_room(machine, workflow.tasks, cores_of_agents(advising))
+    machine, advising = follow(
+        workflow, machine_of(os.environ, workflow.mpirun, workflow.is_exclusive), base
+    )
     try:
         (folder / "logs").mkdir(parents=True)
     except OSError as error:

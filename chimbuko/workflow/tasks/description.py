@@ -83,6 +83,20 @@ class Workflow(msgspec.Struct, frozen=True):
     is_exclusive: bool
     """Whether services have a node on which no task runs."""
 
+    def advised_by(self, folder: str) -> Workflow:
+        """The same, whose analysis follows the advice of an earlier workflow or run.
+
+        Raises
+        ------
+        ConfigError
+            It has no analysis.
+        """
+        if self.analysis is None:
+            raise ConfigError("--advised: the workflow has no analysis; add a table [analysis] to its file")
+        return msgspec.structs.replace(
+            self, analysis=msgspec.structs.replace(self.analysis, advised=folder)
+        )
+
 
 def workflow_of(content: Mapping[str, Any]) -> Workflow:
     """The workflow that tables of a file describe.

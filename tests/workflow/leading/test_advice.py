@@ -8,7 +8,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
+from chimbuko.cli.observe.workflow import command as workflow
+from chimbuko.errors import ChimbukoError, ConfigError
 from chimbuko.protocol.telemetry import AgentFigures, AgentLoad
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.workflow.leading.advice import advising_run, cores_of_agents, make_room
@@ -62,6 +65,21 @@ def test_a_workflow_follows_it(earlier: Path, tmp_path: Path) -> None:
     assert command.end() == 0, command.output
     assert "advises: --period 0.1 --transport" in command.output
     assert RunDirectory(tmp_path / "out" / "run").read_info().config.period_us == 100_000
+
+
+def test_the_command_line_wins_over_the_file_and_a_check_reads_it(earlier: Path, tmp_path: Path) -> None:
+    file = tmp_path / "w.toml"
+    task = '[[task]]\nname = "t"\ncommand = "true"\n'
+    file.write_text(f'[analysis]\nadvised = "no"\n{task}')
+    checked = CliRunner().invoke(workflow, [str(file), "--check", "--advised", str(earlier)])
+    assert checked.exit_code == 0 and "1 task can run on 1 node" in checked.output
+    with pytest.raises(ChimbukoError, match=str(tmp_path / "no")):
+        CliRunner().invoke(workflow, [str(file), "--check"], catch_exceptions=False)
+    file.write_text(task)
+    with pytest.raises(ConfigError, match="--advised: the workflow has no analysis"):
+        CliRunner().invoke(
+            workflow, [str(file), "--check", "--advised", str(earlier)], catch_exceptions=False
+        )
 
 
 @pytest.mark.thorough
