@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -76,11 +77,18 @@ class Model:
 
 
 def fitted(runs: Sequence[Run]) -> Model:
-    """The model of runs without an analysis, at two rates at least for each number of ranks, and with one."""
+    """The model of runs without an analysis, at two rates at least for each number of ranks, and with one.
+
+    Few runs that others have slowed down do not change it much: of runs without an analysis the fastest of
+    each rate counts, and of what others show the median.
+    """
     alone = {}
     for ranks in (1, 2):
-        own = [run for run in runs if run.split == f"alone {ranks}"]
-        slope, intercept = np.polyfit([run.rows for run in own], [run.step_s for run in own], 1)
+        least_s: dict[int, float] = {}
+        for run in runs:
+            if run.split == f"alone {ranks}":
+                least_s[run.rows] = min(run.step_s, least_s.get(run.rows, run.step_s))
+        slope, intercept = np.polyfit(list(least_s), list(least_s.values()), 1)
         alone[ranks] = float(intercept), float(slope)
     loads = [
         AgentLoad(
@@ -99,20 +107,15 @@ def fitted(runs: Sequence[Run]) -> Model:
 
 
 def _slowdown(bare: Model, runs: Sequence[Run]) -> Slowdown:
-    """What each placement adds for a CPU-second of the analysis on a core: least squares, none below 0."""
-    analysis_s: defaultdict[str, list[float]] = defaultdict(list)
-    added_s: defaultdict[str, list[float]] = defaultdict(list)
+    """What each placement adds for a CPU-second of the analysis on a core: the median, none below 0."""
+    found: defaultdict[str, list[float]] = defaultdict(list)
     for run in runs:
         ranks, cores, placement = SPLITS[run.split]
         name = "inside" if cores == 1 else placement.where.value
         shared = ranks if placement.where is Where.OWN else placement.cores
-        analysis_s[name].append(run.analysis_cpu_s / run.steps / shared)
-        added_s[name].append(run.step_s - bare.alone_s(run))
-    found = {}
-    for name, each in analysis_s.items():
-        x, y = np.array(each), np.array(added_s[name])
-        found[name] = max(float(x @ y / (x @ x)), 0.0)
-    return Slowdown(**found)
+        analysis_s = run.analysis_cpu_s / run.steps / shared
+        found[name].append((run.step_s - bare.alone_s(run)) / analysis_s)
+    return Slowdown(**{name: max(statistics.median(each), 0.0) for name, each in found.items()})
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ Run: python -m benchmarks.placing.miniapp --ranks N --loops N --rows N --every N
 
 They wait for each other at each step, which is the same work for any number of them, with the same number of
 rows. One step of the trace holds so many steps of the application. What steps took, and what all processes
-of the analysis took meanwhile, is written as JSON.
+of the analysis and of others took meanwhile, is written as JSON.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.generate import TIME_COLUMNS, SyntheticTrace, ages_us, arrays_of
-from benchmarks.measuring import descendants
+from benchmarks.measuring import TICKS_PER_S, descendants
 from chimbuko.trace.schema import TraceStep
 from chimbuko.trace.tausettings import WriterSettings
 from chimbuko.trace.writer import StreamWriter
@@ -38,10 +38,15 @@ def work(loops: int) -> None:
         np.sqrt(cells, out=cells)
 
 
-def analysis_cpu_s(root: int, application: int) -> float:
-    """CPU time so far of all that a process has started beside the application and its children."""
-    ours = {application}
-    return sum(one.cpu_s for one in descendants(root) if not {one.pid, one.parent} & ours)
+def cpu_s(root: int, application: int) -> tuple[float, float]:
+    """CPU time so far of the analysis, which is all that a process has started beside the application and its
+    children; and of whatever else there is on the machine.
+    """
+    found = descendants(root)
+    analysis_s = sum(one.cpu_s for one in found if application not in (one.pid, one.parent))
+    user, nice, system, _, _, *interrupts = Path("/proc/stat").read_text().split(maxsplit=9)[1:9]
+    busy_s = sum(map(int, (user, nice, system, *interrupts))) / TICKS_PER_S
+    return analysis_s, busy_s - sum(one.cpu_s for one in found)
 
 
 def _write(writer: StreamWriter, trace: SyntheticTrace, step: TraceStep, rank: int, span_s: float) -> None:
@@ -58,12 +63,12 @@ def _run_rank(
 ) -> None:
     rows = options.rows * options.every // options.ranks
     trace = SyntheticTrace(rows, seed=1 + rank, outlier_share=OUTLIERS)
-    began_s, began_cpu_s, written_s = 0.0, 0.0, time.monotonic()
+    began_s, began_cpu_s, written_s = 0.0, (0.0, 0.0), time.monotonic()
     with WriterSettings.from_environment(os.environ).open("miniapp", rank) as writer:
         for number in range(WARM_STEPS + options.steps):
             if number == WARM_STEPS:
                 barrier.wait()
-                began_cpu_s = analysis_cpu_s(*processes) if rank == 0 else 0.0
+                began_cpu_s = cpu_s(*processes) if rank == 0 else began_cpu_s
                 barrier.wait()
                 began_s = time.monotonic()
             work(options.loops // options.ranks)
@@ -74,8 +79,9 @@ def _run_rank(
             barrier.wait()
         took_s = time.monotonic() - began_s
         if rank == 0:
-            cpu_s = analysis_cpu_s(*processes) - began_cpu_s
-            options.result.write_text(json.dumps({"seconds": took_s, "analysis_cpu_s": cpu_s}))
+            analysis_s, others_s = np.subtract(cpu_s(*processes), began_cpu_s).tolist()
+            found = {"seconds": took_s, "analysis_cpu_s": analysis_s, "others_cpu_s": others_s}
+            options.result.write_text(json.dumps(found))
 
 
 def main() -> None:

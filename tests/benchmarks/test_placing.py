@@ -41,6 +41,15 @@ def test_runs_that_are_as_the_model_says_pass_and_only_with_the_analysis_in_it()
     assert any("added seconds" in failure for failure in without.failures)
 
 
+def test_few_runs_that_others_slowed_down_do_not_change_the_model() -> None:
+    disturbed = [
+        replace(run, step_s=1.5 * run.step_s) if at % 7 == 0 else run
+        for at, run in enumerate([*FITTED_TO, *FITTED_TO[:4]])
+    ]
+    assert {run.split for run in disturbed[::7]} == {"alone 1", "shared", "own"}
+    assert judge(fitted(disturbed), HELD_OUT).failures == []
+
+
 def test_other_runs_do_not_pass() -> None:
     slower = [replace(run, step_s=1.5 * run.step_s) for run in HELD_OUT]
     failures = judge(fitted(FITTED_TO), slower).failures

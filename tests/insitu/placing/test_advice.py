@@ -7,11 +7,12 @@ import pytest
 from chimbuko.errors import ConfigError
 from chimbuko.insitu.placing.advice import Measured, advise, points
 from chimbuko.insitu.placing.placements import Where
-from chimbuko.insitu.placing.usual import Slowdown, usual
+from chimbuko.insitu.placing.usual import Slowdown, UnitCosts
 from chimbuko.protocol.telemetry import AgentLoad
 
 EQUATIONS = Slowdown()
 """As they are, whatever was measured."""
+COSTS = UnitCosts(0.008, 0.0035, 3e-7)
 
 
 def loads(
@@ -19,7 +20,7 @@ def loads(
 ) -> tuple[AgentLoad, ...]:
     """Of three intervals of ten seconds."""
     steps, rows = round(10 * streams / period_s), round(10 * rows_per_s)
-    cpu_s = factor * usual().cpu_s.cpu_s(10, steps, rows)
+    cpu_s = factor * COSTS.cpu_s(10, steps, rows)
     return (AgentLoad(10.0, streams, steps, rows, 50 * rows, cpu_s, 0.05),) * 3
 
 

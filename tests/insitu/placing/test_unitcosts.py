@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
+from chimbuko.insitu.placing import unitcosts
 from chimbuko.insitu.placing.unitcosts import _not_negative, predictions_s, unit_costs
-from chimbuko.insitu.placing.usual import UnitCosts, usual
+from chimbuko.insitu.placing.usual import Slowdown, UnitCosts, Usual, usual
 from chimbuko.protocol.telemetry import AgentLoad
 
 TRUE = UnitCosts(0.02, 0.001, 6e-7)
@@ -19,7 +20,14 @@ def load(seconds: float, steps: int, rows: int, costs: UnitCosts = TRUE, factor:
     return AgentLoad(seconds, 4, steps, rows, 48 * rows, factor * costs.cpu_s(seconds, steps, rows))
 
 
-def test_intervals_that_differ_show_the_costs() -> None:
+@pytest.mark.parametrize(
+    "taken_as_usual",
+    [usual().cpu_s, UnitCosts(0.048, 0.01, 7.6e-8), UnitCosts(0.008, 0.0035, 3e-7), UnitCosts(0.04, 5e-4, 1.5e-6)],
+)
+def test_intervals_that_differ_show_the_costs_whatever_is_usual(
+    monkeypatch: pytest.MonkeyPatch, taken_as_usual: UnitCosts
+) -> None:
+    monkeypatch.setattr(unitcosts, "usual", lambda: Usual(taken_as_usual, Slowdown()))
     loads = [load(10, steps, rows) for steps in (40, 400) for rows in (10_000, 1_000_000, 9_000_000)]
     found = unit_costs(loads)
     assert found.second == pytest.approx(TRUE.second, rel=0.1)
