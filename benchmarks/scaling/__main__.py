@@ -1,6 +1,6 @@
 """How far the pipeline goes: parts measured for real loads, and simulated for up to 100,000 ranks.
 
-Run: python -m benchmarks.scaling --measure [--seconds S]    (twelve minutes on two quiet cores)
+Run: python -m benchmarks.scaling --measure [--seconds S]    (14 minutes on two quiet cores)
      python -m benchmarks.scaling [--only units validation plan bottlenecks]
 
 With --measure the services of a run serve simulated nodes, and agents read real streams; what they take is
@@ -44,8 +44,8 @@ KINDS = {
 
 def units_table(costs: UnitCosts) -> str:
     """CPU time and memory of each unit of work."""
-    cpu = ("second", "agent", "message", "step", "row", "finding")
-    heads = ("part", *(f"{name}, µs" for name in cpu), "MB", "kB an agent", "kB a rank", "waits, ms")
+    cpu = ("second", "agent", "message", "step", "cold_step", "row", "finding")
+    heads = ("part", *(f"{name.replace('_', ' ')}, µs" for name in cpu), "MB", "kB an agent", "kB a rank", "waits, ms", "and a step, µs")
     rows = []
     for part in (READERS, *SERVICES):
         one = costs.parts[part]
@@ -56,7 +56,8 @@ def units_table(costs: UnitCosts) -> str:
                 f"{one.memory_bytes.second / 1e6:,.0f}",
                 _digits(one.memory_bytes.agent / 1e3),
                 _digits(one.memory_bytes.rank / 1e3),
-                f"{1e3 * one.wait_s:,.0f}" if one.wait_s else "",
+                _digits(1e3 * one.wait_s.second),
+                _digits(1e6 * one.wait_s.step),
             )
         )
     loads = sum(not one.is_held_out for one in known())

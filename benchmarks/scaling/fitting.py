@@ -15,7 +15,7 @@ from chimbuko.insitu.pipeline.unitcosts import READERS, SERVICES, PartCosts, Uni
 CPU = {
     READERS: ("second", "step", "row"),
     "broker": ("second", "agent", "message", "step", "finding"),
-    "server": ("second", "message", "step", "finding"),
+    "server": ("second", "message", "step", "cold_step", "finding"),
     "writer": ("second", "step", "finding"),
     "dashboard": ("second", "step", "finding"),
     "serve": ("second", "step"),
@@ -25,6 +25,7 @@ MEMORY: dict[str, tuple[str, ...]] = dict.fromkeys((READERS, *SERVICES), ("secon
     "broker": ("second", "agent", "rank")
 }
 LAGS = {"server": "model", "writer": "store"}
+WAITS = ("second", "step")
 BYTES = {
     "wire": ("message", "step", "finding"),
     "frames": ("second", "step"),
@@ -49,11 +50,11 @@ def fitted(measured: Sequence[Measured]) -> UnitCosts:
     bare = UnitCosts(parts, of_bytes["wire"], of_bytes["frames"], of_bytes["store"])
     simulated = [simulate(one.pipeline, bare) for one in services]
     for part, lag in LAGS.items():
-        waits = [
-            one.lags_s[lag] - (found.model_lag_s if lag == "model" else found.store_lag_s)
+        waits_s = {
+            id(one): one.lags_s[lag] - (found.model_lag_s if lag == "model" else found.store_lag_s)
             for one, found in zip(services, simulated, strict=True)
-        ]
-        wait_s = max(float(np.median(waits)), 0.0)
+        }
+        wait_s = _units(part, services, WAITS, lambda one, waits_s=waits_s: waits_s[id(one)])
         parts[part] = PartCosts(parts[part].cpu_s, parts[part].memory_bytes, wait_s)
     return bare
 
@@ -62,7 +63,8 @@ def _units(
     part: str, loads: Sequence[Measured], names: Sequence[str], value: Callable[[Measured], float]
 ) -> Units:
     values = np.array([max(value(one), 1e-9) for one in loads])
-    work = [part_work(part, one.pipeline) for one in loads]
+    # All services had one core.
+    work = [part_work(part, one.pipeline, min(sum(one.cores.values()), 1.0)) for one in loads]
     unknowns = np.array([[getattr(one, name) for name in names] for one in work])
     scale = np.maximum((unknowns / values[:, np.newaxis]).max(axis=0), 1e-30)
     # Each load counts alike, however large.

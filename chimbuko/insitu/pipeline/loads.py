@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from chimbuko.errors import ConfigError
 from chimbuko.insitu.pipeline.unitcosts import READERS, SERVICES, UnitCosts, Units
+
+_HALVINGS = 20
+"""Of the share of time in which a core is busy: to a millionth."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,8 @@ class Load:
     share: float
     """Of what it has."""
     memory_bytes: float
+    work: Units
+    """That comes to it in a second."""
 
 
 def work_of(run: Pipeline) -> Units:
@@ -95,27 +102,54 @@ def node_work(run: Pipeline) -> Units:
     )
 
 
-def part_work(part: str, run: Pipeline) -> Units:
-    """What comes to one process of a part: of a server in parts to the fullest one."""
+def part_work(part: str, run: Pipeline, busy: float = 1.0) -> Units:
+    """What comes to one process of a part: of a server in parts to the fullest one.
+
+    Parameters
+    ----------
+    busy
+        Share of the time in which its core has something to do.
+    """
     if part == READERS:
         return node_work(run)
     work = work_of(run)
-    if run.server_parts == 1 or part not in ("server", "broker"):
-        return work
     # A message is cut into one for each part, and what is of ranks or functions is divided.
     names = ("rank", "step", "finding") if part == "server" else ()
     changed = {name: getattr(work, name) / run.server_parts for name in names}
     if part == "broker":
         changed["message"] = work.message * run.server_parts
-    return Units(**{name: changed.get(name, getattr(work, name)) for name in work.__struct_fields__})
+    work = msgspec.structs.replace(work, **changed)
+    return msgspec.structs.replace(work, cold_step=(1.0 - busy) * work.step)
 
 
 def loads(run: Pipeline, costs: UnitCosts) -> tuple[Load, ...]:
     """Of all parts, in the order of the way that the trace takes."""
     found = []
     for part in (READERS, *SERVICES):
-        work, cost = part_work(part, run), costs.parts[part]
+        cost, work = costs.parts[part], part_work(part, run, _busy(part, run, costs))
         cores = cost.cpu_s.of(work)
         has = run.agent_cores if part == READERS else min(1.0, run.service_cores)
-        found.append(Load(part, cores, cores / has, cost.memory_bytes.of(work)))
+        found.append(Load(part, cores, cores / has, cost.memory_bytes.of(work), work))
     return tuple(found)
+
+
+def _busy(part: str, run: Pipeline, costs: UnitCosts) -> float:
+    """Share of the time in which the core of a part has something to do: its own, or that of all services
+    where these share few cores.
+    """
+
+    def asked(part: str, busy: float) -> float:
+        return costs.parts[part].cpu_s.of(part_work(part, run, busy))
+
+    if not costs.parts[part].cpu_s.cold_step:
+        return 1.0
+    low, high = 0.0, 1.0
+    # The busier it is the less each step takes: there is one share at which both agree.
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        of_all = sum(asked(one, middle) for one in SERVICES) / run.service_cores
+        if max(asked(part, middle), of_all) > middle:
+            low = middle
+        else:
+            high = middle
+    return high

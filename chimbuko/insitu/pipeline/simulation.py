@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from chimbuko.arrays import Float64Array
-from chimbuko.insitu.pipeline.loads import Load, Pipeline, loads, part_work
-from chimbuko.insitu.pipeline.unitcosts import READERS, SERVICES, UnitCosts, Units
+from chimbuko.insitu.pipeline.loads import Load, Pipeline, loads, work_of
+from chimbuko.insitu.pipeline.unitcosts import READERS, SERVICES, PartCosts, UnitCosts, Units
 
 STREAM_LIMIT_BYTES = 64e6
 """Of a stream's unread steps; beyond it the oldest are dropped (``--trace-limit``)."""
@@ -73,7 +73,7 @@ def simulate(run: Pipeline, costs: UnitCosts, seconds: float = 20.0, seed: int =
     of_part = {one.part: one for one in loads(run, costs)}
     found = {READERS: _node(run, costs, of_part[READERS], tick_s, random)}
     services, put_off = _services(run, costs, of_part, tick_s, random)
-    work = part_work("serve", run)
+    work = work_of(run)
     return Simulated(
         run,
         tuple((found | services).values()),
@@ -88,7 +88,7 @@ def _node(
     run: Pipeline, costs: UnitCosts, load: Load, tick_s: float, random: np.random.Generator
 ) -> PartResult:
     """The readers of one node."""
-    work, cost = part_work(READERS, run), costs.parts[READERS]
+    work, cost = load.work, costs.parts[READERS]
     bytes_per_s = run.on_node * run.rows_per_s * ROW_BYTES
     limit_s = run.on_node * STREAM_LIMIT_BYTES / bytes_per_s * load.cores
     arrivals = _arrivals(cost.cpu_s, work, run.on_node, run.period_s, tick_s, random)
@@ -102,7 +102,7 @@ def _node(
         lost_s += beyond_s
         waiting_s -= beyond_s
     held = waiting_s / load.cores * bytes_per_s
-    return _part(load, lags, cost.wait_s, waiting_s / run.agent_cores, held, lost_s / arrivals.sum())
+    return _part(load, lags, cost, waiting_s / run.agent_cores, held, lost_s / arrivals.sum())
 
 
 def _services(
@@ -112,7 +112,7 @@ def _services(
     arrivals, messages = {}, np.zeros(TICKS)
     phases = _phases(run.nodes, run.period_s, tick_s, random)
     for part in SERVICES:
-        cost, work = costs.parts[part].cpu_s, part_work(part, run)
+        cost, work = costs.parts[part].cpu_s, of_part[part].work
         arrivals[part] = _spread(cost, work, phases, tick_s, random)
         if part == "server":
             messages = cost.message * work.message * tick_s * phases
@@ -131,16 +131,16 @@ def _services(
             lags[part][at] = waiting[part] / max(rate, 1e-9)
             waiting[part] -= served[part]
     found = {
-        part: _part(of_part[part], lags[part], costs.parts[part].wait_s, waiting[part], 0.0, 0.0)
+        part: _part(of_part[part], lags[part], costs.parts[part], waiting[part], 0.0, 0.0)
         for part in SERVICES
     }
     return found, put_off_s / max(float(messages.sum()), 1e-12)
 
 
 def _part(
-    load: Load, lags: Float64Array, wait_s: float, behind_s: float, held_bytes: float, lost: float
+    load: Load, lags: Float64Array, cost: PartCosts, behind_s: float, held_bytes: float, lost: float
 ) -> PartResult:
-    p50, p99 = np.quantile(lags[TICKS // 2 :], (0.5, 0.99)) + wait_s
+    p50, p99 = np.quantile(lags[TICKS // 2 :], (0.5, 0.99)) + cost.wait_s.of(load.work)
     return PartResult(load, float(p50), float(p99), behind_s, load.memory_bytes + held_bytes, float(lost))
 
 
@@ -163,7 +163,8 @@ def _spread(
 ) -> Float64Array:
     """The same, with the moments of senders given: findings come when they come, the rest with steps."""
     always = cost.second * work.second + cost.agent * work.agent + cost.rank * work.rank
-    sent = cost.message * work.message + cost.step * work.step + cost.row * work.row
+    sent = cost.step * work.step + cost.cold_step * work.cold_step
+    sent += cost.message * work.message + cost.row * work.row
     findings = random.poisson(work.finding * tick_s, TICKS)
     return tick_s * (always + sent * phases) + cost.finding * findings
 

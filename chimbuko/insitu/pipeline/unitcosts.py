@@ -27,6 +27,9 @@ class Units(msgspec.Struct, frozen=True, kw_only=True):
     """Of an agent, with what its ranks have learned."""
     step: float = 0.0
     """Of a stream."""
+    cold_step: float = 0.0
+    """The same, what it takes beside that on a core which idles otherwise: caches are cold then. Where a core
+    idles for a part of the time that part of all steps is cold."""
     row: float = 0.0
     """Of the trace."""
     finding: float = 0.0
@@ -44,8 +47,9 @@ class PartCosts(msgspec.Struct, frozen=True):
     cpu_s: Units
     memory_bytes: Units
     """Proportional (PSS)."""
-    wait_s: float = 0.0
-    """Until it turns to what has come, though it has time."""
+    wait_s: Units = Units()
+    """Until it turns to what has come, though it has time: what it does together takes the longer the more comes
+    in a second."""
 
 
 class UnitCosts(msgspec.Struct, frozen=True):

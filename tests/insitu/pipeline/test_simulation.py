@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from chimbuko.errors import ConfigError
 from chimbuko.insitu.pipeline.loads import Pipeline, loads
 from chimbuko.insitu.pipeline.simulation import simulate
-from chimbuko.insitu.pipeline.unitcosts import READERS, SERVICES, measured
+from chimbuko.insitu.pipeline.unitcosts import READERS, SERVICES, Units, measured
 from tests.insitu.pipeline.costs import COSTS
 
 
@@ -57,6 +58,22 @@ def test_services_that_share_one_core_hold_one_another_up() -> None:
     assert shared.store_lag_s > alone.store_lag_s + 1.0
     # Those that ask for little get it at once all the same.
     assert shared.part("broker").behind_s < 0.1
+
+
+@pytest.mark.parametrize(("ranks", "service_cores"), [(1_000, 8.0), (40_000, 8.0), (200_000, 8.0), (2_000, 1.0)])
+def test_steps_cost_more_where_a_core_idles_otherwise(ranks: int, service_cores: float) -> None:
+    cold_s = 10e-6
+    server = msgspec.structs.replace(
+        COSTS.parts["server"], cpu_s=Units(second=0.02, message=40e-6, step=20e-6, cold_step=cold_s)
+    )
+    costs = msgspec.structs.replace(COSTS, parts=COSTS.parts | {"server": server})
+    run = Pipeline(ranks, findings_per_s=0.0, service_cores=service_cores)
+    warm, found = ({one.part: one.cores for one in loads(run, one)} for one in (COSTS, costs))
+    asked = sum(found[part] for part in SERVICES) / service_cores
+    busy = min(max(found["server"], asked), 1.0)
+    assert found["server"] == pytest.approx(warm["server"] + cold_s * ranks * (1.0 - busy), rel=1e-4)
+    # What a core has no time for is none that idles.
+    assert (found["server"] == pytest.approx(warm["server"])) is (busy == 1.0)
 
 
 def test_a_server_in_parts_has_a_share_of_the_ranks_and_all_messages() -> None:
