@@ -45,7 +45,15 @@ KINDS = {
 def units_table(costs: UnitCosts) -> str:
     """CPU time and memory of each unit of work."""
     cpu = ("second", "agent", "message", "step", "cold_step", "row", "finding")
-    heads = ("part", *(f"{name.replace('_', ' ')}, µs" for name in cpu), "MB", "kB an agent", "kB a rank", "waits, ms", "and a step, µs")
+    heads = (
+        "part",
+        *(f"{name.replace('_', ' ')}, µs" for name in cpu),
+        "MB",
+        "kB an agent",
+        "kB a rank",
+        "waits, ms",
+        "and a step, µs",
+    )
     rows = []
     for part in (READERS, *SERVICES):
         one = costs.parts[part]

@@ -48,8 +48,8 @@ class PartCosts(msgspec.Struct, frozen=True):
     memory_bytes: Units
     """Proportional (PSS)."""
     wait_s: Units = Units()
-    """Until it turns to what has come, though it has time: what it does together takes the longer the more comes
-    in a second."""
+    """Until it turns to what has come, though it has time: what it does together takes the longer the more
+    comes in a second."""
 
 
 class UnitCosts(msgspec.Struct, frozen=True):

@@ -73,9 +73,7 @@ def lead(workflow: Workflow, base: Path, folder: Path) -> int:
         It cannot begin.
     """
     folder = folder.absolute()
-    machine, advising = follow(
-        workflow, machine_of(os.environ, workflow.mpirun, workflow.is_exclusive), base
-    )
+    machine, advising = follow(workflow, machine_of(os.environ, workflow.mpirun, workflow.is_exclusive), base)
     try:
         (folder / "logs").mkdir(parents=True)
     except OSError as error:

@@ -93,9 +93,7 @@ class Workflow(msgspec.Struct, frozen=True):
         """
         if self.analysis is None:
             raise ConfigError("--advised: the workflow has no analysis; add a table [analysis] to its file")
-        return msgspec.structs.replace(
-            self, analysis=msgspec.structs.replace(self.analysis, advised=folder)
-        )
+        return msgspec.structs.replace(self, analysis=msgspec.structs.replace(self.analysis, advised=folder))
 
 
 def workflow_of(content: Mapping[str, Any]) -> Workflow:

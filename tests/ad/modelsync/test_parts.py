@@ -56,7 +56,7 @@ class Whole:
         self._steps = 0
 
     def do(self, action: str) -> None:
-        """A step of the program, an exchange of its agent, or a turn of a part of the server, by its number."""
+        """A step of the program, an exchange of its agent, or a turn of a part of the server, by number."""
         if action == "step":
             self._step()
         elif action == "exchange":

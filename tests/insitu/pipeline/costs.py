@@ -13,7 +13,9 @@ COSTS = UnitCosts(
         "server": PartCosts(
             Units(second=0.02, message=40e-6, step=20e-6), Units(second=60e6, rank=3e3), Units(second=0.005)
         ),
-        "writer": PartCosts(Units(second=0.01, step=10e-6, finding=1.5e-3), Units(second=70e6), Units(second=0.5)),
+        "writer": PartCosts(
+            Units(second=0.01, step=10e-6, finding=1.5e-3), Units(second=70e6), Units(second=0.5)
+        ),
         "dashboard": PartCosts(Units(second=0.01, step=10e-6), Units(second=70e6, rank=4e3)),
         "serve": PartCosts(Units(second=0.005, step=3e-6), Units(second=70e6)),
     },

@@ -60,7 +60,9 @@ def test_services_that_share_one_core_hold_one_another_up() -> None:
     assert shared.part("broker").behind_s < 0.1
 
 
-@pytest.mark.parametrize(("ranks", "service_cores"), [(1_000, 8.0), (40_000, 8.0), (200_000, 8.0), (2_000, 1.0)])
+@pytest.mark.parametrize(
+    ("ranks", "service_cores"), [(1_000, 8.0), (40_000, 8.0), (200_000, 8.0), (2_000, 1.0)]
+)
 def test_steps_cost_more_where_a_core_idles_otherwise(ranks: int, service_cores: float) -> None:
     cold_s = 10e-6
     server = msgspec.structs.replace(

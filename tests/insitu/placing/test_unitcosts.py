@@ -22,7 +22,12 @@ def load(seconds: float, steps: int, rows: int, costs: UnitCosts = TRUE, factor:
 
 @pytest.mark.parametrize(
     "taken_as_usual",
-    [usual().cpu_s, UnitCosts(0.048, 0.01, 7.6e-8), UnitCosts(0.008, 0.0035, 3e-7), UnitCosts(0.04, 5e-4, 1.5e-6)],
+    [
+        usual().cpu_s,
+        UnitCosts(0.048, 0.01, 7.6e-8),
+        UnitCosts(0.008, 0.0035, 3e-7),
+        UnitCosts(0.04, 5e-4, 1.5e-6),
+    ],
 )
 def test_intervals_that_differ_show_the_costs_whatever_is_usual(
     monkeypatch: pytest.MonkeyPatch, taken_as_usual: UnitCosts
