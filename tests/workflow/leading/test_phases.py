@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.cores import core_numbers
+from chimbuko.process.cores import core_numbers
 from tests.integration.conftest import AGENT, Command
 from tests.integration.nodes import CHIMBUKO
 
