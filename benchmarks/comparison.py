@@ -36,6 +36,7 @@ from tests.simulated_runs import (
     delayed,
     log_normal,
     make_run,
+    says_a_difference,
     two_modes,
 )
 
@@ -60,6 +61,8 @@ FUNCTIONS = (
 SLOWED = ("relax", "step", "send", "sweep")
 DELAYED = ("relax", "send")
 DELAYED_SHARE, DELAY_US = 0.007, 80_000.0
+SEVERAL = 3
+"""Runs on each side, where there are several."""
 RECORDED_SLOWED = ("relax_block", "jacobi_sweep", "pack_row")
 HEAT = (
     "--traced",
@@ -84,15 +87,16 @@ class Tally:
     hits: int = 0
     """The slower function is named first."""
     false_names: int = 0
-    """Another one is named, or all calls are said to take longer though nothing has changed."""
+    """Another one is named, or where nothing has changed anything at all is said to differ."""
 
     def add(self, found: Comparison, slowed: str | None) -> None:
         """Count one."""
         named = [shift.name for shift in found.functions if shift.decisive.verdict in ("slower", "faster")]
         self.comparisons += 1
         self.hits += slowed is not None and bool(named) and slowed in named[0]
-        says_more = slowed is None and found.total.differs
-        self.false_names += says_more or any(slowed is None or slowed not in name for name in named)
+        self.false_names += (
+            says_a_difference(found) if slowed is None else any(slowed not in name for name in named)
+        )
 
     def row(self, name: str, slowed: str) -> tuple[str, ...]:
         """For the table."""
@@ -111,6 +115,8 @@ def main() -> None:
         "--live", type=int, default=0, metavar="N", help="runs of the demo's program, of each kind"
     )
     options = parser.parse_args()
+    if 0 < options.live < 2 * SEVERAL:
+        parser.error(f"--live: {2 * SEVERAL} runs or more, for {SEVERAL} on each side")
     rows: list[tuple[str, ...]] = []
     with tempfile.TemporaryDirectory() as folder:
         for name, noise in NOISES.items():
@@ -175,9 +181,14 @@ def live(folder: Path, runs: int) -> list[tuple[str, ...]]:
             output = folder / f"live-{number}-{len(extra)}"
             program = [sys.executable, str(ROOT / "examples" / "heat.py"), *HEAT, *extra]
             found.append(run(output, "--", *program))
+    pairs: list[tuple[str | None, str, list[RunProfile]]] = [
+        (None, "none", before),
+        ("relax", "relax", after),
+    ]
     return [
-        compared(before, before, None).row("demo's program, live", "none"),
-        compared(before, after, "relax").row("demo's program, live", "relax"),
+        how(before, runs_after, slowed).row(f"demo's program, live{title}", name)
+        for title, how in (("", compared), (", 3 a side", compared_in_threes))
+        for slowed, name, runs_after in pairs
     ]
 
 
@@ -196,8 +207,8 @@ def compared_in_threes(
     """Three with three others, drawn by chance."""
     tally, random = Tally(), Random(1)
     for _ in range(len(before) * len(after)):
-        first = random.sample(before, 3)
-        second = random.sample([run for run in after if not any(run is one for one in first)], 3)
+        first = random.sample(before, SEVERAL)
+        second = random.sample([run for run in after if not any(run is one for one in first)], SEVERAL)
         tally.add(compare(merged(first), merged(second)), slowed)
     return tally
 

@@ -34,9 +34,6 @@ def write_atomically(path: Path | str, data: bytes, mode: int = 0o666, *, is_dur
     try:
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             file.write(data)
-            if is_durable:
-                file.flush()
-                os.fsync(file.fileno())
         replace(temporary, path, is_durable=is_durable)
     except OSError:
         # Half of it would take the room from others.
@@ -46,14 +43,19 @@ def write_atomically(path: Path | str, data: bytes, mode: int = 0o666, *, is_dur
 
 
 def replace(new: Path | str, path: Path | str, *, is_durable: bool) -> None:
-    """Give a file the name ``path``; with ``is_durable`` it has it after a loss of power, too."""
+    """Give a file the name ``path``; with ``is_durable`` it is whole under it after a loss of power, too."""
+    if is_durable:
+        _sync(new, os.O_RDONLY)
     os.replace(new, path)
-    if not is_durable:
-        return
-    folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    if is_durable:
         # Some file systems sync files only.
         with suppress(OSError):
-            os.fsync(folder)
+            _sync(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _sync(path: Path | str, flags: int) -> None:
+    opened = os.open(path, flags)
+    try:
+        os.fsync(opened)
     finally:
-        os.close(folder)
+        os.close(opened)

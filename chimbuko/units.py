@@ -66,6 +66,11 @@ def format_change(share: float, form: str = ".1f") -> str:
     return f"{format_signed(100 * share, form)} %"
 
 
+def format_share(share: float, form: str = ".0f") -> str:
+    """A share from 0 to 1 in percent: ``47 %``."""
+    return f"{format(100 * share, form)} %"
+
+
 def parse_duration_us(text: str) -> float:
     """A duration such as ``5ms``, ``200 us`` or ``1.5s``, in µs; but for 0 it has a unit.
 

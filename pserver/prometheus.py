@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+import sys
 import threading
 import time
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from hmac import compare_digest
 from socketserver import ThreadingMixIn
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 
 MOST_SILENT = 64
 """Agents that are named: the number of series stays bounded."""
+MOST_CONNECTIONS = 32
+"""At a time, each of which has a thread; there are a few that ask, every some seconds."""
 
 
 class PrometheusCollector(Collector):
@@ -159,9 +164,36 @@ def _for_bearers(application: WSGIApplication, token: str) -> WSGIApplication:
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """A thread for each that asks, so that one that is slow does not keep others waiting."""
+    """A thread for each that asks, so that one that is slow does not keep others waiting.
+
+    Who has no token can hold as many connections as he likes, but not our threads: of too many the oldest is
+    closed.
+    """
 
     daemon_threads = True
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self._open: dict[Any, None] = {}
+        super().__init__(*arguments, **options)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Begin a connection."""
+        self._open[request] = None
+        for oldest in list(self._open)[:-MOST_CONNECTIONS]:
+            with suppress(OSError):
+                # Its thread, which waits for it, ends.
+                oldest.shutdown(socket.SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """End it."""
+        self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of those that went before they had their answer."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
 
 
 class _SilentHandler(WSGIRequestHandler):

@@ -51,6 +51,12 @@ def pytest_configure() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
+def pytest_sessionfinish() -> None:
+    """Remove what ADIOS2 leaves of streams that tests read by themselves, whatever TMPDIR is."""
+    for left in Path("/tmp").glob(f"*_{os.getpid():x}_profiling.json"):
+        left.unlink(missing_ok=True)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def process_as_it_was() -> Iterator[None]:
     """Undo what commands and services change in their own process, for tests that run them in this one."""

@@ -15,6 +15,8 @@ from chimbuko.calls.record import StreamHealth
 from chimbuko.config import AnalysisConfig
 from chimbuko.protocol.messages import FunctionModel, FunctionStatistics, RunStatistics
 from chimbuko.protocol.telemetry import FLAGGED
+from chimbuko.provenance.compare.comparison import NAMED, Comparison
+from chimbuko.provenance.compare.wording import cost_changes
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.pserver.state.functions import Functions
@@ -98,6 +100,17 @@ def make_run(folder: Path, functions: Sequence[SimulatedFunction], run: Simulate
     writer.write_statistics(RunStatistics(functions=statistics, health=_health(statistics), models=models))
     engine.dispose()
     return directory
+
+
+def says_a_difference(found: Comparison) -> bool:
+    """Whether two runs, or two sides of several, are said to differ in anything."""
+    return (
+        any(shift.decisive.verdict in NAMED for shift in [*found.functions, *found.paths])
+        or any(change.has_more_anomalies for change in [*found.functions, *found.ranks])
+        or found.total.differs
+        or bool(cost_changes(found))
+        or bool(found.new or found.vanished)
+    )
 
 
 def _learn(

@@ -69,7 +69,7 @@ def _drift(recurrence: Recurrence) -> str:
     typical, usual = _duration(recurrence.typical_us), _duration(recurrence.usual_us)
     return (
         f"{short_name(recurrence.function)} became slower: a call takes {typical} instead of {usual} "
-        f"at first ({recurrence.factor:.2f}x), {number_of(recurrence.calls, 'calls')} in all"
+        f"at first ({recurrence.factor:.2f}×), {number_of(recurrence.calls, 'calls')} in all"
     )
 
 
@@ -114,7 +114,7 @@ def _origin(incident: Incident) -> str:
     elif main.kind is Kind.MORE_BYTES:
         what += ", as it moved more data"
     elif main.kind is Kind.COUNTER:
-        what += f", as {main.by} rose by {main.count}x as much as usual"
+        what += f", as {main.by} rose by {main.count}× as much as usual"
     elif main.kind is Kind.IN_CHILD:
         what += f", {_duration(main.lost_us)} of it in {short_name(main.function)}"
     elif main.kind in OF_NODE:
@@ -216,7 +216,7 @@ def _duration(duration_us: float) -> str:
 
 
 def _times(ratio: float) -> str:
-    return f"{ratio:,.0f}x" if ratio >= 9.95 else f"{ratio:.1f}x"
+    return f"{ratio:,.0f}×" if ratio >= 9.95 else f"{ratio:.1f}×"
 
 
 def _core_seconds(cost_us: float) -> str:

@@ -44,9 +44,8 @@ def find_run(path: Path | None) -> RunDirectory:
     if path is None:
         found = runs_in(RUNS_FOLDER)
         if not found:
-            raise ConfigError(
-                f"no run under ./{RUNS_FOLDER}; name the folder of one, or make one with 'chimbuko run'"
-            )
+            which = "one that 'chimbuko runs' lists" if noted_runs() else "the folder of one"
+            raise ConfigError(f"no run under ./{RUNS_FOLDER}; name {which}, or make one with 'chimbuko run'")
         infos = {run: run.read_info() for run in found}
         return max(found, key=lambda run: (infos[run].has_started, infos[run].started_us))
     run = RunDirectory(path.absolute())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,7 +12,15 @@ from chimbuko.provenance.compare.calltime import CallTime
 from chimbuko.provenance.compare.changes import Change
 from chimbuko.provenance.compare.comparison import NAMED, Comparison, Shift
 from chimbuko.provenance.compare.effects import USUAL_SPREAD
-from chimbuko.units import format_change, format_duration_us, format_signed, format_signed_us, number_of
+from chimbuko.provenance.compare.runprofile import Findings
+from chimbuko.units import (
+    format_change,
+    format_duration_us,
+    format_share,
+    format_signed,
+    format_signed_us,
+    number_of,
+)
 
 LEAST_COMMON = 0.01
 """What all functions have in common is separated from here on."""
@@ -35,12 +44,13 @@ def sentences(found: Comparison) -> list[str]:
     if not named:
         lines.append(_nothing(found))
     lines.append(_time_sentence(found.total))
-    lines += _finding_sentences(found)
+    lines += map(_cost_sentence, cost_changes(found))
     lines += _metric_sentences("New in what the programs publish", found.metrics.new)
     lines += _metric_sentences("Gone from what the programs publish", found.metrics.vanished)
     if abs(found.common) >= LEAST_COMMON:
+        way = "longer" if found.common > 0 else "less"
         lines.append(
-            f"All functions take {100 * abs(found.common):.0f} % {'longer' if found.common > 0 else 'less'}, "
+            f"All functions take {format_share(abs(found.common))} {way}, "
             "as a rule because of the machine; that is no part of what is said of each"
         )
     lines.append(_reach(found))
@@ -52,7 +62,7 @@ def _reach(found: Comparison) -> str:
     if not found.has_several:
         return (
             "One run on each side cannot tell how far runs of the same lie apart: it is assumed, for one "
-            f"function {100 * USUAL_SPREAD:g} % beside the others. Several are compared by "
+            f"function {format_share(USUAL_SPREAD, 'g')} beside the others. Several are compared by "
             "'chimbuko compare --before A --before B --after C --after D'"
         )
     runs = f"{number_of(found.before.runs, 'runs')} before and {found.after.runs} after"
@@ -60,7 +70,7 @@ def _reach(found: Comparison) -> str:
 
 
 def _nothing(found: Comparison) -> str:
-    least = f"{100 * found.least_effect:g} %"
+    least = format_share(found.least_effect, "g")
     text = f"No function is slower or faster by {least} or more, beyond what chance brings"
     total = found.total
     if not total.differs:
@@ -100,7 +110,7 @@ def _tail(shift: Shift) -> str:
     share = float(more[is_long].sum())
     runtime_us = float(added_us[is_long].sum()) / share
     way = "more" if shift.mean_us[1] > shift.mean_us[0] else "less"
-    return f": {100 * share:.2g} % {way} of its calls take some {format_duration_us(runtime_us)}"
+    return f": {format_share(share, '.2g')} {way} of its calls take some {format_duration_us(runtime_us)}"
 
 
 def _time_sentence(total: CallTime) -> str:
@@ -112,21 +122,43 @@ def _time_sentence(total: CallTime) -> str:
     return f"Time in calls: {before} before, {after} after; {number}{length}"
 
 
-def _finding_sentences(found: Comparison) -> list[str]:
-    """Of incidents and recurring findings, where they cost clearly more, or less."""
-    lines = []
-    least_us = LEAST_SHARE * max(found.before.exclusive_us, found.after.exclusive_us)
-    for name, may_differ, before, after in (
-        ("Incidents", found.costs_differ.incidents, found.before.incidents, found.after.incidents),
-        ("Recurring findings", found.costs_differ.recurring, found.before.recurring, found.after.recurring),
-    ):
-        less, more = sorted((before.cost_us, after.cost_us))
-        if may_differ and more - less >= least_us and more >= MORE_COST * less:
-            lines.append(
-                f"{name} cost {format_duration_us(after.cost_us)} instead of "
-                f"{format_duration_us(before.cost_us)} ({after.number} instead of {before.number})"
-            )
-    return lines
+class CostChange(NamedTuple):
+    """Findings of one kind that cost clearly more, or less."""
+
+    name: str
+    before: Findings
+    after: Findings
+
+    @property
+    def added_us(self) -> float:
+        """What they cost more."""
+        return self.after.cost_us - self.before.cost_us
+
+
+def cost_changes(found: Comparison) -> list[CostChange]:
+    """Of incidents and recurring findings those that cost clearly more, or less."""
+    differ, before, after = found.costs_differ, found.before, found.after
+    both = (
+        (differ.incidents, CostChange("Incidents", before.incidents, after.incidents)),
+        (differ.recurring, CostChange("Recurring findings", before.recurring, after.recurring)),
+    )
+    least_us = LEAST_SHARE * max(before.exclusive_us, after.exclusive_us)
+    return [
+        change
+        for may_differ, change in both
+        if may_differ
+        and abs(change.added_us) >= least_us
+        and max(change.before.cost_us, change.after.cost_us)
+        >= MORE_COST * min(change.before.cost_us, change.after.cost_us)
+    ]
+
+
+def _cost_sentence(change: CostChange) -> str:
+    before, after = change.before, change.after
+    return (
+        f"{change.name} cost {format_duration_us(after.cost_us)} instead of "
+        f"{format_duration_us(before.cost_us)} ({after.number} instead of {before.number})"
+    )
 
 
 def _metric_sentences(title: str, found: Sequence[str]) -> list[str]:

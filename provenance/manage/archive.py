@@ -118,8 +118,6 @@ def write_archive(run: RunDirectory, output: Path) -> Archived:
             _add_text(archive, MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
             for name, path in paths.items():
                 archive.add(path, name, filter=_without_owner)
-        with packed.open("rb") as file:
-            os.fsync(file.fileno())
         size_bytes = packed.stat().st_size
         replace(packed, output.absolute(), is_durable=True)
     return Archived(info.id, info.name, str(output), len(files), size_bytes)

@@ -37,7 +37,7 @@ def test_ranks_waited_for_one_that_was_stopped(late: bool) -> None:
     (one,) = incidents([STOPPED, *WAITS], STANDING_STILL, late=late)
     assert (one.kind, one.rank, one.ranks) == (Kind.STOPPED, 3, 4)
     assert sentence(one) == (
-        "compute on rank 3 took 200 ms, 200x its usual 1 ms, as rank 3 stood still for 199 ms (stopped); "
+        "compute on rank 3 took 200 ms, 200× its usual 1 ms, as rank 3 stood still for 199 ms (stopped); "
         "ranks 0, 1 and 2 waited 198 ms each for it in MPI_Allreduce: 0.79 core-seconds lost."
     )
 

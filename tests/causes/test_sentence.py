@@ -26,7 +26,7 @@ def test_who_was_late_who_waited_and_what_it_cost() -> None:
         for rank in (1, 2, 3)
     ]  # fmt: skip
     assert told(flag("checkpoint [{heat.c} {3,0}]", 0, 0, 275, usual_ms=23), *waits) == [
-        "checkpoint on rank 0 took 275 ms, 12x its usual 23 ms; ranks 1, 2 and 3 waited 246 ms each for it "
+        "checkpoint on rank 0 took 275 ms, 12× its usual 23 ms; ranks 1, 2 and 3 waited 246 ms each for it "
         "in MPI_Allreduce: 0.99 core-seconds lost."
     ]
 
@@ -34,7 +34,7 @@ def test_who_was_late_who_waited_and_what_it_cost() -> None:
 def test_a_late_launch_is_named() -> None:
     newton = flag("MD_NEWTON", 7, 0, 310, usual_ms=60, children=[("MD_FORCES", 250, 300)])
     assert told(newton) == [
-        "MD_NEWTON on rank 7 took 260 ms without the calls inside it, 4.3x its usual 60 ms, as it called "
+        "MD_NEWTON on rank 7 took 260 ms without the calls inside it, 4.3× its usual 60 ms, as it called "
         "MD_FORCES 200 ms later: 0.2 core-seconds lost."
     ]
 
@@ -65,7 +65,7 @@ def test_more_calls_are_named() -> None:
     book.put([solve(100, 100)])
     (incident,) = book.update().incidents
     assert sentence(incident) == (
-        "solve on rank 1 took 100 ms, 20x its usual 5 ms, as it called sweep more often: "
+        "solve on rank 1 took 100 ms, 20× its usual 5 ms, as it called sweep more often: "
         "0.095 core-seconds lost."
     )
 
@@ -76,7 +76,7 @@ def test_a_counter_is_named() -> None:
     book.put([flag("relax", 1, 50, 100, metrics=[("PAPI_L3_TCM", 400)])])
     (incident,) = book.update().incidents
     assert sentence(incident) == (
-        "relax on rank 1 took 50 ms, 50x its usual 1 ms, as PAPI_L3_TCM rose by 40x as much as usual: "
+        "relax on rank 1 took 50 ms, 50× its usual 1 ms, as PAPI_L3_TCM rose by 40× as much as usual: "
         "0.049 core-seconds lost."
     )
 
@@ -89,7 +89,7 @@ def test_drift_and_slow_ranks() -> None:
         factor=1.333,
     )
     assert recurrence_sentence(usual) == (
-        "relax became slower: a call takes 2 ms instead of 1.50 ms at first (1.33x), 23,996 calls in all: "
+        "relax became slower: a call takes 2 ms instead of 1.50 ms at first (1.33×), 23,996 calls in all: "
         "8.2 core-seconds lost in all."
     )
     slow = msgspec.structs.replace(usual, kind=Habit.SLOW_RANKS, functions=[], ranks=[4, 5], node="n7")

@@ -48,6 +48,12 @@ def test_dockerfile_is_clean() -> None:
     assert checked.returncode == 0, checked.stdout
 
 
+@pytest.mark.parametrize("name", ["Dockerfile", "chimbuko.def", "compose.yaml"])
+def test_documents_that_it_names_are_there(name: str) -> None:
+    named = re.findall(r"docs/[\w-]+\.md", (DOCKER / name).read_text())
+    assert named and all((ROOT / document).exists() for document in named)
+
+
 def test_base_images_have_exact_versions() -> None:
     bases = re.findall(r"^ARG \w+_IMAGE=(.+)$", (DOCKER / "Dockerfile").read_text(), re.M)
     bases += re.findall(r"^From: (.+)$", (DOCKER / "chimbuko.def").read_text(), re.M)

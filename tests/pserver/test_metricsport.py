@@ -1,12 +1,15 @@
-"""What Prometheus is told: the sums of the run, in few series, and by a real server."""
+"""What Prometheus receives: the sums of the run, in few series, and by a real server."""
 
 from __future__ import annotations
 
+import socket
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 import pytest
@@ -28,7 +31,7 @@ from chimbuko.protocol.telemetry import (
     TelemetryDelta,
 )
 from chimbuko.pserver.metricsport import MetricsPort
-from chimbuko.pserver.prometheus import MOST_SILENT, PrometheusCollector
+from chimbuko.pserver.prometheus import MOST_CONNECTIONS, MOST_SILENT, PrometheusCollector
 from chimbuko.pserver.runfigures import MOST_GROUPS, RunFigures
 from chimbuko.statistics.schema import PROFILE
 
@@ -186,6 +189,22 @@ def test_only_who_brings_the_token_is_answered() -> None:
     url = MetricsPort("0", "s\u00e9cret").url
     assert [asked(url, token) for token in (None, "", "other", "s\u00e9cre")] == [401] * 4
     assert asked(MetricsPort("0", TOKEN).url, TOKEN) == 200
+
+
+def test_connections_that_say_nothing_hold_few_threads_and_keep_nobody_out() -> None:
+    url = MetricsPort("0", TOKEN).url
+    place = urlsplit(url)
+    with ExitStack() as stack:
+        silent = [
+            stack.enter_context(socket.create_connection((place.hostname, place.port)))
+            for _ in range(MOST_CONNECTIONS + 1)
+        ]
+        silent[-1].sendall(b"GET /metrics HTTP/1.1\r\n")
+        assert asked(url, TOKEN) == 200
+        # Two have come after the first one could stay.
+        assert [one.recv(1) for one in silent[:2]] == [b"", b""]
+        silent[2].sendall(f"GET /metrics HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode())
+        assert silent[2].recv(12) == b"HTTP/1.0 200"
 
 
 @pytest.fixture

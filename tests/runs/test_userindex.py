@@ -23,6 +23,9 @@ def made(folder: Path) -> RunDirectory:
 def test_runs_elsewhere_are_found_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere, near = made(tmp_path / "scratch" / "heat"), made(tmp_path / "home" / RUNS_FOLDER / "near")
     assert noted_runs() == [elsewhere]
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="name one that 'chimbuko runs' lists"):
+        find_run(None)
     monkeypatch.chdir(tmp_path / "home")
     assert find_run(Path("heat")) == find_run(Path(elsewhere.read_info().id)) == elsewhere
     assert find_run(Path("near")) == find_run(None) == near

@@ -15,7 +15,7 @@ from chimbuko.launcher.outcome.filteradvice import FilterAdvice, FunctionCost, a
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.query.run import open_run
 from chimbuko.trace.tausettings import SELECT_FILE_NAME, TimerFilter
-from chimbuko.units import format_duration_us, number_of
+from chimbuko.units import format_duration_us, format_share, number_of
 from chimbuko.visible import visible
 
 _COLUMNS = [
@@ -119,4 +119,4 @@ def _megabytes(size_bytes: int) -> str:
 
 
 def _share(part: float, whole: float) -> str:
-    return f"{100 * part / whole:.0f} %" if whole else "0 %"
+    return format_share(part / whole if whole else 0.0)

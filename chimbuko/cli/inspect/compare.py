@@ -11,10 +11,11 @@ from typing import Literal
 import click
 import msgspec
 
-from chimbuko.calls.functionnames import function_matcher, shown_names
+from chimbuko.calls.functionnames import function_matcher, short_name, shown_names
 from chimbuko.cli.output.jsontext import print_json
 from chimbuko.cli.output.table import MARK, Column, Output
 from chimbuko.errors import ConfigError
+from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.compare.comparison import (
     LEAST_EFFECT,
@@ -27,12 +28,12 @@ from chimbuko.provenance.compare.comparison import (
 from chimbuko.provenance.compare.merging import merged
 from chimbuko.provenance.compare.rates import Rate
 from chimbuko.provenance.compare.runprofile import RunProfile, read_profile
-from chimbuko.provenance.compare.wording import interval, sentences
+from chimbuko.provenance.compare.wording import cost_changes, interval, sentences
 from chimbuko.provenance.query.run import open_run
-from chimbuko.units import format_change, format_duration_us, number_of, parse_duration_us
+from chimbuko.units import format_change, format_duration_us, format_share, number_of, parse_duration_us
 
 EXIT_SLOWER = 6
-"""Exit code where ``--fail-on`` finds a function that is slower; errors have smaller ones."""
+"""Exit code where ``--fail-on`` finds something that is slower; errors have smaller ones."""
 
 MARKS = {"slower": MARK, "faster": "▼", "same": "=", "unclear": "·"}
 _PERCENT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*%?")
@@ -59,8 +60,9 @@ _PERCENT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*%?")
     "--fail-on",
     metavar="LIMIT",
     multiple=True,
-    help=f"Exit with {EXIT_SLOWER} if calls of a function take longer by this much beyond chance, usually or "
-    "in the mean: 5%. Also usual:5%, mean:5%, or total:2s for the time in all calls; may be repeated.",
+    help=f"Exit with {EXIT_SLOWER} if calls take longer by this much beyond chance: those of a function, "
+    "usually or in the mean, or all together; or findings cost more, by as much of the time in calls: 5%. "
+    "Only one of them: usual:5%, mean:5%, total:5% or total:2s, findings:5% or findings:2s; may be repeated.",
 )
 @click.option(
     "--absolute",
@@ -107,7 +109,9 @@ def command(
         print_json(_only(found, function))
     else:
         _print(_only(found, function), by, limit)
-    if limits.are_passed(found):
+    if passed := limits.passed(found):
+        for line in passed:
+            say(f"--fail-on: {line}")
         context.exit(EXIT_SLOWER)
 
 
@@ -134,39 +138,56 @@ def _profile(path: Path) -> RunProfile:
 
 @dataclass(frozen=True)
 class _Limits:
-    """What ``--fail-on`` names."""
+    """What ``--fail-on`` names, each as a share of what it was."""
 
     usual: float = math.inf
     mean: float = math.inf
-    """Least effects."""
+    total: float = math.inf
     total_us: float = math.inf
+    findings: float = math.inf
+    """Of the time in calls."""
+    findings_us: float = math.inf
 
     @classmethod
     def of(cls, texts: tuple[str, ...]) -> _Limits:
         limits = cls()
         for text in texts:
             what, _, value = text.strip().rpartition(":")
-            match what:
-                case "":
-                    limits = replace(limits, usual=_share(text, value), mean=_share(text, value))
-                case "usual":
-                    limits = replace(limits, usual=_share(text, value))
-                case "mean":
-                    limits = replace(limits, mean=_share(text, value))
-                case "total":
-                    limits = replace(limits, total_us=parse_duration_us(value))
-                case _:
-                    raise ConfigError(f"--fail-on {text!r}: give 5%, usual:5%, mean:5% or total:2s")
+            if what in ("total", "findings") and not _PERCENT.fullmatch(value.strip()):
+                limits = replace(limits, **{f"{what}_us": parse_duration_us(value)})
+            elif what in ("usual", "mean", "total", "findings"):
+                limits = replace(limits, **{what: _share(text, value)})
+            elif not what:
+                share = _share(text, value)
+                limits = replace(limits, usual=share, mean=share, total=share, findings=share)
+            else:
+                choices = "5%, or one of usual:5%, mean:5%, total:2s and findings:2s"
+                raise ConfigError(f"--fail-on {text!r}: give {choices}")
         return limits
 
-    def are_passed(self, found: Comparison) -> bool:
-        """Whether anything is slower by so much, beyond chance."""
+    def passed(self, found: Comparison) -> list[str]:
+        """What is slower, or costs more, by so much and beyond chance; one line for each thing."""
+        lines = []
+        for shift in found.functions:
+            for change, least, which in (
+                (shift.usual, self.usual, ""),
+                (shift.mean, self.mean, " in the mean"),
+            ):
+                effect = change.effect or 0.0
+                if change.verdict == "slower" and effect >= least:
+                    by = format_share(effect, ".1f")
+                    lines.append(f"{short_name(shift.name)} is slower{which} by {by}")
         total = found.total
-        return (total.differs and total.by_length_us >= self.total_us) or any(
-            change.verdict == "slower" and change.effect is not None and change.effect >= least
-            for shift in found.functions
-            for change, least in ((shift.usual, self.usual), (shift.mean, self.mean))
-        )
+        before_us = total.before_us + total.by_number_us
+        if total.differs and total.by_length_us >= min(self.total_us, self.total * before_us):
+            lines.append(f"all calls together take {format_duration_us(total.by_length_us)} longer")
+        least_us = min(self.findings_us, self.findings * found.before.exclusive_us)
+        lines += [
+            f"{change.name.lower()} cost {format_duration_us(change.added_us)} more"
+            for change in cost_changes(found)
+            if change.added_us >= least_us
+        ]
+        return lines
 
 
 def _share(text: str, value: str) -> float:

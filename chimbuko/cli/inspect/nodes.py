@@ -18,7 +18,7 @@ from chimbuko.provenance.nodes.nodelist import DatedFinding, NodeFacts, node_fac
 from chimbuko.provenance.nodes.otherprocesses import OtherProcess, other_processes
 from chimbuko.provenance.query.reader import RunReader
 from chimbuko.provenance.query.run import open_run
-from chimbuko.units import format_duration_us
+from chimbuko.units import format_duration_us, format_share
 
 
 class NodeView(msgspec.Struct, frozen=True):
@@ -210,4 +210,4 @@ def _shown(shown: int, total: int) -> str:
 
 
 def _percent(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:.0f}%"
+    return "" if share is None else format_share(share)

@@ -19,7 +19,7 @@ from chimbuko.provenance.incidents.metricfindings import is_metric_finding_id, m
 from chimbuko.provenance.nodes.besidecall import GpuBeside, NodeBeside, node_beside
 from chimbuko.provenance.query.filters import as_object
 from chimbuko.provenance.query.run import open_run
-from chimbuko.units import format_duration_us, format_signed_us
+from chimbuko.units import format_duration_us, format_share, format_signed_us
 
 SELF = "▶"
 """Stands beside the call itself."""
@@ -207,7 +207,7 @@ def _print_beside(output: Output, beside: NodeBeside) -> None:
     output.heading("Its thread in the time that was lost, by samples of the node")
     whole_us = sum(one.time_us for one in beside.times) or 1.0
     shares = [
-        [one.what, format_duration_us(one.time_us), f"{100 * one.time_us / whole_us:.0f} %"]
+        [one.what, format_duration_us(one.time_us), format_share(one.time_us / whole_us)]
         for one in beside.times
     ]
     output.table([Column("WHAT"), _RUNTIME, Column("SHARE", is_number=True)], shares)
@@ -229,7 +229,7 @@ def _print_beside(output: Output, beside: NodeBeside) -> None:
 
 def _gpu(one: GpuBeside) -> list[str]:
     shares = one.busy_share, one.usual_busy_share, one.throttled_share, one.usual_throttled_share
-    return [str(one.gpu), *(f"{100 * share:.0f} %" for share in shares), str(one.foreign)]
+    return [str(one.gpu), *map(format_share, shares), str(one.foreign)]
 
 
 def _print_comparison(output: Output, call: CallRecord, normal: CallRecord | None) -> None:

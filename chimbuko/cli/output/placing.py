@@ -8,7 +8,7 @@ from typing import Any
 
 from chimbuko.cli.output.table import Column, Output
 from chimbuko.insitu.placing.advice import AgentAdvice, points
-from chimbuko.units import format_change, number_of
+from chimbuko.units import format_change, format_share, number_of
 
 MOST_ADVISED = 4
 """Nodes of a run, those with most events."""
@@ -37,7 +37,7 @@ def print_advice(advice: AgentAdvice, output: Output) -> None:
             str(one.application_cores),
             f"{one.step_s:.4g}",
             format_change(one.added_share, ".2f"),
-            f"{100 * one.busy_share:.1f} %",
+            format_share(one.busy_share, ".1f"),
             "" if one.keeps_up else "falls behind",
         ]
         for one in advice.outcomes

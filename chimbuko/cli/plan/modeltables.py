@@ -11,7 +11,7 @@ from chimbuko.insitu.advice import Advice
 from chimbuko.insitu.fitting import Fit
 from chimbuko.insitu.prediction import Prediction
 from chimbuko.insitu.quality import Agreement
-from chimbuko.units import format_change
+from chimbuko.units import format_change, format_share
 
 Interval = tuple[float, float] | None
 
@@ -54,7 +54,8 @@ def print_agreement(found: Agreement) -> None:
     """Of whole runs."""
     r_squared = "not defined" if found.r_squared is None else f"{found.r_squared:.4f}"
     Output().line(
-        f"{found.points} runs: R² {r_squared}, greatest relative error {100 * found.max_relative_error:.1f} %"
+        f"{found.points} runs: R² {r_squared}, greatest relative error "
+        f"{format_share(found.max_relative_error, '.1f')}"
     )
 
 
@@ -78,8 +79,8 @@ def print_advice(advice: Advice, limit: int, parameter: str) -> None:
         [
             side.name,
             f"{side.step_s:.5g}",
-            _share(side.step_s / slowest_s if slowest_s else 0.0),
-            _share(side.efficiency),
+            format_share(side.step_s / slowest_s if slowest_s else 0.0, ".1f"),
+            format_share(side.efficiency, ".1f"),
         ]
         for side in (best.application, *best.groups)
     ]
@@ -133,20 +134,16 @@ def _fit_cells(one: Fit) -> list[str]:
     last = dict(zip(one.measured.parameters, one.measured.points[-1].tolist(), strict=True))
     points, r_squared, worst = _agreement_cells(one.agreement)
     time_s = f"{one.model.at(last).time_s:.4g} ({interval_text(one.model.interval_s(last))})"
-    return [one.measured.part, points, _share(one.error), r_squared, worst, time_s]
+    return [one.measured.part, points, format_share(one.error, ".1f"), r_squared, worst, time_s]
 
 
 def _agreement_cells(found: Agreement) -> list[str]:
     r_squared = "" if found.r_squared is None else f"{found.r_squared:.4f}"
-    return [str(found.points), r_squared, _share(found.max_relative_error)]
+    return [str(found.points), r_squared, format_share(found.max_relative_error, ".1f")]
 
 
 def _prediction_cells(one: Prediction) -> list[str]:
     return [str(one.placement), one.approach, f"{one.step_s:.5g}", f"{one.total_s:.5g}"]
-
-
-def _share(value: float) -> str:
-    return f"{100 * value:.1f} %"
 
 
 def _print_clamps(output: Output, predictions: Sequence[Prediction]) -> None:

@@ -13,6 +13,7 @@ from chimbuko.insitu.pipeline.bottleneck import Bottleneck, bottleneck
 from chimbuko.insitu.pipeline.loads import Pipeline
 from chimbuko.insitu.pipeline.simulation import Simulated, simulate
 from chimbuko.insitu.pipeline.unitcosts import measured
+from chimbuko.units import format_share
 
 DEFAULT = Pipeline(1)
 
@@ -106,18 +107,18 @@ def _show(found: Simulated, fullest: Bottleneck) -> None:
         [
             one.load.part,
             f"{one.load.cores:.2f}",
-            f"{100 * one.load.share:.0f} %",
+            format_share(one.load.share),
             f"{one.lag_p50_s:.3f}",
             f"{one.lag_p99_s:.3f}",
             f"{one.memory_bytes / 1e6:,.0f}",
-            f"{100 * one.lost_share:.1f} %",
+            format_share(one.lost_share, ".1f"),
         ]
         for one in found.parts
     ]
     output.table(columns, rows)
     output.line(
         f"{found.run.nodes:,} nodes; model {found.model_lag_s:.2f} s and store {found.store_lag_s:.2f} s "
-        f"behind; {100 * found.put_off_share:.0f} % of the messages wait for the one before"
+        f"behind; {format_share(found.put_off_share)} of the messages wait for the one before"
     )
     output.line(
         f"{found.wire_bytes_per_s / 1e6:,.1f} MB/s between agents and broker, "
@@ -125,6 +126,6 @@ def _show(found: Simulated, fullest: Bottleneck) -> None:
         f"{3.6 * found.store_bytes_per_s / 1e6:,.1f} GB an hour in the store"
     )
     full = "" if fullest.full_at_ranks is None else f", all of it with {fullest.full_at_ranks:,} ranks"
-    output.line(f"full first: {fullest.part}, {100 * fullest.share:.0f} % of what it has{full}", "bold")
+    output.line(f"full first: {fullest.part}, {format_share(fullest.share)} of what it has{full}", "bold")
     if fullest.remedy:
         output.line(f"to do: {fullest.remedy}")

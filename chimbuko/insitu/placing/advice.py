@@ -11,7 +11,7 @@ from chimbuko.insitu.placing.placements import NodeLoad, Outcome, Where, outcome
 from chimbuko.insitu.placing.unitcosts import predictions_s, unit_costs
 from chimbuko.insitu.placing.usual import Slowdown, UnitCosts, usual
 from chimbuko.protocol.telemetry import AgentLoad
-from chimbuko.units import number_of
+from chimbuko.units import format_share, number_of
 
 PERIODS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 USUAL_PERIOD_S = 1.0
@@ -177,8 +177,8 @@ def _period(load: NodeLoad, costs: UnitCosts, stream_bytes_per_s: float, best: O
         if period_s >= USUAL_PERIOD_S and costs.step * load.streams / period_s <= room:
             return (
                 period_s,
-                f"steps of {number_of(load.streams, 'streams')} cost less than {MOST_OF_PERIOD:.0%} of "
-                "the cores",
+                f"steps of {number_of(load.streams, 'streams')} cost less than "
+                f"{format_share(MOST_OF_PERIOD)} of the cores",
             )
     return allowed[-1], "the longest that is usual: steps cost more than their rows"
 
@@ -195,8 +195,8 @@ def _why(load: NodeLoad, best: Outcome) -> str:
     cores = f"{best.placement.cores} core{'s' * (best.placement.cores > 1)}"
     if best.placement.where is Where.SHARED:
         return (
-            f"the application uses all {load.cores} cores; {best.added_share:.1%} more time for each step is "
-            "less than a core of them"
+            f"the application uses all {load.cores} cores; {format_share(best.added_share, '.1f')} more time "
+            "for each step is less than a core of them"
             if not load.idle_cores
             else "idle cores take the analysis"
         )

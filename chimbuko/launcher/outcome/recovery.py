@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shlex
 import shutil
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from chimbuko.atomicfile import replace
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.provenance.manage.lifecycle import DIED, INTERRUPTED, RUNNING, silence_s, state_of
 from chimbuko.runs.directory import FAILED, RunDirectory, RunInfo
@@ -82,4 +82,5 @@ def bring_store_home(run: RunDirectory, scratch: Path) -> None:
     for path in (*scratch.glob(f"{whole.name}*"), *files):
         copy = run.path / f"{path.name}.tmp"
         shutil.copyfile(path, copy)
-        os.replace(copy, run.path / path.name)
+        # What it was copied from goes next.
+        replace(copy, run.path / path.name, is_durable=True)

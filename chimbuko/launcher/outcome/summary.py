@@ -49,6 +49,8 @@ CAME = {
     Transport.RECORDED.value: "",
     "": "",
 }
+LEAST_REDUCTION = 1.5
+"""Of the trace, to be spoken of: of a run of seconds the empty tables alone are larger."""
 DRIFT = 1.2
 """Functions whose calls take so many times as long, or as short, as at first are named."""
 
@@ -221,7 +223,7 @@ def summary_lines(summary: Summary) -> list[str]:
         f"Data: {summary.trace_bytes / 1e6:.1f} MB of trace{CAME.get(summary.transport, '')}, "
         f"{(summary.stored_bytes - summary.elsewhere_bytes) / 1e6:.2f} MB left in the run's folder"
         + (f", {summary.elsewhere_bytes / 1e6:.2f} MB in {summary.store}" if summary.store else "")
-        + f" ({summary.reduction:.0f}× less)"
+        + (f" ({summary.reduction:.0f}× less)" if summary.reduction >= LEAST_REDUCTION else "")
     )
     if summary.ranks:
         lines += loss_lines(losses_of(summary), _reservations(summary))

@@ -10,7 +10,7 @@ from chimbuko.monitor.procfs.cpulist import format_cpulist
 from chimbuko.monitor.sampling.kinds import SAMPLER
 from chimbuko.monitor.sampling.others import foreign_s
 from chimbuko.monitor.sampling.span import Span, ThreadSpan
-from chimbuko.units import number_of
+from chimbuko.units import format_share, number_of
 
 WAITED_SHARE = 0.10
 """A thread that waits for its core for more of the time is held up. Where the wait is not known:"""
@@ -54,7 +54,7 @@ def oversubscribed(span: Span) -> Iterator[Finding]:
         yield Finding(
             "oversubscribed",
             f"{who} share {cores} ({format_cpulist(cpus)}): "
-            f"each runs {_mean_busy(threads):.0%} of the time, {_waiting(held_up)}",
+            f"each runs {format_share(_mean_busy(threads))} of the time, {_waiting(held_up)}",
             f"give each a core of its own (srun -c, mpirun --bind-to core), or start {fewer}",
             tuple(sorted(thread.tid for thread in threads)),
         )
@@ -67,7 +67,7 @@ def _mean_busy(threads: list[ThreadSpan]) -> float:
 def _waiting(threads: list[ThreadSpan]) -> str:
     shares = [thread.waited_share for thread in threads if thread.waited_share is not None]
     if shares:
-        return f"and waits for a core up to {max(shares):.0%} of it"
+        return f"and waits for a core up to {format_share(max(shares))} of it"
     return f"and is cut off up to {max(map(cut_off_per_s, threads)):.0f} times a second"
 
 
@@ -109,8 +109,8 @@ def foreign_load(span: Span) -> Iterator[Finding]:
     if taken_s > FOREIGN_SHARE * total_s:
         yield Finding(
             "foreign load",
-            f"others take {taken_s / total_s:.0%} of cores {format_cpulist(cpus)}, this program "
-            f"{own_s / total_s:.0%}; of its threads {len(waiting)} waited for a core; "
+            f"others take {format_share(taken_s / total_s)} of cores {format_cpulist(cpus)}, this program "
+            f"{format_share(own_s / total_s)}; of its threads {len(waiting)} waited for a core; "
             f"{_whose(span, taken_s)}",
             "look for what else runs there (top), or ask for nodes of your own",
             tuple(sorted(thread.tid for thread in waiting)),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from chimbuko.monitor.findings.finding import Finding
 from chimbuko.monitor.gpus.gpuspan import TEMPERATURE
 from chimbuko.monitor.sampling.span import Span
+from chimbuko.units import format_share
 
 LOW_SHARE = 0.05
 THROTTLED_SHARE = 0.01
@@ -58,7 +59,8 @@ def gpu_throttled(span: Span) -> Iterator[Finding]:
             yield Finding(
                 "GPU throttled",
                 f"GPU {number} ({gpu.name}) was slowed down, for heat or by its power supply, "
-                f"in {share:.0%} of the time{'' if heat is None else f', at up to {heat.most:.0f} °C'}",
+                f"in {format_share(share)} of the time"
+                f"{'' if heat is None else f', at up to {heat.most:.0f} °C'}",
                 "use another node, and report this one to those who run it",
             )
 

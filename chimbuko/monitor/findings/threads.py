@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from chimbuko.monitor.findings.finding import Finding, workers
 from chimbuko.monitor.sampling.kinds import SAMPLER
 from chimbuko.monitor.sampling.span import Span, ThreadSpan
-from chimbuko.units import number_of
+from chimbuko.units import format_share, number_of
 
 MOVES_PER_S = 0.5
 """At one sample a second a thread that moves all the time is found to have moved each second time."""
@@ -28,7 +28,8 @@ def migrating(span: Span) -> Iterator[Finding]:
         most = max(thread.migrations / thread.periods for thread in moved)
         yield Finding(
             "migrating",
-            f"{number_of(len(moved), 'threads')} moved to another core in up to {most:.0%} of the periods",
+            f"{number_of(len(moved), 'threads')} moved to another core in up to {format_share(most)} "
+            "of the periods",
             "bind threads to cores (OMP_PROC_BIND=spread OMP_PLACES=cores)",
             tuple(sorted(thread.tid for thread in moved)),
         )
@@ -41,7 +42,7 @@ def system_bound(span: Span) -> Iterator[Finding]:
         most = max(thread.system_s / thread.seconds for thread in bound)
         yield Finding(
             "system-bound",
-            f"{number_of(len(bound), 'threads')} in the kernel for up to {most:.0%} of the time",
+            f"{number_of(len(bound), 'threads')} in the kernel for up to {format_share(most)} of the time",
             "look for system calls in a loop, page faults, network and files (strace -c, perf)",
             tuple(sorted(thread.tid for thread in bound)),
         )

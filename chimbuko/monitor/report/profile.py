@@ -15,7 +15,7 @@ from chimbuko.monitor.findings.finding import Finding, workers
 from chimbuko.monitor.procfs.cpulist import format_cpulist
 from chimbuko.monitor.sampling.identity import Identity
 from chimbuko.monitor.sampling.span import Span
-from chimbuko.units import number_of
+from chimbuko.units import format_share, number_of
 
 SETTINGS = (
     *("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "MPICH_", "UCX_", "FI_"),
@@ -175,7 +175,8 @@ def _behaviour(good: Profile, now: Profile) -> Iterator[tuple[str, str]]:
             ("is in the kernel", then.system_share, one.system_share, 1, "look for page faults (strace -c)"),
         ):
             if worse * (share - was) > SHARE:
-                yield f"{_name(one)} {name} for {share:.0%} of the time, then {was:.0%}", advice
+                for_long = f"for {format_share(share)} of the time, then {format_share(was)}"
+                yield f"{_name(one)} {name} {for_long}", advice
         if then.peak_bytes and one.peak_bytes > MORE_MEMORY * then.peak_bytes:
             yield (
                 f"{_name(one)} holds {_gb(one.peak_bytes)}, then {_gb(then.peak_bytes)}",

@@ -12,6 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from chimbuko.cli import main
+from chimbuko.provenance.compare.runprofile import Findings, RunProfile, read_profile
+from chimbuko.provenance.query.run import Provenance
 from tests.simulated_runs import SimulatedFunction, SimulatedRun, delayed, log_normal, make_run
 
 FUNCTIONS = tuple(
@@ -53,8 +55,11 @@ def test_the_slower_function_is_named_first(compare: Callable[..., Result]) -> N
     assert next(line for line in lines if line.startswith("▲")).rstrip().endswith("relax")
 
 
-def test_it_fails_on_what_is_slower_and_on_nothing_else(compare: Callable[..., Result]) -> None:
+def test_it_fails_on_what_is_slower_and_on_nothing_else(
+    compare: Callable[..., Result], capfd: pytest.CaptureFixture[str]
+) -> None:
     assert compare("slower", "--fail-on", "5%").exit_code == 6
+    assert "--fail-on: relax is slower by 1" in capfd.readouterr().err
     assert compare("slower", "--fail-on", "20").exit_code == 0
     assert compare("slower", "--fail-on", "usual:5%").exit_code == 6
     assert compare("slower", "--fail-on", "total:100s").exit_code == 0
@@ -62,12 +67,29 @@ def test_it_fails_on_what_is_slower_and_on_nothing_else(compare: Callable[..., R
 
 
 def test_it_fails_on_what_rare_long_calls_cost(compare: Callable[..., Result]) -> None:
-    for limit in ("5%", "mean:5%", "total:0.5s"):
+    for limit in ("5%", "mean:5%", "total:0.5s", "total:5%"):
         assert compare("delayed", "--fail-on", limit).exit_code == 6, limit
-    assert compare("delayed", "--fail-on", "usual:5%").exit_code == 0
+    for limit in ("usual:5%", "total:100%", "findings:1ms"):
+        assert compare("delayed", "--fail-on", limit).exit_code == 0, limit
     (headline,) = (line for line in compare("delayed").stdout.splitlines() if "in the mean" in line)
     assert headline.startswith("relax is slower in the mean, ")
     assert re.search(r"[0-9.]+ % more of its calls take some \d+", headline)
+
+
+def test_it_fails_on_what_findings_cost(
+    compare: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """An incident of 20 s of core time, which no function's calls show."""
+
+    def read(provenance: Provenance) -> RunProfile:
+        return dataclasses.replace(read_profile(provenance), incidents=Findings(1, next(costs_us)))
+
+    monkeypatch.setattr("chimbuko.cli.inspect.compare.read_profile", read)
+    limits = {"5%": 6, "findings:5%": 6, "findings:2s": 6, "findings:60s": 0, "usual:5%": 0}
+    for limit, code in limits.items():
+        costs_us = iter((0.0, 20e6))
+        assert compare("again", "--fail-on", limit).exit_code == code, limit
+        assert ("--fail-on: incidents cost 20.0 s more" in capfd.readouterr().err) is (code == 6)
 
 
 @pytest.mark.parametrize("share", ["much", "0", "-5%", "mean:much", "usual:"])

@@ -77,7 +77,7 @@ def test_what_is_wrong_in_published_quantities_is_listed_and_shown(run: RunDirec
 def test_show_tells_of_an_incident_and_a_call_leads_to_it(run: RunDirectory) -> None:
     explain_run(run)
     shown = chimbuko("show", "I1", run.path).stdout
-    assert "▲ compute on rank 3 took 100 ms, 100x its usual 1 ms" in shown
+    assert "▲ compute on rank 3 took 100 ms, 100× its usual 1 ms" in shown
     assert ORIGIN in shown and "late sender" in shown
     assert json.loads(chimbuko("show", "I1", run.path, "--json").stdout)["summary"]["id"] == "I1"
     assert "Part of incident I1" in chimbuko("show", ORIGIN, run.path).stdout

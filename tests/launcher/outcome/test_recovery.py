@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shlex
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from chimbuko.config import AnalysisConfig
-from chimbuko.launcher.outcome.recovery import recovery_lines
+from chimbuko.launcher.outcome.recovery import bring_store_home, recovery_lines
 from chimbuko.runs.directory import new_run
 from chimbuko.runs.scratch import ScratchNote
 
@@ -25,3 +27,24 @@ def test_commands_can_be_pasted_whatever_the_folders_are_called(tmp_path: Path) 
     assert rescued == ["chimbuko", "deliver", str(run.path)]
     assert left == ["chimbuko", "deliver", str(run.path), str(folder)]
     assert f"on {platform.node()}, do: " in recovery_lines(run, info)[1]
+
+
+def test_a_store_is_on_the_disk_at_home_before_the_one_it_was_copied_from_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = new_run(tmp_path / "heat", ["./heat"], AnalysisConfig(), None)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    (scratch / run.store_path.name).write_bytes(b"found")
+    synced: list[tuple[Path, bool]] = []
+    sync = os.fsync
+
+    def note_sync(number: int) -> None:
+        synced.append((Path(os.readlink(f"/proc/self/fd/{number}")), run.store_path.exists()))
+        sync(number)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    bring_store_home(run, scratch)
+    assert run.store_path.read_bytes() == b"found"
+    assert [has_its_name for _, has_its_name in synced] == [False, True]
+    assert (synced[0][0].parent, synced[1][0]) == (run.path, run.path)

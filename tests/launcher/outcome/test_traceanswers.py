@@ -72,7 +72,7 @@ def test_the_trace_is_asked_for_what_is_not_on_record(run: RunDirectory) -> None
     assert (known.incident.rank, known.incident.function) == (3, "compute")
     assert (known.incident.is_flagged, known.summary.flags, known.summary.ranks) == (False, 3, 4)
     assert known.summary.sentence.startswith(
-        "compute on rank 3 took 100 ms, 100x its usual 1 ms; ranks 0 and 2"
+        "compute on rank 3 took 100 ms, 100× its usual 1 ms; ranks 0 and 2"
     )
     with open_run(run) as provenance:
         record = provenance.calls.record(known.incident.call_id)

@@ -80,7 +80,7 @@ def test_nothing_is_found_where_all_is_well(made: Span) -> None:
 def test_ranks_that_share_cores_are_counted() -> None:
     ranks = [thread(tid, (0, 1), busy=0.5, waited_s=5.0) for tid in range(1, 5)]
     found = findings(span(*ranks, cores={0: 1.0, 1: 1.0}))[0]
-    assert found.text.startswith("4 threads of 4 processes share 2 cores (0-1): each runs 50% of the time")
+    assert found.text.startswith("4 threads of 4 processes share 2 cores (0-1): each runs 50 % of the time")
     assert "or start 2 ranks here" in found.advice
     assert found.threads == (1, 2, 3, 4)
 
@@ -89,7 +89,7 @@ def test_foreign_load_says_whose_share_is_whose() -> None:
     made = span(thread(1, busy=0.3, waited_s=6.0), cores={0: 1.0})
     (finding,) = findings(made)
     assert finding.text == (
-        "others take 70% of cores 0, this program 30%; of its threads 1 waited for a core; whose is unknown"
+        "others take 70 % of cores 0, this program 30 %; of its threads 1 waited for a core; whose is unknown"
     )
     own = replace(thread(2, busy=0.68), waited_s=0.1)
     assert "foreign load" not in kinds(span(thread(1, busy=0.3, waited_s=6.0), own, cores={0: 1.0}))

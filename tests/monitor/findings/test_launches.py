@@ -79,5 +79,5 @@ def test_verdict(table: str, seconds: float, verdict: dict[str, int]) -> None:
 
 def test_what_is_said_of_the_first_launch() -> None:
     (finding,) = findings(launch(ONE_CORE, 63.67))
-    assert finding.text.startswith("7 threads share 1 core (1): each runs 14% of the time")
+    assert finding.text.startswith("7 threads share 1 core (1): each runs 14 % of the time")
     assert finding.text.endswith("is cut off up to 6188 times a second")

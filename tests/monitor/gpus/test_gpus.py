@@ -73,7 +73,7 @@ def test_a_watched_program_has_its_gpus_in_all_reports(tmp_path: Path) -> None:
     assert 'gpu="1"' not in text
     assert "0.5 of 1 GPU busy" in heartbeat(span, watch.total)
     (found,) = [one for one in findings(watch.total) if one.kind == "GPU throttled"]
-    assert "GPU 0 (Made 100)" in found.text and "50% of the time, at up to 91 °C" in found.text
+    assert "GPU 0 (Made 100)" in found.text and "50 % of the time, at up to 91 °C" in found.text
 
 
 def test_a_gpu_that_is_not_slowed_down_is_no_finding() -> None:
@@ -179,5 +179,5 @@ def test_an_agent_has_them_in_its_samples_and_findings() -> None:
     assert first["energy_mj"] == pytest.approx(0.4 * first["length_us"], rel=0.1)
     assert (silent["pid"], silent["busy_us"], silent["name"]) == (ANYBODY, 0, b"Old")
     found = [one.text for one in batch.findings if one.kind == "GPU throttled"]
-    assert found and "GPU 0 (Made 100)" in found[0] and "in 100% of the time, at up to 91 °C" in found[0]
+    assert found and "GPU 0 (Made 100)" in found[0] and "in 100 % of the time, at up to 91 °C" in found[0]
     assert unpacked(packed(batch).rows) == batch

@@ -51,8 +51,8 @@ def test_two_runs_alike_do_not_differ() -> None:
         (made(cpus=(0, 1)), "rank 0 may use cores 0-1, then 0"),
         (made(omp=4), "OMP_NUM_THREADS is 4, then 1"),
         (made(seconds=13.0), "it took 13 s, then 10 s"),
-        (made(busy=0.5), "rank 0 is busy for 50% of the time, then 90%"),
-        (made(waited_s=4.0), "rank 0 waits for a core for 40% of the time, then 0%"),
+        (made(busy=0.5), "rank 0 is busy for 50 % of the time, then 90 %"),
+        (made(waited_s=4.0), "rank 0 waits for a core for 40 % of the time, then 0 %"),
         (made(peak_bytes=2**31), "rank 0 holds 2.0 GB, then 1.0 GB"),
     ],
 )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from chimbuko.errors import ConfigError
-from chimbuko.provenance.compare.comparison import Comparison, compare
+from chimbuko.provenance.compare.comparison import compare
 from chimbuko.provenance.compare.levels import level_of_mean
 from chimbuko.provenance.compare.merging import merged
 from chimbuko.provenance.compare.runprofile import (
@@ -19,6 +19,7 @@ from chimbuko.provenance.compare.runprofile import (
     RunProfile,
 )
 from chimbuko.provenance.compare.wording import sentences
+from tests.simulated_runs import says_a_difference
 
 CALLS = 20_000
 USUAL_US = (800.0, 18.0, 25.0, 2.2, 300.0, 11_000.0, 4.7, 200.0)
@@ -52,18 +53,6 @@ def run(random: np.random.Generator, slower: dict[int, float] | None = None) -> 
 
 def several(random: np.random.Generator, number: int, slower: dict[int, float] | None = None) -> RunProfile:
     return merged([run(random, slower) for _ in range(number)])
-
-
-def says_a_difference(found: Comparison) -> bool:
-    """Of anything."""
-    return (
-        any(shift.decisive.verdict in ("slower", "faster") for shift in [*found.functions, *found.paths])
-        or any(change.has_more_anomalies for change in found.functions)
-        or any(change.has_more_anomalies for change in found.ranks)
-        or found.total.differs
-        or any(" cost " in line for line in sentences(found))
-        or bool(found.new or found.vanished)
-    )
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ def test_a_delay_that_was_not_flagged_is_asked_for_and_becomes_the_origin(
     live.keep_up(is_urgent=True)
     (told,) = Incidents(provenance.reader).page().incidents
     assert (told.call_id, told.rank, told.function, told.flags, told.ranks) == (ORIGIN, 3, "compute", 3, 4)
-    assert told.sentence.startswith("compute on rank 3 took 100 ms, 100x its usual 1 ms; ranks 0 and 2")
+    assert told.sentence.startswith("compute on rank 3 took 100 ms, 100× its usual 1 ms; ranks 0 and 2")
     assert live.explanation(waits[0].id) == (told.id, told.sentence)
     assert provenance.calls.record(ORIGIN).incident_id == told.id
     assert not Incidents(provenance.reader).one(told.id).incident.is_flagged

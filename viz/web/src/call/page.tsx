@@ -16,6 +16,7 @@ import { IncidentLink } from '../shared/parts/incidentlink';
 import { Menu, type MenuItem } from '../shared/parts/menu';
 import { Name } from '../shared/parts/name';
 import { Empty, Reading } from '../shared/parts/panel';
+import { Sentence } from '../shared/parts/sentence';
 import { beside, incident } from './call';
 import { Beside } from './beside';
 import { CallTimeline } from './calltimeline';
@@ -72,7 +73,7 @@ function Page({ found }: { found: CallDetail }) {
     <>
       <div class="headline">
         <h1 class="answer" data-answer>
-          {record.label === 'anomaly' && <span class="abnormal">{signOf(record, metric)}</span>} {callAnswer(record, metric, programs.value)}
+          {record.label === 'anomaly' && <span class="abnormal">{signOf(record, metric)}</span>} <Sentence text={callAnswer(record, metric, programs.value)} />
         </h1>
         {record.incident_id !== '' && <IncidentLink id={record.incident_id} isButton />}
         <Go to={{ page: 'timeline', call: record.id }} text="Timeline" isButton />
@@ -111,7 +112,7 @@ function Because({ record }: { record: CallRecord }) {
   const isOrigin = found.incident.call_id === record.id;
   return (
     <p class="because" data-because>
-      {isOrigin ? 'It is the origin of its incident' : 'It is a consequence of another call'}: {found.summary.sentence}
+      {isOrigin ? 'It is the origin of its incident' : 'It is a consequence of another call'}: <Sentence text={found.summary.sentence} />
     </p>
   );
 }

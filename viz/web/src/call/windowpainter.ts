@@ -78,13 +78,16 @@ function paintBar(context: CanvasRenderingContext2D, box: BarBox, focused: boole
     drawTriangle(context, x + Math.min(9, width / 2 + 1), y + ROW / 2, 10, colour('anomaly', theme));
     left += 13;
   }
-  const room = Math.floor((x + width - left - 2) / 6.4);
-  if (room < 3) return;
+  const wide = x + width - left - 2;
+  const room = Math.floor(wide / (bar.isAnomaly ? 7.2 : 6.4));
+  const text = room < 3 ? '' : shorten(bar.function, room).text;
+  if (text === '' || text.length > room) return;
   context.font = `${bar.isAnomaly ? '600 ' : ''}11px ${FONT}`;
   context.fillStyle = colour('text', theme);
   context.textAlign = 'left';
   context.textBaseline = 'middle';
-  context.fillText(shorten(bar.function, room).text, left, y + ROW / 2);
+  // Of wide letters it is drawn narrower.
+  context.fillText(text, left, y + ROW / 2, wide);
 }
 
 /** The group of a function, said once more without colour. */

@@ -2,6 +2,7 @@ import { callsAnswer } from './model/callpoints';
 import { view } from '../shared/address/address';
 import { points } from './calls';
 import { programs } from '../shared/session/session';
+import { Sentence } from '../shared/parts/sentence';
 import { Calls } from './list';
 import { Filters } from './filters';
 import { Scatter } from './scatter';
@@ -14,7 +15,7 @@ export function CallsPage() {
   return (
     <main class="calls-page">
       <h1 class="answer" data-answer>
-        {sentence}
+        <Sentence text={sentence} />
       </h1>
       <Filters />
       <div class="calls-top">

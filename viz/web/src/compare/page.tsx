@@ -8,6 +8,7 @@ import { foldersOf, sideText } from '../shared/address/model/trail';
 import { Differential } from './differential';
 import { Listed } from '../shared/parts/listed';
 import { Progress } from '../shared/parts/progress';
+import { Sentence } from '../shared/parts/sentence';
 import { RunsList } from './runslist';
 import { Runtimes } from './runtimes';
 import { Shifts } from './shifts';
@@ -51,11 +52,13 @@ function Page({ found }: { found: ComparisonAnswer }) {
   return (
     <>
       <h1 class="answer" data-answer>
-        {sentences[0] ?? ''}
+        <Sentence text={sentences[0] ?? ''} />
       </h1>
       <ul class="sentences">
         {sentences.slice(1).map((sentence) => (
-          <li key={sentence}>{sentence}.</li>
+          <li key={sentence}>
+            <Sentence text={`${sentence}.`} />
+          </li>
         ))}
       </ul>
       <Sides before={changes.before} after={changes.after} />

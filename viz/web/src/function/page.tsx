@@ -6,6 +6,7 @@ import { addressOf, follow, view } from '../shared/address/address';
 import { known, ranks, subject, worst } from './function';
 import { run } from '../shared/session/session';
 import { Empty, Reading } from '../shared/parts/panel';
+import { Sentence } from '../shared/parts/sentence';
 import { Name } from '../shared/parts/name';
 import { DistributionPanel, type RuntimeMark } from './distribution';
 import { PathsPanel } from './paths';
@@ -44,7 +45,7 @@ export function FunctionPage() {
   return (
     <main class="function-page">
       <h1 class="answer" data-answer>
-        {functionAnswer(found.statistics, ranks.value.value?.total ?? null)}
+        <Sentence text={functionAnswer(found.statistics, ranks.value.value?.total ?? null)} />
       </h1>
       <Name name={of.name} />
       <Figures />

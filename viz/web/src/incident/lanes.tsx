@@ -71,7 +71,7 @@ function Chart({ incident }: { incident: Incident }) {
     const made = pictureOf(incident, width, height);
     picture.current = made;
     paintScene(prepare(canvas.current, width, height), made, { ...pointed, chosen: spotOf(scene.value, incident.call_id), brush: null });
-  }, [scene.value, shown.value, waits.value, width, height, theme.value, pointed]);
+  }, [spans.value.value, scene.value, shown.value, waits.value, width, height, theme.value, pointed]);
 
   const under = (x: number, y: number): Pointed => {
     const now = picture.current;
@@ -132,11 +132,12 @@ function Chart({ incident }: { incident: Incident }) {
       onKeyDown={move}
       onBlur={leave}
     >
-      <canvas ref={canvas} aria-hidden="true" />
-      {spans.value.value === null && (
+      {spans.value.value === null ? (
         <div class="over">
           <Reading what="the calls of all ranks concerned" />
         </div>
+      ) : (
+        <canvas ref={canvas} aria-hidden="true" />
       )}
     </div>
   );

@@ -10,6 +10,7 @@ import { copy } from '../shared/session/page';
 import { run, zero_us } from '../shared/session/session';
 import { FunctionLink } from '../shared/parts/functionlink';
 import { Menu, type MenuItem } from '../shared/parts/menu';
+import { Sentence } from '../shared/parts/sentence';
 import { Frame, Go } from './frame';
 import { examples, finding } from './recurringfinding';
 import type { RecurrenceSummary } from '../shared/api/types';
@@ -33,7 +34,7 @@ function Page({ found }: { found: RecurrenceSummary }) {
     <>
       <div class="headline">
         <h1 class="answer" data-answer>
-          <span class="abnormal">↻</span> {sentence}
+          <span class="abnormal">↻</span> <Sentence text={sentence} />
         </h1>
         <Go to={{ page: 'calls', incident: id, label: 'any', call: null, cursor: null }} text="Its calls" isButton />
         <Menu label="Copy this finding" text="Copy ▾" items={() => copies(found)} quiet={false} />

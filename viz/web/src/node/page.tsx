@@ -6,6 +6,7 @@ import { zero_us } from '../shared/session/session';
 import { Listed } from '../shared/parts/listed';
 import { NodeLink } from '../shared/parts/nodelink';
 import { Empty, Reading } from '../shared/parts/panel';
+import { Sentence } from '../shared/parts/sentence';
 import { cores, facts, gpus, nodes, threads } from './node';
 import { Built } from './built';
 import { LanePanel } from './lanepanel';
@@ -64,7 +65,7 @@ function OneNode({ name }: { name: string }) {
     <>
       <div class="headline">
         <h1 class="answer" data-answer>
-          {nodeAnswer(name, known)}
+          <Sentence text={nodeAnswer(name, known)} />
         </h1>
         <a class="button" href={addressOf(calls)} onClick={(event) => follow(event, calls)}>
           Its abnormal calls

@@ -8,6 +8,7 @@ import { addressOf, follow } from '../shared/address/address';
 import { hideTip, hoveredRank, showTip } from '../shared/session/page';
 import { programs, zero_us } from '../shared/session/session';
 import { Empty, Panel, Reading, useHeld } from '../shared/parts/panel';
+import { Sentence } from '../shared/parts/sentence';
 import { Table } from '../shared/parts/table';
 import { ListChoice } from './listchoice';
 import { findingKey, findingsOf, summaryOf, type Finding } from './model/findings';
@@ -167,7 +168,9 @@ function Line({ id, mark, rank, name, cost, where, sentence, tip, target }: Line
       </span>
       <span class="call-lost">{cost}</span>
       <span class="call-where">{where}</span>
-      <span class="finding-sentence">{sentence}</span>
+      <span class="finding-sentence">
+        <Sentence text={sentence} />
+      </span>
     </a>
   );
 }

@@ -4,6 +4,7 @@ import { grid } from './heatmap/grid';
 import { incidents, list, ranking } from './overview';
 import { programs, run } from '../shared/session/session';
 import { Empty } from '../shared/parts/panel';
+import { Sentence } from '../shared/parts/sentence';
 import { CallsList } from './callslist';
 import { Functions } from './functions';
 import { FindingsList } from './findingslist';
@@ -33,7 +34,7 @@ export function Overview() {
   return (
     <main class="overview">
       <h1 class="answer" data-answer>
-        {sentence}
+        <Sentence text={sentence} />
       </h1>
       {known === null && run.error.value !== null ? (
         <Empty>Nothing can be shown until the server answers.</Empty>

@@ -207,7 +207,8 @@ const shortened = new Map<string, string>();
 
 function paintName(context: CanvasRenderingContext2D, picture: Picture, line: Line, at: number, left: number, right: number): boolean {
   const flags = line.row.flags[at] as number;
-  const room = Math.floor((Math.min(right, picture.width - GUTTER) - left) / (flags & ANOMALY ? 7.2 : 6.4));
+  const wide = Math.min(right, picture.width - GUTTER) - left;
+  const room = Math.floor(wide / (flags & ANOMALY ? 7.2 : 6.4));
   if (room < LEAST_CHARACTERS) return false;
   const name = line.spans.functions[line.row.function[at] as number] as string;
   const limit = Math.min(room, 80);
@@ -217,7 +218,8 @@ function paintName(context: CanvasRenderingContext2D, picture: Picture, line: Li
   if (text.length > room) return false;
   context.font = `${flags & ANOMALY ? '600 ' : flags & MERGED ? 'italic ' : ''}11px ${FONT}`;
   context.fillStyle = colour('text', picture.theme);
-  context.fillText(flags & OPEN ? `${text} →` : text, left, line.y + ROW / 2);
+  // Of wide letters it is drawn narrower.
+  context.fillText(flags & OPEN ? `${text} →` : text, left, line.y + ROW / 2, wide);
   return true;
 }
 

@@ -61,6 +61,9 @@ export interface Station {
 
 const CAME: Record<string, string> = { files: ', through files', sst: ', over SST', recorded: ', recorded' };
 
+/** Of a run of seconds the empty tables alone are larger than its trace. */
+const reduced = (times: number): string => (times >= 1.5 ? `${ratio(times)} less` : 'small');
+
 export function pipeline(vitals: Vitals): Station[] {
   const { status, sums, storage, agent_sums, agents_total } = vitals;
   const hasEnded = status.state === 'ended';
@@ -88,7 +91,7 @@ export function pipeline(vitals: Vitals): Station[] {
     },
     {
       name: 'store',
-      figure: kept ? `${ratio(storage.trace_bytes / kept)} less` : 'elsewhere',
+      figure: kept ? reduced(storage.trace_bytes / kept) : 'elsewhere',
       detail: kept ? `${bytes(kept)} kept` : 'its size is not known here',
       warns: false,
     },

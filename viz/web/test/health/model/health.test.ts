@@ -69,6 +69,8 @@ describe('the way of the events', () => {
   });
   test('a store elsewhere has no size, which is not 0', () =>
     expect(station(vitals({ storage: { trace_bytes: 1, stored_bytes: null } }), 'store')?.figure).toBe('elsewhere'));
+  test('a store that is as large as the trace is not called less', () =>
+    expect(station(vitals({ storage: { trace_bytes: 90_000, stored_bytes: 100_000 } }), 'store')).toMatchObject({ figure: 'small', detail: '100 kB kept' }));
 });
 
 test('what a stream lost in words', () => {
