@@ -106,7 +106,8 @@ def says_a_difference(found: Comparison) -> bool:
     """Whether two runs, or two sides of several, are said to differ in anything."""
     return (
         any(shift.decisive.verdict in NAMED for shift in [*found.functions, *found.paths])
-        or any(change.has_more_anomalies for change in [*found.functions, *found.ranks])
+        or any(shift.has_more_anomalies for shift in found.functions)
+        or any(rank.has_more_anomalies for rank in found.ranks)
         or found.total.differs
         or bool(cost_changes(found))
         or bool(found.new or found.vanished)

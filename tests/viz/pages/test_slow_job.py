@@ -17,6 +17,11 @@ from tests.viz.traced_run import traced_run
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+LINES = """() => {
+    const lines = [...document.querySelectorAll('.unbroken')].map((one) => one.getClientRects().length);
+    return Math.max(...lines);
+}"""
+"""Over how many lines a quantity goes."""
 SECTION = re.compile(r"^## My job was slow$(.*?)^## ", re.MULTILINE | re.DOTALL)
 
 
@@ -41,6 +46,10 @@ def test_the_guide_leads_from_the_list_of_runs_to_the_call(
         page.wait_for_url(f"**/incident/{worst.id}*")
         page.wait_for_selector("[data-panel=chain] a")
         assert page.locator("[data-answer]").inner_text().endswith(worst.sentence)
+        assert page.locator(".unbroken", has_text="core-seconds").count() == 1
+        for width in range(400, 1281, 40):
+            page.set_viewport_size({"width": width, "height": 720})
+            assert page.evaluate(LINES) == 1, width
         seen.append(page.inner_text("body"))
         page.get_by_role("link", name="Origin", exact=True).click()
         page.wait_for_url(f"**/call/{worst.call_id.replace(':', '/', 1)}*")
