@@ -10,7 +10,7 @@ CHROMIUM := $(shell command -v chromium-headless-shell || command -v chromium)
 unexport PYTHONDONTWRITEBYTECODE
 
 # Six at a time, as half of their time tests wait for browsers and processes.
-TOGETHER := --numprocesses 6 --dist loadfile --no-loadscope-reorder --durations 20
+TOGETHER := --numprocesses 6 --dist loadfile --no-loadscope-reorder --durations 20 -p tests.cpucost
 # What computes, but for traces of real programs, which plain Python reads for minutes.
 CORES := $(addprefix tests/,ad/calls ad/records ad/detectors ad/analysis ad/handoff/test_opencalls.py \
 	ad/handoff/test_flightrecorder.py kernels statistics pserver/state calls formats/test_jsontext.py \

@@ -5,7 +5,7 @@ import { STATISTIC_NAMES, type FunctionLine, type FunctionLines } from './model/
 import { columnUnit, digits, duration, exact, inUnit } from '../shared/units/units';
 import { FUNCTION_STATISTICS, type FunctionStatistic, type View } from '../shared/address/model/view';
 import { functionRankingRequest, originsRequest } from '../shared/api/requests';
-import type { Request } from '../shared/api/http';
+import type { Request } from '../shared/api/request';
 import { addressOf, follow, go, view } from '../shared/address/address';
 import { hideTip, hoveredFunction, showTip } from '../shared/session/page';
 import { functions } from './overview';

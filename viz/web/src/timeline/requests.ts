@@ -1,6 +1,7 @@
 /** What the server can be asked about a timeline. */
 
-import { get, type Request } from '../shared/api/http';
+import { get } from '../shared/api/http';
+import type { Request } from '../shared/api/request';
 import type { RankKey, TimelineAnswer } from '../shared/api/types';
 import type { Asked } from './model/timelineaxis';
 

@@ -1,7 +1,8 @@
 /** What the server can be asked about the grid of all ranks. */
 
 import type { Range } from '../../shared/address/model/ranges';
-import { get, type Request } from '../../shared/api/http';
+import { get } from '../../shared/api/http';
+import type { Request } from '../../shared/api/request';
 import type { GridAnswer } from '../../shared/api/types';
 import type { Grid } from './model/grid';
 

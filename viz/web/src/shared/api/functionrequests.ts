@@ -1,6 +1,7 @@
 /** What the server can be asked about one function, and about the rank that a call ran on. */
 
-import { get, type Query, type Request } from './http';
+import { get } from './http';
+import type { Query, Request } from './request';
 import type { BesideAnswer, CallPage, CountersAnswer, FunctionDetail, MetadataAnswer, PathsAnswer, RankKey, Totals } from './types';
 
 /** A function: its whole name and its program. */

@@ -1,12 +1,9 @@
 /** Requests to the server's API. Addresses are relative to the page's base, so they survive proxies. */
 
 import { answerOf, isReport, report } from './report';
+import type { Query } from './request';
 
 const LONGEST_MS = 30_000;
-
-export type Query = readonly (readonly [name: string, value: string])[];
-/** What can be asked for: a path below the API's root, and its arguments. */
-export type Request = readonly [path: string, query: Query];
 
 /** The server said no, in words that can be shown. */
 export class Refused extends Error {

@@ -1,6 +1,7 @@
 /** What the server can be asked about the nodes of a run. */
 
-import { get, type Query, type Request } from './http';
+import { get } from './http';
+import type { Query, Request } from './request';
 import type { CallPage, CoresAnswer, GpusAnswer, NodeAnswer, NodesAnswer, ThreadsAnswer } from './types';
 
 /** From when to when, µs since the epoch. */

@@ -1,7 +1,7 @@
 /** A report: a page that has its answers with it, and no server. */
 
 import { signal } from '@preact/signals';
-import type { Query } from './http';
+import type { Query } from './request';
 
 interface Report {
   /** When it was written, ms since the epoch. */

@@ -2,7 +2,8 @@
 
 import { filterQuery } from '../asking/filters';
 import type { View } from '../address/model/view';
-import { get, type Request } from './http';
+import { get } from './http';
+import type { Request } from './request';
 import type {
   CallDetail,
   CallPage,

@@ -1,6 +1,7 @@
 /** What the server can be asked about what was published. */
 
-import { get, type Request } from './http';
+import { get } from './http';
+import type { Request } from './request';
 import type { QuantityAnswer, WorkflowAnswer } from './types';
 
 export interface QuantityName {

@@ -1,6 +1,7 @@
 /** The same question as SQL, which the server writes: it knows the tables. */
 
-import { get, type Request } from '../api/http';
+import { get } from '../api/http';
+import type { Request } from '../api/request';
 import type { StatementAnswer } from '../api/types';
 import { sqlCommand } from './commands';
 

@@ -1,0 +1,25 @@
+"""What files of tests cost is known with the processes that they start."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.cpucost import cpu_s
+
+BUSY = "import time\nwhile time.process_time() < 0.1: pass\n{then}"
+
+
+def test_children_count_while_they_live_and_when_they_have_ended() -> None:
+    before_s = cpu_s()
+    ended = subprocess.run([sys.executable, "-S", "-c", BUSY.format(then="")], check=True)
+    after_one_s = cpu_s()
+    assert ended.returncode == 0 and after_one_s - before_s >= 0.1
+    words = [sys.executable, "-S", "-c", BUSY.format(then="print(flush=True); input()")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as living:
+        assert living.stdout is not None and living.stdout.readline()
+        # The kernel counts in hundredths.
+        while_it_lives_s = cpu_s()
+        assert while_it_lives_s - after_one_s >= 0.08
+        living.communicate(b"\n")
+    assert cpu_s() >= while_it_lives_s - 0.02
