@@ -14,6 +14,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -72,13 +73,19 @@ def _imported(package: Package, known: Mapping[str, Package]) -> set[str]:
     return {
         _package_of(target, known)
         for path in (package.init, *package.modules)
-        for target in _targets(path)
+        for target in targets(path)
         if target.startswith("chimbuko.")
     }
 
 
-def _targets(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
+@cache
+def targets(path: Path) -> tuple[str, ...]:
+    """What a module imports, each name with the module that it comes from."""
+    return tuple(_imports_in(path.read_text()))
+
+
+def _imports_in(source: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
