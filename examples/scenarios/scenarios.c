@@ -5,7 +5,8 @@
    chimbuko run -- mpirun -n 4 chimbuko trace ./scenarios late_sender
    chimbuko incidents
 
-   Usage: scenarios NAME; on four ranks. Work is sleep, so that ranks that share cores do not disturb each other. */
+   Usage: scenarios NAME; on four ranks. Work is sleep, so that ranks that share cores do not disturb each other.
+   ROUNDS=12 in the environment does all of it twelve times. */
 
 #include <mpi.h>
 #include <stdio.h>
@@ -139,6 +140,11 @@ static const struct {
     {"more_bytes", more_bytes},   {"imbalance", imbalance},         {"ordinary_call", ordinary_call},
 };
 
+__attribute__((no_instrument_function)) static int rounds(void) {
+  const char *wanted = getenv("ROUNDS");
+  return wanted == NULL ? 1 : atoi(wanted);
+}
+
 int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -147,8 +153,8 @@ int main(int argc, char **argv) {
   for (unsigned at = 0; argc == 2 && at < sizeof SCENARIOS / sizeof *SCENARIOS; at++) {
     if (strcmp(argv[1], SCENARIOS[at].name) != 0) continue;
     is_known = 1;
-    for (iteration = 1; iteration <= ITERATIONS; iteration++) {
-      is_delayed = iteration > ITERATIONS / 2 && iteration % EACH == 0;
+    for (iteration = 1; iteration <= ITERATIONS * rounds(); iteration++) {
+      is_delayed = (iteration - 1) % ITERATIONS >= ITERATIONS / 2 && iteration % EACH == 0;
       SCENARIOS[at].step();
     }
   }

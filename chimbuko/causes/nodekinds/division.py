@@ -28,6 +28,9 @@ LEAST_MOVES, LEAST_MOVED_SHARE = 3, 0.3
 """Of the looks at it: found on another core than before so often, it is moved all the time ..."""
 SHORT_SLICE_US = 1000.0
 """... if it never stays longer on one. A core that threads share gives each of them 3 ms or so at a time."""
+COLD_US = 50.0
+"""For so long it runs on each core that it comes to for being moved: the kernel's part, which ticks of 10 ms
+hardly see, and the program's own with caches that are cold. To fill 1 MB of them takes as long."""
 SLEPT_SHARE = 0.5
 """Of the time in which it did not run: who sleeps for files wakes up now here and now there."""
 
@@ -42,6 +45,7 @@ def divided(seen: Seen, group: Group, excess_us: float) -> dict[Kind, float]:
     if is_moved(seen):
         # All that it did beside its own work is being moved, also the waits on each core that it comes to.
         moved_us = held_us.pop(Kind.WAITED_FOR_CORE) + usual_us + used_us.pop(Kind.SYSTEM_TIME, 0.0)
+        moved_us += min(COLD_US * seen.moves, seen.ran_us - seen.system_us)
         held_us[Kind.MIGRATION] = moved_us + used_us.pop(Kind.STORAGE, 0.0)
         usual_us = 0.0
     rest_us = seen.length_us - sum(held_us.values()) - usual_us

@@ -16,6 +16,14 @@ YOUNG = 8
 """In so many first samples each thread that has run is looked at closely, so that also of a short program the
 counts of switches are near the truth."""
 
+DOZING = "SDI"
+LITTLE_NS, SHORT_NS = 1_000_000, 50_000_000
+"""A thread that was asleep, and ran and waited for less since, was woken for moments: its ticks of 10 ms
+stand still, and it sleeps again ..."""
+DOZE = 5
+"""... so that its ``stat``, which costs three times as much as its ``schedstat``, is read every so many
+samples, and as soon as it does not run at all."""
+
 LINKS_OF_NONE = 2
 """Links that a folder has without any in it."""
 NOT_COUNTED = b"0 0 0\n"
@@ -26,8 +34,8 @@ class ThreadReader:
     """One thread."""
 
     __slots__ = (
-        "_counters", "_found", "_pid", "_sched", "_slot", "_stat", "_stat_bytes", "_status", "_switches",
-        "_times", "_young",
+        "_awake_ns", "_counters", "_found", "_is_behind", "_pid", "_sched", "_slot", "_stat", "_stat_bytes",
+        "_status", "_switches", "_times", "_young",
     )  # fmt: skip
 
     def __init__(self, files: ProcReader, pid: int, tid: str) -> None:
@@ -43,11 +51,16 @@ class ThreadReader:
         self._found: TaskStat | None = None
         self._switches: TaskStatus | None = None
         self._counters: ThreadCounters | None = None
+        self._awake_ns = 0, 0
+        """From so much on, of what it ran and waited, it has done something since its ``stat`` was read."""
+        self._is_behind = False
+        """Whether it has run since then."""
 
     def read(self, number: int, closely: bool = False) -> ThreadCounters | None:
         """Its counters now, the same object as before where nothing has changed; None where it has ended.
 
-        Switches and affinity are as they were when it was looked at closely.
+        Switches and affinity are as they were when it was looked at closely; of one that is woken for moments
+        only, all but the times that it ran and waited are as they were up to ``DOZE`` samples ago.
 
         Parameters
         ----------
@@ -56,13 +69,17 @@ class ThreadReader:
         closely
             Whether it is, whosever turn it is.
         """
-        times = self._sched.read()
+        times, turn = self._sched.read(), number + self._slot
         has_run = not times or times != self._times
-        closely = closely or (has_run and self._young > 0) or (number + self._slot) % CLOSE_LOOK == 0
-        if not has_run and not closely and times != NOT_COUNTED:
+        closely = closely or (has_run and self._young > 0) or turn % CLOSE_LOOK == 0
+        if not closely and times != NOT_COUNTED:
             # Whatever changes a thread, also what stops or ends it, has it run for a moment.
-            return self._counters
+            if not has_run and not self._is_behind:
+                return self._counters
+            if has_run and turn % DOZE and self._dozes(times):
+                return self._counters
         stat = self._stat.read()
+        self._is_behind = False
         if stat == self._stat_bytes and not has_run and not closely:
             return self._counters
         if stat != self._stat_bytes:
@@ -79,6 +96,7 @@ class ThreadReader:
         tid, name, state, _, minor, major, user, system, start, processor = found
         voluntary, involuntary, cpus = switches
         ran_ns, waited_ns, slices = parse_schedstat(times) or (None, None, None)
+        self._awake_ns = (ran_ns or 0) + LITTLE_NS, (waited_ns or 0) + SHORT_NS
         now = ThreadCounters(
             self._pid, tid, name, state, start, user, system, minor, major, processor,
             voluntary, involuntary, cpus, ran_ns, waited_ns, slices,
@@ -87,11 +105,23 @@ class ThreadReader:
             self._counters = now
         return self._counters
 
+    def _dozes(self, times: bytes) -> bool:
+        """Whether it was asleep, and was woken for moments only; then these are counted."""
+        before, sched = self._counters, parse_schedstat(times)
+        if before is None or sched is None or before.state not in DOZING:
+            return False
+        if sched.ran_ns >= self._awake_ns[0] or sched.waited_ns >= self._awake_ns[1]:
+            return False
+        self._times, self._is_behind = times, True
+        self._counters = ThreadCounters._make(before[: -len(sched)] + sched)
+        return True
+
     def _end(self) -> None:
         """Its number may come again, as that of another thread."""
         self.close()
         self._stat_bytes = self._times = b""
         self._found = self._switches = self._counters = None
+        self._awake_ns, self._is_behind = (0, 0), False
         self._young = YOUNG
 
     def close(self) -> None:

@@ -97,6 +97,17 @@ def test_time_in_the_kernel_is_by_what_brought_it_there_also_where_all_wait(
     assert part.kind is kind and part.lost_us == pytest.approx(180_000, rel=0.01)
 
 
+def test_who_never_stays_on_a_core_for_long_runs_for_being_moved_too() -> None:
+    """Ticks of 10 ms do not see the kernel in so short slices; what follows them runs with cold caches."""
+    moved = {"ran_us": 14_000, "waited_us": 3_000, "state": b"D", "call": SLEEP, "slices": 700}
+    (part,) = parts(batch([*around(), *ticks(1, 0, 200, migrations=700, **moved)]))
+    assert part.kind is Kind.MIGRATION and part.lost_us == pytest.approx(199_000)
+    # Of 50 µs each that is a small part of what it ran.
+    (first, second) = parts(batch([*around(), *ticks(1, 0, 200, ran_us=19_000, migrations=40, slices=40)]))
+    assert (first.kind, second.kind) == (Kind.MIGRATION, Kind.OWN_CODE)
+    assert first.lost_us == pytest.approx(20_000)
+
+
 def test_short_sleeps_for_a_disk_are_no_wait_for_a_core() -> None:
     # Woken 20 times in a look, each time behind another one that computes.
     calm = around(ran_us=4_000, waited_us=2_000, slices=4, state=b"S")

@@ -11,7 +11,15 @@ import pytest
 
 from chimbuko.monitor.sampling.procreader import ProcFile, ProcReader
 from chimbuko.monitor.sampling.sample import ThreadCounters
-from chimbuko.monitor.sampling.threadreader import CLOSE_LOOK, YOUNG, ProcessThreads, ThreadReader
+from chimbuko.monitor.sampling.threadreader import (
+    CLOSE_LOOK,
+    DOZE,
+    LITTLE_NS,
+    SHORT_NS,
+    YOUNG,
+    ProcessThreads,
+    ThreadReader,
+)
 
 TID = 7
 
@@ -28,12 +36,21 @@ class Thread(ProcReader):
     def file(self, path: str) -> ProcFile:
         return ProcFile(self, str(self._folder / os.path.basename(path)))
 
-    def stands(self, ran_ns: int, switches: int, start_ticks: int = 100, user_ticks: int = 0) -> None:
+    def stands(
+        self,
+        ran_ns: int,
+        switches: int,
+        start_ticks: int = 100,
+        user_ticks: int = 0,
+        faults: int = 0,
+        state: str = "S",
+        waited_ns: int = 5,
+    ) -> None:
         """What its files say from now on."""
         numbers = [0] * 49
-        numbers[10], numbers[18] = user_ticks, start_ticks
-        self._write("stat", f"{TID} (app) S {' '.join(map(str, numbers))}\n")
-        self._write("schedstat", f"{ran_ns} 5 {switches}\n")
+        numbers[6], numbers[10], numbers[18] = faults, user_ticks, start_ticks
+        self._write("stat", f"{TID} (app) {state} {' '.join(map(str, numbers))}\n")
+        self._write("schedstat", f"{ran_ns} {waited_ns} {switches}\n")
         self._write(
             "status",
             f"Name:\tapp\nCpus_allowed_list:\t0-{switches}\n"
@@ -81,16 +98,51 @@ def test_switches_are_read_by_turns_and_the_time_that_it_ran_always(thread: Thre
     first = grown_up(thread)
     seen = []
     for sample in range(first, first + 3 * CLOSE_LOOK):
-        thread.stands(ran_ns=sample, switches=sample, user_ticks=sample // 4)
+        ran_ns = LITTLE_NS * sample
+        thread.stands(ran_ns=ran_ns, switches=sample, user_ticks=sample // 4)
         found = thread.read()
         assert found is not None
-        assert (found.ran_ns, found.slices, found.user_ticks) == (sample, sample, sample // 4)
+        assert (found.ran_ns, found.slices, found.user_ticks) == (ran_ns, sample, sample // 4)
         assert 0 <= sample - found.voluntary < CLOSE_LOOK
         assert found.cpus == f"0-{found.voluntary}"
         seen.append(found.voluntary)
     assert len(set(seen)) <= 4
     found = thread.read(closely=True)
     assert found is not None and found.voluntary == found.slices
+
+
+def test_of_one_that_is_woken_for_moments_all_but_its_times_is_read_by_turns(thread: Thread) -> None:
+    first = grown_up(thread)
+    seen = []
+    for sample in range(first, first + 4 * DOZE):
+        thread.stands(ran_ns=sample, switches=sample, faults=sample)
+        found = thread.read()
+        assert found is not None and found.ran_ns == found.slices == sample
+        seen.append(found.minor_faults)
+    assert len(set(seen[DOZE:])) == 4
+    assert all(0 <= first + at - faults < DOZE for at, faults in enumerate(seen) if at >= DOZE)
+    # As soon as it does not run at all the rest is read, too: what stopped it has it run for a moment.
+    for ran_ns in (100, 100):
+        thread.stands(ran_ns=ran_ns, switches=100, faults=100, state="T")
+        found = thread.read()
+    assert found is not None and (found.minor_faults, found.state) == (100, "T")
+
+
+@pytest.mark.parametrize("more", [{"ran_ns": 2 * LITTLE_NS}, {"waited_ns": 2 * SHORT_NS}])
+@pytest.mark.parametrize("turn", range(DOZE))
+def test_one_that_ran_or_waited_for_longer_is_read_at_once(
+    thread: Thread, more: dict[str, int], turn: int
+) -> None:
+    grown_up(thread)
+    for _ in range(turn):
+        thread.read()
+    thread.stands(**{"ran_ns": 100, "switches": 100, "faults": 100, **more}, state="R")
+    found = thread.read()
+    assert found is not None and (found.minor_faults, found.state) == (100, "R")
+    # One that runs, or waits for a core, is looked at again, however little that is.
+    thread.stands(**{"ran_ns": 101, "switches": 101, "faults": 101, **more})
+    found = thread.read()
+    assert found is not None and (found.minor_faults, found.state) == (101, "S")
 
 
 def test_an_affinity_that_another_has_changed_is_seen_in_its_turn(thread: Thread) -> None:
