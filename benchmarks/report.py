@@ -2,6 +2,7 @@
 
 Run: python benchmarks/report.py [--only SECTION ...] [--quick]        (make performance)
      python benchmarks/report.py --document dashboard-performance      (make benchmark-dashboard)
+     python benchmarks/report.py --document annotations
      python benchmarks/report.py --document other-traces
      python benchmarks/report.py --document scaling
      python benchmarks/report.py --document transports                 (make benchmark-transports)
@@ -47,6 +48,10 @@ DOCUMENTS = {
         "service-node": "-m benchmarks.server.node",
         "server-parts": "-m benchmarks.server.parts",
     },
+    "annotations": {
+        "annotated-calls": "-m benchmarks.annotations",
+        "annotated-runs": "-m benchmarks.annotatedrun",
+    },
     "other-traces": {
         "conversion-flags": "-m benchmarks.conversion --only flags",
         "conversion-reading": "-m benchmarks.conversion --only reading --megabytes 30 100",
@@ -66,6 +71,8 @@ QUICKLY = {
     "benchmarks/agent.py": "--rounds 1 --rows 1000000",
     "benchmarks/latency.py": "--steps 20",
     "benchmarks/memory.py": "--steps 5",
+    "benchmarks.annotatedrun": "--rounds 2 --seconds 1",
+    "benchmarks.annotations": "--rounds 1",
     "benchmarks.conversion": "--megabytes 10 20",
     "benchmarks.dashboard": "--part 0.01 --rounds 1 --minutes 2",
     "benchmarks.transports": "--rounds 2",

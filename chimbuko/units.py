@@ -44,10 +44,10 @@ def format_duration_us(duration_us: float) -> str:
     # The unit is that of the rounded value: 999.7 µs is 1.00 ms.
     rounded_us = float(f"{duration_us:.3g}")
     if rounded_us < 1e3:
-        return f"{rounded_us:.0f} µs" if rounded_us.is_integer() else f"{_digits(rounded_us)} µs"
+        return f"{rounded_us:.0f} µs" if rounded_us.is_integer() else f"{format_significant(rounded_us)} µs"
     if rounded_us < 1e6:
-        return f"{_digits(rounded_us / 1e3)} ms"
-    return f"{_digits(duration_us / 1e6)} s"
+        return f"{format_significant(rounded_us / 1e3)} ms"
+    return f"{format_significant(duration_us / 1e6)} s"
 
 
 def format_signed_us(duration_us: float) -> str:
@@ -104,8 +104,8 @@ def parse_age_us(text: str) -> int:
     return round(float(match[1]) * _AGES_S[match[2]] * 1e6)
 
 
-def _digits(value: float) -> str:
-    """Three significant digits, or all before the point."""
+def format_significant(value: float) -> str:
+    """A number above 0 with three significant digits, or all before its point: ``2.50``, ``1234``."""
     rounded = float(f"{value:.3g}")
     before_point = math.floor(math.log10(rounded)) + 1
     return f"{value:.{max(0, 3 - before_point)}f}"

@@ -5,8 +5,8 @@ Run: python -m evaluation [--detectors NAME ...] [--scenarios NAME ...] [--seeds
      python -m evaluation --parts causes
 
 Without options: the default detector in all scenarios, seeds 1 to 5, on the recorded trace of the tests,
-in real runs, and MPI programs with known causes, five times each. Exit code 1 if the default detector
-misses one of its requirements.
+in real runs, through annotations alone, and MPI programs with known causes, five times each. Exit code 1 if
+the default detector misses one of its requirements.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import msgspec
 
 from chimbuko.config import DETECTORS, AnalysisConfig
 from evaluation import (
+    annotated,
     causes,
     comparison,
     gpu,
@@ -36,6 +37,7 @@ from evaluation import (
     recurring,
     requirements,
 )
+from evaluation.annotated import AnnotatedResult
 from evaluation.causes import CauseResult
 from evaluation.gpu import PairResult
 from evaluation.injections import INJECTED, INJECTIONS
@@ -52,9 +54,11 @@ SEEDS = (1, 2, 3, 4, 5)
 QUICK_SHARE = 0.25
 """Of the functions of each scenario."""
 STATISTICAL, RECORDED, PAIRS, RECURRING, REAL = "statistical", "recorded", "pairs", "recurring", "real"
-CAUSES = "causes"
+ANNOTATED, CAUSES = "annotated", "causes"
 ALL = "all"
-PARTS = (STATISTICAL, INJECTED, RECORDED, PAIRS, RECURRING, REAL, CAUSES)
+PARTS = (STATISTICAL, INJECTED, RECORDED, PAIRS, RECURRING, REAL, ANNOTATED, CAUSES)
+LONG = (REAL, ANNOTATED, CAUSES)
+"""Programs really run."""
 
 
 @dataclass
@@ -66,6 +70,7 @@ class Report:
     pairs: list[PairResult] = field(default_factory=list)
     recurring: list[Reported] = field(default_factory=list)
     real: list[LiveResult] = field(default_factory=list)
+    annotated: list[AnnotatedResult] = field(default_factory=list)
     causes: list[CauseResult] = field(default_factory=list)
 
     def required(self) -> list[Requirement]:
@@ -77,7 +82,8 @@ class Report:
         own_recorded = [one for one in self.recorded if one.detector == DEFAULT.detector]
         found += requirements.recorded(own_recorded) + requirements.pairs(self.pairs)
         found += requirements.recurring(self.recurring)
-        return found + requirements.real(self.real) + requirements.causes(self.causes)
+        found += requirements.real(self.real) + requirements.annotated(self.annotated)
+        return found + requirements.causes(self.causes)
 
     def tables(self, is_explaining: bool) -> Iterator[ResultTable]:
         """For people."""
@@ -94,6 +100,8 @@ class Report:
             yield recurring.table(self.recurring)
         if self.real:
             yield processes.table(self.real)
+        if self.annotated:
+            yield annotated.table(self.annotated)
         if self.causes:
             yield causes.table(self.causes)
         if is_explaining:
@@ -108,6 +116,7 @@ class Report:
         answer[PAIRS] = [one.as_json() for one in self.pairs]
         answer[RECURRING] = [asdict(one) for one in self.recurring]
         answer[REAL] = [one.as_json() for one in self.real]
+        answer[ANNOTATED] = [one.as_json() for one in self.annotated]
         answer[CAUSES] = [one.as_json() for one in self.causes]
         required = [asdict(one) | {"is_met": one.is_met} for one in self.required()]
         return json.dumps(answer | {"required": required}, indent=1)
@@ -129,6 +138,8 @@ def main() -> int:
                 report.recurring = list(pool.map(recurring.measure, INJECTIONS))
             elif part == REAL:
                 report.real = _real()
+            elif part == ANNOTATED:
+                report.annotated = [annotated.measure(name) for name in processes.PROGRAMS]
             elif part == CAUSES:
                 report.causes = list(causes.measure())
             else:
@@ -205,7 +216,7 @@ def _options() -> argparse.Namespace:
     if ALL in options.detectors:
         options.detectors = list(DETECTORS)
     if options.parts is None:
-        options.parts = [part for part in PARTS if part not in (REAL, CAUSES) or not options.quick]
+        options.parts = [part for part in PARTS if part not in LONG or not options.quick]
     if options.quick:
         options.seeds = options.seeds[:1]
     if RECORDED in options.parts and not any(options.traces.glob(recorded.ARCHIVES)):

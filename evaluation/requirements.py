@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from evaluation.annotated import AnnotatedResult
 from evaluation.causes import CauseResult
 from evaluation.gpu import PairResult
 from evaluation.injections import INJECTED
@@ -130,6 +131,18 @@ def recorded(results: list[RecordedResult]) -> list[Requirement]:
         found += [required(result) for required in _RECORDED.get(result.trace, [])]
         found.append(least(f"{result.trace}: same flags for 1, 2 and 4 agents", result.is_same_for_all, 1))
     return found
+
+
+def annotated(results: list[AnnotatedResult]) -> list[Requirement]:
+    """Of executions that were recorded twice."""
+    return [
+        most(
+            f"{one.scenario}: difference in delays found through annotations and by the tracer",
+            abs(one.by_annotations - one.by_tracer),
+            1,
+        )
+        for one in results
+    ]
 
 
 def pairs(results: list[PairResult]) -> list[Requirement]:

@@ -84,6 +84,11 @@ class Shift(msgspec.Struct, frozen=True, kw_only=True):
         """The change that says whether it is slower."""
         return self.mean if self.decided_by == "mean" else self.usual
 
+    @property
+    def decisive_us(self) -> tuple[float | None, float | None]:
+        """The runtimes that it is of."""
+        return self.mean_us if self.decided_by == "mean" else self.ordinary_us
+
 
 class OneSided(msgspec.Struct, frozen=True):
     """A function that only one of the runs calls."""

@@ -53,11 +53,11 @@ def sentences(found: Comparison) -> list[str]:
             f"All functions take {format_share(abs(found.common))} {way}, "
             "as a rule because of the machine; that is no part of what is said of each"
         )
-    lines.append(_reach(found))
+    lines.append(reach(found))
     return lines
 
 
-def _reach(found: Comparison) -> str:
+def reach(found: Comparison) -> str:
     """What these runs can tell, and what not."""
     if not found.has_several:
         return (

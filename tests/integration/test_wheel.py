@@ -12,17 +12,21 @@ from pathlib import Path
 
 import pytest
 
+from tests.newerpython import newer_python
 from tests.places import ROOT
 
 ROOMS = ("chimbuko", "ad", "pserver", "provenance", "viz")
 PROGRAM = """
-import time
+import sys, time
 
 def load(item):
     time.sleep(0.3 if item == 150 else 0.002)
 
 for item in range(300):
     load(item)
+monitoring = getattr(sys, "monitoring", None)
+if monitoring is not None and "chimbuko" in map(monitoring.get_tool, range(6)):
+    print("monitored")
 """
 
 
@@ -50,9 +54,37 @@ def test_whatever_is_no_python_is_named_as_data_of_its_package() -> None:
     assert [path for path in others if not any(fnmatch(path, pattern) for pattern in patterns)] == []
 
 
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As pip builds it."""
+    folder = tmp_path_factory.mktemp("wheel")
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", folder, ROOT],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    (wheel,) = folder.glob("chimbuko-*.whl")
+    return wheel
+
+
 @pytest.mark.thorough
 @pytest.mark.timeout(900)
-def test_a_clean_environment_runs_a_program_from_the_wheel_alone(tmp_path: Path) -> None:
+def test_all_that_a_run_needs_is_in_it(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as content:
+        names = {*content.namelist()}
+    assert {str(path) for path in kept_files() if path.suffix == ".py"} <= names
+    assert "chimbuko/viz/static/index.html" in names
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("minor", [None, 12, 13, 14])
+def test_a_clean_environment_runs_a_program_from_the_wheel_alone(
+    wheel: Path, tmp_path: Path, minor: int | None
+) -> None:
+    """Of each Python: from 3.12 on functions are recorded through ``sys.monitoring``."""
+
     def run(*words: str | Path, **variables: str) -> str:
         done = subprocess.run(
             [*words], cwd=tmp_path, env=variables or None, capture_output=True, text=True, timeout=600
@@ -60,18 +92,19 @@ def test_a_clean_environment_runs_a_program_from_the_wheel_alone(tmp_path: Path)
         assert done.returncode == 0, done.stderr
         return done.stdout + done.stderr
 
-    run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", tmp_path, ROOT)
-    (wheel,) = tmp_path.glob("chimbuko-*.whl")
-    with zipfile.ZipFile(wheel) as content:
-        names = {*content.namelist()}
-    assert {str(path) for path in kept_files() if path.suffix == ".py"} <= names
-    assert "chimbuko/viz/static/index.html" in names
-    run(sys.executable, "-m", "venv", "clean")
+    run(sys.executable if minor is None else newer_python(minor), "-m", "venv", "clean")
     run("clean/bin/python", "-m", "pip", "install", wheel)
     alone = {"PATH": str(tmp_path / "clean" / "bin"), "HOME": str(tmp_path / "home")}
     (tmp_path / "etl.py").write_text(PROGRAM)
-    words = ["run", "-o", "run", "--no-dashboard", "--", "chimbuko", "trace", "etl.py"]
-    assert re.search(
-        r"\d anomal(y|ies) among 30\d calls of 1 rank", run("clean/bin/chimbuko", *words, **alone)
-    )
-    assert "load" in run("clean/bin/chimbuko", "query", "run", **alone)
+    annotated = PROGRAM.replace("def load", "@critical_path\ndef load")
+    (tmp_path / "annotated.py").write_text(f"from chimbuko.annotations import critical_path\n{annotated}")
+    for name, options, calls in (("all", (), "30[12]"), ("annotated", ("--aspect", "__main__:load"), "301")):
+        words = ["run", "-o", name, "--no-dashboard", "--", "chimbuko", "trace", *options, "etl.py"]
+        said = run("clean/bin/chimbuko", *words, **alone)
+        assert ("monitored" in said) == (minor is not None and not options)
+        assert re.search(rf"\d anomal(y|ies) among {calls} calls of 1 rank", said), said
+        assert "load" in run("clean/bin/chimbuko", "query", name, **alone)
+    run("clean/bin/python", "annotated.py", **alone, PERFFLOW_OPTIONS="log-filename-include=name")
+    words = ["run", "-o", "read", "--no-dashboard", "--trace", "perfflow.array.generic.pfw"]
+    assert "among 300 calls" in run("clean/bin/chimbuko", *words, **alone)
+    assert "load" in run("clean/bin/chimbuko", "query", "read", **alone)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tests.newerpython import newer_python
 from tests.tracer.test_children import streams
 from tests.tracer.traced_program import Stream, run_traced, write_program
 
@@ -76,18 +74,6 @@ RAW_THREAD = """
     leaf()
     time.sleep(0.1)
 """
-
-
-@cache
-def newer_python() -> str:
-    """One that is there; what needs it is skipped where there is none."""
-    names = [f"python3.{minor}" for minor in (14, 13, 12)]
-    known = [path for name in names for path in Path.home().glob(f".pyenv/versions/*/bin/{name}")]
-    for python in [*map(shutil.which, names), *map(str, known)]:
-        # Where pyenv is, what is found may be a script that finds no Python.
-        if python and not subprocess.run([python, "-c", ""], capture_output=True).returncode:
-            return python
-    pytest.skip("there is no Python of 3.12 or newer")
 
 
 def children(folder: Path, text: str, pythons: list[str], *options: str) -> list[Stream]:

@@ -28,9 +28,18 @@ from chimbuko.provenance.compare.comparison import (
 from chimbuko.provenance.compare.merging import merged
 from chimbuko.provenance.compare.rates import Rate
 from chimbuko.provenance.compare.runprofile import RunProfile, read_profile
-from chimbuko.provenance.compare.wording import cost_changes, interval, sentences
+from chimbuko.provenance.compare.speedup import in_all, speedups
+from chimbuko.provenance.compare.speedup import interval as speedup_interval
+from chimbuko.provenance.compare.wording import cost_changes, interval, reach, sentences
 from chimbuko.provenance.query.run import open_run
-from chimbuko.units import format_change, format_duration_us, format_share, number_of, parse_duration_us
+from chimbuko.units import (
+    format_change,
+    format_duration_us,
+    format_share,
+    format_significant,
+    number_of,
+    parse_duration_us,
+)
 
 EXIT_SLOWER = 6
 """Exit code where ``--fail-on`` finds something that is slower; errors have smaller ones."""
@@ -69,6 +78,11 @@ _PERCENT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*%?")
     is_flag=True,
     help="Do not subtract the change that all functions have in common, as on another machine.",
 )
+@click.option(
+    "--speedup",
+    is_flag=True,
+    help="How many times as fast each function is in RUN_B, another variant of the program; as --absolute.",
+)
 @click.option("--json", "as_json", is_flag=True, help="All of it, as JSON.")
 @click.pass_context
 def command(
@@ -81,6 +95,7 @@ def command(
     limit: int,
     fail_on: tuple[str, ...],
     absolute: bool,
+    speedup: bool,
     as_json: bool,
 ) -> None:
     """Compare RUN_B, the run after, with RUN_A, the run before: folders of two runs.
@@ -100,15 +115,19 @@ def command(
       chimbuko compare chimbuko-runs/main chimbuko-runs/branch --fail-on mean:10% --fail-on total:2s
       chimbuko compare chimbuko-runs/before chimbuko-runs/after --json | jq '.functions[0]'
       chimbuko compare --before old-1 --before old-2 --before old-3 --after a --after b --after c
+      chimbuko compare chimbuko-runs/cpu chimbuko-runs/gpu --speedup
     """
     limits = _Limits.of(fail_on)
     least_effect = min(LEAST_EFFECT, limits.usual, limits.mean)
     first, second = (merged([_profile(path) for path in side]) for side in _sides(runs, before, after))
-    found = compare(first, second, least_effect, is_net=not absolute)
+    found = compare(first, second, least_effect, is_net=not (absolute or speedup))
+    shown = _only(found, function)
     if as_json:
-        print_json(_only(found, function))
+        print_json(speedups(shown) if speedup else shown)
+    elif speedup:
+        _print_speedups(shown, by, limit)
     else:
-        _print(_only(found, function), by, limit)
+        _print(shown, by, limit)
     if passed := limits.passed(found):
         for line in passed:
             say(f"--fail-on: {line}")
@@ -217,14 +236,48 @@ def _only(found: Comparison, pattern: str | None) -> Comparison:
 
 def _print(found: Comparison, by: Literal["function", "path"], limit: int) -> None:
     output = Output()
-    output.line(f"before  {_side(found.before)}")
-    output.line(f"after   {_side(found.after)}")
-    for line in sentences(found):
-        output.line(line)
+    _print_head(output, found, sentences(found))
     shifts = found.functions if by == "function" else found.paths
     if shifts:
         output.heading("Runtimes, time lost in all first")
         _print_shifts(output, shifts[:limit], by)
+    _print_one_sided(output, found, limit)
+    _print_anomalies(output, found, limit)
+    _print_ranks(output, found, limit)
+
+
+def _print_speedups(found: Comparison, by: Literal["function", "path"], limit: int) -> None:
+    output, turned = Output(), speedups(found)
+    _print_head(output, found, [in_all(found), reach(found)])
+    listed = (turned.functions if by == "function" else turned.paths)[:limit]
+    if listed:
+        output.heading("Speed-ups, time gained in all first")
+        shown = shown_names(name for one in listed for name in [*one.callers, one.name])
+        rows = [
+            [
+                "" if one.speedup.times is None else format_significant(one.speedup.times),
+                speedup_interval(one.speedup),
+                "" if one.speedup.times is None else format_duration_us(one.gained_us),
+                one.decided_by,
+                *_durations(one.runtime_us),
+                *(f"{calls:,}" for calls in one.calls),
+                " → ".join(shown[name] for name in [*one.callers, one.name]),
+            ]
+            for one in listed
+        ]
+        columns = [Column("SPEED-UP", is_number=True), Column("95 %", is_number=True)]
+        output.table([*columns, Column("GAINED", is_number=True), *_columns(by)], rows)
+    _print_one_sided(output, found, limit)
+
+
+def _print_head(output: Output, found: Comparison, said: list[str]) -> None:
+    output.line(f"before  {_side(found.before)}")
+    output.line(f"after   {_side(found.after)}")
+    for line in said:
+        output.line(line)
+
+
+def _print_one_sided(output: Output, found: Comparison, limit: int) -> None:
     for title, functions in (("New functions", found.new), ("Vanished functions", found.vanished)):
         if functions:
             output.heading(title)
@@ -234,8 +287,6 @@ def _print(found: Comparison, by: Literal["function", "path"], limit: int) -> No
                 [Column("CALLS", True), Column("TIME", True), Column("FUNCTION", may_shrink=True)],
                 [[f"{one.calls:,}", format_duration_us(one.total_us), shown[one.name]] for one in listed],
             )
-    _print_anomalies(output, found, limit)
-    _print_ranks(output, found, limit)
 
 
 def _print_shifts(output: Output, shifts: list[Shift], by: Literal["function", "path"]) -> None:
@@ -248,7 +299,7 @@ def _print_shifts(output: Output, shifts: list[Shift], by: Literal["function", "
             interval(change),
             format_duration_us(change.lost_us) if change.effect is not None else "",
             shift.decided_by,
-            *_runtimes(shift),
+            *_durations(shift.decisive_us),
             *(f"{calls:,}" for calls in shift.calls),
             " → ".join(shown[name] for name in path),
             "waits" if shift.is_waiting else "",
@@ -256,15 +307,18 @@ def _print_shifts(output: Output, shifts: list[Shift], by: Literal["function", "
         for shift, path in zip(shifts, paths, strict=True)
         for change in [shift.decisive]
     ]
-    numbers = ("BEFORE", "AFTER", "CALLS BEFORE", "CALLS AFTER")
     columns = [Column(""), Column("EFFECT", is_number=True), Column("95 %", is_number=True)]
-    columns += [Column("LOST", is_number=True), Column("OF THE"), *(Column(title, True) for title in numbers)]
-    output.table([*columns, Column(by.upper(), may_shrink=True), Column("")], rows)
+    output.table([*columns, Column("LOST", is_number=True), *_columns(by), Column("")], rows)
 
 
-def _runtimes(shift: Shift) -> list[str]:
-    both = shift.mean_us if shift.decided_by == "mean" else shift.ordinary_us
-    return ["" if runtime_us is None else format_duration_us(runtime_us) for runtime_us in both]
+def _columns(by: Literal["function", "path"]) -> list[Column]:
+    """Of which runtime an effect is, both of them, calls of both runs, and the name."""
+    numbers = [Column(title, True) for title in ("BEFORE", "AFTER", "CALLS BEFORE", "CALLS AFTER")]
+    return [Column("OF THE"), *numbers, Column(by.upper(), may_shrink=True)]
+
+
+def _durations(runtimes_us: tuple[float | None, float | None]) -> list[str]:
+    return ["" if runtime_us is None else format_duration_us(runtime_us) for runtime_us in runtimes_us]
 
 
 def _print_anomalies(output: Output, found: Comparison, limit: int) -> None:

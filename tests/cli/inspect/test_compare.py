@@ -23,17 +23,20 @@ FUNCTIONS = tuple(
     )
 )
 SLOWER = FUNCTIONS[0].name
+TIMES_AS_LONG = dict(zip([function.name for function in FUNCTIONS], (0.4, 0.5, 1.25, 1.0), strict=True))
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four runs: before, the same again, one with a slower function, and one with rare long calls of it."""
+    """Before, the same again, a slower function, rare long calls of it, another variant of the program."""
     folder = tmp_path_factory.mktemp("runs")
     make_run(folder / "before", FUNCTIONS, SimulatedRun(1))
     make_run(folder / "again", FUNCTIONS, SimulatedRun(2))
     make_run(folder / "slower", FUNCTIONS, SimulatedRun(3, slower={SLOWER: 1.1}))
     rarely = dataclasses.replace(FUNCTIONS[0], draw=delayed(FUNCTIONS[0].draw, 0.007, 80_000.0))
     make_run(folder / "delayed", (rarely, *FUNCTIONS[1:]), SimulatedRun(4))
+    variant = (dataclasses.replace(FUNCTIONS[0], calls_per_tick=200), *FUNCTIONS[1:])
+    make_run(folder / "variant", variant, SimulatedRun(5, slower=TIMES_AS_LONG))
     return folder
 
 
@@ -134,3 +137,30 @@ def test_several_runs_on_each_side(runs: Path) -> None:
     ):
         refused = compare(*wrong)
         assert refused.exit_code == 2, wrong
+
+
+def test_speedups_of_a_variant(compare: Callable[..., Result]) -> None:
+    found = json.loads(compare("variant", "--speedup", "--json").stdout)
+    assert found["functions"][0]["name"] == SLOWER
+    for one in found["functions"]:
+        true, speedup = 1 / TIMES_AS_LONG[one["name"]], one["speedup"]
+        assert speedup["low"] < true < speedup["high"] < 1.2 * speedup["low"], one
+        before_us, after_us = one["runtime_us"]
+        assert speedup["times"] == pytest.approx(before_us / after_us)
+        assert one["gained_us"] == pytest.approx(one["calls"][1] * (before_us - after_us), rel=0.1)
+    # Twice as many calls of one of them, at 900 µs each, are no part of it.
+    per_call_us = [900.0 * 2, 30.0, 200.0, 9.0]
+    faster_us = sum(us * times for us, times in zip(per_call_us, TIMES_AS_LONG.values(), strict=True))
+    total = found["total"]
+    assert total["low"] < sum(per_call_us) / faster_us < total["high"] < 1.4 * total["low"]
+
+
+def test_speedups_are_a_table(compare: Callable[..., Result]) -> None:
+    answer = compare("variant", "--speedup", "--limit", "2")
+    assert answer.exit_code == 0
+    lines = answer.stdout.splitlines()
+    assert lines[2].startswith("All calls together are 2.") and "times as fast (95 %: " in lines[2]
+    assert next(line for line in lines if "SPEED-UP" in line).split()[:3] == ["SPEED-UP", "95", "%"]
+    (row,) = (line for line in lines if line.rstrip().endswith(" relax"))
+    assert re.match(r" *2\.[45]\d +2\.\d\d to 2\.\d\d +4\.\d\d s +usual ", row)
+    assert not [line for line in lines if line.rstrip().endswith(" norm")]

@@ -1,0 +1,114 @@
+"""How many times as fast a second variant of a program is: the effects of a comparison, turned over. Pure."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import msgspec
+
+from chimbuko.provenance.compare.changes import Change
+from chimbuko.provenance.compare.comparison import Comparison, RunSide, Shift
+from chimbuko.units import format_duration_us, format_significant
+
+
+class SpeedUp(msgspec.Struct, frozen=True):
+    """The time before as a multiple of the time after: 2 is twice as fast, 0.5 half as fast."""
+
+    times: float | None
+    """None where there are too few calls to say."""
+    low: float | None
+    high: float | None
+    """The true one lies between with a confidence of 95 %."""
+
+
+class FunctionSpeedUp(msgspec.Struct, frozen=True):
+    """Of one function, or of one call path. Of pairs, the run before comes first."""
+
+    program: str
+    name: str
+    callers: list[str]
+    """Of a call path, outermost first."""
+    calls: tuple[int, int]
+    runtime_us: tuple[float | None, float | None]
+    """The usual or the mean exclusive runtime, by ``decided_by``."""
+    decided_by: Literal["usual", "mean"]
+    speedup: SpeedUp
+    """Of that runtime."""
+    gained_us: float
+    """By all calls of the second run."""
+
+
+class SpeedUps(msgspec.Struct, frozen=True):
+    """Of the second run against the first; those that gain most come first."""
+
+    before: RunSide
+    after: RunSide
+    total: SpeedUp
+    """Of the time in calls of functions that both runs have, for as many calls as the second one makes."""
+    functions: list[FunctionSpeedUp]
+    paths: list[FunctionSpeedUp]
+
+
+def speedups(found: Comparison) -> SpeedUps:
+    """Of a comparison from which nothing is taken off (``is_net=False``)."""
+    functions, paths = (
+        sorted(map(_of_shift, shifts), key=lambda one: -one.gained_us)
+        for shifts in (found.functions, found.paths)
+    )
+    return SpeedUps(found.before, found.after, _in_all(found), functions, paths)
+
+
+def in_all(found: Comparison) -> str:
+    """The speed-up of all calls together, in words."""
+    speedup, total = _in_all(found), found.total
+    if speedup.times is None:
+        return "No function is called in both runs"
+    expected_us = total.before_us + total.by_number_us
+    before, after = (format_duration_us(time_us) for time_us in (expected_us, total.after_us))
+    return (
+        f"All calls together are {format_significant(speedup.times)} times as fast "
+        f"(95 %: {interval(speedup)}): as many took {before} before, and take {after} after"
+    )
+
+
+def interval(speedup: SpeedUp) -> str:
+    """Between which bounds a speed-up lies: ``2.31 to 2.72``."""
+    if speedup.low is None or speedup.high is None:
+        return ""
+    return f"{format_significant(speedup.low)} to {format_significant(speedup.high)}"
+
+
+def _of_shift(shift: Shift) -> FunctionSpeedUp:
+    change = shift.decisive
+    return FunctionSpeedUp(
+        shift.program,
+        shift.name,
+        shift.callers,
+        shift.calls,
+        shift.decisive_us,
+        shift.decided_by,
+        _of_change(change),
+        -change.lost_us,
+    )
+
+
+def _of_change(change: Change) -> SpeedUp:
+    if change.effect is None or change.low is None or change.high is None:
+        return SpeedUp(None, None, None)
+    return SpeedUp(1 / (1 + change.effect), 1 / (1 + change.high), 1 / (1 + change.low))
+
+
+def _in_all(found: Comparison) -> SpeedUp:
+    total = found.total
+    expected_us = total.before_us + total.by_number_us
+    if not expected_us or not total.after_us:
+        return SpeedUp(None, None, None)
+    times = expected_us / (expected_us + total.by_length_us)
+    if found.has_several:
+        low, high = expected_us / (expected_us + total.high_us), expected_us / (expected_us + total.low_us)
+    else:
+        # Assumed is a share of the time, and speed-ups may be large: what may be gained is no measure of it.
+        factor = math.exp((total.high_us - total.low_us) / 2 / expected_us)
+        low, high = times / factor, times * factor
+    return SpeedUp(times, low, high)
