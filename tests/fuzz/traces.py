@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import multiprocessing
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -21,7 +22,7 @@ from chimbuko.formats.streams.conversion import convert
 from chimbuko.formats.writers.moments import Edge, MessageEnd, Moment, Value
 from chimbuko.formats.writers.registry import writer_of
 from chimbuko.trace.schema import StreamNames
-from tests.formats.test_binary_formats import CALIPER
+from tests.formats.test_binary_formats import CALIPER, write_otf2
 
 PERIOD_US = 50_000
 CALLS = 60
@@ -176,6 +177,30 @@ def one_round(name: str, seed: int) -> None:
             complaints = result.complaints
         for complaint in complaints:
             assert "\n" not in complaint and len(complaint) < 1_000, complaint
+
+
+def otf2_round(folder: Path, seed: int) -> None:
+    """An archive with something wrong in one of its files. Its library in C must not end the process."""
+    chance = np.random.default_rng(seed)
+    folder.mkdir()
+    anchor = write_otf2(folder)
+    files = sorted(path for path in anchor.parent.rglob("*") if path.is_file())
+    spoilt = files[int(chance.integers(len(files)))]
+    text = bytearray(spoilt.read_bytes())
+    SPOILS[int(chance.integers(len(SPOILS)))](text, int(chance.integers(len(text))), chance)
+    spoilt.write_bytes(bytes(text))
+    reading = multiprocessing.get_context("fork").Process(target=_read, args=(anchor, folder / "streams"))
+    reading.start()
+    reading.join()
+    assert reading.exitcode == 0, f"{spoilt.name}, seed {seed}"
+
+
+def _read(path: Path, folder: Path) -> None:
+    try:
+        complaints = convert([path], folder, "program", PERIOD_US).complaints
+    except TraceFormatError as error:
+        complaints = [str(error)]
+    assert not [complaint for complaint in complaints if "\n" in complaint]
 
 
 def _events(path: Path) -> Table:
