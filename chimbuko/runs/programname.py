@@ -34,10 +34,11 @@ _SLURM = _with(
 )
 _TWO_VALUES = frozenset({"-env", "-genv", "-mca", "--mca"})
 _SHELL = _with("-o")
+_MPI_NAMES = """mpirun mpiexec mpirun.mpich mpiexec.mpich mpirun.openmpi mpiexec.openmpi mpiexec.hydra
+orterun prterun aprun jsrun ibrun"""
+"""Debian has those of several MPIs beside each other."""
 _WRAPPERS = {
-    **dict.fromkeys(
-        ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "aprun", "jsrun", "ibrun"), _MPI
-    ),
+    **dict.fromkeys(_MPI_NAMES.split(), _MPI),
     "srun": _SLURM,
     "env": _with("-u -C -S --unset --chdir"),
     "time": _with("-f -o --format --output"),

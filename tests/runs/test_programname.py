@@ -14,6 +14,7 @@ from chimbuko.runs.programname import as_folder, program_of
     [
         ("./heat2d 64", "heat2d"),
         ("mpirun -n 4 ./heat2d --size 64", "heat2d"),
+        ("mpirun.openmpi --oversubscribe -n 2 chimbuko trace ./heat2d", "heat2d"),
         ("/opt/bin/mpiexec -np 4 --map-by core -x OMP_NUM_THREADS ./heat2d", "heat2d"),
         ("mpirun -genv A 1 --mca btl tcp -n 2 chimbuko trace ./heat2d", "heat2d"),
         ("srun -N2 --ntasks 8 --cpu-bind=cores tau_exec -T mpi,pthread -adios2_trace ./heat2d", "heat2d"),
