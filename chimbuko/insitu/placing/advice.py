@@ -159,8 +159,9 @@ def _bare(measured: Measured, costs: UnitCosts, slowdown: Slowdown) -> NodeLoad:
     busy = math.ceil(measured.application_cores - 0.1)
     application_cores = min(max(streams, busy, 1), cores)
     beyond_s = max(analysis_s - (cores - application_cores) * step_s, 0.0)
-    slower = slowdown.of_shared(cores)
-    bare_s = max(step_s - slower * beyond_s / cores, step_s / 2)
+    added_s = slowdown.own * (analysis_s - beyond_s) / application_cores
+    added_s += slowdown.of_shared(cores) * beyond_s / cores
+    bare_s = max(step_s - added_s, step_s / 2)
     return NodeLoad(cores, application_cores, bare_s, streams, analysis_s)
 
 

@@ -96,9 +96,10 @@ def outcome(node: NodeLoad, placement: Placement, slowdown: Slowdown | None = No
         with_s = step_s + slowdown.inside * analysis_s / cores
         busy = analysis_s / (cores * with_s)
     else:
-        # What is idle takes as much of it as there is time.
+        # What is idle takes as much of it as there is time, like cores of its own.
         beyond_s = max(analysis_s - node.idle_cores * step_s, 0.0)
-        with_s = step_s + slowdown.of_shared(node.cores) * beyond_s / node.cores
+        with_s = step_s + slowdown.own * (analysis_s - beyond_s) / left
+        with_s += slowdown.of_shared(node.cores) * beyond_s / node.cores
         # Nobody would call half of all cores an analysis that keeps up.
         busy = analysis_s / (cores * with_s)
     return Outcome(placement, with_s, with_s / step_s - 1.0, busy, left)

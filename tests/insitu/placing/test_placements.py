@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from chimbuko.insitu.normalform import PerformanceModel, parse_form
 from chimbuko.insitu.placing.placements import NodeLoad, Placement, Where, outcome, outcomes
-from chimbuko.insitu.placing.usual import Slowdown
+from chimbuko.insitu.placing.usual import Slowdown, usual
 from chimbuko.insitu.prediction import predict
 from chimbuko.insitu.workflow import Group, Phases, Task, Workflow
 from chimbuko.insitu.workflow import Placement as Groups
@@ -70,6 +70,15 @@ def test_idle_cores_cost_nothing_and_bound_ranks_wait() -> None:
     assert (best.added_share, best.busy_share) == (0.0, 0.4)
     assert outcome(load, Placement(Where.SHARED, 16), EQUATIONS).added_share == 0.0
     assert outcome(load, Placement(Where.INSIDE, 1), EQUATIONS).added_share == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("slowdown", [EQUATIONS, Slowdown(1.3, 1.1, 0.1), usual().slowdown])
+def test_idle_cores_are_the_analysis_own_whatever_caches_are_slower_by(slowdown: Slowdown) -> None:
+    load = NodeLoad(cores=2, application_cores=1, step_s=0.5, streams=1, analysis_s=0.02)
+    found = {one.placement.where: one for one in outcomes(load, slowdown)}
+    assert outcomes(load, slowdown)[0].placement == Placement(Where.OWN, 1)
+    assert found[Where.SHARED].step_s == pytest.approx(found[Where.OWN].step_s)
+    assert found[Where.INSIDE].step_s > found[Where.OWN].step_s
 
 
 def test_a_full_node_gives_cores_only_to_an_analysis_that_keeps_up_on_them() -> None:
