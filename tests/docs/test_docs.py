@@ -88,8 +88,21 @@ def test_help_has_examples(verb: str) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_links_lead_somewhere(document: Path) -> None:
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", document.read_text()):
-        assert (document.parent / target).exists(), target
+    text = document.read_text()
+    assert text.startswith("# "), "a document begins with its title"
+    for target in re.findall(r"\]\((?!https?:)([^)]+)\)", text):
+        path, _, anchor = target.partition("#")
+        found = document.parent / path if path else document
+        assert found.exists(), target
+        assert not anchor or found.suffix != ".md" or anchor in anchors(found), target
+
+
+def anchors(document: Path) -> set[str]:
+    """Of a document's headings, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    heads = [re.sub(r"\[(.*?)\]\(.*?\)", r"\1", head) for head in found]
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
 def test_every_extra_is_named_where_installing_is_described() -> None:

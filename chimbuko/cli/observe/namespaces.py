@@ -1,4 +1,4 @@
-"""``chimbuko namespaces``: serves, reads and publishes observations."""
+"""``chimbuko namespaces``: publishes, reads and analyses observations."""
 
 from __future__ import annotations
 
@@ -11,24 +11,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chimbuko.cli.options.listening import bind_option
+from chimbuko.cli.observe.service import VERBS
+from chimbuko.cli.options.place import service_option
 from chimbuko.cli.output.jsontext import print_json
 from chimbuko.errors import ChimbukoError, ConfigError
-from chimbuko.namespaces.exchange.keys import STANDING
 from chimbuko.namespaces.texts.registry import FORMATS
-from chimbuko.protocol.broker import BROKER_VARIABLE, listening_place
-from chimbuko.units import parse_duration_us, parse_size
+from chimbuko.process.lifetime import log as say
+from chimbuko.units import parse_duration_us
 from chimbuko.visible import escaped_json, visible
 
 if TYPE_CHECKING:
     from chimbuko.namespaces.client.client import Namespace
 
 INTERRUPTED_CODE = 130
-SERVICE = click.option(
-    "--service",
-    metavar="PLACE",
-    help="Folder of the service, or file of a job's place in it; default: CHIMBUKO_NAMESPACES.",
-)
 UNDER = click.argument("under", metavar="[KEY]", required=False, default="")
 FORM = click.option(
     "--form", type=click.Choice(list(FORMATS)), default=next(iter(FORMATS)), show_default=True, help="How."
@@ -54,121 +49,15 @@ def command() -> None:
     """
 
 
-@command.command("serve", short_help="Run the service until Ctrl-C.")
-@click.argument("folder", type=click.Path(path_type=Path))
-@bind_option
-@click.option(
-    "--broker",
-    metavar="URL",
-    envvar=BROKER_VARIABLE,
-    help="Redis, Valkey or a cluster of them, whose user may give rights to others; default our own.",
-)
-@click.option(
-    "--name", default="namespaces", show_default=True, help="Of the service, at a broker with others."
-)
-@click.option(
-    "--namespace", "more", multiple=True, metavar="NAME", help="A further namespace; may be given again."
-)
-@click.option(
-    "--instances",
-    type=click.IntRange(1, 256),
-    default=1,
-    show_default=True,
-    help="Of each namespace; ranks publish to them by turns, and they stand in for each other.",
-)
-@click.option(
-    "--keep",
-    default="64MB",
-    show_default=True,
-    metavar="SIZE",
-    help="Of each job and instance: of what was published, and of the values that are known.",
-)
-@click.option("--cores", default="", metavar="LIST", help="Keep to these cores, such as 0,2-5; default all.")
-@click.option(
-    "--workers",
-    type=click.IntRange(0, 256),
-    default=0,
-    show_default=True,
-    help="Analyses that are run at once for programs of the job 'default' that ask for it.",
-)
-def serve_namespaces(
-    folder: Path,
-    bind: str,
-    broker: str | None,
-    name: str,
-    more: tuple[str, ...],
-    instances: int,
-    keep: str,
-    cores: str,
-    workers: int,
-) -> None:
-    """Serve namespaces until Ctrl-C or SIGTERM; FOLDER is a new one, or that of a service that goes on.
-
-    What is published outlives the programs, the service and our own broker: it is kept in FOLDER. Who has the
-    file FOLDER/jobs/JOB/writer may publish and read as that job, and who has .../reader may read. The job
-    'default' is there from the beginning, 'chimbuko namespaces admit' makes others.
-
-    \b
-    Examples:
-      chimbuko namespaces serve observations
-      chimbuko namespaces serve observations --bind ib0 --instances 4 --cores 60-63
-    """
-    from chimbuko.namespaces.exchange.keys import check_name
-    from chimbuko.namespaces.service.folder import ServiceSettings
-    from chimbuko.namespaces.service.serving import ServeOptions, serve
-
-    namespaces = tuple(dict.fromkeys((*STANDING, *(check_name(one, "namespace") for one in more))))
-    settings = ServiceSettings(check_name(name, "service"), namespaces, instances, parse_size(keep))
-    options = ServeOptions(settings, broker, listening_place(bind), cores, workers)
-    problems = serve(folder, options, _say)
-    for problem in problems:
-        _say(problem)
-
-
-@command.command("admit", short_help="Let a further job use the service.")
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.argument("job")
-def admit(folder: Path, job: str) -> None:
-    """Let JOB use the service in FOLDER, with namespaces of its own; prints the file of its place.
-
-    \b
-    Examples:
-      chimbuko namespaces admit observations heat
-      export CHIMBUKO_NAMESPACES=$(chimbuko namespaces admit observations heat)
-    """
-    from chimbuko.namespaces.exchange.place import WRITER
-    from chimbuko.namespaces.service.folder import ServiceFolder
-    from chimbuko.namespaces.service.serving import await_admitted
-
-    service = ServiceFolder(folder)
-    service.settings()
-    service.admit(job)
-    await_admitted(service, job)
-    print(service.place_path(job, WRITER).resolve())
-
-
-@command.command("dismiss", short_help="Remove a job with all that it published.")
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.argument("job")
-def dismiss(folder: Path, job: str) -> None:
-    """Take the rights of JOB away, and remove all that it has published.
-
-    \b
-    Examples:
-      chimbuko namespaces dismiss observations heat
-    """
-    from chimbuko.namespaces.service.folder import ServiceFolder
-
-    service = ServiceFolder(folder)
-    service.settings()
-    service.dismiss(job)
+for verb in VERBS:
+    command.add_command(verb)
 
 
 @command.command("publish", short_help="Publish values.")
 @click.argument("namespace")
 @click.argument("values", metavar="KEY=VALUE...", nargs=-1, required=True)
 @click.option("--append", "is_appended", is_flag=True, help="Append to what is there instead of setting it.")
-@SERVICE
+@service_option
 def publish(namespace: str, values: tuple[str, ...], is_appended: bool, service: str | None) -> None:
     """Publish values in NAMESPACE, and wait until the service has them.
 
@@ -197,7 +86,7 @@ def publish(namespace: str, values: tuple[str, ...], is_appended: bool, service:
 @UNDER
 @FORM
 @FILE
-@SERVICE
+@service_option
 def read(namespace: str, under: str, form: str, output: Path | None, service: str | None) -> None:
     """Print the values that are known in NAMESPACE, or those in the group KEY; also as Conduit reads them.
 
@@ -218,7 +107,7 @@ def read(namespace: str, under: str, form: str, output: Path | None, service: st
 @UNDER
 @click.option("--past", "has_past", is_flag=True, help="Begin with what is kept of the past.")
 @click.option("--json", "as_json", is_flag=True, help="One line of JSON for each publication.")
-@SERVICE
+@service_option
 def watch(namespace: str, under: str, has_past: bool, as_json: bool, service: str | None) -> None:
     """Print what is published in NAMESPACE, or in its group KEY, as it comes, until Ctrl-C.
 
@@ -255,7 +144,7 @@ def watch(namespace: str, under: str, has_past: bool, as_json: bool, service: st
     is_flag=True,
     help="Ask a worker for it ('work', 'serve --workers'), and do not wait; with --publish.",
 )
-@SERVICE
+@service_option
 def analyse_namespace(
     namespace: str,
     analysis: str,
@@ -290,7 +179,7 @@ def analyse_namespace(
             _repeat((_ask_again if by_worker else _analyse_again)(one, analysis, into), period_s)
         elif into is not None and by_worker:
             one.analyse_async(analysis, into)
-            _say(f"a worker was asked; how far it has come: 'chimbuko namespaces read {namespace} analyses'")
+            say(f"a worker was asked; how far it has come: 'chimbuko namespaces read {namespace} analyses'")
         else:
             _print(FORMATS[form](one.analyse(analysis, into)), output)
 
@@ -305,7 +194,7 @@ def _repeat(look: Callable[[], str], period_s: float) -> None:
             except ChimbukoError as error:
                 problem = str(error)
             if problem not in ("", said):
-                _say(problem)
+                say(problem)
             said = problem
             time.sleep(period_s)
     except KeyboardInterrupt:
@@ -345,45 +234,12 @@ def _analyse_again(one: Namespace, analysis: str, into: str) -> Callable[[], str
     return look
 
 
-@command.command("work", short_help="Run analyses for programs that ask for it.")
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--job", default="default", show_default=True, help="Whose analyses.")
-@click.option(
-    "--at-once", type=click.IntRange(1, 256), default=1, show_default=True, help="Analyses at the same time."
-)
-@click.option(
-    "--limit",
-    default="600s",
-    show_default=True,
-    metavar="DURATION",
-    help="Longest time of an analysis.",
-)
-def work_for(folder: Path, job: str, at_once: int, limit: str) -> None:
-    """Run analyses of a job of the service in FOLDER for those who ask for it, until Ctrl-C or SIGTERM.
-
-    It is a Celery worker at the broker of the service. Those who ask are 'chimbuko namespaces analyse
-    --worker' and the method analyse_async of a program. Several workers share what there is to do.
-
-    \b
-    Examples:
-      chimbuko namespaces work observations
-      chimbuko namespaces work observations --job heat --at-once 4 --limit 3600s
-    """
-    from chimbuko.namespaces.service.folder import ServiceFolder
-    from chimbuko.namespaces.service.worker import work
-
-    limit_s = parse_duration_us(limit) / 1e6
-    work(
-        ServiceFolder(folder), job, at_once, limit_s, lambda: _say(f"it works for job {job}; Ctrl-C ends it")
-    )
-
-
 @command.command(
     "relay",
     short_help="Publish for a program in C.",
     context_settings={"allow_interspersed_args": False},
 )
-@SERVICE
+@service_option
 @click.argument("command_line", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] COMMAND...")
 def relay_program(service: str | None, command_line: tuple[str, ...]) -> None:
     """Run COMMAND, and publish what its processes on this node say by chimbuko_namespaces.h, a header for C
@@ -410,7 +266,7 @@ def relay_program(service: str | None, command_line: tuple[str, ...]) -> None:
     help="Where the profiles are; default a temporary one, for COMMAND.",
 )
 @click.option("--program", default="", metavar="NAME", help="Stands before the keys, for several programs.")
-@SERVICE
+@service_option
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="[--] [COMMAND...]")
 def monitor_caliper(
     folder: Path | None, program: str, service: str | None, command_line: tuple[str, ...]
@@ -436,7 +292,7 @@ def monitor_caliper(
 
 
 @command.command("counts", short_help="Print how much was published.")
-@SERVICE
+@service_option
 def counts(service: str | None) -> None:
     """Print how many publications and commits each instance of each namespace has taken, as JSON.
 
@@ -484,7 +340,3 @@ def _value(text: str) -> object:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def _say(line: str) -> None:
-    print(f"chimbuko: {visible(line)}", file=sys.stderr, flush=True)

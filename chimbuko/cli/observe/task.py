@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import click
 
-SERVICE = click.option(
-    "--service",
-    metavar="PLACE",
-    help="Folder of the service of namespaces, or file of a job's place in it; default: CHIMBUKO_NAMESPACES.",
-)
+from chimbuko.cli.options.place import service_option
+
 LOOK_S = 1.0
 
 
@@ -31,7 +28,7 @@ def command() -> None:
 @click.option("--ranks", type=click.IntRange(min=1), help="Number of its processes.")
 @click.option("--cores", type=click.IntRange(min=1), help="Number of its cores, over all nodes.")
 @click.option("--attempt", type=click.IntRange(min=1), default=1, show_default=True, help="Which it is.")
-@SERVICE
+@service_option
 def started(
     name: str,
     program: str | None,
@@ -56,7 +53,7 @@ def started(
 @command.command("ended", short_help="A task has ended.")
 @click.argument("name")
 @click.option("--exit-code", type=int, default=0, show_default=True, help="0 if it is done, else it failed.")
-@SERVICE
+@service_option
 def ended(name: str, exit_code: int, service: str | None) -> None:
     """Report that the task NAME has ended.
 
@@ -72,7 +69,7 @@ def ended(name: str, exit_code: int, service: str | None) -> None:
 @command.command("read", short_help="Publish RADICAL-Pilot's profiles.")
 @click.argument("patterns", metavar="PATTERN...", nargs=-1, required=True)
 @click.option("--follow", is_flag=True, help="Go on with what is written, until Ctrl-C.")
-@SERVICE
+@service_option
 def read(patterns: tuple[str, ...], follow: bool, service: str | None) -> None:
     """Publish what RADICAL-Pilot has written of its tasks into files that match PATTERN.
 
