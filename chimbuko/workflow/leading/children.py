@@ -37,13 +37,20 @@ def leave_to_child() -> None:
     Called while there is one thread.
     """
     adopt_orphans()
+    own = os.getpid()
+    # A signal that ended this process before it hands them on would leave the other one to itself.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, FROM_OTHERS)
     leader = os.fork()
     if not leader:
         # A terminal's Ctrl-C comes to the other process, and from there.
         os.setsid()
         die_with_parent(signal.SIGTERM)
+        if os.getppid() != own:
+            os._exit(128 + signal.SIGKILL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return
     heed(FROM_OTHERS, lambda number, frame: os.kill(leader, number))
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     _, status = os.waitpid(leader, 0)
     _end_orphans()
     code = os.waitstatus_to_exitcode(status)

@@ -161,13 +161,16 @@ class Services:
         for companion in self._analysis:
             companion.expect_end()
         try:
-            if self._is_analysis_ready():
-                ask_to_end(RunBroker.connect(self._run.read_broker_url(), self._run.read_info().id))
+            if self._is_analysis_ready() and self._is_asked_to_end():
                 return
         except (ChimbukoError, redis.RedisError, OSError) as error:
             say(f"the analysis cannot be asked to end in order: {error}")
         for companion in self._analysis:
             companion.ask_to_end()
+
+    def _is_asked_to_end(self) -> bool:
+        """False where the analysis does not listen yet."""
+        return ask_to_end(RunBroker.connect(self._run.read_broker_url(), self._run.read_info().id))
 
     def _await(self, companions: list[Companion]) -> None:
         deadline_s = time.monotonic() + END_S

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from chimbuko.namespaces.client.client import Client
 from chimbuko.namespaces.exchange.reader import Reader
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory
-from tests.integration.conftest import Command, children, command_line
+from tests.integration.conftest import BROKER, Command, children, command_line
 from tests.namespaces.served import served
 from tests.thorough import first
 from tests.workflow.processes import marked, new_mark, none_left
@@ -103,7 +102,6 @@ def test_a_phase_heeds_what_an_analysis_has_recommended(tmp_path: Path) -> None:
 
 
 STUBBORN = """
-{analysis}
 [[task]]
 name = "stubborn"
 command = ["sh", "stubborn.sh"]
@@ -119,13 +117,12 @@ setsid sleep 1000 &
 touch runs
 wait
 """
-ANALYSIS = '[analysis]\noptions = ["--no-dashboard", "--period", "0.2"]'
 
 
 def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
     mark = new_mark()
     (tmp_path / "stubborn.sh").write_text(STUBBORN_PROGRAM)
-    command = started(tmp_path, STUBBORN.format(analysis=""), mark)
+    command = started(tmp_path, STUBBORN, mark)
     command.wait_until((tmp_path / "runs").exists)
     command.interrupt()
     command.wait_for_line("next: is cancelled")
@@ -135,23 +132,11 @@ def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
     assert not (tmp_path / "never").exists()
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("moment_s", [0.1, 0.4, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_no_moment_of_a_signal_leaves_a_process(tmp_path: Path, moment_s: float, number: int) -> None:
-    mark = new_mark()
-    (tmp_path / "stubborn.sh").write_text(STUBBORN_PROGRAM)
-    command = started(tmp_path, STUBBORN.format(analysis=ANALYSIS), mark)
-    time.sleep(moment_s)
-    command.process.send_signal(number)
-    # Before it heeds signals, it dies of one.
-    assert command.end(60.0) in (130, 1, -number), command.output
-    assert none_left(mark) == [], command.output
-
-
 TRACED = """
 [analysis]
 options = ["--no-dashboard", "--period", "0.2"]
+[monitor]
+period = "500ms"
 [[task]]
 name = "simulate"
 command = "{python} -m chimbuko trace simulation.py"
@@ -164,6 +149,7 @@ name = "second-learner"
 command = "{python} -m chimbuko trace learner.py"
 after = ["simulate"]
 """
+NEWEST = "newest "
 PROGRAM = """
 import time
 def work():
@@ -173,19 +159,33 @@ for _ in range(30):
 """
 
 
+SERVERS = (
+    *("", "chimbuko namespaces", "chimbuko serve", "chimbuko agent", "chimbuko monitor"),
+    *("chimbuko.pserver", "chimbuko.provenance.write", "chimbuko.namespaces.service.instance"),
+    *("chimbuko.namespaces.watching", BROKER, NEWEST + BROKER),
+)
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize("killed", first(1, ["", "namespaces", "serve", "agent"]))
+@pytest.mark.parametrize("killed", SERVERS)
 def test_tasks_are_instances_of_their_programs_in_one_analysis(tmp_path: Path, killed: str) -> None:
-    """Whichever service is killed, tasks go on, and all that was published arrives."""
+    """Whichever server or broker is killed (the oldest is that of the namespaces), tasks go on, and all that
+    was published arrives."""
     for name in ("simulation", "learner"):
         (tmp_path / f"{name}.py").write_text(PROGRAM)
     mark = new_mark()
     command = started(tmp_path, TRACED.format(python=sys.executable), mark)
     if killed:
         command.wait_for_line("simulate: runs on")
-        words = f"chimbuko {killed} "
-        numbers = [int(line.split()[0]) for line in marked(mark) if words in line]
-        os.kill(min(numbers), signal.SIGKILL)
+        words = f"{killed.removeprefix(NEWEST)} "
+        numbers: list[int] = []
+
+        def is_there() -> bool:
+            numbers[:] = [int(line.split()[0]) for line in marked(mark) if words in line]
+            return bool(numbers)
+
+        command.wait_until(is_there)
+        os.kill((max if killed.startswith(NEWEST) else min)(numbers), signal.SIGKILL)
     assert command.end() == 0, command.output
     assert none_left(mark) == []
     with open_run(RunDirectory(tmp_path / "out" / "run")) as provenance:
