@@ -28,6 +28,7 @@ from chimbuko.namespaces.tree.paths import checked_path, format_path, parse_path
 from chimbuko.namespaces.tree.tree import Tree, flattened, nested
 from chimbuko.namespaces.tree.wire import LARGEST_BYTES, Publication
 from chimbuko.process.ranks import rank_from
+from chimbuko.units import number_of
 
 BLOCKING_TIMEOUT_S = 30.0
 CLOSE_TIMEOUT_S = 30.0
@@ -100,7 +101,7 @@ class Client:
         missing = self._outbox.close(timeout_s)
         if missing:
             why = f" ({self._outbox.last_error})" if self._outbox.last_error else ""
-            raise ServiceError(f"{missing} publications did not arrive{why}")
+            raise ServiceError(f"{number_of(missing, 'publications')} did not arrive{why}")
 
     @property
     def delivered(self) -> int:

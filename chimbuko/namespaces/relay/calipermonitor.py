@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,7 @@ from chimbuko.namespaces.analyses.loadbalance import CALIPER
 from chimbuko.namespaces.client.client import Client
 from chimbuko.namespaces.relay.caliperprofile import is_whole, read_profile
 from chimbuko.namespaces.relay.running import run_beside
+from chimbuko.namespaces.tree.paths import key_of
 from chimbuko.process.lifetime import log
 from chimbuko.process.wakeup import repeat_until_asked
 
@@ -97,7 +98,9 @@ class CaliperProfiles:
         self._is_ours = is_ours
         self._seen: dict[str, tuple[int, int, int]] = {}
         """Of each process the version of its profile that was read last."""
-        self._ranks: dict[str, int] = {}
+        self._node = key_of(platform.node())
+        self._numbers: dict[str, int] = {}
+        """Of processes that have no rank in MPI."""
         self._regions: dict[str, dict[str, None]] = defaultdict(dict)
         self._said: set[str] = set()
         self.count = 0
@@ -136,9 +139,9 @@ class CaliperProfiles:
     def _publish(self, process: str, path: Path, data: bytes) -> None:
         try:
             profile = read_profile(data)
-            rank = self._rank(process, profile.rank)
+            keys = self._keys(process, profile.rank)
             for key, value in profile.leaves(self._regions[process]):
-                self._namespace.update((*self._prefix, f"Rank {rank}", key), value)
+                self._namespace.update((*keys, key), value)
             self.count += 1
         except ChimbukoError as error:
             line = f"{path}: {error}"
@@ -146,10 +149,9 @@ class CaliperProfiles:
                 self._said.add(line)
                 log(line)
 
-    def _rank(self, process: str, known: int | None) -> int:
-        """That in MPI, or else the first one that no other process has."""
-        if known is not None:
-            self._ranks[process] = known
-        elif process not in self._ranks:
-            self._ranks[process] = next(rank for rank in count() if rank not in self._ranks.values())
-        return self._ranks[process]
+    def _keys(self, process: str, rank: int | None) -> tuple[str, ...]:
+        """Of the rank in MPI, or else of the node, whose processes without one are counted as they come."""
+        if rank is not None:
+            return *self._prefix, f"Rank {rank}"
+        number = self._numbers.setdefault(process, len(self._numbers))
+        return *self._prefix, self._node, f"Rank {number}"

@@ -241,7 +241,7 @@ def test_who_may_read_may_not_publish(job: Path) -> None:
     client = Client(job / "reader")
     with pytest.raises(ServiceError, match="refused: not permitted; use the file 'writer'"):
         client.create("application").publish_tree({"a": 1})
-    with pytest.raises(ServiceError, match="1 publications did not arrive"):
+    with pytest.raises(ServiceError, match="1 publication did not arrive"):
         client.close()
 
 

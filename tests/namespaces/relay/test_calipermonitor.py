@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import platform
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -16,6 +20,8 @@ from chimbuko.namespaces.exchange.reader import Reader
 from chimbuko.namespaces.relay import caliperprofile
 from chimbuko.namespaces.relay.calipermonitor import NAMESPACE, CaliperProfiles, monitor
 from chimbuko.namespaces.relay.caliperprofile import is_whole, read_profile
+from tests.integration.namespaces import NotPermitted
+from tests.integration.nodes import CHIMBUKO, cluster
 from tests.namespaces.served import Served, served
 
 NODES = """\
@@ -50,9 +56,21 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield service
 
 
-def published(service: Served, under: str) -> dict[str, object]:
+def published(service: Served, under: str) -> dict[str, Any]:
     with Reader(service.path) as reader:
         return dict(reader.read(NAMESPACE, under))
+
+
+def program_of(profiles: dict[str, bytes]) -> str:
+    """A Python program whose process writes these profiles, as Caliper would in several processes."""
+    return (
+        "import os, pathlib, sys\n"
+        "assert 'aggregate' in os.environ['CALI_SERVICES_ENABLE']\n"
+        "folder = pathlib.Path(os.environ['CALI_RECORDER_DIRECTORY'])\n"
+        f"for at, (name, data) in enumerate({profiles!r}.items()):\n"
+        "    (folder / f'd_{os.getpid() + at}_{name}.cali').write_bytes(data)\n"
+        "sys.exit(7)\n"
+    )
 
 
 def test_a_profile_has_the_times_of_regions_and_other_numbers() -> None:
@@ -107,9 +125,9 @@ def test_the_newest_profile_of_each_process_is_published(service: Served, tmp_pa
         newer.write_bytes(profile(3000, 2000))
         following.look()
         assert following.count == 3
-    for rank, main_us in ((3, 3.0), (0, 4.0)):
-        values = published(service, f"heat/CALIPER/Rank {rank}")
-        assert values["heat"]["CALIPER"][f"Rank {rank}"]["main_Exclusive"] == main_us  # type: ignore[index]
+    values: Any = published(service, "heat/CALIPER")["heat"]
+    assert values["CALIPER"]["Rank 3"]["main_Exclusive"] == 3.0
+    assert values["CALIPER"][platform.node()]["Rank 0"]["main_Exclusive"] == 4.0
 
 
 def test_a_program_is_run_with_caliper_and_its_exit_code_kept(
@@ -117,18 +135,42 @@ def test_a_program_is_run_with_caliper_and_its_exit_code_kept(
 ) -> None:
     """A program that writes what Caliper would write stands for one."""
     monkeypatch.delenv("CALI_SERVICES_ENABLE", raising=False)
-    program = (
-        "import os, pathlib, sys\n"
-        "assert 'aggregate' in os.environ['CALI_SERVICES_ENABLE']\n"
-        "folder = pathlib.Path(os.environ['CALI_RECORDER_DIRECTORY'])\n"
-        f"(folder / 'd_{{}}_x.cali'.format(os.getpid())).write_bytes({profile(8000, 1000, 1)!r})\n"
-        "sys.exit(7)\n"
-    )
-    words = [sys.executable, "-c", program]
+    words = [sys.executable, "-c", program_of({"x": profile(8000, 1000, 1)})]
     assert monitor(words, None, "", str(service.path)) == 7
-    values = published(service, "CALIPER/Rank 1")
-    assert values["CALIPER"]["Rank 1"]["main_Exclusive"] == 8.0  # type: ignore[index]
+    values: Any = published(service, "CALIPER/Rank 1")
+    assert values["CALIPER"]["Rank 1"]["main_Exclusive"] == 8.0
     assert monitor([sys.executable, "-c", ""], None, "", str(service.path)) == 0
     assert "Caliper has written no profile" in capfd.readouterr().err
     with pytest.raises(ConfigError, match="is no folder"):
         monitor((), tmp_path / "none", "", str(service.path))
+
+
+@pytest.mark.thorough
+def test_several_nodes_publish_beside_each_other(tmp_path: Path) -> None:
+    """Whose processes have the same numbers. Ranks of MPI are those of the program, others are the node's."""
+    service, logs = tmp_path / "service", tmp_path / "logs"
+    logs.mkdir()
+    try:
+        with cluster(2, tmp_path) as nodes:
+            first = nodes.nodes[0]
+            serving = first.start(
+                [*CHIMBUKO, "namespaces", "serve", service, "--bind", first.name], logs / "serve"
+            )
+            deadline_s = time.monotonic() + 60.0
+            while "are served" not in (logs / "serve").read_text():
+                assert serving.poll() is None and time.monotonic() < deadline_s, (logs / "serve").read_text()
+                time.sleep(0.05)
+            monitors = []
+            for rank, node in enumerate(nodes.nodes):
+                profiles = {"x": profile(1000 * rank, 1000, rank), "y": profile(5000 + rank, 1000, None)}
+                words = [*CHIMBUKO, "namespaces", "caliper", "--service", service, "--", sys.executable, "-c"]
+                monitors.append(node.start([*words, program_of(profiles)], logs / node.name))
+            codes = [monitor.wait(60) for monitor in monitors]
+            assert codes == [7, 7], [(logs / node.name).read_text() for node in nodes.nodes]
+            words = [*CHIMBUKO, "namespaces", "read", "performance", "--service", service, "--form", "json"]
+            done = first.call(words, tmp_path)
+    except NotPermitted as reason:
+        pytest.skip(f"no nodes here: {reason}")
+    found = json.loads(done.stdout)["CALIPER"]
+    assert [found[f"Rank {rank}"]["main_Exclusive"] for rank in range(2)] == [0.0, 1.0]
+    assert [found[f"node{at}"]["Rank 0"]["main_Exclusive"] for at in range(2)] == [5.0, 5.001]
