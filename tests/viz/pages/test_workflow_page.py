@@ -21,6 +21,20 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 
+GUTTER, RIBBON = 84, 20
+"""Of the timeline: width of the names of lanes, height of the row of abnormal calls."""
+IS_ITS_PAGE = "() => location.pathname.endsWith('/incident/M1')"
+ACCENT = [22, 86, 184]
+LINE_IS_PAINTED = """([gutter, ribbon, accent]) => {
+  const canvas = document.querySelector('.timeline .chart canvas');
+  if (canvas === null || canvas.width === 0) return false;
+  const x = Math.round(gutter + (canvas.clientWidth - gutter) / 2);
+  const { data } = canvas.getContext('2d').getImageData(x - 1, ribbon, 3, canvas.height - 2 * ribbon);
+  const isAccent = at => accent.every((value, channel) => data[at + channel] === value);
+  return Array.from({ length: data.length / 4 }, (_, pixel) => 4 * pixel).some(isAccent);
+}"""
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, page_files: Path) -> MadeRun:
     """A run with a finding in what was published."""
@@ -131,6 +145,28 @@ def test_a_finding_shows_its_quantity_with_its_rank_marked(watched: Watched) -> 
     marked = page.locator("[data-panel=published] path.curve.marked")
     assert marked.count() == 1 and marked.get_attribute("data-curve") == f"rank {UNSTABLE}"
     assert count(page, "[data-panel=published] .limit") == 1
+
+
+def test_a_finding_stands_on_the_timeline_where_it_began(watched: Watched) -> None:
+    page = watched.page
+    page.goto(watched.base + "r/heat/timeline?rank=0:1&t=9000000..11000000")
+    # Its line stands in the middle of what is right of the names of lanes, and its label beside it.
+    page.wait_for_function(LINE_IS_PAINTED, arg=[GUTTER, RIBBON, ACCENT])
+    chart = page.locator(".timeline .chart")
+    assert chart.get_attribute("data-published") == "M1"
+    middle = chart.evaluate("(chart, gutter) => gutter + (chart.clientWidth - gutter) / 2", GUTTER)
+    label = {"x": middle + 10, "y": RIBBON + 8}
+    chart.hover(position=label)
+    tip = page.locator('.tip:has-text("≠ local_mass")')
+    tip.wait_for()
+    assert f"rank {UNSTABLE}" in tip.inner_text() and "From +00:00:10.000" in tip.inner_text()
+    chart.click(position=label)
+    page.wait_for_function(IS_ITS_PAGE)
+    page.go_back()
+    chart.focus()
+    page.keyboard.press("t")
+    page.locator(".published-table a", has_text="M1").click()
+    page.wait_for_function(IS_ITS_PAGE)
 
 
 def test_a_report_has_it_with_the_chart_of_the_finding(

@@ -179,6 +179,7 @@ function pictureOf(incident: Incident, width: number, height: number): Picture {
     waits: waits.value,
     arrows: arrowsOf(scene.value, xOf, wide),
     ribbon: ribbonOf(anomaliesOf(scene.value), xOf, wide),
+    published: [],
     ticks: times.map((time) => ({ x: xOf(incident.entry_us + time), text: inUnit(time, unit) })),
     programs: wording.value.programs,
     theme: theme.value,

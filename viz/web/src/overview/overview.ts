@@ -7,7 +7,7 @@ import { FIRST_VIEW, type List, type View } from '../shared/address/model/view';
 import * as api from '../shared/api/requests';
 import { view } from '../shared/address/address';
 import { question } from '../shared/session/question';
-import { zero_us } from '../shared/session/session';
+import { run, zero_us } from '../shared/session/session';
 import type { CallSummary, RankKey } from '../shared/api/types';
 
 /** Incidents or calls in the list beside the heat map. */
@@ -40,16 +40,21 @@ export const functions = question<FunctionLines>(
   { live: true, keep: true },
 );
 
-/** They follow one after the other on their own page, too. */
-const incidentsKey = computed(() => (isOpen.value || view.value.page === 'incident' ? 'incidents' : null));
+/** They follow one after the other on their own page, too; the timeline shows when published quantities began to be wrong. */
+const isListed = computed(() => isOpen.value || view.value.page === 'incident' || (view.value.page === 'timeline' && run.value.value?.has_published === true));
+const incidentsKey = computed(() => (isListed.value ? 'incidents' : null));
 export const incidents = question(
   () => incidentsKey.value,
   (signal) => api.getIncidents(LISTED, signal),
   { live: true, keep: true },
 );
 
-/** Since when something is wrong in what programs publish. */
-export const published = computed(() => (incidents.value.value?.metrics ?? []).map(({ id, finding }) => ({ id, time_us: finding.begin_us })));
+/** Since when something is wrong in what programs publish, as far as that is known. */
+export const published = computed(() =>
+  (incidents.value.value?.metrics ?? [])
+    .filter(({ finding }) => finding.begin_us > 0)
+    .map(({ id, sentence, finding }) => ({ id, sentence, time_us: finding.begin_us })),
+);
 
 /** What is listed: calls where the run has no incidents, and where filters are set, which say which calls. */
 export const list = computed<List>(() => {

@@ -5,11 +5,13 @@ import { AXIS, GUTTER, paintScene, RIBBON, type Emphasis, type Picture } from '.
 import { idOf, MERGED } from './model/spans';
 import { moved, zoomed } from './model/timelineaxis';
 import { across, arrowAt, arrowsOf, beside, firstSpot, ribbonOf, ROW, spotAt, type Arrow, type RibbonMark, type Spot } from './model/lines';
+import { LABEL, publishedLines, publishedOf, type PublishedFinding, type PublishedMark } from './model/published';
 import { arrowLines, ribbonLines, spotLines } from './model/timelinewords';
 import { columnUnit, fixed, inUnit, wallTime } from '../shared/units/units';
 import type { Range } from '../shared/address/model/ranges';
 import { go, view } from '../shared/address/address';
 import { wording } from '../calls/calls';
+import { published } from '../overview/overview';
 import { hideTip, showTip, spoken } from '../shared/session/page';
 import { zero_us } from '../shared/session/session';
 import { wallTimes } from '../shared/session/settings';
@@ -54,7 +56,7 @@ export function Chart({ label }: { label: string }) {
   }, [scene]);
 
   const chosen = timeline.chosen.value;
-  const painted = [scene, shown, width, height, scroll.value, theme.value, focus.value, brush.value, chosen] as const;
+  const painted = [scene, shown, width, height, scroll.value, theme.value, focus.value, brush.value, chosen, published.value] as const;
   useEffect(() => {
     if (canvas.current === null || width <= GUTTER || height <= RIBBON + AXIS) return;
     const made = pictureOf(width, height, scroll.value);
@@ -75,6 +77,8 @@ export function Chart({ label }: { label: string }) {
       const mark = now.ribbon.find((one) => Math.abs(one.x + GUTTER - x) <= 7);
       return mark === undefined ? {} : { mark };
     }
+    const found = y < RIBBON + LABEL ? now.published.find((one) => x >= GUTTER + one.x && x < GUTTER + one.x + one.width) : undefined;
+    if (found !== undefined) return { found };
     const [left, top] = [x - GUTTER, y - RIBBON + now.scroll];
     const arrow = arrowAt(now.arrows, left, top, ARROW_NEAR);
     const spot = spotAt(now.scene, top, positionAt(now, x), SLACK * perPixel(now));
@@ -87,7 +91,7 @@ export function Chart({ label }: { label: string }) {
     if (held !== null) return dragTo(held, x);
     const host = event.currentTarget as HTMLElement;
     const hit = under(x, y);
-    host.style.cursor = hit.mark || hit.arrow || hit.spot ? 'pointer' : 'crosshair';
+    host.style.cursor = hit.mark || hit.found || hit.arrow || hit.spot ? 'pointer' : 'crosshair';
     if ((hit.spot ?? null)?.at !== focus.value.spot?.at || hit.spot?.line !== focus.value.spot?.line || (hit.arrow ?? null) !== focus.value.arrow) {
       focus.value = { spot: hit.spot ?? null, arrow: hit.arrow ?? null };
     }
@@ -158,6 +162,7 @@ export function Chart({ label }: { label: string }) {
       aria-roledescription="timeline"
       aria-label={label}
       data-pointed={focus.value.spot === null ? '' : idOf(focus.value.spot.line.spans.rank, focus.value.spot.line.row, focus.value.spot.at)}
+      data-published={published.value.map((one) => one.id).join(' ')}
       data-shown={`${Math.round(shown[0] - zero_us.value)}..${Math.round(shown[1] - zero_us.value)}`}
       onPointerMove={hover}
       onPointerDown={press}
@@ -187,6 +192,7 @@ interface Under {
   spot?: Spot;
   arrow?: Arrow;
   mark?: RibbonMark;
+  found?: PublishedMark;
 }
 
 const xy = ({ x, y }: { x: number; y: number }): [number, number] => [x, y];
@@ -228,6 +234,7 @@ function pictureOf(width: number, height: number, scroll: number): Picture {
     waits: [],
     arrows: arrowsOf(scene, xOf, wide),
     ribbon: ribbonOf(timeline.anomalies.value, xOf, wide),
+    published: publishedOf(published.value, timeline.axis.value.positionOf, xOf, wide),
     ticks: ticksOf(shown, wide, xOf),
     programs: wording.value.programs,
     theme: theme.value,
@@ -253,15 +260,17 @@ function tick(time: number, x: number, length: number): { x: number; text: strin
   return { x, text: length >= 120e6 ? inUnit(time, columnUnit([time])) : `${fixed(time / 1e6, decimals)} s` };
 }
 
-function wordsOf({ spot, arrow, mark }: Under): string[] | null {
+function wordsOf({ spot, arrow, mark, found }: Under): string[] | null {
   if (mark !== undefined) return ribbonLines(mark, wording.value);
+  if (found !== undefined) return publishedLines(found, zero_us.value);
   if (arrow !== undefined) return arrowLines(arrow, wording.value);
   return spot === undefined ? null : spotLines(timeline.scene.value, spot, wording.value);
 }
 
-function click({ spot, arrow, mark }: Under): void {
+function click({ spot, arrow, mark, found }: Under): void {
   hideTip();
   if (mark !== undefined) select(mark.spots.reduce((best, one) => (severity(one) > severity(best) ? one : best)));
+  else if (found !== undefined) go({ page: 'incident', incident: (found.findings[0] as PublishedFinding).id, call: null });
   else if (arrow !== undefined) follow(arrow);
   else if (spot !== undefined) select(spot);
 }

@@ -2,7 +2,7 @@ import { useEffect } from 'preact/hooks';
 import { callAnswer } from '../shared/names/answer';
 import { queryCommand, quoted } from '../shared/asking/commands';
 import { rangeText, sceneAnswer, sourceText } from './model/timelinewords';
-import { percent } from '../shared/units/units';
+import { percent, plural } from '../shared/units/units';
 import { FIRST_VIEW } from '../shared/address/model/view';
 import { getRanks } from '../shared/api/requests';
 import { timelineRequest } from './requests';
@@ -18,7 +18,8 @@ import type { RankKey } from '../shared/api/types';
 import { Chart } from './chart';
 import { Chosen } from './chosen';
 import { listenOnTimeline } from './keys';
-import { SpanTable } from './table';
+import { PublishedTable, SpanTable } from './table';
+import { published } from '../overview/overview';
 
 /** Ranks that a menu offers. */
 const MOST_BESIDE = 12;
@@ -50,10 +51,11 @@ function Picture() {
   const scene = timeline.scene.value;
   const shown = timeline.rested.value;
   const range = rangeText(...shown, zero_us.value);
+  const findings = published.value.filter(({ time_us }) => time_us >= shown[0] && time_us <= shown[1]);
   const summary =
     all === null
       ? (timeline.found.error.value ?? 'It is being read.')
-      : `${sceneAnswer(all, shown, wording.value)} ${sourceText(all)} Arrow keys move from call to call, Enter opens one, W and S zoom, A and D pan.`;
+      : `${sceneAnswer(all, shown, wording.value)} ${sourceText(all)}${wrongText(findings.length)} Arrow keys move from call to call, Enter opens one, W and S zoom, A and D pan.`;
   const main = timeline.mainRank.value;
   return (
     <Panel
@@ -61,7 +63,11 @@ function Picture() {
       title={`Timeline, ${range}`}
       summary={summary}
       actions={<Actions />}
-      table={() => <SpanTable scene={scene} shown={shown} />}
+      table={() => (
+        <SpanTable scene={scene} shown={shown}>
+          <PublishedTable findings={findings} />
+        </SpanTable>
+      )}
       asks={{
         command: (directory) => queryCommand(directory, { ...FIRST_VIEW, rank: main, times: timeline.sinceZero(shown) }),
         json: timelineRequest(
@@ -94,6 +100,9 @@ function Picture() {
     </Panel>
   );
 }
+
+/** Where the lines of findings are only seen, the table has them. */
+const wrongText = (number: number): string => (number === 0 ? '' : ` ${plural(number, 'published quantity')} began to be wrong; the table says which.`);
 
 function Actions() {
   const all = timeline.found.value.value;

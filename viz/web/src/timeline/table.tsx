@@ -1,22 +1,32 @@
+import type { ComponentChildren } from 'preact';
 import { shorten } from '../shared/names/names';
 import { ANOMALY, firstEndingFrom, idOf, LAUNCHED, MERGED, OPEN } from './model/spans';
 import { nameOf, runtimeOf } from './model/timelinewords';
 import { arrowsOf, type Scene, type Spot } from './model/lines';
-import { columnUnit, exact, inUnit } from '../shared/units/units';
+import { columnUnit, exact, inUnit, plural } from '../shared/units/units';
+import type { PublishedFinding } from './model/published';
 import type { Range } from '../shared/address/model/ranges';
-import { view } from '../shared/address/address';
+import { addressOf, follow, view } from '../shared/address/address';
 import { timeText } from '../shared/session/clock';
 import { select } from './chart';
 
 const MOST_ROWS = 300;
 
+interface Props {
+  scene: Scene;
+  shown: Range;
+  /** Before the calls. */
+  children?: ComponentChildren;
+}
+
 /** The calls of the picture as a table, in order of entry, depth by indentation. */
-export function SpanTable({ scene, shown }: { scene: Scene; shown: Range }) {
+export function SpanTable({ scene, shown, children }: Props) {
   const spots = spotsIn(scene, shown);
   const rows = spots.slice(0, MOST_ROWS);
   const unit = columnUnit(rows.map(runtimeOf));
   return (
     <div class="scroll" tabIndex={0}>
+      {children}
       {spots.length > rows.length && (
         <p class="unit">
           The first {exact(rows.length)} of {exact(spots.length)}: zoom in for the others.
@@ -42,6 +52,43 @@ export function SpanTable({ scene, shown }: { scene: Scene; shown: Range }) {
       </table>
       <LinkTable scene={scene} shown={shown} />
     </div>
+  );
+}
+
+/** What begins to be wrong, within a range of times, in the quantities that programs publish. */
+export function PublishedTable({ findings }: { findings: readonly PublishedFinding[] }) {
+  if (findings.length === 0) return null;
+  return (
+    <table class="published-table">
+      <caption>{plural(findings.length, 'finding')} in published quantities</caption>
+      <thead>
+        <tr>
+          <th>finding</th>
+          <th>began</th>
+          <th>what is wrong</th>
+        </tr>
+      </thead>
+      <tbody>
+        {findings.map(({ id, sentence, time_us }) => (
+          <tr key={id}>
+            <td>
+              <FindingLink id={id} />
+            </td>
+            <td>{timeText(time_us)}</td>
+            <td>{sentence}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function FindingLink({ id }: { id: string }) {
+  const target = { page: 'incident', incident: id, call: null } as const;
+  return (
+    <a href={addressOf(target)} onClick={(event) => follow(event, target)}>
+      ≠ {id}
+    </a>
   );
 }
 

@@ -2,6 +2,7 @@
 
 import { shorten } from '../shared/names/names';
 import { ANOMALY, firstEndingFrom, GROUPS, LAUNCHED, MERGED, OPEN, type Interval } from './model/spans';
+import { LABEL, type PublishedMark } from './model/published';
 import { laneName } from './model/timelinewords';
 import { copyRow, newRowPixels, pixelOf, rasterRow, type RasterColours } from './model/timelineraster';
 import { ROW, STUB, type Arrow, type Lane, type Line, type RibbonMark, type Scene, type Spot } from './model/lines';
@@ -37,6 +38,8 @@ export interface Picture {
   waits: readonly Shade[];
   arrows: readonly Arrow[];
   ribbon: readonly RibbonMark[];
+  /** Where published quantities begin to be wrong. */
+  published: readonly PublishedMark[];
   ticks: readonly { x: number; text: string }[];
   programs: number;
   theme: Theme;
@@ -77,6 +80,7 @@ export function paintScene(context: CanvasRenderingContext2D, picture: Picture, 
   context.restore();
   paintGutter(context, picture);
   paintRibbon(context, picture, theme);
+  paintPublished(context, picture);
   if (emphasis.brush !== null) paintBrush(context, picture, emphasis.brush);
 }
 
@@ -331,6 +335,29 @@ function paintRibbon(context: CanvasRenderingContext2D, picture: Picture, theme:
     context.textAlign = 'center';
     context.fillStyle = colour('anomaly', theme);
     context.fillText(mark.spots.length > 99 ? '99+' : String(mark.spots.length), GUTTER + mark.x, RIBBON - 2);
+  }
+}
+
+/** Over all lanes, as it is no rank's: lines with the ids of what is wrong. */
+function paintPublished(context: CanvasRenderingContext2D, { published, height, theme }: Picture): void {
+  context.strokeStyle = colour('accent', theme);
+  context.lineWidth = 1;
+  context.font = `600 11px ${FONT}`;
+  context.textAlign = 'left';
+  context.textBaseline = 'middle';
+  for (const { x, width, text, lines } of published) {
+    context.setLineDash([4, 3]);
+    context.beginPath();
+    for (const line of lines) {
+      context.moveTo(Math.round(GUTTER + line) + 0.5, RIBBON);
+      context.lineTo(Math.round(GUTTER + line) + 0.5, height - AXIS);
+    }
+    context.stroke();
+    context.setLineDash([]);
+    context.fillStyle = colour('surface', theme);
+    context.fillRect(GUTTER + x, RIBBON, width, LABEL);
+    context.fillStyle = colour('accent', theme);
+    context.fillText(text, GUTTER + x + 4, RIBBON + LABEL / 2);
   }
 }
 
