@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,9 +16,19 @@ START_S = 60.0
 
 
 @contextmanager
-def service(folder: Path, address: str = "127.0.0.1") -> Iterator[int]:
+def service(folder: Path, address: str = "127.0.0.1", options: Sequence[str] = ()) -> Iterator[int]:
     """A service in a folder, for as long as it is needed; gives the number of its process."""
-    words = [sys.executable, "-m", "chimbuko", "namespaces", "serve", str(folder), "--bind", address]
+    words = [
+        sys.executable,
+        "-m",
+        "chimbuko",
+        "namespaces",
+        "serve",
+        str(folder),
+        "--bind",
+        address,
+        *options,
+    ]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         try:
             deadline_s = time.monotonic() + START_S

@@ -2,7 +2,7 @@
 
 Where they are few each one is real: ``AgentStatistics`` merges, holds back and encodes, and takes the rows of
 the model that it asked for. Simplified is what its streams hand it: drawn tables (load.py), those of its
-ranks already merged into one; counters and figures of the agent itself are left out.
+ranks already merged into one; counters, call paths and figures of the agent itself are left out.
 
 10,000 such agents, or 250 with 1,000 functions each, would need several GB and cores. There a few of each
 program are real, the *leaders*; every other one is a *follower* of one that joins just before it: it sends
@@ -21,11 +21,12 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.server.load import Load, Seconds, flagged, health, step_count, traffic
+from benchmarks.server.load import Load, Seconds, flagged, health, rank_timers, step_count, traffic
 from chimbuko.ad.analysis.statistics import Learned
 from chimbuko.ad.modelsync.merging import AgentStatistics, StreamShare
 from chimbuko.calls.record import StepCount, StreamHealth
 from chimbuko.protocol.telemetry import FLAGGED, PERIODS_PER_WINDOW, TelemetryDelta
+from chimbuko.statistics.convergence import HELD_PERIODS
 from chimbuko.statistics.schema import TableSchema
 
 encode = msgspec.msgpack.Encoder().encode
@@ -135,7 +136,8 @@ class SimulatedAgent(ABC):
             counted.health,
             telemetry,
         )
-        telemetry_bytes = len(telemetry.flagged) + len(telemetry.traffic) + len(telemetry.paces)
+        rows = telemetry.flagged, telemetry.traffic, telemetry.paces, telemetry.timers
+        telemetry_bytes = sum(map(len, rows))
         return EncodedDelta(encode(stamped), len(body.rows) + body.table_bytes, telemetry_bytes)
 
     def _counted(self, turn: int, anomalies: int, severity_us: float) -> Counted:
@@ -154,12 +156,15 @@ class SimulatedAgent(ABC):
         return self.ranks[turn % len(self.ranks)]
 
     def _telemetry(self, turn: int, flagged_rows: bytes, seconds: Seconds) -> TelemetryDelta:
+        load = self._load
         window, of_window = divmod(turn, PERIODS_PER_WINDOW)
         has_paces = of_window == PERIODS_PER_WINDOW - 1
+        has_timers = load.timed > 0 and turn > 0 and (turn + self._number) % HELD_PERIODS == 0
         return TelemetryDelta(
             flagged=flagged_rows,
-            traffic=traffic(self._load, self.program, self.ranks),
+            traffic=traffic(load, self.program, self.ranks),
             paces=seconds.paces(self.program, self.ranks, window) if has_paces else b"",
+            timers=rank_timers(load, self.program, self.ranks, HELD_PERIODS) if has_timers else b"",
         )
 
 

@@ -21,7 +21,7 @@ from chimbuko.ad.analysis.statistics import Learned
 from chimbuko.arrays import Float64Array
 from chimbuko.buckets import BUCKETS, EDGES_US
 from chimbuko.calls.record import StepCount, StreamHealth
-from chimbuko.protocol.telemetry import PACE, PERIODS_PER_WINDOW
+from chimbuko.protocol.telemetry import PACE, PERIODS_PER_WINDOW, TIMER
 from chimbuko.statistics.schema import FLAGS, TableSchema
 
 SPREAD = 0.3
@@ -55,6 +55,8 @@ class Load:
     """Of each program."""
     calls_per_s: float = 20.0
     """Per function and rank."""
+    timed: int = 0
+    """Functions of each rank whose times its agent reports every 20 s; 0 for none."""
 
     @property
     def name(self) -> str:
@@ -190,6 +192,15 @@ def traffic(load: Load, program: int, ranks: range) -> bytes:
         for away in NEIGHBOURS
     ]
     return b"".join(rows)
+
+
+def rank_timers(load: Load, program: int, ranks: range, periods: int) -> bytes:
+    """``TIMER`` rows of what some ranks did in so many seconds; each function takes 10 µs a call."""
+    rows = np.zeros((len(ranks), load.timed), TIMER)
+    rows["program"], rows["calls"] = program, periods * load.calls_per_s
+    rows["rank"], rows["function"] = np.array(ranks)[:, None], np.arange(load.timed)
+    rows["inclusive_us"] = rows["exclusive_us"] = 10.0 * rows["calls"]
+    return rows.tobytes()
 
 
 def moments_row(values: Float64Array) -> Float64Array:
