@@ -17,7 +17,7 @@ CORES := $(addprefix tests/,ad/calls ad/records ad/detectors ad/analysis ad/hand
 	provenance/store/test_encode.py) \
 	--ignore tests/ad/analysis/test_real_trace.py --ignore tests/ad/analysis/test_wholetrace.py
 
-.PHONY: help demo test test-page test-all test-cores collect coverage thorough live soak faults faults-nodes fuzz-api check check-python check-page install web generated screenshots clean dist benchmark benchmark-dashboard benchmark-transports performance detection chromium
+.PHONY: help demo test test-page test-all test-cores collect coverage thorough slow-pages live soak faults faults-nodes fuzz-api check check-python check-page install web generated screenshots clean dist benchmark benchmark-dashboard benchmark-transports performance detection chromium
 
 help: ## This list.
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -53,6 +53,10 @@ coverage: install chromium ## How much of each room all tests run; twenty minute
 
 thorough: install chromium ## Tests that repeat others for further values, faults and machines; ten minutes.
 	$(BIN)/python -m pytest -m thorough --numprocesses 3 --dist loadfile
+
+slow-pages: install chromium ## Tests of pages, whose answers come late, in another order each time, and whose scripts are slow.
+	CHIMBUKO_SLOW_ANSWERS_MS=1500 CHIMBUKO_SLOW_SCRIPTS=6 $(BIN)/python -m pytest -m 'not soak' --timeout 600 \
+		--numprocesses 2 --dist loadfile $(addprefix tests/viz/,calls evident incident overview pages)
 
 live: install ## An MPI program beside a real TAU, with known delays: what is found, lost and paid; twelve minutes.
 	$(BIN)/python -m benchmarks.live

@@ -20,6 +20,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from chimbuko.process.signals import FROM_OTHERS
+from tests.browsing import watched
 from tests.once import Once
 from tests.places import DATA, ROOT
 from tests.plainpython import examples
@@ -153,7 +154,7 @@ def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
         pytest.skip(f"no Chromium at {CHROMIUM}: install the package chromium")
     playwright: Playwright = request.getfixturevalue("playwright")
     browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
-    yield browser
+    yield watched(browser)
     browser.close()
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.tracer.traced_program import environment, read_whole, run_traced, write_program
 
 Events = list[dict[str, Any]]
@@ -47,7 +48,7 @@ def run(
         env=environment(**chosen, **variables),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         start_new_session=own,
     )
 

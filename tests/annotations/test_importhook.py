@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.tracer.traced_program import TRACE, environment, read_whole, run_traced, write_program
 
 PACKAGE = '''
@@ -130,7 +131,7 @@ def test_modules_that_are_run_match_by_their_name(tmp_path: Path) -> None:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert (done.returncode, done.stderr) == (0, "")
     found = calls_of(tmp_path / "tau-metrics-pkg.tool-0.bp")
@@ -159,7 +160,7 @@ def test_processes_that_the_program_starts_are_annotated_too(tmp_path: Path, met
 def test_what_makes_no_sense_is_one_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     write_program(tmp_path, "print('never')")
     done = subprocess.run(
-        [*TRACE, *words], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60
+        [*TRACE, *words], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert (done.returncode, done.stdout) == (2, "") and done.stderr.count("\n") == 1
     assert said in done.stderr

@@ -27,8 +27,8 @@ def test_all_processes_count() -> None:
 
 
 def test_who_outlives_the_command_counts() -> None:
-    cost = measure(Case("", f"(sleep 0.3; {busy(0.3)}) & true"))
-    assert cost.wall_s < 0.3 <= cost.cpu_s
+    cost = measure(Case("", f"(sleep 2; {busy(0.3)}) & true"))
+    assert cost.wall_s < 2.0 and cost.cpu_s >= 0.3
 
 
 def test_the_application_does_not_count() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.places import ROOT
 
 INTERRUPTED_AT = """
@@ -93,7 +94,7 @@ def test_ctrl_c_at_many_moments(words: list[str], latest_s: float, tmp_path: Pat
         ) as command:
             time.sleep(latest_s * number / 20)
             os.killpg(command.pid, signal.SIGINT)
-            _, errors = command.communicate(timeout=60)
+            _, errors = command.communicate(timeout=PATIENCE_S)
         ours = [line for line in errors.splitlines() if line.startswith("Traceback")]
         # The traced program is the user's, and ends as Python does.
         assert not ours or BEFORE_OURS in errors or "etl.py" in errors, errors

@@ -20,6 +20,7 @@ from chimbuko.config import AnalysisConfig
 from chimbuko.protocol.broker import PrivateBroker
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory, new_run
+from tests.patience import PATIENCE_S
 from tests.places import ROOT
 
 DOCKER = ROOT / "docker"
@@ -180,7 +181,7 @@ def test_commands_of_the_compose_file_make_a_run(tmp_path: Path) -> None:
         # As 'docker compose stop' does.
         for process in (*nodes, services):
             process.terminate()
-        assert services.wait(60) == 0
+        assert services.wait(PATIENCE_S) == 0
     with open_run(RunDirectory(tmp_path / "heat")) as provenance:
         assert {(stream.node, stream.rank) for stream in provenance.health()} == {("node0", 0), ("node1", 1)}
         assert list(provenance.programs().values()) == ["heat"]

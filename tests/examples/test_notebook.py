@@ -11,6 +11,7 @@ from nbformat import NotebookNode
 
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import open_run
+from tests.patience import PATIENCE_S
 from tests.places import EXAMPLES
 from tests.viz.made_run import RANKS, MadeRun, make_run
 
@@ -44,7 +45,7 @@ def executed(made: MadeRun) -> NotebookNode:
     [parameters] = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
     parameters.source = f"RUN = {str(made.directory.path)!r}\nBEFORE = {str(before.directory.path)!r}"
     notebook.cells.append(nbformat.v4.new_code_cell(TELL))
-    NotebookClient(notebook, timeout=60, kernel_name="python3").execute(cwd=str(made.directory.path))
+    NotebookClient(notebook, timeout=PATIENCE_S, kernel_name="python3").execute(cwd=str(made.directory.path))
     return notebook
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from chimbuko.arrays import UInt64Array
 from chimbuko.trace.schema import StreamNames
 from chimbuko.trace.writer import StreamWriter
+from tests.patience import PATIENCE_S
 
 NAMES = StreamNames(timers={0: "main"}, event_types={0: "ENTRY", 1: "EXIT", 2: "SEND", 3: "RECV"})
 ROWS = 1000
@@ -40,7 +41,7 @@ def opened(path: Path) -> StreamWriter:
 
 def wait_until(condition: Callable[[], bool]) -> None:
     """Give others the time they need; a test fails by what it finds, not by how long that took."""
-    end_s = time.monotonic() + 60.0
+    end_s = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < end_s, "it never came"
         time.sleep(0.01)

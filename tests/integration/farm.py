@@ -18,6 +18,7 @@ from chimbuko.launcher.nodes.nodescript import NODE_VARIABLE
 from chimbuko.runs.directory import RunDirectory
 from tests.integration.conftest import Command, Outcome, command_line, descendants
 from tests.integration.namespaces import Network
+from tests.patience import PATIENCE_S
 
 AGAIN = 'while "$@"; code=$?; [ "$code" -gt 128 ]; do sleep 1; done; exit "$code"'
 """What job scripts do with an agent that was killed."""
@@ -95,11 +96,11 @@ class Farm(Outcome):
         for program in self.programs.values():
             program.wait(120)
         with self.network.inside(SERVICES):
-            subprocess.run([*CHIMBUKO, "stop", str(self.folder)], check=True, timeout=60)
+            subprocess.run([*CHIMBUKO, "stop", str(self.folder)], check=True, timeout=PATIENCE_S)
         code = self.services[-1].end(150)
         assert code == 0, self.output
         for agent in self.agents.values():
-            agent.wait(60)
+            agent.wait(PATIENCE_S)
 
     @property
     def output(self) -> str:

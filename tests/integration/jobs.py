@@ -13,6 +13,7 @@ from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory
 from examples.findings import all_anomalies
 from tests.integration.nodes import CHIMBUKO, Cluster, Node, wait_until_ended
+from tests.patience import PATIENCE_S
 
 RANKS_PER_NODE = 2
 DELAY_S = 0.2
@@ -108,7 +109,7 @@ class Job:
     def end_programs(self) -> None:
         """They come to their own end."""
         (self.folder / "end").touch()
-        assert [program.wait(60) for program in self.programs] == [0] * len(self.programs)
+        assert [program.wait(PATIENCE_S) for program in self.programs] == [0] * len(self.programs)
 
     @property
     def said(self) -> str:

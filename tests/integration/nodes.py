@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tests.integration.namespaces import Network, NotPermitted
+from tests.patience import PATIENCE_S
 
 CHIMBUKO = [sys.executable, "-m", "chimbuko"]
 TEMPORARY = "/var/tmp"
@@ -209,7 +210,7 @@ def _let_in(folder: Path, nodes: Sequence[Node], client: str) -> None:
         log = folder / f"sshd-{node.name}.log"
         # It answers from the moment on when this has ended.
         words = [sshd, "-f", config, "-E", log, "-o", f"ListenAddress={node.address}"]
-        if node.start(words, log).wait(60):
+        if node.start(words, log).wait(PATIENCE_S):
             raise NotPermitted(log.read_text())
 
 

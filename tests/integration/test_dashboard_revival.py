@@ -16,6 +16,7 @@ from chimbuko.launcher.application import TITLE
 from chimbuko.runs.directory import RunDirectory
 from tests.integration.conftest import Command, Run, Start, children, command_line
 from tests.integration.held import CODE, Held
+from tests.patience import PATIENCE_S
 from tests.thorough import first
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def kill_dashboard(command: Command) -> int:
 
 def answers(url: str) -> bool:
     """Whether who has the address is let in."""
-    return requests.get(url, timeout=60).status_code == 200
+    return requests.get(url, timeout=PATIENCE_S).status_code == 200
 
 
 def test_it_begins_with_the_first_visitor(start: Start, held: Held) -> None:

@@ -31,12 +31,13 @@ from chimbuko.trace.discovery import find_recorded
 from examples.findings import all_anomalies
 from tests.integration.conftest import STORE, Outcome, Run, Start, command_line, descendants
 from tests.integration.held import CHIMBUKO
+from tests.patience import PATIENCE_S
 
 
 def chimbuko(*words: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
     """One verb, to its end."""
     return subprocess.run(
-        [*CHIMBUKO, *map(str, words)], capture_output=True, text=True, timeout=60, **options
+        [*CHIMBUKO, *map(str, words)], capture_output=True, text=True, timeout=PATIENCE_S, **options
     )
 
 
@@ -48,7 +49,7 @@ def kill_everything(run: Run) -> None:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     run.end()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while any(command_line(pid) for pid in pids):
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -142,7 +143,7 @@ def test_the_dashboard_over_a_run_that_died(start: Start) -> None:
     assert view.stdout.readline().startswith("the address is in ")
     # A closed terminal ends it.
     view.send_signal(signal.SIGHUP)
-    assert "the run died" in view.communicate(timeout=30)[1]
+    assert "the run died" in view.communicate(timeout=PATIENCE_S)[1]
     assert view.returncode == 0
 
 

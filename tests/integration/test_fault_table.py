@@ -22,6 +22,7 @@ from chimbuko.runs.directory import RunDirectory
 from chimbuko.runs.scratch import left_behind
 from tests.integration.beside import EXIT_CODE, GUARD, Application, begin
 from tests.integration.conftest import AGENT, BROKER, SERVER, STORE, Start, command_line
+from tests.patience import PATIENCE_S
 from tests.thorough import first
 
 STREAMS = 2
@@ -145,7 +146,7 @@ def tried(start: Start, folder: Path, part: str, moment: str) -> Row:
     PARTS[part](application)
     code = application.run.end()
     if part == "launcher killed":
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_S
         while not (folder / "code").exists():
             assert time.monotonic() < deadline, "the application ended with the launcher"
             time.sleep(0.05)

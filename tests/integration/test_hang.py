@@ -16,6 +16,7 @@ from chimbuko.provenance.query.filters import CallSummary
 from chimbuko.runs.directory import RunDirectory
 from tests.integration.conftest import Start
 from tests.integration.hanging import HANGING_RANK
+from tests.patience import PATIENCE_S
 from tests.tracer.traced_program import read_whole
 
 Found = TypeVar("Found")
@@ -37,7 +38,7 @@ def wait_for(look: Callable[[], Found | None]) -> Found:
 def chimbuko(*arguments: str | Path) -> Any:
     """What a verb says with ``--json``; None where it fails."""
     command = [sys.executable, "-m", "chimbuko", *map(str, arguments), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     return json.loads(done.stdout) if done.returncode == 0 else None
 
 

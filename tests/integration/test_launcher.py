@@ -20,6 +20,7 @@ from chimbuko.errors import ServiceError
 from chimbuko.launcher.application import TITLE
 from tests.integration.conftest import BROKER, SERVER, Outcome, Run, Start
 from tests.integration.held import CHIMBUKO, CODE, LOOKS_S, TERMINATED, Held, mounted
+from tests.patience import PATIENCE_S
 from tests.thorough import first
 
 BARE = ("--no-dashboard", "--period", "0.2", "--")
@@ -134,14 +135,14 @@ def test_nobody_listens(held: Held, tmp_path: Path, options: list[str], redirect
         pass_fds=(write,),
     )
     os.close(write)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not held.pid:
         assert time.monotonic() < deadline and shell.poll() is None
         time.sleep(0.05)
     held.release()
     with os.fdopen(read) as codes:
         assert codes.read().split() == [str(CODE)]
-    shell.wait(60)
+    shell.wait(PATIENCE_S)
     assert held.end == "well"
 
 
@@ -241,7 +242,7 @@ def test_a_hangup_that_is_ignored_stays_ignored(held: Held, tmp_path: Path) -> N
     process.send_signal(signal.SIGHUP)
     os.kill(held.pid, signal.SIGHUP)
     held.release()
-    assert process.wait(60) == CODE
+    assert process.wait(PATIENCE_S) == CODE
     assert held.end == "well"
 
 

@@ -63,9 +63,8 @@ def test_injected_delays_reach_database_http_and_page(start: Start, browser: Bro
     page.wait_for_selector(f'.incidents [data-total="{api.get("incidents")["total"]}"]')
     program_number, _, rest = found[0].id.partition(":")
     page.goto(f"{page.url.partition('/r/')[0]}/r/{run.folder.name}/call/{program_number}/{rest}")
-    page.wait_for_selector("main.detail h1.answer")
     name = found[0].function.split(" [")[0].rsplit(".")[-1]
-    assert name in page.inner_text("main.detail h1.answer")
+    page.locator("main.detail h1.answer", has_text=name).wait_for()
     assert problems == []
 
     run.interrupt()

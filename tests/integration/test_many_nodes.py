@@ -27,6 +27,7 @@ from chimbuko.trace.tausettings import application_settings
 from examples.findings import all_anomalies
 from tests.integration.conftest import STAND_IN, command_line
 from tests.integration.namespaces import Network, NotPermitted
+from tests.patience import PATIENCE_S
 from tests.places import STAND_INS
 from tests.thorough import first
 from tests.trace.whole_streams import read_stream
@@ -106,7 +107,7 @@ def ended(*processes: subprocess.Popen[bytes]) -> Iterator[None]:
             if process.poll() is None:
                 process.terminate()
         for process in processes:
-            process.wait(60)
+            process.wait(PATIENCE_S)
 
 
 def processes() -> list[int]:
@@ -217,8 +218,8 @@ def test_agents_join_a_job_that_runs_already_and_one_of_them_reads_it(
             job.communicate()
             assert job.returncode == 0
             subprocess.run([*CHIMBUKO, "stop", str(run.path)], check=True)
-            assert [agent.wait(60) for agent in agents] == [0, 0]
-            assert services.wait(60) == 0
+            assert [agent.wait(PATIENCE_S) for agent in agents] == [0, 0]
+            assert services.wait(PATIENCE_S) == 0
     assert line.startswith("cat, rank 0, is on several nodes")
     measured = json.loads(report.read_text())
     (stream,) = health_of(run)
@@ -251,8 +252,8 @@ def test_a_run_that_is_stopped_leaves_its_job_alone(transport: Transport, tmp_pa
         with ended(services, agent):
             wait_until(lambda: bool(health_of(run)), job)
             services.send_signal(signal.SIGTERM)
-            assert agent.wait(60) == 0
-            assert services.wait(60) == 0
+            assert agent.wait(PATIENCE_S) == 0
+            assert services.wait(PATIENCE_S) == 0
         assert job.poll() is None
         job.communicate()
         assert job.returncode == 0

@@ -29,6 +29,7 @@ from tests.integration.conftest import (
     descendants,
 )
 from tests.integration.held import CHIMBUKO, CODE
+from tests.patience import PATIENCE_S
 
 WRITER = "chimbuko.tracer.writers.nursery"
 GUARD = "chimbuko.follow.guard.guard"
@@ -79,7 +80,7 @@ def test_all_of_ours_end_before_the_application(start: Start, tmp_path: Path) ->
     program = [*CHIMBUKO, "trace", ticking(tmp_path), "10000", "0"]
     words = ["--dashboard-processes", "2", "--trace-dir", tmp_path, "--period", "0.2"]
     run, place = start(*words, "--", "sh", "-c", 'sleep 300 & "$@"', "-", *program), str(tmp_path)
-    assert requests.get(run.dashboard_url(), timeout=60).status_code == 200
+    assert requests.get(run.dashboard_url(), timeout=PATIENCE_S).status_code == 200
     run.wait_until(lambda: bool(run.health_so_far) and bool(run.readers) and bool(processes(WRITER, place)))
     (application,) = [pid for pid in children(run.process.pid) if "sleep 300" in command_line(pid)]
     theirs = [application, *descendants(application)]
@@ -145,7 +146,7 @@ def group() -> Iterator[Group]:
     for pid in (one.folder / "cgroup.procs").read_text().split():
         with suppress(ProcessLookupError):
             os.kill(int(pid), signal.SIGKILL)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while one.folder.exists():
         with suppress(OSError):
             one.folder.rmdir()

@@ -23,6 +23,7 @@ from tests.integration.farm import SERVICES, Farm, kill_tree
 from tests.integration.marked import RANKS, STEPS, all_steps, learned_offline, write_marked
 from tests.integration.namespaces import Network, NotPermitted
 from tests.integration.test_faults import assert_nothing_lost, learned_of
+from tests.patience import PATIENCE_S
 
 NODES = 3
 STOPPED_S = 12.0
@@ -70,9 +71,9 @@ def kill_dashboard(farm: Farm) -> None:
     """Somebody looks at it before and after."""
     url = farm.run.dashboard_path.read_text().strip()
     with farm.network.inside(SERVICES):
-        assert requests.get(url, timeout=60).ok
+        assert requests.get(url, timeout=PATIENCE_S).ok
         kill_service("chimbuko.viz ")(farm)
-        assert requests.get(url, timeout=60).ok
+        assert requests.get(url, timeout=PATIENCE_S).ok
 
 
 def kill_all_services(farm: Farm) -> None:

@@ -11,6 +11,7 @@ from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory
 from tests.integration.namespaces import NotPermitted
 from tests.integration.nodes import CHIMBUKO, cluster
+from tests.patience import PATIENCE_S
 from tests.places import EXAMPLES
 from tests.recorder.mpi import WHEEL
 
@@ -53,7 +54,7 @@ def test_ranks_on_two_nodes_are_recorded(tmp_path: Path) -> None:
                 ["ip", "netns", "exec", two.network.name(2), mpirun, *map(str, words)],
                 capture_output=True,
                 text=True,
-                timeout=60,
+                timeout=PATIENCE_S,
             )
             assert "4 ranks, 400 iterations" in done.stdout, done.stdout + done.stderr
             assert first.call([*CHIMBUKO, "stop", str(run.path)], tmp_path).returncode == 0

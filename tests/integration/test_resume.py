@@ -31,6 +31,7 @@ from tests.integration.test_many_nodes import (
     health_of,
     wait_until,
 )
+from tests.patience import PATIENCE_S
 from tests.thorough import first
 
 SERVE = [*CHIMBUKO, "serve"]
@@ -47,7 +48,7 @@ def calls_of(run: RunDirectory) -> dict[str, int]:
 
 
 def refusal(*words: str) -> str:
-    done = subprocess.run([*SERVE, *words], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([*SERVE, *words], capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == ConfigError.exit_code, done.stderr
     return done.stderr
 
@@ -87,7 +88,10 @@ def test_services_that_were_killed_go_on(tmp_path: Path, parts: int) -> None:
             port = urlsplit(address).port
             with taken(port):
                 failed = [*SERVE, str(run.path), "--resume", "--bind", f"127.0.0.1:{port}"]
-                assert subprocess.run(failed, check=False, timeout=60).returncode == ServiceError.exit_code
+                assert (
+                    subprocess.run(failed, check=False, timeout=PATIENCE_S).returncode
+                    == ServiceError.exit_code
+                )
             assert run.read_broker_url() == address
             resumed = subprocess.Popen(
                 [*SERVE, str(run.path), "--resume", "--bind", "127.0.0.1"], stderr=subprocess.PIPE, text=True
@@ -98,8 +102,8 @@ def test_services_that_were_killed_go_on(tmp_path: Path, parts: int) -> None:
                 job.communicate()
                 assert job.returncode == 0
                 subprocess.run([*CHIMBUKO, "stop", str(run.path)], check=True)
-                assert agent.wait(60) == 0
-                _, said = resumed.communicate(timeout=60)
+                assert agent.wait(PATIENCE_S) == 0
+                _, said = resumed.communicate(timeout=PATIENCE_S)
                 assert resumed.returncode == 0, said
     assert "Lost: nothing" in said
     measured = json.loads(report.read_text())
@@ -129,7 +133,7 @@ def test_an_agent_that_comes_while_services_are_gone_waits_for_them(tmp_path: Pa
                 wait_until(lambda: steps_of(run) >= 3, job)
                 job.communicate()
                 subprocess.run([*CHIMBUKO, "stop", str(run.path)], check=True)
-                assert agent.wait(60) == 0
+                assert agent.wait(PATIENCE_S) == 0
     measured = json.loads(report.read_text())
     (stream,) = health_of(run)
     assert (stream.state, stream.steps, stream.rows) == ("ended", measured["steps"], measured["rows"])
@@ -155,7 +159,7 @@ def test_an_agent_whose_supervisor_was_killed_comes_again(tmp_path: Path) -> Non
                 subprocess.run([*CHIMBUKO, "stop", str(run.path)], check=True)
                 _, said = successor.communicate(timeout=100)
                 assert successor.returncode == 0, said
-            assert services.wait(60) == 0
+            assert services.wait(PATIENCE_S) == 0
     measured = json.loads(report.read_text())
     (stream,) = health_of(run)
     assert (stream.state, stream.steps, stream.rows) == ("ended", measured["steps"], measured["rows"])
@@ -199,7 +203,7 @@ def test_the_dashboard_is_where_its_file_says(tmp_path: Path) -> None:
     def visited(services: subprocess.Popen[bytes]) -> int:
         """The process of the dashboard, which has answered at that address."""
         address = run.dashboard_path.read_text()
-        assert requests.get(address, timeout=60).status_code == 200
+        assert requests.get(address, timeout=PATIENCE_S).status_code == 200
         (found,) = [pid for pid in descendants(services.pid) if "chimbuko.viz " in command_line(pid)]
         return found
 
@@ -214,7 +218,7 @@ def test_the_dashboard_is_where_its_file_says(tmp_path: Path) -> None:
         wait_until(lambda: run.dashboard_path.read_text() != address, resumed)
         visited(resumed)
         subprocess.run([*CHIMBUKO, "stop", str(run.path)], check=True)
-        assert resumed.wait(60) == 0
+        assert resumed.wait(PATIENCE_S) == 0
     assert not run.dashboard_path.exists()
 
 
@@ -233,7 +237,7 @@ def test_an_agent_that_was_killed_at_the_end_comes_again_and_delivers(tmp_path: 
             job.communicate()
             subprocess.run([*CHIMBUKO, "stop", str(run.path)], check=True)
             assert subprocess.run(words, check=False, timeout=100).returncode == 0
-            assert services.wait(60) == 0
+            assert services.wait(PATIENCE_S) == 0
     measured = json.loads(report.read_text())
     (stream,) = health_of(run)
     assert (stream.state, stream.steps, stream.rows) == ("ended", measured["steps"], measured["rows"])
@@ -246,7 +250,7 @@ def test_an_agent_that_was_killed_at_the_end_comes_again_and_delivers(tmp_path: 
 @pytest.mark.parametrize("patience", ["0min", "2d", "soon"])
 def test_patience_that_makes_no_sense_is_refused(tmp_path: Path, patience: str) -> None:
     words = [*CHIMBUKO, "agent", str(tmp_path / "run"), "--patience", patience]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == ConfigError.exit_code
     assert patience in done.stderr or "--patience" in done.stderr
 
@@ -264,5 +268,5 @@ def test_an_agent_waits_for_services_as_long_as_it_is_patient(tmp_path: Path) ->
             _, said = agent.communicate(timeout=120)
         job.communicate()
     assert agent.returncode == 4 and "--patience" in said
-    late = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    late = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert late.returncode == 4 and "services that come back" in late.stderr

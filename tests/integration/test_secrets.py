@@ -21,6 +21,7 @@ from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.runs.directory import RunDirectory
 from tests.integration.conftest import Run, Start, command_line, descendants
+from tests.patience import PATIENCE_S
 from tests.postgresql import PASSWORD, PostgresqlServer
 
 HOOK_TOKEN = "H00k-T0ken"
@@ -118,7 +119,7 @@ def test_secrets_are_nowhere_and_alerts_arrive(
         run.wait_for_line("dashboard stays until Ctrl-C: the address is in ")
         token = re.search(r"token=([\w-]+)", url)
         assert token
-        assert requests.get(url, timeout=60).status_code == 200
+        assert requests.get(url, timeout=PATIENCE_S).status_code == 200
         password = urlsplit(RunDirectory(run.folder).read_broker_url()).password
         assert password
         secrets_of_processes = [PASSWORD, HOOK_TOKEN, token[1], password]

@@ -80,7 +80,7 @@ def test_a_broker_that_does_not_last_is_started_again_after_pauses(tmp_path: Pat
         while not (lines := served.look_after()):
             time.sleep(0.01)
         assert lines == [line] and "the broker ended early" in line
-        assert 0.5 < time.monotonic() - killed_s < 5.0
+        assert time.monotonic() - killed_s > 0.5
         assert served.broker.client.ping()
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.integration.jobs import DELAY_S, LAST_S, Job, begin
 from tests.integration.namespaces import NotPermitted
 from tests.integration.nodes import CHIMBUKO, Cluster, Node, cluster
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.thorough
 
@@ -36,7 +37,7 @@ def kill_services(job: Job) -> None:
     """As by the kernel, for want of memory: all of them, while their node goes on."""
     theirs = "chimbuko.provenance|chimbuko.pserver|valkey|chimbuko serve"
     job.cluster.nodes[0].call(["pkill", "-9", "-f", theirs], Path("/"))
-    job.services.wait(60)
+    job.services.wait(PATIENCE_S)
     assert job.agents[0].poll() is None
 
 
@@ -88,7 +89,7 @@ def test_a_run_goes_on_on_another_node(three: Cluster, tmp_path: Path) -> None:
     time.sleep(3.0)
     (tmp_path / "end").touch()
     for program in job.programs[2:]:
-        assert program.wait(60) == 0
+        assert program.wait(PATIENCE_S) == 0
     stopped = three.nodes[2].call([*CHIMBUKO, "stop", "job"], job.runs)
     assert stopped.returncode == 0, stopped.stderr
     assert [agent.wait(100) for agent in job.agents[1:]] == [0, 0], job.said

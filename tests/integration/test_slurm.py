@@ -17,6 +17,7 @@ from tests.integration.batchjob import CHIMBUKO, BatchJob
 from tests.integration.conftest import Outcome
 from tests.integration.namespaces import NotPermitted
 from tests.integration.slurm import Slurm, until
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.thorough
 
@@ -56,7 +57,7 @@ def test_job_from_submission_to_the_page_and_the_summary(slurm: Slurm, options: 
     address = job.runs[0].dashboard_path.read_text().strip()
     # The token becomes a cookie.
     browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-    with slurm.inside(first), browser.open(address, timeout=20) as page:
+    with slurm.inside(first), browser.open(address, timeout=PATIENCE_S) as page:
         assert page.status == 200 and b"<html" in page.read()
     line = re.search(r"ssh -J (\S+) -L (\d+):localhost:\2 (\S+)\n", job.output)
     assert line and line.groups() == (slurm.login, address.split(":")[2].split("/")[0], first)

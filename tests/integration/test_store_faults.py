@@ -23,6 +23,7 @@ from chimbuko.runs.directory import RunDirectory
 from examples.findings import all_anomalies
 from tests.integration.conftest import STORE, Run, Start
 from tests.integration.marked import RANKS, STEPS, write_marked
+from tests.patience import PATIENCE_S
 
 PACE = 2
 """Of the program, which then takes 5 s."""
@@ -53,7 +54,7 @@ def test_a_database_is_damaged_and_then_locked_while_its_writer_is_killed(
     # It has the pages in its memory that it needs; its successor has not.
     os.kill(run.service(STORE), signal.SIGKILL)
     run.wait_for_line("put aside")
-    holder = sqlite3.connect(path, isolation_level=None, timeout=30)
+    holder = sqlite3.connect(path, isolation_level=None, timeout=PATIENCE_S)
     holder.execute("BEGIN IMMEDIATE")
     # It may be in the middle of a transaction, and its successor finds the database locked.
     os.kill(run.service(STORE), signal.SIGKILL)

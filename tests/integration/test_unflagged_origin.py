@@ -15,6 +15,7 @@ from chimbuko.runs.directory import RunDirectory
 from chimbuko.trace.schema import EventType, StreamNames
 from chimbuko.trace.writer import StreamWriter
 from tests.integration.nodes import CHIMBUKO
+from tests.patience import PATIENCE_S
 
 BEGIN_US = 1_700_000_000_000_000
 ITERATIONS, EACH, OF_STEP = 600, 60, 50
@@ -78,7 +79,9 @@ def test_waits_lead_to_a_call_that_was_not_flagged(tmp_path: Path) -> None:
     )
     assert {one.incident_id for one in waits} == {one.id for one in delays}
     shown = [
-        subprocess.run([*CHIMBUKO, *words, str(run.path)], capture_output=True, text=True, timeout=60).stdout
+        subprocess.run(
+            [*CHIMBUKO, *words, str(run.path)], capture_output=True, text=True, timeout=PATIENCE_S
+        ).stdout
         for words in (["incidents"], ["show", delays[0].id], ["query", "--incident", delays[0].id])
     ]
     assert shown[0].count("refine on rank 0 took 80 ms") == len(DELAYED)

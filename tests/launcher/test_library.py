@@ -17,6 +17,7 @@ from chimbuko.launcher import AnalysisOptions, RunOptions, ServiceChoices, run
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory
+from tests.patience import PATIENCE_S
 
 QUIET = ServiceChoices(dashboard=False)
 PROGRAM = """
@@ -29,7 +30,7 @@ run(RunOptions(command=script, folder=Path(sys.argv[1]), services=ServiceChoices
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    latest_s = time.monotonic() + 60
+    latest_s = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < latest_s
         time.sleep(0.05)

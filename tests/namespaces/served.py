@@ -11,8 +11,7 @@ from pathlib import Path
 from chimbuko.namespaces.exchange.keys import STANDING
 from chimbuko.namespaces.service.folder import ServiceFolder, ServiceSettings
 from chimbuko.namespaces.service.serving import ServeOptions, Serving
-
-PATIENCE_S = 30.0
+from tests.patience import PATIENCE_S
 
 
 class Served:

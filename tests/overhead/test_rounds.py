@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from chimbuko.cli import main
+from tests.patience import PATIENCE_S
 
 TRACE = [sys.executable, "-m", "chimbuko", "trace"]
 OVERHEAD = [sys.executable, "-m", "chimbuko", "overhead"]
@@ -57,12 +58,12 @@ def test_an_interruption_ends_the_program_and_leaves_nothing(program: Path, tmp_
     process = subprocess.Popen(
         [*OVERHEAD, "--", *TRACE, str(program), "100000"], stderr=subprocess.PIPE, text=True, cwd=tmp_path
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not (running := _running(program)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert running
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     assert "nothing to compare" in said
     assert not _running(program)

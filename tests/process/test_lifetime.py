@@ -14,6 +14,7 @@ import pytest
 
 from chimbuko.errors import ServiceError
 from chimbuko.process.service import Service
+from tests.patience import PATIENCE_S
 
 READY = """from chimbuko.process import signals
 from chimbuko.process.lifetime import say_ready
@@ -126,5 +127,5 @@ def test_a_process_that_is_to_end_does_not_wait_for_ever() -> None:
     words = "import threading\nfrom chimbuko.process.lifetime import end_within\nend_within(0.1)\n"
     for last, code in (("threading.Event().wait()", 0), ("raise SystemExit(3)", 3)):
         command = [sys.executable, "-c", words + last]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
         assert (done.returncode, "is ended" in done.stderr) == (code, code == 0)

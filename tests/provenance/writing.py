@@ -11,6 +11,7 @@ from typing import cast
 from chimbuko.protocol.messages import PAYLOAD, RecordBatch
 from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.provenance.write.service import Destination, WriterService, run_writer
+from tests.patience import PATIENCE_S
 
 
 def send(broker: RunBroker, *batches: RecordBatch) -> None:
@@ -26,9 +27,9 @@ def acknowledged(broker: RunBroker, stream: str = "0:1") -> int:
 
 def until(condition: Callable[[], bool]) -> None:
     """Wait until it is true."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
-        assert time.monotonic() < deadline, "did not come true in 30 s"
+        assert time.monotonic() < deadline, "did not come true"
         time.sleep(0.005)
 
 

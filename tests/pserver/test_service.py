@@ -25,6 +25,7 @@ from chimbuko.statistics.moments import Moments
 from chimbuko.statistics.packed import PackedTable
 from chimbuko.statistics.schema import PROFILE
 from tests.calls.test_callpaths import path_rows
+from tests.patience import PATIENCE_S
 from tests.pserver.agents import Agent
 from tests.pserver.state.test_serverstate import (
     EXCLUSIVE,
@@ -81,7 +82,7 @@ class Peer:
         return self._acknowledged(agent).saved
 
     def wait_for(self, agent: str, merged: int = 0, saved: int = 0) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_S
         while (place := self._acknowledged(agent)).merged < merged or place.saved < saved:
             assert time.monotonic() < deadline
             time.sleep(0.005)
@@ -128,7 +129,7 @@ class Peer:
     def _answered(self, wanted: str, key: str) -> bytes:
         self._client.delete(key)
         self._client.set(wanted, 1)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_S
         while (answer := self._client.get(key)) is None:
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -236,7 +237,7 @@ def test_when_asked_to_end_it_merges_what_has_come_and_sends_a_last_frame(
     while not (frame := peer.next_frame()).is_last:
         functions |= {one.name: one for one in frame.functions}
     functions |= {one.name: one for one in frame.functions}
-    server.process.wait(10)
+    server.process.wait(PATIENCE_S)
     assert server.process.returncode == 0
     assert functions["solve"].calls == 50
     assert np.frombuffer(peer.last_timers().rows, TIMER)["calls"].tolist() == [50]

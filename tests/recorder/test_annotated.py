@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.recorder.mpi import DEBIANS_MPICH, OPEN_MPI, WHEEL, Mpi, why_missing
 from tests.recorder.streams import record
 
@@ -201,7 +202,7 @@ def test_make_with_objects_and_what_they_depend_on(tmp_path: Path) -> None:
 def test_what_the_compiler_says_is_said_once(tmp_path: Path, text: str, code: int, said: str) -> None:
     (tmp_path / "a.c").write_text(text)
     words = [*CC, "gcc", "-c", "a.c"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == code and (tmp_path / "a.o").exists() is (code == 0)
     assert done.stderr.count(said) == 1 if said else not done.stderr
 
@@ -213,7 +214,7 @@ def test_what_is_in_the_way_is_one_line_and_the_program_is_compiled(tmp_path: Pa
     compiler.write_text('#!/bin/sh\ncase "$*" in *-E*) echo an error >&2; exit 1;; esac\nexec gcc -w "$@"\n')
     compiler.chmod(0o755)
     words = [*CC, compiler, "-c", "a.c"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0 and (tmp_path / "a.o").exists()
     assert done.stderr == "chimbuko: a.c: annotated functions are not recorded: an error\n"
 
@@ -258,6 +259,6 @@ def test_coroutines_and_what_has_no_body_are_warned_of(tmp_path: Path) -> None:
 def test_no_compiler_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "a.c").write_text("")
     for words in (["nocc", "-c", "a.c"], ["nocc", "a.o"]):
-        done = subprocess.run([*CC, *words], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        done = subprocess.run([*CC, *words], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S)
         assert done.returncode == 2 and done.stderr.count("\n") == 1
         assert done.stderr.startswith("chimbuko: nocc: no such program")

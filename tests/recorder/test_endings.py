@@ -18,6 +18,7 @@ from chimbuko.follow.space import MEMORY
 from chimbuko.recorder.place import DIARY, drain
 from chimbuko.recorder.ring import ProcessFile, Ring
 from chimbuko.recorder.unwritten import unwritten
+from tests.patience import PATIENCE_S
 from tests.places import EXAMPLES
 from tests.recorder.mpi import WHEEL
 from tests.recorder.streams import TRACE, Stream, await_drains, drains, streams
@@ -27,7 +28,7 @@ from tests.recorder.test_functions import PROGRAMS, compiled
 def run_to_its_end(folder: Path, how: str) -> tuple[int, Stream]:
     program = compiled(PROGRAMS / "crash.c", folder / "crash", "-finstrument-functions", "-O0")
     environment = {**os.environ, "TAU_ADIOS2_FILENAME": str(folder / "tau-metrics")}
-    done = subprocess.run([*TRACE, program, how], capture_output=True, env=environment, timeout=60)
+    done = subprocess.run([*TRACE, program, how], capture_output=True, env=environment, timeout=PATIENCE_S)
     await_drains(folder)
     (stream,) = streams(folder)
     return done.returncode, stream
@@ -78,7 +79,7 @@ def start_heat(tmp_path: Path) -> subprocess.Popen[str]:
 
 
 def await_heat(running: subprocess.Popen[str]) -> None:
-    output, _ = running.communicate(timeout=60)
+    output, _ = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 0
     assert "2 ranks, 300 iterations" in output
 

@@ -18,6 +18,7 @@ import pytest
 
 from chimbuko.trace.discovery import Transport, find_live
 from chimbuko.trace.tausettings import adios2_settings, application_settings
+from tests.patience import PATIENCE_S
 from tests.trace.whole_streams import Step, read_live, read_stream
 from tests.tracer.traced_program import environment
 
@@ -104,7 +105,7 @@ def test_readers_that_come_late_are_killed_and_come_again_do_no_harm(tmp_path: P
             has_read = context.Event()
             reader = context.Process(target=read_for_ever, args=(path, has_read))
             reader.start()
-            assert has_read.wait(60)
+            assert has_read.wait(PATIENCE_S)
             reader.kill()
             reader.join()
         steps = read_live(path, 3)
@@ -191,7 +192,7 @@ def test_full_file_system_ends_the_application(tmp_path: Path) -> None:
         [*TAU_EXEC, *OPTIONS, "sleep", "60"],
         env=variables,
         capture_output=True,
-        timeout=30,
+        timeout=PATIENCE_S,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)),
     )
     assert application.returncode == 99

@@ -19,6 +19,7 @@ from chimbuko.trace.tausettings import (
     application_settings,
     claim,
 )
+from tests.patience import PATIENCE_S
 
 SST_TIMER = "SstWriter::EndStep [{/src/adios2/toolkit/sst/sst.cpp} {10,0}]"
 
@@ -224,7 +225,7 @@ def test_written_settings_are_taken_by_adios2(tmp_path: Path, transport: Transpo
     settings = WriterSettings.from_environment(settings_for(tmp_path, transport=transport))
     with settings.open("app", 0):
         # A thread of ADIOS2's own opens the files.
-        give_up = time.monotonic() + 60
+        give_up = time.monotonic() + PATIENCE_S
         while not (tmp_path / "trace" / STREAM_APPEARS_AS[transport]).exists():
             assert time.monotonic() < give_up
             time.sleep(0.01)

@@ -19,6 +19,7 @@ from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import StreamNames, TraceStep
 from chimbuko.trace.source import Waiting
 from chimbuko.trace.writer import StreamWriter
+from tests.patience import PATIENCE_S
 
 
 @dataclass
@@ -72,7 +73,7 @@ def read_stream(path: Path, engine: str, at_most: int = 1_000_000) -> list[Step]
 def read_live(path: Path, at_most: int = 1_000_000) -> list[Step]:
     """Read over SST; waits for the writer."""
     contact = path.with_name(path.name + CONTACT_SUFFIX)
-    give_up = time.monotonic() + 30
+    give_up = time.monotonic() + PATIENCE_S
     while not contact.exists() and time.monotonic() < give_up:
         time.sleep(0.01)
     return read_stream(path, "SST", at_most)

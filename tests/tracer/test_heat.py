@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.places import EXAMPLES
 from tests.tracer.traced_program import environment, read_whole
 
@@ -25,7 +26,7 @@ def heat(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
 
 

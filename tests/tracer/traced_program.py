@@ -19,6 +19,7 @@ from chimbuko.errors import TraceFormatError
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import EVENT_TIMER, EVENT_TYPE, StreamNames, TraceStep
 from chimbuko.trace.source import Waiting
+from tests.patience import PATIENCE_S
 
 TRACE = [sys.executable, "-m", "chimbuko", "trace"]
 
@@ -92,13 +93,13 @@ def run_traced(program: Path, *options: str, **variables: str) -> subprocess.Com
         env=environment(**variables),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
 
 
 def read_whole(path: Path) -> Stream:
     """Read a stream that is, or is just being, completed."""
-    give_up = time.monotonic() + 30
+    give_up = time.monotonic() + PATIENCE_S
     while True:
         try:
             return _read_to_end(path)

@@ -18,11 +18,9 @@ import requests
 from simple_websocket import ConnectionClosed
 from wsproto.utilities import LocalProtocolError
 
+from tests.patience import PATIENCE_S
 from tests.viz.conftest import TOKEN, DashboardProcess
 from tests.viz.websocket import Client
-
-WAIT_S = 90.0
-"""A worker takes a second or two to start, and ten times as long where the machine is busy."""
 
 
 class EventSocket:
@@ -75,11 +73,11 @@ class EventSocket:
         self._asked += 1
         asked = {"id": job, "question": question, "parameters": parameters}
         self._socket.send(f"42/events,{self._asked}" + json.dumps(["ask", asked]))
-        while self._taken.get(timeout=WAIT_S) < self._asked:
+        while self._taken.get(timeout=PATIENCE_S) < self._asked:
             pass
         return job
 
-    def next(self, *events: str, job: str | None = None, wait_s: float = WAIT_S) -> Any:
+    def next(self, *events: str, job: str | None = None, wait_s: float = PATIENCE_S) -> Any:
         """What comes with the next event of these names, of a job; all others are passed over.
 
         Raises
@@ -96,7 +94,7 @@ class EventSocket:
             if name in events and (job is None or data["id"] == job):
                 return data
 
-    def end(self, job: str, wait_s: float = WAIT_S) -> Any:
+    def end(self, job: str, wait_s: float = PATIENCE_S) -> Any:
         """How a job ends: its answer, or a sentence."""
         found = self.next("answer", "failure", job=job, wait_s=wait_s)
         if "sentence" in found:
@@ -109,7 +107,7 @@ class EventSocket:
 def fetch(base: str, job: str) -> requests.Response:
     """What a job left to be fetched."""
     headers = {"Authorization": f"Bearer {TOKEN}"}
-    return requests.get(f"{base}api/v1/answers/{job}", headers=headers, timeout=WAIT_S)
+    return requests.get(f"{base}api/v1/answers/{job}", headers=headers, timeout=PATIENCE_S)
 
 
 def children(pid: int) -> dict[int, str]:
@@ -129,12 +127,12 @@ def workers(dashboard: DashboardProcess) -> list[int]:
     return [pid for pid, command in children(dashboard.process.pid).items() if "chimbuko.viz.jobs" in command]
 
 
-def wait_until_gone(pids: list[int], wait_s: float = WAIT_S) -> None:
+def wait_until_gone(pids: list[int], wait_s: float = PATIENCE_S) -> None:
     """Wait until these processes have ended."""
     wait_until(lambda: not any(is_running(pid) for pid in pids), wait_s)
 
 
-def wait_until(is_so: Callable[[], bool], wait_s: float = WAIT_S) -> None:
+def wait_until(is_so: Callable[[], bool], wait_s: float = PATIENCE_S) -> None:
     """Wait until something is so."""
     end_s = time.monotonic() + wait_s
     while not is_so():

@@ -17,6 +17,7 @@ import pytest
 
 from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker
 from chimbuko.viz.http.app import STATIC
+from tests.patience import PATIENCE_S
 from tests.viz.made_run import MadeRun, make_run
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class DashboardProcess:
     def stop(self) -> tuple[int, str]:
         """Ask it to end; exit code and what it said on stderr."""
         self.process.terminate()
-        _, errors = self.process.communicate(timeout=20)
+        _, errors = self.process.communicate(timeout=PATIENCE_S)
         return self.process.returncode, errors
 
 

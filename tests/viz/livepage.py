@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import requests
 
+from tests.patience import PATIENCE_S
 from tests.viz.conftest import TOKEN
 from tests.viz.websocket import Client
 
 MOST_COLUMNS = 1024
-WAIT_S = 30.0
 
 
 class LivePage:
@@ -41,7 +41,7 @@ class LivePage:
 
     def ask(self, path: str) -> Any:
         """Ask the API."""
-        answer = requests.get(f"{self._base}api/v1/{path}", headers=self._headers, timeout=WAIT_S)
+        answer = requests.get(f"{self._base}api/v1/{path}", headers=self._headers, timeout=PATIENCE_S)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
@@ -75,7 +75,7 @@ class LivePage:
         return rows
 
     def _receive(self) -> Any:
-        packet = self._socket.receive(timeout=WAIT_S)
+        packet = self._socket.receive(timeout=PATIENCE_S)
         assert packet is not None, "nothing more is said"
         return packet
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.browsing import settled
 from tests.viz.made_run import RANKS, STEPS
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ def map_lines(page: Page) -> list[list[str]]:
     if page.locator(".heatmap table").count() == 0:
         page.get_by_role("button", name="All ranks: table").click()
     page.wait_for_selector(".heatmap table")
+    settled(page)
     rows: list[list[str]] = page.evaluate(
         "[...document.querySelectorAll('.heatmap tbody tr')].map(r => [...r.cells].map(c => c.innerText))"
     )
@@ -49,17 +51,20 @@ def tip_at(page: Page, x: float, y: float) -> list[str]:
     """The tooltip at a place."""
     page.mouse.move(x, y)
     page.wait_for_selector(".tip")
+    settled(page)
     return page.locator(".tip").inner_text().splitlines()
 
 
 def ranks_in(page: Page, name: str) -> list[int]:
     """Ranks of the list ``top`` or ``bottom``, in order."""
+    settled(page)
     bars = page.locator(f'[data-list="{name}"] .rank-bar').all()
     return [int((bar.get_attribute("data-rank") or "").split(":")[1]) for bar in bars]
 
 
 def functions_in(page: Page, name: str) -> list[str]:
     """Functions of the list ``top`` or ``bottom``, in order."""
+    settled(page)
     bars = page.locator(f'[data-functions="{name}"] [data-function]').all()
     return [bar.get_attribute("data-function") or "" for bar in bars]
 
@@ -69,12 +74,14 @@ def select(page: Page, *ranks: int) -> None:
     for rank in ranks:
         page.locator(f'[data-list="top"] [data-rank="0:{rank}"]').click()
     page.mouse.move(2, 2)
+    settled(page)
 
 
 def step_table(page: Page) -> list[list[str]]:
     """The step chart's table twin."""
     page.get_by_role("button", name="Steps: table").click()
     page.wait_for_selector(".steps table tbody tr")
+    settled(page)
     rows: list[list[str]] = page.evaluate(
         "[...document.querySelectorAll('.steps tbody tr')].map(r => [...r.cells].map(c => c.innerText))"
     )

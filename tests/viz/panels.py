@@ -6,12 +6,15 @@ import csv
 import json
 import re
 import subprocess
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from click.testing import CliRunner
 
 from chimbuko.cli import main
+from tests.browsing import settled
+from tests.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +32,7 @@ def panel(page: Page, name: str) -> Locator:
 def rows(page: Page, name: str) -> list[list[str]]:
     """Cells of a panel's table, without its headings."""
     page.wait_for_selector(f'[data-panel="{name}"] tbody tr')
+    settled(page)
     found: list[list[str]] = (
         panel(page, name)
         .locator("tbody tr")
@@ -83,13 +87,14 @@ def copied_by(page: Page, act: Callable[[], None]) -> str:
     """What an action copies, once it is there: the page may have to ask the server for it."""
     page.evaluate("navigator.clipboard.writeText('')")
     act()
-    for _ in range(100):
+    ends_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < ends_s:
         # A promise that the page waits for counts as true at once, so the waiting is done here.
         text = str(page.evaluate("navigator.clipboard.readText()"))
         if text:
             return text
         page.wait_for_timeout(50)
-    raise AssertionError("nothing was copied within 5 s")
+    raise AssertionError("nothing was copied")
 
 
 def saved(page: Page, name: str, item: str) -> Download:

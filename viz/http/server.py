@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from http import HTTPStatus
 from itertools import takewhile
 from pathlib import Path
@@ -42,7 +42,9 @@ WHOLE_REQUEST_S = 30.0
 MOST_IDLE = 128
 """Connections that wait for a request, each of which has a thread; beyond that the oldest one is closed."""
 LAST_QUESTIONS_S = 1.0
-"""Pages of a run that has just ended ask for their lists once more."""
+"""Pages of a run that has just ended ask for their lists once more, until they ask nothing for so long."""
+MOST_LAST_QUESTIONS_S = 5.0
+"""For so long at most the end waits for them, on a busy machine."""
 
 
 class _Handler(WSGIRequestHandler):
@@ -52,34 +54,31 @@ class _Handler(WSGIRequestHandler):
     a client that says nothing would keep out all others.
     """
 
+    server: _Server
+
     def setup(self) -> None:
         """Begin a connection, encrypted where it shall be."""
         context: ssl.SSLContext | None = self.server.ssl_context
         if context is not None:
             self.request = context.wrap_socket(self.request, server_side=True, do_handshake_on_connect=False)
         self.request.settimeout(REQUEST_S)
-        self._idle.add(self.request)
+        self.server.idle.add(self.request)
         if context is not None:
             self.request.do_handshake()
         super().setup()
 
     def run_wsgi(self) -> None:
         """Answer a request, which may take as long as it takes: a link to a page stays for hours."""
-        self._idle.discard(self.request)
+        self.server.idle.discard(self.request)
         self.request.settimeout(None)
-        super().run_wsgi()
+        with nullcontext() if "Upgrade" in self.headers else self.server.answering():
+            super().run_wsgi()
         self.request.settimeout(REQUEST_S)
-        self._idle.add(self.request)
-
-    @property
-    def _idle(self) -> _IdleConnections:
-        server = self.server
-        assert isinstance(server, _Server)
-        return server.idle
+        self.server.idle.add(self.request)
 
     def finish(self) -> None:
         """End a connection."""
-        self._idle.discard(self.request)
+        self.server.idle.discard(self.request)
         super().finish()
         if self.server.ssl_context is not None:
             self.request.close()
@@ -142,11 +141,34 @@ class _Server(ThreadedWSGIServer):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self.idle = _IdleConnections()
+        self._answering, self._answered_s = 0, 0.0
+        self._lock = threading.Lock()
         super().__init__(*arguments, **options)
 
     def service_actions(self) -> None:
         """What is done now and then: twice a second, and after each connection."""
         self.idle.end_late()
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """A request is answered while the context lasts."""
+        with self._lock:
+            self._answering += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._answering -= 1
+                self._answered_s = time.monotonic()
+
+    def let_pages_ask(self) -> None:
+        """Wait until nothing more is asked."""
+        begin_s = now_s = time.monotonic()
+        while now_s - begin_s < MOST_LAST_QUESTIONS_S and (
+            self._answering or now_s - max(begin_s, self._answered_s) < LAST_QUESTIONS_S
+        ):
+            time.sleep(0.05)
+            now_s = time.monotonic()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exc_info()[1], OSError):
@@ -192,13 +214,13 @@ def serving(
         with closing(listening or front.listen(port)) as listening:
             dashboard = Dashboard(run, token, broker_url, hosts | front.names, worker_pool, is_alone)
             stack.callback(dashboard.close)
-            port = stack.enter_context(_running(front, listening, dashboard.app))
+            server = stack.enter_context(_running(front, listening, dashboard.app))
         dashboard.start()
         if broker_url:
-            stack.callback(_let_pages_ask, dashboard)
+            stack.callback(lambda: server.let_pages_ask() if dashboard.events.pages else None)
         stack.callback(dashboard.stop)
-        _wait_for_answer(front, port, token, "/api/v1/run")
-        yield front.url(port, token)
+        _wait_for_answer(front, server.port, token, "/api/v1/run")
+        yield front.url(server.port, token)
 
 
 @contextmanager
@@ -228,31 +250,25 @@ def serving_folder(
     with ExitStack() as stack:
         with closing(front.listen(port)) as listening:
             app = RunsApp(folder, token, front.names, make_pool, prepare)
-            port = stack.enter_context(_running(front, listening, app))
+            server = stack.enter_context(_running(front, listening, app))
         stack.enter_context(app)
-        _wait_for_answer(front, port, token, "/api/v1/runs")
-        yield front.url(port, token)
+        _wait_for_answer(front, server.port, token, "/api/v1/runs")
+        yield front.url(server.port, token)
 
 
 @contextmanager
-def _running(front: Front, listening: socket.socket, app: WSGIApplication) -> Iterator[int]:
-    """A server on a duplicate of that socket while the context lasts; gives its port."""
-    port = listening.getsockname()[1]
-    server = _Server(front.address, port, app, _Handler, fd=listening.fileno())
+def _running(front: Front, listening: socket.socket, app: WSGIApplication) -> Iterator[_Server]:
+    """A server on a duplicate of that socket while the context lasts."""
+    server = _Server(front.address, listening.getsockname()[1], app, _Handler, fd=listening.fileno())
     server.ssl_context = front.tls()
     thread = threading.Thread(target=server.serve_forever, name="http", daemon=True)
     thread.start()
     try:
-        yield port
+        yield server
     finally:
         server.shutdown()
         thread.join()
         server.server_close()
-
-
-def _let_pages_ask(dashboard: Dashboard) -> None:
-    if dashboard.events.pages:
-        time.sleep(LAST_QUESTIONS_S)
 
 
 def _wait_for_answer(front: Front, port: int, token: str, path: str) -> None:

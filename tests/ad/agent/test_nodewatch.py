@@ -37,6 +37,7 @@ from chimbuko.protocol.messages import RecordBatch
 from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.statistics.schema import PROFILE
 from chimbuko.trace.discovery import StreamName, Transport
+from tests.patience import PATIENCE_S
 from tests.sample_records import make_record
 
 NOTHING = PackedRecords()
@@ -69,9 +70,9 @@ def rank() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
-        assert time.monotonic() < deadline, "did not come true in 60 s"
+        assert time.monotonic() < deadline, "did not come true"
         time.sleep(0.02)
 
 
@@ -99,7 +100,7 @@ def test_what_a_rank_did_around_a_flagged_call_is_sent(
 ) -> None:
     watch = NodeWatch("here", broker, is_first=True)
     watch.note(0, 3, pid_of(str(rank.pid)), NOTHING)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not any(not one.is_sum and rank.pid in one.thread_rows()["pid"] for one in sent(broker)):
         assert time.monotonic() < deadline
         watch.note(0, 3, [], flagged_now())

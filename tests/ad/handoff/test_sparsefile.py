@@ -28,6 +28,7 @@ from chimbuko.trace.discovery import Transport, parse_stream_path
 from tests.ad.forking import warm_fork_server
 from tests.ad.handoff.test_exchange import STEPS, analyse, calls_known, forked, make_analysis
 from tests.integration.smallroom import NotPermitted, SmallRoom, small_room
+from tests.patience import PATIENCE_S
 from tests.trace.whole_streams import random_stream, write_stream
 
 LITTLE_BYTES = 1 << 20
@@ -125,7 +126,7 @@ def test_a_stream_for_which_there_is_no_memory_is_given_up_at_once(tmp_path: Pat
     resource.prlimit(forks.pid, resource.RLIMIT_AS, (LITTLE_BYTES, LITTLE_BYTES))
     found = [stream]
     supervisor = Supervisor(forks, [], lambda: [found.pop()] if found else [])
-    latest_s = time.monotonic() + 30
+    latest_s = time.monotonic() + PATIENCE_S
     while not stream.is_over:
         assert time.monotonic() < latest_s
         supervisor.tick()

@@ -30,6 +30,7 @@ from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.statistics.schema import PROFILE
 from chimbuko.trace.discovery import StreamName, Transport
 from chimbuko.trace.schema import StreamNames, TraceStep
+from tests.patience import PATIENCE_S
 
 CONFIG = AnalysisConfig(detector="sstd", min_anomaly_us=0)
 NAMES = StreamNames(timers={0: "main", 1: "solve"})
@@ -108,7 +109,7 @@ class Node:
         self._reported = 0
 
     def until(self, is_so: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while not is_so():
             assert time.monotonic() < deadline
             try:

@@ -18,6 +18,7 @@ from chimbuko.trace.discovery import StreamName, Transport
 from chimbuko.trace.replay import LOSSLESS_SST_PARAMETERS
 from chimbuko.trace.writer import StreamWriter
 from tests.ad.forking import warm_fork_server
+from tests.patience import PATIENCE_S
 
 ROWS_PER_STEP = 500
 OUTLIER_SHARE = 0.02
@@ -103,7 +104,7 @@ def test_process_and_files_do_not_grow(forks: ForkServer, tmp_path: Path, transp
     engine, parameters = ("SST", LOSSLESS_SST_PARAMETERS) if transport is Transport.SST else ("BP5", {})
 
     def wait_for(steps: int) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while stream.open_calls.steps < steps:
             assert time.monotonic() < deadline
             time.sleep(0.001)

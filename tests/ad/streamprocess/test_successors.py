@@ -45,6 +45,7 @@ from tests.ad.followed import (
     write_whole,
 )
 from tests.follow.test_reader import drop_before
+from tests.patience import PATIENCE_S
 from tests.thorough import first
 from tests.trace import whole_streams
 
@@ -350,7 +351,7 @@ def test_real_processes_killed_at_random_while_the_stream_is_written(
     agent = Agent(spec)
     chance = random.Random(seed)
     kills_left, number = MOST_KILLS, 0
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     # Its folder is there before any of its files.
     path.mkdir()
     reader = Forked(lambda: StreamProcess(spec, AgentBell()).run())

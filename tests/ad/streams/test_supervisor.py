@@ -24,6 +24,7 @@ from chimbuko.protocol.messages import RecordBatch
 from chimbuko.trace.discovery import Transport, parse_stream_path
 from tests.ad.forking import warm_fork_server
 from tests.ad.spinning import spinning
+from tests.patience import PATIENCE_S
 from tests.trace.whole_streams import random_stream, write_stream
 
 CORE = min(os.sched_getaffinity(0))
@@ -49,7 +50,7 @@ def supervise(forks: ForkServer, stream: StreamHandle, look: Callable[[], object
     found = [stream]
     watched: list[StreamHandle] = []
     watcher = Supervisor(forks, watched, lambda: [found.pop()] if found else [])
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not stream.is_over:
         assert time.monotonic() < deadline
         watcher.tick()

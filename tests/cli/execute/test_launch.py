@@ -21,6 +21,7 @@ from chimbuko.cli import main
 from chimbuko.launcher.jobs.script import clock
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory
+from tests.patience import PATIENCE_S
 from tests.places import STAND_INS
 from tests.thorough import first
 
@@ -166,7 +167,7 @@ def job(
     finally:
         if started.poll() is None:
             started.terminate()
-            started.communicate(timeout=60)
+            started.communicate(timeout=PATIENCE_S)
 
 
 RANKED = """
@@ -245,7 +246,7 @@ def test_job_whose_time_is_nearly_over_asks_the_program_and_stores_what_was_foun
     scheduler: str, tmp_path: Path
 ) -> None:
     with job(tmp_path, scheduler, HELD) as (script, run):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while not all((tmp_path / rank).exists() for rank in "01"):
             assert time.monotonic() < deadline and script.poll() is None
             time.sleep(0.05)
@@ -284,5 +285,7 @@ def test_the_clock_of_a_script_asks_in_time_and_leaves_nothing() -> None:
     early = f"{begin}{clock(1000)}exit 3\n"
     # Whatever stays behind would hold the pipe open.
     for script, code, text in ((asked, 0, "asked\n"), (early, 3, "")):
-        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=50, check=False)
+        done = subprocess.run(
+            ["bash", "-c", script], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
         assert (done.returncode, done.stdout) == (code, text), done.stderr

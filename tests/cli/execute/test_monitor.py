@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from chimbuko.cli import main
 from chimbuko.monitor.report.zerosumfile import read_zerosum
+from tests.patience import PATIENCE_S
 
 SPIN = "import time\nend = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"
 TWO_ON_ONE = """
@@ -81,7 +82,7 @@ def test_a_process_that_is_stopped_is_found_until_ctrl_c() -> None:
         watching = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         time.sleep(6)
         watching.send_signal(signal.SIGINT)
-        report, _ = watching.communicate(timeout=60)
+        report, _ = watching.communicate(timeout=PATIENCE_S)
     finally:
         program.kill()
         program.communicate()
@@ -112,7 +113,7 @@ def test_a_deadlock_is_said_while_it_lasts(tmp_path: Path) -> None:
         said = watching.stderr.readline()
     finally:
         os.kill(pid, signal.SIGKILL)
-        _, report = watching.communicate(timeout=60)
+        _, report = watching.communicate(timeout=PATIENCE_S)
     assert re.search(rf"the 3 threads of process {pid} sleep still for \d+ periods", said), said
     assert watching.returncode == 128 + signal.SIGKILL
     assert "process" not in report.partition("Duration")[0]

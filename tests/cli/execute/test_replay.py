@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.trace.discovery import find_live, read_mark_of
+from tests.patience import PATIENCE_S
 from tests.places import DATA
 from tests.trace.whole_streams import assert_equal, random_stream, read_stream, reading, write_stream
 from tests.tracer.traced_program import environment
@@ -36,7 +37,7 @@ def run(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess
         env=environment(**variables),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
 
 

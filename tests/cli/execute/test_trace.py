@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.thorough import first
 from tests.tracer.traced_program import TRACE, environment, read_whole, run_traced, working_in, write_program
 
@@ -378,7 +379,7 @@ def test_no_process_is_left_behind(tmp_path: Path) -> None:
     with start_waiting(tmp_path) as process:
         process.kill()
     read_whole(stream(tmp_path))
-    give_up = time.monotonic() + 20
+    give_up = time.monotonic() + PATIENCE_S
     while left := working_in(tmp_path):
         assert time.monotonic() < give_up, left
         time.sleep(0.02)

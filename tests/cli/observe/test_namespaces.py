@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from chimbuko.cli import main
 from chimbuko.namespaces.exchange.place import PLACE_VARIABLE
+from tests.patience import PATIENCE_S
 
 CHIMBUKO = [sys.executable, "-m", "chimbuko"]
 
@@ -37,7 +38,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     assert line == f"chimbuko: namespaces are served; programs find them with CHIMBUKO_NAMESPACES={path}\n"
     yield path
     serving.send_signal(signal.SIGINT)
-    out, errors = serving.communicate(timeout=60)
+    out, errors = serving.communicate(timeout=PATIENCE_S)
     assert (serving.returncode, out, errors) == (0, "", "")
 
 
@@ -79,13 +80,13 @@ def test_what_comes_is_watched_until_ctrl_c(service: Path) -> None:
     chimbuko("publish", "weather", "rain=true", "wind/gusts=[1.5]", service=service)
     assert watching.stdout.readline().endswith("  rank 0  wind/gusts = [1.5]\n")
     watching.send_signal(signal.SIGINT)
-    out, errors = watching.communicate(timeout=60)
+    out, errors = watching.communicate(timeout=PATIENCE_S)
     assert (watching.returncode, out, errors) == (130, "", "")
     as_json = start("watch", "weather", "--past", "--json", "--service", str(service), cwd=service)
     assert as_json.stdout is not None
     assert json.loads(as_json.stdout.readline())["put"] == {"wind/speed": 3.5}
     as_json.send_signal(signal.SIGINT)
-    assert as_json.wait(60) == 130
+    assert as_json.wait(PATIENCE_S) == 130
 
 
 def test_jobs_are_admitted_and_dismissed(service: Path) -> None:
@@ -99,7 +100,7 @@ def test_jobs_are_admitted_and_dismissed(service: Path) -> None:
     chimbuko("admit", str(service), "heat")
     assert Path(place).read_text() == text
     chimbuko("dismiss", str(service), "heat")
-    deadline_s = time.monotonic() + 30
+    deadline_s = time.monotonic() + PATIENCE_S
     while (
         "cannot be used" not in CliRunner().invoke(main, ["namespaces", "counts", "--service", text]).output
     ):
@@ -125,11 +126,11 @@ def test_an_analysis_goes_on_beside_programs_until_ctrl_c(service: Path) -> None
     going = start(*words, "--service", str(service), cwd=service)
     for state in ("NEW", "DONE"):
         chimbuko("publish", "workflow", f"a/states/{len(state)}.0={state}", service=service)
-        deadline_s = time.monotonic() + 30
+        deadline_s = time.monotonic() + PATIENCE_S
         while f'"state": "{state}"' not in chimbuko("read", "workflow", "found", service=service):
             assert time.monotonic() < deadline_s and going.poll() is None
     going.send_signal(signal.SIGINT)
-    out, errors = going.communicate(timeout=60)
+    out, errors = going.communicate(timeout=PATIENCE_S)
     assert (going.returncode, out, errors) == (130, "", "")
 
 

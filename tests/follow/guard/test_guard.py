@@ -24,6 +24,7 @@ from chimbuko.follow.steps import DATA, StepIndex
 from chimbuko.follow.writers import has_writer
 from chimbuko.process.signals import END
 from tests.follow.streams import STEP_BYTES, events, opened, wait_until, write_step
+from tests.patience import PATIENCE_S
 
 STEPS = 40
 LIMITS = Limits(8 * STEP_BYTES, 1 << 40, 0)
@@ -223,7 +224,7 @@ def test_of_many_that_are_started_one_stays(folder: Path, guard: Starter, tmp_pa
     guard(Options(str(folder)))
     assert guarded(folder) == stays.pid
     stays.send_signal(END)
-    assert stays.wait(60) == 0 and not folder.exists()
+    assert stays.wait(PATIENCE_S) == 0 and not folder.exists()
 
 
 LAUNCHER = """
@@ -313,7 +314,7 @@ def test_stopped_processes_are_made_to_go_on_or_are_replaced(
     wait_until(lambda: not any(is_stopped(processes[role]) for role in go_on))
     for role in go_on:
         stop(processes[role])
-    assert processes[Role.READING].wait(60) == -signal.SIGKILL
+    assert processes[Role.READING].wait(PATIENCE_S) == -signal.SIGKILL
     wait_until(lambda: not is_stopped(processes[Role.JOINING]))
     for role in (Role.AGENT, Role.LAUNCHER, Role.APPLICATION):
         assert is_stopped(processes[role])

@@ -25,6 +25,7 @@ from chimbuko.monitor.samples.rows import THREAD
 from chimbuko.monitor.sampling.procreader import ProcReader
 from chimbuko.monitor.topology.sysfs import read_sysfs
 from chimbuko.monitor.topology.tree import PU
+from tests.patience import PATIENCE_S
 
 FOREVER = 1 << 62
 
@@ -184,7 +185,7 @@ def test_of_a_run_no_more_rows_leave_the_node_than_there_is_room_for(
 def test_another_process_that_runs_is_named(busy: subprocess.Popen[bytes]) -> None:
     others = Others(ProcReader())
     assert not len(others.look(now_us(), {}))
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         time.sleep(0.1)
         rows = others.look(now_us(), {})
@@ -217,7 +218,7 @@ def test_processes_that_ran_last_are_looked_at_again_without_all_the_others(
 ) -> None:
     others = Others(ProcReader())
     others.look(now_us(), {})
-    deadline, is_seen = time.monotonic() + 30, False
+    deadline, is_seen = time.monotonic() + PATIENCE_S, False
     while time.monotonic() < deadline and not is_seen:
         time.sleep(0.2)
         # Found by a full look it is seen in the next one, unless many others have run more.

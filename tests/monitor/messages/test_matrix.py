@@ -18,6 +18,7 @@ from chimbuko.monitor.messages.matrix import MOST_RANKS, MessageMatrix
 from chimbuko.monitor.messages.matrixfiles import MOST_BINS, binned, heat_map, write
 from chimbuko.trace.schema import COMM_COLUMNS, COMM_PARTNER, COMM_RANK, COMM_SIZE, COMM_TYPE, StreamNames
 from chimbuko.trace.writer import StreamWriter
+from tests.patience import PATIENCE_S
 
 SEND, RECV = 2, 3
 ROWS = st.lists(
@@ -114,7 +115,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
         ],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
     assert "app: 6 messages, 60 bytes between 3 ranks" in done.stdout

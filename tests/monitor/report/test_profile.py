@@ -16,6 +16,7 @@ from chimbuko.monitor.report.profile import Profile, differences, load, profile_
 from chimbuko.monitor.sampling.identity import Identity
 from chimbuko.monitor.sampling.span import ProcessSpan
 from tests.monitor.sampling.made import span, thread
+from tests.patience import PATIENCE_S
 
 SPIN = "import time\nend = time.monotonic() + 1.5\nwhile time.monotonic() < end: pass"
 
@@ -83,13 +84,15 @@ def test_it_is_kept_and_read_again(tmp_path: Path) -> None:
 def test_a_run_and_a_check_before_it_against_the_one_before(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "chimbuko", "monitor", "--period", "200ms"]
     program = ["--", sys.executable, "-c", SPIN]
-    subprocess.run([*command, "--csv", str(tmp_path), *program], check=True, capture_output=True, timeout=60)
+    subprocess.run(
+        [*command, "--csv", str(tmp_path), *program], check=True, capture_output=True, timeout=PATIENCE_S
+    )
     environment = {"OMP_NUM_THREADS": "7", "PATH": "/usr/bin"}
     done = subprocess.run(
         [*command, "--baseline", str(tmp_path), *program],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         env=environment,
     )
     assert f"Against {tmp_path}:" in done.stderr

@@ -12,6 +12,7 @@ from chimbuko.monitor.procfs.system import NodeMemory
 from chimbuko.monitor.report.prometheus import exposition
 from chimbuko.monitor.sampling.identity import Identity
 from tests.monitor.sampling.made import span, thread
+from tests.patience import PATIENCE_S
 
 parser = pytest.importorskip("prometheus_client.parser")
 
@@ -45,6 +46,6 @@ def test_the_file_of_a_real_program(tmp_path: Path) -> None:
     path = tmp_path / "chimbuko.prom"
     program = "import time\nend = time.monotonic() + 1\nwhile time.monotonic() < end: pass"
     command = [sys.executable, "-m", "chimbuko", "monitor", "--period", "200ms", "--prometheus", str(path)]
-    subprocess.run([*command, "--", sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([*command, "--", sys.executable, "-c", program], check=True, timeout=PATIENCE_S)
     families = {one.name: one for one in parser.text_string_to_metric_families(path.read_text())}
     assert any(one.value > 0 for one in families["chimbuko_monitor_thread_seconds"].samples)

@@ -15,6 +15,7 @@ import pytest
 
 from chimbuko.errors import ConfigError
 from chimbuko.monitor.service.election import Election, folder_of_job
+from tests.patience import PATIENCE_S
 
 RANKS = 3
 
@@ -49,7 +50,7 @@ class Ranks:
         self.lines.put((rank, ""))
 
     def _next(self) -> tuple[int, str]:
-        rank, line = self.lines.get(timeout=60)
+        rank, line = self.lines.get(timeout=PATIENCE_S)
         self.said[rank] = self.said.get(rank, "") + line
         if not line:
             self.ended.add(rank)
@@ -81,7 +82,7 @@ def ranks(tmp_path: Path) -> Iterator[Ranks]:
     yield made
     for rank, process in enumerate(made.processes):
         made.end(rank)
-        process.wait(timeout=60)
+        process.wait(timeout=PATIENCE_S)
 
 
 def test_one_samples_for_all_and_hands_over_at_its_end(ranks: Ranks, tmp_path: Path) -> None:
@@ -96,7 +97,7 @@ def test_one_samples_for_all_and_hands_over_at_its_end(ranks: Ranks, tmp_path: P
     # The one that ended first is in the report of the last.
     assert re.findall(r"^MPI (\d+)", found[0], re.MULTILINE) == ["000", "001", "002"]
     for process in ranks.processes:
-        assert process.wait(timeout=60) == 1
+        assert process.wait(timeout=PATIENCE_S) == 1
     assert not list(tmp_path.glob("chimbuko-monitor-*"))
 
 

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from chimbuko.monitor.service.endings import Endings, LogWatch
+from tests.patience import PATIENCE_S
 
 SLEEP = "import time, signal\nprint(1, flush=True)\ntime.sleep(100)"
 
@@ -43,7 +44,7 @@ def run(tmp_path: Path, *options: str) -> subprocess.Popen[str]:
 def test_the_program_is_ended_with_the_exit_code_of_timeout(tmp_path: Path) -> None:
     began = time.monotonic()
     process = run(tmp_path, "--watch-log", str(tmp_path / "log"), "--time-out", "1s")
-    _, report = process.communicate(timeout=60)
+    _, report = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 124
     assert "has not changed for" in report and "Duration of execution" in report
     assert time.monotonic() - began < 60
@@ -54,6 +55,6 @@ def test_a_stop_file(tmp_path: Path) -> None:
     assert process.stdout is not None
     process.stdout.readline()
     (tmp_path / "stop").touch()
-    _, report = process.communicate(timeout=60)
+    _, report = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 128 + 15
     assert f"{tmp_path / 'stop'} is there: the program is ended" in report

@@ -13,6 +13,7 @@ import pytest
 import chimbuko.monitor
 from chimbuko.errors import ConfigError
 from chimbuko.monitor.report.zerosumfile import read_zerosum
+from tests.patience import PATIENCE_S
 
 PROGRAM = """
 import os, sys, threading, time, chimbuko.monitor
@@ -32,7 +33,7 @@ def test_the_report_comes_at_the_end(tmp_path: Path) -> None:
     path = tmp_path / "report.txt"
     command = [sys.executable, "-c", PROGRAM, str(tmp_path), str(path)]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, env={**os.environ, "SLURM_PROCID": "2"}
+        command, capture_output=True, text=True, timeout=PATIENCE_S, env={**os.environ, "SLURM_PROCID": "2"}
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     report = path.read_text()

@@ -23,6 +23,7 @@ from chimbuko.namespaces.exchange.place import PLACE_VARIABLE, Place, find_place
 from chimbuko.namespaces.exchange.reader import Reader
 from tests.namespaces.served import Served, served
 from tests.namespaces.slowlink import SlowLink, slow_link
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -328,7 +329,11 @@ client.close()
 def test_ranks_come_from_the_launcher_and_a_fork_has_no_client(job: Path) -> None:
     environment = {**os.environ, "OMPI_COMM_WORLD_RANK": "3"}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(job)], env=environment, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", PROGRAM, str(job)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "make one in each process" in done.stdout

@@ -17,6 +17,7 @@ from chimbuko.namespaces.exchange.reader import Reader
 from chimbuko.namespaces.tree.wire import VERSION
 from chimbuko.protocol.messages import PAYLOAD
 from tests.namespaces.served import Served, served
+from tests.patience import PATIENCE_S
 
 
 def merged(service: Served, namespace: str = "application") -> list[int]:
@@ -71,7 +72,7 @@ def test_another_instance_stands_in_for_one_that_was_killed_until_it_is_back(tmp
         kill_instance(service, "application-1")
         # Nobody looks after the service: only the other instance can merge this.
         namespace.publish_tree({"during": 1})
-        deadline_s = time.monotonic() + 30
+        deadline_s = time.monotonic() + PATIENCE_S
         while not is_merged(service, "during"):
             assert time.monotonic() < deadline_s, service.logs()
             time.sleep(0.05)

@@ -15,6 +15,7 @@ from chimbuko.namespaces.client.client import Client, Namespace
 from chimbuko.namespaces.exchange.reader import Reader
 from tests.integration.conftest import Command
 from tests.namespaces.served import served
+from tests.patience import PATIENCE_S
 
 PACKAGE = """
 import os, pathlib, signal, time
@@ -40,7 +41,6 @@ def hangs_once(observations):
     return {"tries": 2}
 """
 NAMES = ("count", "dies", "fails", "hangs", "hangs_once")
-PATIENCE_S = 120.0
 
 
 @pytest.fixture

@@ -31,6 +31,7 @@ from chimbuko.provenance.write import liveincidents
 from chimbuko.provenance.write.service import Destination, WriterService, run_writer
 from chimbuko.provenance.write.writer import Writer
 from tests.causes.stories import interruptions
+from tests.patience import PATIENCE_S
 from tests.provenance.writing import send
 from tests.sample_records import RUN_ID, make_batch, make_batches, make_record, make_run
 
@@ -225,7 +226,7 @@ def test_storing_does_not_wait_for_a_hook(
     make_store(url)
     release = threading.Event()
     began_s = time.monotonic()
-    write(broker, url, lambda body: release.wait(60) and None, *(severe(n, n) for n in range(1, 300)))
+    write(broker, url, lambda body: release.wait(PATIENCE_S) and None, *(severe(n, n) for n in range(1, 300)))
     assert time.monotonic() - began_s < 50
     release.set()
     engine = open_for_reading(url)

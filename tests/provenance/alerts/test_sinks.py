@@ -21,6 +21,7 @@ from chimbuko.provenance.alerts.sinks import (
     HookError,
     hooks_of,
 )
+from tests.patience import PATIENCE_S
 
 SECRET = "T0ken-hush"
 
@@ -74,9 +75,9 @@ def only(environment: dict[str, str]) -> tuple[str, Deliver]:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
-        assert time.monotonic() < deadline, "did not come true in 20 s"
+        assert time.monotonic() < deadline, "did not come true"
         time.sleep(0.005)
 
 

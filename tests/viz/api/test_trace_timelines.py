@@ -26,6 +26,7 @@ from chimbuko.trace.schema import TraceStep
 from chimbuko.viz.api.endpoint import ServedRun
 from chimbuko.viz.api.endpoints.timeline import TimelineAnswer, TimelineParameters, timeline
 from chimbuko.viz.live.feed import Feed
+from tests.patience import PATIENCE_S
 from tests.viz.asking import EventSocket
 from tests.viz.conftest import TOKEN, dashboard
 from tests.viz.made_run import MadeRun
@@ -214,11 +215,11 @@ def test_a_long_question_makes_the_index(traced: MadeRun, tmp_path: Path) -> Non
     with dashboard(MadeRun(run)) as process, EventSocket(process.base) as page:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         address = f"{process.base}api/v1/timeline?rank=0:3"
-        before = requests.get(address, headers=headers, timeout=30).json()
+        before = requests.get(address, headers=headers, timeout=PATIENCE_S).json()
         assert before["source"] == "store" and before["is_recorded"]
         job = page.ask("trace-index", {"ranks": ["0:3", "0:2"]})
         assert page.end(job) == {"ok": True, "ranks": ["0:3", "0:2"]}
-        after = requests.get(address, headers=headers, timeout=30).json()
+        after = requests.get(address, headers=headers, timeout=PATIENCE_S).json()
         assert after["source"] == "trace"
         assert sum(sum(row["counts"]) for row in after["rows"]) == CALLS[3]
         assert page.end(page.ask("trace-index", {"ranks": []})).startswith("trace-index: ")

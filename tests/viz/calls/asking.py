@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from chimbuko.provenance.query.filters import CallFilter, CallSummary
 from chimbuko.provenance.query.run import Provenance
+from tests.browsing import settled
 from tests.viz.conftest import Watched
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ def opened(watched: Watched, query: str, page: str = "calls") -> Page:
     """The function view, or another page, with what an address says."""
     watched.page.goto(f"{watched.base}r/heat/{page}" + (f"?{query}" if query else ""))
     watched.page.wait_for_selector(f"{CHART}, .callscatter .empty li")
+    settled(watched.page)
     return watched.page
 
 
@@ -47,4 +49,5 @@ def duration(us: float) -> str:
 def tip(page: Page) -> list[str]:
     """Lines of the tooltip."""
     page.wait_for_selector(".tip")
+    settled(page)
     return page.locator(".tip").inner_text().splitlines()

@@ -16,8 +16,6 @@ from tests.viz.varied_run import varied_run
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-WAIT_MS = 15_000
-
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> MadeRun:
@@ -43,7 +41,6 @@ def process(made: MadeRun, page_files: object) -> Iterator[DashboardProcess]:
 def watched(browser: Browser, process: DashboardProcess) -> Iterator[Watched]:
     """The page; afterwards: no error, and no request to anybody else."""
     watched = Watched(browser, process)
-    watched.page.set_default_timeout(WAIT_MS)
     watched.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     yield watched
     errors, requests = watched.errors, watched.requests

@@ -9,6 +9,7 @@ import pytest
 from chimbuko.calls.schema import Label
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
+from tests.browsing import settled
 from tests.thorough import first
 from tests.viz.calls.asking import CHART, every, opened, wait_for_list
 from tests.viz.conftest import Watched
@@ -100,6 +101,7 @@ def test_a_row_selects_and_its_id_leads_to_why(page: Page) -> None:
 def test_the_chart_has_a_table_twin(page: Page, provenance: Provenance) -> None:
     page.get_by_role("button", name="Calls: table", exact=True).click()
     page.wait_for_selector(".callscatter tbody tr")
+    settled(page)
     twin = page.evaluate(
         "[...document.querySelectorAll('.callscatter tr[data-call]')].map(r => r.dataset.call)"
     )
@@ -154,6 +156,7 @@ def copied_calls(page: Page) -> list[str]:
     """Ids of the calls that the copied command lists, in their order."""
     page.wait_for_function("document.querySelector('.run').innerText !== '…'")
     page.keyboard.press("Shift+C")
+    page.wait_for_selector(".notice >> text=Copied")
     page.wait_for_selector(".notice >> text=chimbuko query")
     command = page.evaluate("navigator.clipboard.readText()")
     return [call["id"] for call in answered(command)["calls"]]
@@ -212,7 +215,7 @@ def test_filters_are_typed_and_become_chips(page: Page, provenance: Provenance) 
     page.wait_for_function("!location.search.includes('thread')")
     page.get_by_role("button", name="Drop all filters").click()
     page.wait_for_selector(f'.calls [data-total="{provenance.calls.count(CallFilter(label=None))}"]')
-    assert page.url.endswith("/r/heat/calls")
+    page.wait_for_url("**/r/heat/calls")
 
 
 def test_nonsense_in_a_filter_changes_nothing(page: Page) -> None:
@@ -252,6 +255,8 @@ def test_where_nothing_matches_it_says_without_what_something_would(
 ) -> None:
     page = opened(watched, "rank=0:1&severity_us=100000000&function=MPI_*")
     without = provenance.calls.count(CallFilter(label=None, rank=1, program=0, function="MPI_*"))
+    page.wait_for_selector(".callscatter .ways li >> text=Without any filter")
+    settled(page)
     ways = page.locator(".callscatter .ways li").all_inner_texts()
     assert ways == [
         f"Without ‘severity ≥ 1:40’: {without}. Drop filter",

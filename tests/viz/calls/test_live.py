@@ -10,6 +10,7 @@ import pytest
 
 from chimbuko.calls.record import CallRecord
 from chimbuko.protocol.broker import PrivateBroker
+from tests.browsing import settled
 from tests.viz.conftest import DashboardProcess, Watched, dashboard
 from tests.viz.live_run import LiveRun
 from tests.viz.varied_run import varied_run
@@ -17,7 +18,6 @@ from tests.viz.varied_run import varied_run
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-WAIT_MS = 20_000
 CHART = ".callscatter .chart"
 
 
@@ -40,7 +40,6 @@ def process(live: LiveRun, page_files: Path) -> Iterator[DashboardProcess]:
 def page(browser: Browser, process: DashboardProcess) -> Iterator[Page]:
     """The calls of rank 1, worst first."""
     watched = Watched(browser, process)
-    watched.page.set_default_timeout(WAIT_MS)
     watched.page.goto(watched.base + "r/heat/calls?rank=0:1")
     watched.page.wait_for_selector(CHART)
     yield watched.page
@@ -69,6 +68,7 @@ def test_new_calls_arrive_by_themselves(page: Page, live: LiveRun) -> None:
     wait_for_marks(page, len(now))
     page.wait_for_selector(f'.calls [data-total="{len(now)}"]')
     page.wait_for_selector(f"[data-answer] >> text={len(now)} kept of {160 * 30:,} analysed")
+    settled(page)
     shown = page.evaluate("[...document.querySelectorAll('.calls [data-call]')].map(r => r.dataset.call)")
     values = {record.id: record.severity_us for record in now}
     assert [values[event] for event in shown] == [record.severity_us for record in now[:50]]
@@ -109,8 +109,8 @@ def test_a_young_run_says_that_nothing_is_recorded_yet(
     with dashboard(run.made, run.broker_url) as process:
         watched = Watched(browser, process)
         watched.page.goto(watched.base + "r/heat/calls")
-        watched.page.wait_for_selector(".callscatter .empty >> text=No call is recorded yet", timeout=WAIT_MS)
+        watched.page.wait_for_selector(".callscatter .empty >> text=No call is recorded yet")
         run.advance(5)
-        watched.page.wait_for_selector(CHART, timeout=WAIT_MS)
+        watched.page.wait_for_selector(CHART)
         watched.close()
     run.close()

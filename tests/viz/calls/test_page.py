@@ -11,6 +11,7 @@ import pytest
 from chimbuko.calls.schema import Label
 from chimbuko.provenance.query.filters import CallFilter, CallSummary
 from chimbuko.provenance.query.run import Provenance
+from tests.browsing import settled
 from tests.thorough import first
 from tests.viz.calls.asking import CHART, duration, every, opened, tip
 from tests.viz.conftest import DashboardProcess, Watched
@@ -45,6 +46,14 @@ def drawn(page: Page) -> tuple[int, int]:
     """Marks that are drawn, and calls whose marks lie under others."""
     chart = page.locator(CHART)
     return int(chart.get_attribute("data-drawn") or -1), int(chart.get_attribute("data-covered") or -1)
+
+
+def pointed_first(page: Page) -> str:
+    """The call to which the keys lead first."""
+    page.locator(CHART).focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector(".tip")
+    return str(page.evaluate(POINTED))
 
 
 BACK = {"ArrowRight": "ArrowLeft", "ArrowLeft": "ArrowRight", "ArrowUp": "ArrowDown"}
@@ -115,15 +124,17 @@ def test_the_axes_are_chosen_and_named(page: Page) -> None:
     page.get_by_label("X axis", exact=True).select_option("exclusive")
     page.get_by_label("Y axis", exact=True).select_option("severity")
     page.wait_for_url("**x=exclusive&y=severity*")
-    assert page.locator(CHART).get_attribute("aria-label") == "Calls: severity (time lost) by exclusive"
+    page.wait_for_selector(f"{CHART}[aria-label='Calls: severity (time lost) by exclusive']")
+    settled(page)
     before = ink(page)
     page.get_by_role("button", name="Y axis: log; make it linear").click()
     page.wait_for_url("**yscale=linear*")
     page.get_by_role("button", name="Y axis: linear; make it log").wait_for()
+    settled(page)
     assert ink(page) != before
     page.get_by_label("Y axis", exact=True).select_option("function")
     page.wait_for_url("**/calls?x=exclusive")
-    assert page.get_by_role("button", name="Y axis:").count() == 0
+    page.get_by_role("button", name="Y axis:").wait_for(state="detached")
 
 
 def ink(page: Page) -> dict[str, int]:
@@ -157,9 +168,7 @@ def test_slower_faster_and_normal_calls_have_marks_of_their_own(watched: Watched
 
 def test_a_mark_reports_all_fields_by_pointer_and_by_key(watched: Watched, made: MadeRun) -> None:
     page = opened(watched, "rank=0:3")
-    page.locator(CHART).focus()
-    page.keyboard.press("ArrowRight")
-    event = page.evaluate(POINTED)
+    event = pointed_first(page)
     record = next(record for record in made.records if record.id == event)
     lines = tip(page)
     # The first is the worst.
@@ -196,14 +205,13 @@ def test_a_mark_reports_all_fields_by_pointer_and_by_key(watched: Watched, made:
 
 def test_a_call_is_selected_and_then_its_timeline_opens(watched: Watched, made: MadeRun) -> None:
     page = opened(watched, "rank=0:1")
-    page.locator(CHART).focus()
-    page.keyboard.press("ArrowRight")
-    event = page.evaluate(POINTED)
+    event = pointed_first(page)
     record = next(record for record in made.records if record.id == event)
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/calls?call={event}&rank=0:1")
     side = page.locator(".selected-call")
     side.locator(".chosen-sentence").wait_for()
+    settled(page)
     assert f"#{event.rsplit(':')[-1]}" in side.locator(".chosen-name").inner_text()
     fields = dict(
         zip(side.locator("dt").all_inner_texts(), side.locator("dd").all_inner_texts(), strict=True)
@@ -225,9 +233,7 @@ def test_a_call_is_selected_and_then_its_timeline_opens(watched: Watched, made: 
 
 def test_a_click_selects_and_a_second_one_opens_the_timeline(watched: Watched) -> None:
     page = opened(watched, "rank=0:1&label=anomaly")
-    page.locator(CHART).focus()
-    page.keyboard.press("ArrowRight")
-    event = page.evaluate(POINTED)
+    event = pointed_first(page)
     frame = page.locator(".tip").bounding_box()
     assert frame is not None
     places = [
@@ -276,6 +282,7 @@ def test_from_the_overview_a_bracket_leads_to_the_worst_call_of_its_list(
 ) -> None:
     watched.page.goto(watched.base + "r/heat")
     watched.page.wait_for_selector("[data-call]")
+    settled(watched.page)
     watched.page.keyboard.press("]")
     watched.page.wait_for_url(f"**/calls?call={every(provenance, CallFilter())[0].id}")
 
@@ -326,11 +333,13 @@ def test_a_drag_shows_a_part_and_a_double_click_all(watched: Watched, made: Made
     ]
     assert 0 < len(part) < len(made.records)
     page.wait_for_selector(".thinned >> text=outside the picture")
+    settled(page)
     assert inside(page) == (len(part), len(made.records) - len(part))
     # The list is not limited by it.
     assert page.locator(".calls [data-total]").get_attribute("data-total") == str(len(made.records))
     page.mouse.dblclick(box["x"] + box["width"] * 0.3, box["y"] + box["height"] - 30)
     page.wait_for_url("**/calls?y=step")
+    settled(page)
     assert inside(page) == (len(made.records), 0)
 
 
@@ -353,6 +362,7 @@ def test_wheel_and_keys_zoom_and_pan(watched: Watched, made: MadeRun) -> None:
         before = page.url
         page.keyboard.press(key)
         page.wait_for_function("before => location.href !== before", arg=before)
+        settled(page)
     low, high = map(float, page.url.partition("xrange=")[2].split(".."))
     assert sum(low <= record.exclusive_us <= high for record in made.records) == inside(page)[0]
     page.keyboard.press("0")
@@ -366,6 +376,7 @@ def test_an_address_opens_the_same_picture_elsewhere(
     page = opened(watched, query)
     page.wait_for_selector(".selected-call .fields")
     page.wait_for_selector(".calls [data-call]")
+    settled(page)
     picture = (
         "document.querySelector('main').innerText + document.querySelector('.callscatter canvas').toDataURL()"
     )
@@ -386,6 +397,7 @@ def test_it_fits_the_window(
     watched = Watched(browser, process, viewport=viewport, color_scheme=scheme)
     page = opened(watched, "rank=0:1&call=0:1:11:10")
     page.wait_for_selector(".selected-call .fields")
+    settled(page)
     root = "document.documentElement"
     assert page.evaluate(f"{root}.scrollHeight") == size[1]
     assert page.evaluate(f"{root}.scrollWidth") == size[0]
@@ -402,6 +414,7 @@ def test_it_fits_the_window(
 def test_everything_has_a_name_for_those_who_do_not_see(watched: Watched) -> None:
     page = opened(watched, "call=0:1:11:10")
     page.wait_for_selector(".selected-call .fields")
+    settled(page)
     for panel in page.locator("figure.panel").all():
         label = panel.get_attribute("aria-labelledby")
         assert label and panel.locator(f'[id="{label}"]').inner_text()

@@ -22,6 +22,7 @@ from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.statistics.moments import Moments
 from chimbuko.viz.api.distribution import distribution
+from tests.browsing import settled
 from tests.thorough import first
 from tests.viz.conftest import DashboardProcess, Watched, dashboard
 from tests.viz.evident_run import COUNTERS, METRIC, OWN_COUNTER, WAITS_US
@@ -52,6 +53,7 @@ def open_call(watched: Watched, record: CallRecord) -> Page:
     watched.page.goto(f"{watched.base}r/heat/call/{record.id.replace(':', '/', 1)}")
     watched.page.wait_for_selector(".distribution svg")
     watched.page.wait_for_selector(".twin canvas")
+    settled(watched.page)
     return watched.page
 
 
@@ -308,11 +310,12 @@ def test_the_window_is_a_picture_and_a_table(own_page: Page, record: CallRecord)
     assert [row[3] for row in show_table(own_page, "twin")] == [call.id for call in record.window]
     panel(own_page, "twin").get_by_role("button", name=re.compile(": picture$")).click()
     own_page.wait_for_selector(".twin canvas")
+    settled(own_page)
     chart = panel(own_page, "twin").locator("[role=application]").first
     chart.focus()
     own_page.keyboard.press("ArrowRight")
     # The first mark that the keys go to is the call itself.
-    assert f"call {record.id}" in own_page.locator(".tip").inner_text()
+    own_page.wait_for_selector(f".tip:has-text('call {record.id}')")
 
 
 def test_a_kernel_of_2600_characters(watched: Watched, provenance: Provenance) -> None:
@@ -322,13 +325,13 @@ def test_a_kernel_of_2600_characters(watched: Watched, provenance: Provenance) -
     whole = page.locator(".full-name code")
     assert len(whole.inner_text()) == 240
     page.get_by_role("button", name=f"All {len(KERNEL):,} characters").click()
+    settled(page)
     assert whole.inner_text() == KERNEL
     page.get_by_role("button", name="Copy name").click()
     page.wait_for_selector(".notice >> text=Copied")
     assert page.evaluate("navigator.clipboard.readText()") == KERNEL
     page.get_by_role("link", name="Function", exact=True).click()
-    page.wait_for_selector(".function-page [data-answer]")
-    assert page.locator("[data-answer]").inner_text().startswith("push_particles λ3: ")
+    page.wait_for_selector(".function-page [data-answer]:has-text('push_particles λ3: ')")
 
 
 def test_it_leads_to_the_timeline(own_page: Page, record: CallRecord) -> None:
@@ -382,28 +385,22 @@ def test_a_menu_is_worked_by_keys_alone(own_page: Page) -> None:
     own_page.keyboard.press("Enter")
     own_page.wait_for_function(f"() => {focused} === 'Copy link'")
     assert button.get_attribute("aria-expanded") == "true"
-    own_page.keyboard.press("ArrowDown")
-    assert own_page.evaluate(focused) == "Copy JSON address"
-    own_page.keyboard.press("End")
-    assert own_page.evaluate(focused) == "Save CSV"
-    own_page.keyboard.press("ArrowDown")
-    assert own_page.evaluate(focused) == "Copy link"
+    for key, item in (("ArrowDown", "Copy JSON address"), ("End", "Save CSV"), ("ArrowDown", "Copy link")):
+        own_page.keyboard.press(key)
+        own_page.wait_for_function(f"item => {focused} === item", arg=item)
     # Letters of the page do not act while a menu is open.
     own_page.keyboard.press("t")
+    settled(own_page)
     assert "table=" not in own_page.url
     own_page.keyboard.press("Escape")
     own_page.wait_for_selector(".menu:popover-open", state="detached")
-    assert own_page.evaluate(
-        "document.activeElement === document.querySelector('[data-panel=stack] .menu-button')"
-    )
+    own_page.wait_for_selector("[data-panel=stack] .menu-button:focus")
     own_page.wait_for_selector("[data-panel=stack] .menu-button[aria-expanded=false]")
     own_page.keyboard.press("Enter")
     own_page.wait_for_selector(".menu:popover-open")
     own_page.keyboard.press("Enter")
     own_page.wait_for_selector(".notice >> text=Copied")
-    assert own_page.evaluate(
-        "document.activeElement === document.querySelector('[data-panel=stack] .menu-button')"
-    )
+    own_page.wait_for_selector("[data-panel=stack] .menu-button:focus")
 
 
 @pytest.mark.parametrize("name", first(1, ["distribution", "twin", "stack"]))
@@ -486,10 +483,11 @@ def test_arrows_go_along_the_distribution(own_page: Page) -> None:
     own_page.keyboard.press("ArrowRight")
     first = own_page.locator(".tip").inner_text()
     assert re.match(r"[\d.,]+ \S+ to [\d.,]+ \S+\n[\d,]+ calls", first)
-    own_page.keyboard.press("End")
-    assert own_page.locator(".tip").inner_text() != first
-    own_page.keyboard.press("Home")
-    assert own_page.locator(".tip").inner_text() == first
+    for key, sign in (("End", "!=="), ("Home", "===")):
+        own_page.keyboard.press(key)
+        own_page.wait_for_function(
+            f"first => document.querySelector('.tip').innerText {sign} first", arg=first
+        )
 
 
 def test_a_call_that_is_not_there_says_so(watched: Watched) -> None:
@@ -553,7 +551,7 @@ def test_a_record_that_grows_is_followed(
     with dashboard(made, broker.url) as process:
         watched = Watched(browser, process)
         page = open_call(watched, half)
-        assert "still being recorded" in page.locator(".place").inner_text()
+        page.wait_for_selector(".place:has-text('still being recorded')")
         made.records[place] = msgspec.structs.replace(whole, step=10)
         live.advance(1)
         page.wait_for_selector(".place:not(:has-text('still being recorded'))")

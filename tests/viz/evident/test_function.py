@@ -14,6 +14,7 @@ from chimbuko.protocol.broker import PrivateBroker
 from chimbuko.provenance.query.filters import CallFilter, as_object
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.viz.api.distribution import distribution
+from tests.browsing import settled
 from tests.thorough import first
 from tests.viz.conftest import DashboardProcess, Watched, dashboard
 from tests.viz.evident_run import path_statistics
@@ -49,6 +50,7 @@ def open_function(watched: Watched, name: str) -> Page:
     page.goto(f"{watched.base}r/heat/fn?function={quote(name)}&program=0")
     page.wait_for_selector(".distribution svg")
     page.wait_for_selector("[data-panel=function-worst] tbody tr")
+    settled(page)
     return page
 
 
@@ -146,6 +148,8 @@ def test_a_column_of_the_trend_reports_and_opens_its_calls(page: Page, provenanc
     chart = panel(page, "function-trend").locator("[role=application]")
     chart.focus()
     page.keyboard.press("ArrowRight")
+    page.wait_for_selector(".tip")
+    settled(page)
     lines = page.locator(".tip").inner_text().splitlines()
     assert lines[0] == f"{first.anomalies} anomalies"
     assert microseconds(lines[1].removesuffix(" lost")) == pytest.approx(first.severity_us, rel=5e-3)
@@ -269,7 +273,7 @@ def test_without_its_program_a_function_is_found_by_name(watched: Watched) -> No
     page = watched.page
     page.goto(f"{watched.base}r/heat/fn?function={quote(FUNCTIONS[0])}")
     page.wait_for_selector("[data-panel=function-worst] tbody tr")
-    assert page.locator("[data-answer]").inner_text().startswith("relax_block: ")
+    page.wait_for_selector("[data-answer]:has-text('relax_block: ')")
 
 
 def test_a_function_that_is_not_there_says_so(watched: Watched) -> None:
@@ -316,7 +320,7 @@ def test_a_run_that_goes_on_is_followed(
             page.wait_for_selector(
                 f"[data-panel=function-trend] >> text={known.anomalies} recorded anomalies"
             )
-            assert f"in {len(totals)} steps" in panel(page, "function-trend").inner_text()
+            page.wait_for_selector(f"[data-panel=function-trend]:has-text('in {len(totals)} steps')")
         assert watched.errors == []
         watched.close()
     live.close()
@@ -326,6 +330,7 @@ def test_its_call_paths_lead_to_a_flame_graph(page: Page, provenance: Provenance
     name = FUNCTIONS[1]
     panel(page, "function-paths").get_by_role("link", name="Flame graph").click()
     chart = page.get_by_role("application", name="Flame graph of time in calls")
+    settled(page)
     chart.focus()
     page.keyboard.press("ArrowDown")
     page.wait_for_function("name => document.activeElement.dataset.pointed === name", arg=name)
@@ -333,7 +338,7 @@ def test_its_call_paths_lead_to_a_flame_graph(page: Page, provenance: Provenance
     page.wait_for_selector("[data-zoomed] .function-link")
     assert page.locator("[data-zoomed] .function-link").get_attribute("data-function-link") == name
     page.get_by_placeholder("a part of a name").fill(name[:6].upper())
-    assert page.locator("[data-found]").inner_text().endswith("100 %")
+    page.locator("[data-found]", has_text=re.compile("100 %$")).wait_for(state="attached")
     # The address is the picture, its table included.
     page.goto(f"{page.url}&table=flame")
     page.wait_for_selector("tr[data-frame]")

@@ -10,6 +10,7 @@ import pytest
 
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
+from tests.browsing import settled
 from tests.thorough import first
 from tests.viz.conftest import DashboardProcess, Watched
 from tests.viz.made_run import FUNCTIONS, ZERO_US
@@ -55,6 +56,7 @@ def test_the_statement_answers_the_list(
         address = f"{process.base}r/heat/calls?{query}&sort=entry_us{'&order=asc' if order == 'asc' else ''}"
         page.goto(address)
         page.wait_for_selector("[data-panel=calls] [data-call], [data-panel=calls] .empty")
+        settled(page)
         calls = provenance.calls.page(wanted, "entry_us", descending=order == "desc", limit=50).calls
         found = sql_rows(page, "calls")
         assert [row["entry_us"] for row in found] == [call.entry_us for call in calls]
@@ -85,6 +87,7 @@ def test_each_panel_copies_its_question_twice(
 ) -> None:
     page.goto(f"{process.base}r/heat{address}")
     page.wait_for_selector(f"[data-panel={panel}] .panel-body :is(svg, canvas, tr, li)")
+    settled(page)
     shown = api_answer(page, panel)[what]
     answer = answered(copied(page, panel, "Copy SQL"))
     assert shown and answer["rows"] and answer["is_complete"]
@@ -95,6 +98,7 @@ def test_each_panel_copies_its_question_twice(
 def test_no_sql_is_offered_where_no_statement_answers(page: Page, process: DashboardProcess) -> None:
     page.goto(f"{process.base}r/heat?statistic=skewness")
     page.wait_for_selector("[data-list=bottom] [data-rank]")
+    settled(page)
     page.locator('[data-panel="ranks"] .menu-button').click()
     page.get_by_role("menuitem", name="Copy JSON address", exact=True).wait_for()
     assert page.get_by_role("menuitem", name="Copy SQL", exact=True).count() == 0
@@ -104,6 +108,7 @@ def test_no_sql_is_offered_where_no_statement_answers(page: Page, process: Dashb
 def test_the_worst_calls_as_a_command(page: Page, process: DashboardProcess, provenance: Provenance) -> None:
     page.goto(f"{process.base}r/heat?sel=0:1,0:2")
     page.wait_for_selector("[data-panel=worst] [data-call]")
+    settled(page)
     worst = [call.id for call in provenance.calls.page(CallFilter(), "severity_us", limit=30).calls]
     assert [row["call"] for row in sql_rows(page, "worst")] == worst
     answer = answered(copied(page, "worst", "Copy command"))

@@ -24,6 +24,7 @@ from chimbuko.provenance.write.writer import Writer
 from chimbuko.viz.http.events import MOST_WAITING, Events
 from chimbuko.viz.live.feed import Feed, Update
 from chimbuko.viz.live.grid import GridUpdate
+from tests.patience import PATIENCE_S
 from tests.viz.conftest import dashboard
 from tests.viz.livepage import LivePage
 from tests.viz.made_run import RANKS, STEPS, MadeRun, make_run, store
@@ -94,7 +95,7 @@ class SleepingPage:
 
     def __init__(self, base: str) -> None:
         host, _, port = base.removeprefix("http://").rstrip("/").partition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=30)
+        self._socket = socket.create_connection((host, int(port)), timeout=PATIENCE_S)
         self._socket.sendall(
             b"GET /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\nHost: here\r\nUpgrade: websocket\r\n"
             b"Connection: Upgrade\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"

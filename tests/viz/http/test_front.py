@@ -18,6 +18,7 @@ import requests
 from chimbuko.errors import ConfigError
 from chimbuko.viz.http.listening import SHORTEST_TOKEN, TOKEN_VARIABLE, Front
 from tests.encrypted import Certificates
+from tests.patience import PATIENCE_S
 from tests.sockets import listened_on
 from tests.thorough import first
 from tests.viz.conftest import TOKEN, dashboard
@@ -42,16 +43,16 @@ def test_the_page_over_tls(finished: MadeRun, certificates: Certificates, proces
         # Somebody who says nothing keeps nobody out.
         with socket.create_connection(("127.0.0.1", process.port)):
             answer = requests.get(
-                process.url, verify=str(certificates.authority), allow_redirects=False, timeout=20
+                process.url, verify=str(certificates.authority), allow_redirects=False, timeout=PATIENCE_S
             )
         assert answer.status_code == 303 and "Secure" in answer.headers["Set-Cookie"]
         with pytest.raises(requests.exceptions.SSLError):
-            requests.get(process.url, timeout=20)
-        refused = requests.get(process.base, verify=str(certificates.authority), timeout=20)
+            requests.get(process.url, timeout=PATIENCE_S)
+        refused = requests.get(process.base, verify=str(certificates.authority), timeout=PATIENCE_S)
         assert refused.status_code == 401
         context = ssl.create_default_context(cafile=certificates.authority)
         with (
-            socket.create_connection(("127.0.0.1", process.port), timeout=20) as raw,
+            socket.create_connection(("127.0.0.1", process.port), timeout=PATIENCE_S) as raw,
             context.wrap_socket(raw, server_hostname="127.0.0.1") as events,
         ):
             upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
@@ -70,7 +71,7 @@ def test_all_addresses_of_a_machine(finished: MadeRun) -> None:
         ((_, port),) = listened_on(process.process.pid)
         wanted = {"site.example": 200, platform.node(): 200, "10.1.2.3:80": 200, "evil.example": 403}
         for name, status in wanted.items():
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
             connection.request("GET", "/api/v1/run", headers=BEARER | {"Host": name})
             assert connection.getresponse().status == status, name
             connection.close()
@@ -106,7 +107,7 @@ def test_a_token_that_can_be_guessed_is_refused(
 )
 def test_what_cannot_be_used_is_one_line(finished: MadeRun, words: list[str], said: str) -> None:
     command = [sys.executable, "-m", "chimbuko", "view", str(finished.directory.path), *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1
 
 
@@ -124,7 +125,7 @@ def test_a_run_has_its_dashboard_over_tls_from_the_first_visitor_on(
             assert url, "it has ended"
         url = (tmp_path / "run" / "dashboard").read_text()
         assert url.startswith("https://")
-        answer = requests.get(url, verify=str(certificates.authority), timeout=60)
+        answer = requests.get(url, verify=str(certificates.authority), timeout=PATIENCE_S)
         assert answer.status_code == 200 and urlsplit(answer.url).path == "/r/run"
         run.stdin.close()
         run.stderr.read()

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
+from tests.patience import PATIENCE_S
 from tests.viz.asking import wait_until
 from tests.viz.conftest import dashboard
 from tests.viz.made_run import RANKS, MadeRun
@@ -64,7 +65,7 @@ def jupyter(tmp_path: Path) -> Iterator[str]:
 
 def signed_in(jupyter: str) -> dict[str, str]:
     """What a browser sends: programs that show Jupyter's token may come from anywhere."""
-    login = requests.get(f"http://{jupyter}api/status?token={TOKEN}", headers=PORTAL, timeout=60)
+    login = requests.get(f"http://{jupyter}api/status?token={TOKEN}", headers=PORTAL, timeout=PATIENCE_S)
     cookies = [cookie.partition(";")[0] for cookie in login.raw.headers.getlist("Set-Cookie")]
     return {"Cookie": "; ".join(cookies), **PORTAL}
 
@@ -75,7 +76,9 @@ def opened(events: str, headers: dict[str, str], until: bytes) -> bytes:
     upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
     fields = headers | upgrade | {"Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}
     lines = [f"GET /{path} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
-    with socket.create_connection((host.partition(":")[0], int(host.partition(":")[2])), timeout=60) as raw:
+    with socket.create_connection(
+        (host.partition(":")[0], int(host.partition(":")[2])), timeout=PATIENCE_S
+    ) as raw:
         raw.sendall("\r\n".join([*lines, "", ""]).encode())
         found = b""
         while until not in found and (more := raw.recv(1000)):
@@ -95,14 +98,16 @@ def test_the_entry_is_found_by_jupyter_server_proxy() -> None:
 def test_the_launcher_opens_the_runs_of_its_folder(jupyter: str, finished: MadeRun, tmp_path: Path) -> None:
     pytest.importorskip("jupyter_server_proxy")
     mine = signed_in(jupyter)
-    entries = requests.get(f"http://{jupyter}server-proxy/servers-info", headers=mine, timeout=60).json()
+    entries = requests.get(
+        f"http://{jupyter}server-proxy/servers-info", headers=mine, timeout=PATIENCE_S
+    ).json()
     (entry,) = (one for one in entries["server_processes"] if one["name"] == "chimbuko")
     assert entry["launcher_entry"]["title"] == "Chimbuko"
-    page = requests.get(f"http://{jupyter}chimbuko/", headers=mine, timeout=120)
+    page = requests.get(f"http://{jupyter}chimbuko/", headers=mine, timeout=PATIENCE_S)
     assert page.status_code == 200 and "<script" in page.text
 
     def listed() -> list[dict[str, str]]:
-        answer = requests.get(f"http://{jupyter}chimbuko/api/v1/runs", headers=mine, timeout=60)
+        answer = requests.get(f"http://{jupyter}chimbuko/api/v1/runs", headers=mine, timeout=PATIENCE_S)
         runs: list[dict[str, str]] = answer.json()["runs"]
         return runs
 
@@ -110,7 +115,7 @@ def test_the_launcher_opens_the_runs_of_its_folder(jupyter: str, finished: MadeR
     (tmp_path / "chimbuko-runs" / "made").symlink_to(finished.directory.path)
     wait_until(lambda: bool(listed()))
     own = f"{jupyter}chimbuko/of/{listed()[0]['address']}"
-    answer = requests.get(f"http://{own}/api/v1/run", headers=mine, timeout=60)
+    answer = requests.get(f"http://{own}/api/v1/run", headers=mine, timeout=PATIENCE_S)
     assert answer.json()["status"]["ranks"] == RANKS
     # Events come through, from a page of the portal; a page from elsewhere, or nobody, gets nothing.
     events = f"{own}/socket.io/?EIO=4&transport=websocket"
@@ -118,7 +123,7 @@ def test_the_launcher_opens_the_runs_of_its_folder(jupyter: str, finished: MadeR
     assert b"403 Forbidden" in opened(events, mine | {"Origin": "https://elsewhere.example"}, until=b"\r\n")
     assert (
         requests.get(
-            f"http://{jupyter}chimbuko/", headers=PORTAL, timeout=60, allow_redirects=False
+            f"http://{jupyter}chimbuko/", headers=PORTAL, timeout=PATIENCE_S, allow_redirects=False
         ).status_code
         != 200
     )
@@ -133,10 +138,12 @@ def test_a_dashboard_is_reached_by_its_port(jupyter: str, finished: MadeRun) -> 
     with dashboard(finished, port=port, words=words) as process:
         place = f"http://{jupyter}proxy/{port}/"
         login = requests.get(
-            f"{place}?{urlsplit(process.url).query}", headers=mine, timeout=60, allow_redirects=False
+            f"{place}?{urlsplit(process.url).query}", headers=mine, timeout=PATIENCE_S, allow_redirects=False
         )
         assert login.status_code == 303
         cookie = login.headers["Set-Cookie"].partition(";")[0]
-        page = requests.get(place, headers=mine | {"Cookie": f"{mine['Cookie']}; {cookie}"}, timeout=60)
+        page = requests.get(
+            place, headers=mine | {"Cookie": f"{mine['Cookie']}; {cookie}"}, timeout=PATIENCE_S
+        )
         assert page.status_code == 200 and "<script" in page.text
-        assert requests.get(f"{place}api/v1/run", headers=mine, timeout=60).status_code == 401
+        assert requests.get(f"{place}api/v1/run", headers=mine, timeout=PATIENCE_S).status_code == 401

@@ -16,6 +16,7 @@ from chimbuko.process import restarts
 from chimbuko.protocol.broker import PrivateBroker, connect
 from chimbuko.protocol.messages import PAYLOAD
 from chimbuko.viz.http.multiprocess import serving_together
+from tests.patience import PATIENCE_S
 from tests.sockets import sockets_of
 from tests.thorough import first
 from tests.viz.asking import EventSocket, children, folders, wait_until, wait_until_gone
@@ -76,7 +77,9 @@ def test_pages_of_both_are_answered(both: DashboardProcess) -> None:
         reported = page.end(job)
         for _ in range(8):
             # Whichever process is asked has it.
-            saved = requests.get(f"{both.base}api/v1/{reported['address']}", headers=BEARER, timeout=60)
+            saved = requests.get(
+                f"{both.base}api/v1/{reported['address']}", headers=BEARER, timeout=PATIENCE_S
+            )
             assert len(saved.content) == reported["bytes"]
     workers = [words for words in children(both.process.pid).values() if "viz.jobs" in words]
     assert len(set(workers)) == 1
@@ -112,7 +115,7 @@ def test_one_that_is_killed_is_replaced_and_the_other_goes_on(alone: DashboardPr
     assert 0 < ended < len(pages)
     wait_until(lambda: len(servers(alone)) == 2 and killed not in servers(alone))
     assert stays in servers(alone)
-    assert requests.get(f"{alone.base}api/v1/run", headers=BEARER, timeout=60).status_code == 200
+    assert requests.get(f"{alone.base}api/v1/run", headers=BEARER, timeout=PATIENCE_S).status_code == 200
     close(pages)
     # A page that asked the one that is gone asks again.
     with EventSocket(alone.base) as page:
@@ -131,14 +134,14 @@ def test_no_page_waits_where_none_of_them_lasts(ended: MadeRun, monkeypatch: pyt
                 if "--shared" in words:
                     os.kill(pid, signal.SIGKILL)
     with pytest.raises(requests.ConnectionError):
-        requests.get(url, timeout=60)
+        requests.get(url, timeout=PATIENCE_S)
 
 
 def test_polling_is_refused_for_it_does_not_stay_with_one(both: DashboardProcess, finished: MadeRun) -> None:
     polling = "socket.io/?EIO=4&transport=polling"
-    assert requests.get(both.base + polling, headers=BEARER, timeout=60).status_code == 400
+    assert requests.get(both.base + polling, headers=BEARER, timeout=PATIENCE_S).status_code == 400
     with dashboard(finished) as alone:
-        assert requests.get(alone.base + polling, headers=BEARER, timeout=60).status_code == 200
+        assert requests.get(alone.base + polling, headers=BEARER, timeout=PATIENCE_S).status_code == 200
 
 
 @pytest.mark.thorough
@@ -155,4 +158,4 @@ def test_none_outlives_the_one_that_looks_after_them(alone: DashboardProcess, nu
 
 
 def test_they_need_the_token_too(both: DashboardProcess) -> None:
-    assert {requests.get(f"{both.base}api/v1/run", timeout=60).status_code for _ in range(8)} == {401}
+    assert {requests.get(f"{both.base}api/v1/run", timeout=PATIENCE_S).status_code for _ in range(8)} == {401}

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -21,14 +22,16 @@ from chimbuko.cli import main
 from chimbuko.cli.inspect.view import starting_at
 from chimbuko.viz.http import server
 from chimbuko.viz.http.app import STATIC
+from chimbuko.viz.http.listening import Front
 from chimbuko.viz.http.server import serving
+from tests.patience import PATIENCE_S
 from tests.viz.conftest import TOKEN, dashboard
 from tests.viz.made_run import MadeRun
 
 
 def ask(port: int, path: str, **headers: str) -> tuple[int, str]:
     """Status and body of a GET."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
     connection.request("GET", path, headers=headers)
     answer = connection.getresponse()
     body = answer.read().decode()
@@ -67,7 +70,7 @@ def test_a_port_that_is_taken_is_one_line_and_exit_4(finished: MadeRun) -> None:
         port = taken.getsockname()[1]
         with dashboard(finished, port=port) as process:
             assert process.url == ""
-            _, errors = process.process.communicate(timeout=20)
+            _, errors = process.process.communicate(timeout=PATIENCE_S)
             assert process.process.returncode == 4
             assert errors.count("\n") == 1
             assert str(port) in errors and "--port" in errors
@@ -107,7 +110,7 @@ def test_view_prints_where_its_address_is_and_ends_with_ctrl_c(finished: MadeRun
         port = int(root.rpartition(":")[2])
         assert ask(port, "/api/v1/health", Authorization=f"Bearer {rest}")[0] == 200
         process.send_signal(2)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 0
         assert errors == "" and not file.parent.exists()
     finally:
@@ -162,7 +165,7 @@ def test_who_says_nothing_is_sent_away(finished: MadeRun, monkeypatch: pytest.Mo
     with serving(finished.directory, 0, TOKEN, None) as url:
         port = urlsplit(url).port or 0
         for said in (b"", b"GET /api/v1/run HTTP/1.1\r\nHost: localhost\r\n"):
-            with socket.create_connection(("127.0.0.1", port), timeout=30) as one:
+            with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as one:
                 one.sendall(said)
                 assert one.recv(1) == b""
 
@@ -182,3 +185,30 @@ def test_who_sends_a_request_too_slowly_is_sent_away(
                     with suppress(TimeoutError):
                         if slow.recv(1) == b"":
                             raise ConnectionResetError
+
+
+def test_the_end_waits_for_what_is_being_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "LAST_QUESTIONS_S", 0.01)
+    monkeypatch.setattr(server, "MOST_LAST_QUESTIONS_S", PATIENCE_S)
+    is_asked, may_answer = threading.Event(), threading.Event()
+
+    def app(environ: object, start_response: Callable[..., object]) -> list[bytes]:
+        is_asked.set()
+        may_answer.wait(PATIENCE_S)
+        start_response("200 OK", [])
+        return [b"late"]
+
+    answers: list[tuple[int, str]] = []
+    with Front().listen(0) as listening, server._running(Front(), listening, app) as running:
+        running.let_pages_ask()
+        asking = threading.Thread(target=lambda: answers.append(ask(running.port, "/")))
+        asking.start()
+        is_asked.wait(PATIENCE_S)
+        ending = threading.Thread(target=running.let_pages_ask)
+        ending.start()
+        ending.join(0.2)
+        assert ending.is_alive()
+        may_answer.set()
+        ending.join()
+        asking.join()
+    assert answers == [(200, "late")]

@@ -42,7 +42,6 @@ def watched(request: pytest.FixtureRequest, browser: Browser, process: Dashboard
     """A browser; afterwards: no error, and no request to anybody else."""
     watched = Watched(browser, process, color_scheme=request.param, accept_downloads=True)
     watched.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    watched.page.set_default_timeout(60_000)
     yield watched
     errors, requests = watched.errors, watched.requests
     watched.close()

@@ -28,7 +28,6 @@ def test_the_list_keeps_up_with_the_run(
     with dashboard(live.made, broker.url) as process:
         watched = Watched(browser, process)
         page = watched.page
-        page.set_default_timeout(60_000)
         page.goto(process.url)
         # As long as no incident is known, calls are listed.
         page.wait_for_selector(".worst [data-call]")
@@ -40,9 +39,8 @@ def test_the_list_keeps_up_with_the_run(
             page.wait_for_selector(f'.incidents [data-total="{found.total}"]')
             worst = found.incidents[0]
             page.wait_for_selector(f'[data-finding="{worst.id}"]')
-            assert (
-                page.locator(f'[data-finding="{worst.id}"] .finding-sentence').inner_text() == worst.sentence
-            )
+            sentence = page.locator(f'[data-finding="{worst.id}"] .finding-sentence', has_text=worst.sentence)
+            sentence.wait_for()
         assert found.total > 2
         page.locator(f'[data-finding="{worst.id}"]').click()
         page.wait_for_selector(f"[data-answer] >> text={worst.sentence}")

@@ -12,6 +12,7 @@ from chimbuko.provenance.incidents.incidentlist import IncidentDetails, Incident
 from chimbuko.provenance.incidents.origins import origins
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
+from tests.browsing import settled
 from tests.thorough import first
 from tests.viz.conftest import Watched
 from tests.viz.pages.test_accessibility import wrong_with
@@ -35,7 +36,7 @@ def opened(watched: Watched, address: str, wait: str) -> Page:
     page = watched.page
     page.goto(f"{watched.base}r/heat{address}")
     page.wait_for_selector(wait)
-    page.wait_for_function("() => document.querySelector('.reading') === null")
+    settled(page)
     return page
 
 
@@ -44,6 +45,7 @@ def drawn(watched: Watched, details: IncidentDetails) -> Page:
     page = opened(watched, f"/incident/{details.summary.id}", ".incident-lanes")
     page.wait_for_selector(".incident-lanes:not([data-waits='0'])")
     page.wait_for_selector("[data-panel=twin]")
+    settled(page)
     return page
 
 
@@ -89,7 +91,7 @@ def test_ranks_and_functions_stand_by_what_began_there_and_waits_apart(
     # What a rank waited is in no other list.
     page.get_by_label("Statistic of anomalies per step").select_option("mean")
     page.wait_for_selector("[data-list=bottom]")
-    assert page.locator(".rank-heading").count() == 0
+    page.wait_for_selector(".rank-heading", state="detached")
 
 
 def test_a_click_leads_to_why(watched: Watched, worst: IncidentDetails) -> None:
@@ -97,6 +99,7 @@ def test_a_click_leads_to_why(watched: Watched, worst: IncidentDetails) -> None:
     page.locator("[data-finding]").first.click()
     page.wait_for_url(f"**/r/heat/incident/{worst.summary.id}")
     page.wait_for_selector(".incident-lanes")
+    settled(page)
     assert worst.summary.sentence in page.locator("[data-answer]").inner_text()
     page.locator("h1").click()
     page.keyboard.press("]")
@@ -105,7 +108,7 @@ def test_a_click_leads_to_why(watched: Watched, worst: IncidentDetails) -> None:
     page.wait_for_url(f"**/incident/{worst.summary.id}")
     page.keyboard.press("u")
     page.wait_for_selector("[data-finding]")
-    assert "incident" not in page.url.partition("/r/")[2]
+    page.wait_for_url(lambda url: "incident" not in url.partition("/r/")[2])
 
 
 def test_the_page_shows_who_waited_for_whom(watched: Watched, worst: IncidentDetails) -> None:
@@ -143,13 +146,17 @@ def test_lanes_are_shaded_and_can_be_walked_by_keys(watched: Watched, worst: Inc
         }"""
     )
     lanes.focus()
-    page.keyboard.press("ArrowRight")
-    assert lanes.get_attribute("data-pointed") == worst.incident.call_id
-    page.keyboard.press("ArrowRight")
-    second = lanes.get_attribute("data-pointed")
+    settled(page)
+
+    def pressed(key: str) -> str | None:
+        page.keyboard.press(key)
+        settled(page)
+        return lanes.get_attribute("data-pointed")
+
+    assert pressed("ArrowRight") == worst.incident.call_id
+    second = pressed("ArrowRight")
     assert second in {one.call_id for one in worst.incident.waited}
-    page.keyboard.press("ArrowLeft")
-    assert lanes.get_attribute("data-pointed") == worst.incident.call_id
+    assert pressed("ArrowLeft") == worst.incident.call_id
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     assert second is not None
@@ -201,6 +208,7 @@ def test_nothing_is_wrong_with_the_page_and_its_tables(watched: Watched, worst: 
     page.locator("h1").click()
     page.keyboard.press("t")
     page.wait_for_selector("[data-panel=lanes] table")
+    settled(page)
     assert wrong_with(page) == []
     page = opened(watched, "", "[data-finding]")
     assert wrong_with(page) == []
@@ -212,15 +220,18 @@ def test_what_recurs_has_a_page(watched: Watched, provenance: Provenance) -> Non
     page = opened(watched, "", "[data-finding]")
     page.click(f"[data-finding={found.id}]")
     page.wait_for_selector("[data-figure='core time lost']")
+    settled(page)
     assert found.sentence in page.locator("[data-answer]").inner_text()
     assert page.url.endswith(f"/incident/{found.id}")
     page.wait_for_selector("[data-example] [data-panel=twin]")
+    settled(page)
     shown = page.locator("[data-example]").evaluate_all("all => all.map(one => one.dataset.example)")
     assert shown == found.recurrence.examples[:3]
     assert wrong_with(page) == []
     page.click("text=Its calls")
     page.wait_for_selector(f"text=finding {found.id}")
     page.wait_for_selector("[data-call]")
+    settled(page)
     listed = provenance.calls.page(CallFilter(finding=found.id, label=None), limit=100).calls
     shown_calls = page.locator("[data-call]").evaluate_all("all => all.map(one => one.dataset.call)")
     assert set(shown_calls) <= {call.id for call in listed}
@@ -228,7 +239,7 @@ def test_what_recurs_has_a_page(watched: Watched, provenance: Provenance) -> Non
     page.wait_for_selector("[data-example] [data-panel=twin]")
     page.locator("[data-example] .place a").first.click()
     page.wait_for_function("() => document.querySelector('[data-page=call]') !== null")
-    assert shown[0].replace(":", "/", 1) in page.url or shown[0] in page.url
+    page.wait_for_url(lambda url: shown[0].replace(":", "/", 1) in url or shown[0] in url)
     watched.may_be_missing = True
     missing = opened(watched, "/incident/R999", ".empty, main")
     missing.wait_for_selector("text=This finding cannot be shown.")

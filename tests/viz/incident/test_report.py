@@ -15,6 +15,7 @@ from chimbuko.errors import ConfigError
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.viz.http.report import write_report
+from tests.browsing import settled
 from tests.viz.made_run import MadeRun
 
 if TYPE_CHECKING:
@@ -51,15 +52,18 @@ def show(page: Page, path: str, ready: str) -> None:
     """A page of the report, once that part of it is there."""
     page.evaluate("path => { location.hash = path }", f"r/heat/{path}")
     page.wait_for_selector(ready)
+    settled(page)
 
 
 def is_whole(page: Page) -> bool:
     """Whether all that the page asks is in the report."""
+    settled(page)
     return page.get_by_text("Not in this report.").count() == 0
 
 
 def test_it_opens_with_headline_map_findings_and_rankings(page: Page, provenance: Provenance) -> None:
     page.wait_for_selector(".heatmap canvas")
+    settled(page)
     total = Incidents(provenance.reader).page(1).total
     assert page.locator("[data-answer]").inner_text().startswith(f"{total} incident")
     note = page.locator(".report-note").inner_text()

@@ -21,10 +21,10 @@ from chimbuko.protocol.broker import PrivateBroker
 from chimbuko.viz.jobs.celeryapp import LARGEST_EVENT_BYTES, TOO_LONG
 from chimbuko.viz.jobs.queue import LOST, MOST_OF_PAGE, NO_BROKER, NO_WORKER, NOT_UNDERSTOOD, TOO_MANY
 from tests import simulated_runs as simulated
+from tests.patience import PATIENCE_S
 from tests.simulated_runs import Noise, SimulatedFunction, SimulatedRun, log_normal
 from tests.thorough import first
 from tests.viz.asking import (
-    WAIT_S,
     EventSocket,
     Gate,
     children,
@@ -360,7 +360,7 @@ def test_without_workers_it_is_said_where_to_start_one(
 def test_a_worker_without_work_ends(tmp_path: Path, broker: PrivateBroker) -> None:
     command = [sys.executable, "-m", "chimbuko.viz.jobs", "--folder", str(tmp_path), "--idle", "1"]
     environment = os.environ | {"CHIMBUKO_JOBS_BROKER": broker.url}
-    worker = subprocess.run(command, env=environment, timeout=WAIT_S, capture_output=True)
+    worker = subprocess.run(command, env=environment, timeout=PATIENCE_S, capture_output=True)
     assert worker.returncode == 0
     assert tmp_path.is_dir()
 
@@ -372,7 +372,9 @@ def test_a_second_worker_over_a_folder_ends_at_once(alone: DashboardProcess, gat
         folder = folders(alone)[0].parent
         command = [sys.executable, "-m", "chimbuko.viz.jobs", "--folder", str(folder), "--idle", "1000"]
         environment = os.environ | {"CHIMBUKO_JOBS_BROKER": "redis://127.0.0.1:1/0"}
-        assert subprocess.run(command, env=environment, timeout=WAIT_S, capture_output=True).returncode == 0
+        assert (
+            subprocess.run(command, env=environment, timeout=PATIENCE_S, capture_output=True).returncode == 0
+        )
 
 
 @pytest.mark.thorough

@@ -20,9 +20,8 @@ from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.viz.live import feed as feed_module
 from chimbuko.viz.live.feed import Feed, Update
+from tests.patience import PATIENCE_S
 from tests.viz.made_run import MadeRun, make_run, store
-
-WAIT_S = 20.0
 
 
 class Listener:
@@ -35,7 +34,7 @@ class Listener:
     def until(self, happened: Callable[[Update], bool]) -> Update:
         """The first update for which it is true."""
         while True:
-            update = self.updates.get(timeout=WAIT_S)
+            update = self.updates.get(timeout=PATIENCE_S)
             for key, steps in update.steps.items():
                 self.steps.setdefault(key, []).extend(step.step for step in steps)
             if happened(update):

@@ -8,23 +8,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chimbuko.provenance.query.run import Provenance, open_run
+from tests.browsing import settled
 from tests.viz.conftest import DashboardProcess, Watched
 from tests.viz.made_run import RANKS, MadeRun
-from tests.viz.overviewpage import (
-    Cells,
-)
+from tests.viz.overviewpage import Cells
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
-
-WAIT_MS = 15_000
 
 
 @pytest.fixture
 def watched(browser: Browser, stored_dashboard: DashboardProcess) -> Iterator[Watched]:
     """The page; afterwards: no error, and no request to anybody else."""
     watched = Watched(browser, stored_dashboard)
-    watched.page.set_default_timeout(WAIT_MS)
     watched.page.goto(stored_dashboard.url)
     yield watched
     errors, requests = watched.errors, watched.requests
@@ -38,6 +34,7 @@ def page(watched: Watched) -> Page:
     """The overview."""
     watched.page.wait_for_selector(".rank-bar")
     watched.page.wait_for_selector(".heatmap .chart")
+    settled(watched.page)
     return watched.page
 
 

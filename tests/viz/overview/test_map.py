@@ -9,6 +9,7 @@ import pytest
 
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
+from tests.browsing import settled
 from tests.viz.conftest import Watched
 from tests.viz.made_run import LOST_STEPS, RANKS, STEPS, MadeRun
 from tests.viz.overviewpage import (
@@ -50,6 +51,7 @@ def test_zero_unknown_and_counts_have_colours_of_their_own(page: Page, cells: Ce
     }"""
     page.goto(page.url + "?measure=anomalies")
     page.wait_for_selector(".heatmap .chart")
+    settled(page)
     looks = {
         count: page.evaluate(shade, place(page, rank + 0.4, step + 0.4))
         for count, (rank, step) in {count: where for where, count in cells.items()}.items()
@@ -71,9 +73,11 @@ def test_time_lost_comes_first_and_anomalies_are_a_choice_away(page: Page, finis
     lost = [microseconds(row[3]) for row in lines]
     assert lost == sorted(lost, reverse=True)
     page.get_by_role("button", name="All ranks: picture").click()
+    settled(page)
     assert re.fullmatch(r"\d+ m?s\+", page.locator(".heat-bins span").nth(6).inner_text().strip())
     page.get_by_label("What colours are").select_option("anomalies")
     page.wait_for_url("**measure=anomalies*")
+    settled(page)
     assert page.locator(".heat-bins span").nth(6).inner_text().strip() == "17+"
     assert page.locator(".steps .chart").get_attribute("aria-label") == "Anomalies per step"
     counts = [int(row[2]) for row in map_lines(page) if len(row) == 5]
@@ -95,6 +99,7 @@ def test_a_cell_reports_ranks_steps_count_time_and_function(
     worst = CallFilter(program=0, rank=rank, step_min=step, step_max=step)
     call = provenance.calls.page(worst, "severity_us", limit=1).calls[0]
     page.wait_for_selector(f".tip >> text=most: rank {rank}, step {step}: ")
+    settled(page)
     lines = page.locator(".tip").inner_text().splitlines()
     [of_step] = [one for one in provenance.steps.counts([(0, rank)], step) if one.step == step]
     lost = re.search(rf": ([\d.,]+ \S+) lost by {count} anomalies$", lines[4])
@@ -115,6 +120,7 @@ def test_a_click_selects_the_worst_rank_of_the_cell_and_lists_its_calls(
     page.wait_for_url(f"**sel=*0:{rank}*")
     said = f"rank {rank} had 2 anomalies in step {step}, which lost [0-9.]+ m?s: most time of this cell"
     page.wait_for_selector(f".notice >> text=/{said}/")
+    settled(page)
     assert [item.get_attribute("data-legend") for item in page.locator("[data-legend]").all()] == [
         f"0:{rank}"
     ]
@@ -193,6 +199,7 @@ def test_a_thin_drag_chooses_steps_or_ranks_alone(page: Page) -> None:
 def test_a_drag_with_shift_pans_steps_and_ranks(page: Page) -> None:
     page.goto(page.url + "?ranks=1..3&zoom=20..39")
     page.wait_for_selector('.heatmap .chart[data-rows="3"][data-columns="20"]')
+    settled(page)
     x, y = place(page, 1.5, 10.5, ranks=3, steps=20)
     x_left, y_up = place(page, 0.5, 5.5, ranks=3, steps=20)
     page.keyboard.down("Shift")
@@ -215,6 +222,7 @@ def test_a_drag_with_shift_pans_steps_and_ranks(page: Page) -> None:
 def test_a_drag_with_shift_pans_the_step_chart(page: Page) -> None:
     page.goto(page.url + "?zoom=20..39")
     page.wait_for_selector(".steps .chart[data-points]")
+    settled(page)
     box = box_of(page, ".steps .chart")
     step_px = (box["width"] - 48) / 20
     x, middle = box["x"] + 36 + 10.5 * step_px, box["y"] + box["height"] / 2
@@ -231,6 +239,8 @@ def test_a_drag_with_shift_pans_the_step_chart(page: Page) -> None:
 def test_the_zoom_is_common_to_map_and_step_chart(page: Page, finished: MadeRun) -> None:
     select(page, 1)
     page.goto(page.url + "&zoom=30..34")
+    page.wait_for_selector(".heatmap .chart")
+    settled(page)
     shown = {int(row[1]) for row in step_table(page)}
     assert shown == {step.step for step in finished.steps_of(1) if 30 <= step.step <= 34}
     assert {step for _, step in map_cells(page)} <= shown
@@ -239,10 +249,13 @@ def test_the_zoom_is_common_to_map_and_step_chart(page: Page, finished: MadeRun)
 def test_keys_move_select_brush_zoom_and_pan(page: Page, cells: Cells) -> None:
     chart = page.locator(".heatmap .chart")
     page.goto(page.url + "?measure=anomalies")
+    chart.wait_for()
+    settled(page)
     chart.focus()
     page.keyboard.press("ArrowRight")
     most = max(cells.values())
     page.wait_for_selector(f".tip >> text=at most {most} anomalies")
+    settled(page)
     first, step = (int(line.split()[1]) for line in page.locator(".tip").inner_text().splitlines()[:2])
     assert cells[first, step] == most
     page.keyboard.press("ArrowLeft")

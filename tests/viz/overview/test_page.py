@@ -10,6 +10,7 @@ from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.statistics.moments import Moments
 from chimbuko.viz.live.livetotals import STATISTICS
+from tests.browsing import settled
 from tests.thorough import first
 from tests.viz.conftest import DashboardProcess, Watched
 from tests.viz.made_run import FUNCTIONS, MadeRun
@@ -38,12 +39,14 @@ def test_histories_of_a_run_that_has_ended_are_not_read_again_once_the_link_is_b
     page.route_web_socket("**/socket.io/**", link)
     page.reload()
     page.wait_for_selector(".heatmap .chart")
-    page.wait_for_timeout(PAUSE_MS)
+    page.wait_for_function("() => performance.getEntriesByName('first-useful-paint').length > 0")
+    settled(page)
     asked = sum("/step-columns" in url for url in watched.requests)
     links[-1].close()
     while len(links) < 2:
         page.wait_for_timeout(PAUSE_MS)
     page.wait_for_timeout(2 * PAUSE_MS)
+    settled(page)
     assert asked and sum("/step-columns" in url for url in watched.requests) == asked
 
 
@@ -201,6 +204,7 @@ def test_an_address_opens_the_same_picture_elsewhere(
     page.wait_for_url("**table=heatmap*")
     page.wait_for_selector('[data-functions="bottom"]')
     page.mouse.move(2, 2)
+    settled(page)
     marks = "[...document.querySelectorAll('.legend path')].map(p => p.outerHTML)"
     picture = f"document.querySelector('main').innerText + {marks}"
     other = Watched(browser, stored_dashboard)
@@ -220,6 +224,7 @@ def test_the_overview_fits_the_window(
     watched = Watched(browser, stored_dashboard, viewport=viewport, color_scheme=scheme)
     watched.page.goto(stored_dashboard.url)
     watched.page.wait_for_selector("[data-call]")
+    settled(watched.page)
     root = "document.documentElement"
     assert watched.page.evaluate(f"{root}.scrollHeight") == size[1]
     assert watched.page.evaluate(f"{root}.scrollWidth") == size[0]

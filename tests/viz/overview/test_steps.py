@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
+from tests.browsing import settled
 from tests.viz.made_run import MadeRun
 from tests.viz.overviewpage import (
     box_of,
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 def test_selected_ranks_are_charted_with_every_step(page: Page, finished: MadeRun) -> None:
     select(page, 1, 2)
-    page.wait_for_url("**sel=*")
+    page.wait_for_url("**sel=*0:1,0:2*")
     assert [item.get_attribute("data-legend") for item in page.locator("[data-legend]").all()] == [
         "0:1",
         "0:2",
@@ -50,6 +51,7 @@ def test_a_rank_keeps_its_colour_when_others_go(page: Page) -> None:
     looks = {rank: look(rank) for rank in (2, 3)}
     select(page, 1)
     page.wait_for_selector('[data-legend="0:1"]', state="detached")
+    settled(page)
     assert {rank: look(rank) for rank in (2, 3)} == looks
 
 
@@ -63,6 +65,7 @@ def test_hovering_a_mark_reports_count_step_time_rank_and_worst_call(
     page.keyboard.press("ArrowRight")
     first = next(step for step in finished.steps_of(1) if step.anomalies)
     page.wait_for_selector(".tip >> text=worst: ")
+    settled(page)
     keyboard_tip = page.locator(".tip").inner_text()
     lines = keyboard_tip.splitlines()
     noun = "anomaly" if first.anomalies == 1 else "anomalies"
@@ -75,6 +78,7 @@ def test_hovering_a_mark_reports_count_step_time_rank_and_worst_call(
     page.wait_for_selector(".tip", state="detached")
     page.mouse.move(frame["x"] - 12, frame["y"] + frame["height"] + 12)
     page.wait_for_selector(".tip >> text=worst: ")
+    settled(page)
     assert page.locator(".tip").inner_text() == keyboard_tip
 
 

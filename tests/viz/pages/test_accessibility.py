@@ -12,6 +12,7 @@ import pytest
 from chimbuko.protocol.broker import PrivateBroker
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.viz.http.report import write_report
+from tests.browsing import settled
 from tests.simulated_runs import Noise, SimulatedFunction, SimulatedRun, log_normal
 from tests.simulated_runs import make_run as simulate
 from tests.thorough import first
@@ -84,12 +85,10 @@ def open_page(watched: Watched, address: tuple[str, str]) -> Page:
     """A page that has read what it needs, and does not move any more."""
     rest, mark = address
     page = watched.page
-    # A busy machine takes long, and no test is about how long.
-    page.set_default_timeout(90_000)
     page.goto(f"{watched.base}r/heat{rest}")
     page.wait_for_selector(mark)
-    page.wait_for_function("() => document.querySelector('.reading') === null")
     page.wait_for_function("() => (document.querySelector('h1')?.innerText ?? '').trim() !== ''")
+    settled(page)
     return page
 
 
@@ -121,6 +120,7 @@ def test_nothing_is_wrong_with_its_tables(
     page.wait_for_function(
         "twins => document.querySelectorAll('[data-twin] table').length >= twins", arg=twins
     )
+    settled(page)
     assert page.locator("[data-twin] .panel-body [role=application]").count() == 0
     assert wrong_with(page) == []
 
@@ -218,6 +218,7 @@ def test_a_comparison_is_as_good(
             watched = Watched(browser, process, color_scheme=scheme)
             watched.page.goto(f"{process.base}r/after/compare/before")
             watched.page.wait_for_selector("[data-shift]")
+            settled(watched.page)
             assert wrong_with(watched.page) == []
             watched.close()
 
@@ -232,6 +233,7 @@ def test_the_list_of_runs_is_as_good(browser: Browser, page_files: Path, tmp_pat
         page.get_by_label("Compare etl").check()
         page.get_by_label("Compare heat").check()
         page.get_by_role("link", name="Compare the two").wait_for()
+        settled(page)
         assert wrong_with(page) == []
         page.get_by_label("Filter runs").fill("no such run")
         page.wait_for_selector("[aria-live] >> text=None match.", state="attached")
@@ -251,9 +253,11 @@ def test_a_report_is_as_good(
     page = context.new_page()
     page.goto((tmp_path / "heat.html").as_uri())
     page.wait_for_selector(".heatmap canvas")
+    settled(page)
     assert wrong_with(page) == []
     page.locator("[data-finding]").first.click()
     page.wait_for_selector(".lanes canvas")
+    settled(page)
     assert wrong_with(page) == []
     for path, mark in (
         ("flame", ".flame-chart canvas"),
@@ -262,6 +266,7 @@ def test_a_report_is_as_good(
     ):
         page.evaluate("path => { location.hash = `r/heat/${path}` }", path)
         page.wait_for_selector(mark)
+        settled(page)
         assert wrong_with(page) == [], path
     context.close()
 

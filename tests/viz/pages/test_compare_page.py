@@ -10,6 +10,7 @@ import pytest
 from chimbuko.protocol.messages import PathStatistics, RunStatistics
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.write.writer import Writer
+from tests.browsing import settled
 from tests.simulated_runs import Noise, SimulatedFunction, SimulatedRun, log_normal, make_run, two_modes
 from tests.viz.conftest import DashboardProcess, Watched, dashboard
 from tests.viz.made_run import MadeRun
@@ -77,6 +78,7 @@ def page(browser: Browser, compared: DashboardProcess) -> Iterator[Page]:
     watched = Watched(browser, compared, viewport={"width": 1280, "height": 800})
     watched.page.goto(f"{compared.base}r/after/compare/before")
     watched.page.wait_for_selector("[data-shift]")
+    settled(watched.page)
     yield watched.page
     errors = watched.errors
     watched.close()
@@ -106,17 +108,19 @@ def test_a_function_is_chosen_by_click_and_key_and_stands_in_the_address(page: P
     assert title.inner_text() == "relax_block"
     page.locator(f'[data-shift="{FASTER}"]').click()
     page.wait_for_url("**function=apply_bc*")
-    assert title.inner_text() == "apply_bc"
+    page.wait_for_function("document.querySelector('[data-panel=runtimes] h2').innerText === 'apply_bc'")
     page.keyboard.press("[")
     page.wait_for_function("document.querySelector('[data-panel=runtimes] h2').innerText === 'relax_block'")
     page.reload()
     page.wait_for_selector("[data-shift]")
+    settled(page)
     assert title.inner_text() == "relax_block"
 
 
 def test_each_chart_has_its_table(page: Page) -> None:
     page.keyboard.press("t")
     page.wait_for_selector(".shifts table tbody tr")
+    settled(page)
     row = page.locator(".shifts tbody tr").first.locator("td").all_inner_texts()
     assert row[:2] == ["▲", "relax_block"]
     assert float(row[2].strip("+ %")) == pytest.approx(10, abs=3)
@@ -142,7 +146,7 @@ def test_further_runs_of_a_side_are_added_and_dropped(page: Page) -> None:
     page.wait_for_url("**/r/after/compare/before/earlier")
     side = page.locator(".facts tbody tr").first
     side.get_by_text("before, mean of 2 runs").wait_for()
-    assert page.title() == "2 runs → after · Chimbuko"
+    page.wait_for_function("() => document.title === '2 runs → after · Chimbuko'")
     side.get_by_label("Drop before, before").click()
     page.wait_for_url("**/r/after/compare/earlier")
     page.get_by_label("Another run after").select_option("before")

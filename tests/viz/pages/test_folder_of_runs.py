@@ -26,6 +26,8 @@ from chimbuko.process.nameholding import hold
 from chimbuko.runs.directory import RunDirectory, claim_name
 from chimbuko.viz.http.runsapp import RunsApp
 from chimbuko.viz.jobs.workerpool import WorkerPool
+from tests.browsing import settled
+from tests.patience import PATIENCE_S
 from tests.viz.conftest import TOKEN
 from tests.viz.made_run import make_run
 
@@ -55,12 +57,12 @@ class ServedFolder:
     def stop(self) -> int:
         """End it as Ctrl-C does; its exit code."""
         self.process.terminate()
-        self.process.communicate(timeout=60)
+        self.process.communicate(timeout=PATIENCE_S)
         return self.process.returncode
 
     def ask(self, path: str) -> tuple[int, Any]:
         """Status and answer of a request below the server's root, with the token."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         connection.request("GET", f"/{path}", headers={"Authorization": f"Bearer {TOKEN}"})
         answer = connection.getresponse()
         body = answer.read()
@@ -108,6 +110,7 @@ def opened(browser: Browser, served: ServedFolder, **options: Any) -> Iterator[P
     page = context.new_page()
     page.goto(served.url)
     page.wait_for_selector("tr[data-run]")
+    settled(page)
     yield page
     context.close()
 
@@ -130,6 +133,7 @@ def _note(line: ConsoleMessage, errors: list[str]) -> None:
 
 def rows(page: Page) -> list[str]:
     """Folders of the runs that are listed."""
+    settled(page)
     return [row.get_attribute("data-run") or "" for row in page.locator("tr[data-run]").all()]
 
 
@@ -154,7 +158,7 @@ def test_the_filter_is_in_the_address_and_stays(page: Page) -> None:
     page.wait_for_selector("tr[data-run]")
     assert rows(page) == ["etl"]
     page.get_by_label("Filter runs").fill("no such run")
-    assert "No run here has all of these words" in page.locator(".empty").inner_text()
+    page.wait_for_selector(".empty >> text=No run here has all of these words")
 
 
 def test_two_are_compared_by_ticking_them_with_keys(page: Page) -> None:
@@ -175,6 +179,7 @@ def test_a_run_has_its_own_address_and_leads_back(page: Page, served: ServedFold
     page.wait_for_url("**/r/heat%201")
     page.wait_for_selector('[data-state="ended"]')
     page.wait_for_selector(".heatmap canvas")
+    settled(page)
     assert not page.locator(".pause").is_visible(), "nothing comes that could be paused"
     page.goto(served.base + "r/etl/calls")
     page.wait_for_selector(".trail >> text=etl")
@@ -194,7 +199,7 @@ def test_what_is_not_there_is_said(served: ServedFolder) -> None:
 
 def test_nobody_comes_in_without_the_token(served: ServedFolder) -> None:
     for path in ("/runs", "/api/v1/runs", "/of/etl/api/v1/run", "/of/etl/socket.io/?EIO=4&transport=polling"):
-        connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=PATIENCE_S)
         connection.request("GET", path)
         assert connection.getresponse().status == 401, path
         connection.close()

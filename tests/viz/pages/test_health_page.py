@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chimbuko.provenance.query.run import Provenance, open_run
+from tests.browsing import settled
 from tests.viz.conftest import DashboardProcess, Watched
 from tests.viz.made_run import LOST_STEPS, MadeRun
 
@@ -19,11 +20,10 @@ if TYPE_CHECKING:
 def watched(browser: Browser, stored_dashboard: DashboardProcess) -> Iterator[Watched]:
     """A browser on the page; afterwards: no error, and no request to anybody else."""
     watched = Watched(browser, stored_dashboard)
-    watched.page.set_default_timeout(90_000)
     watched.page.goto(watched.base + "r/heat/health")
     watched.page.wait_for_selector(".streams tbody tr")
     watched.page.wait_for_selector("[data-station]")
-    watched.page.wait_for_function("() => !document.querySelector('.reading')")
+    settled(watched.page)
     yield watched
     errors, requests = watched.errors, watched.requests
     watched.close()
@@ -46,6 +46,7 @@ def provenance(finished: MadeRun) -> Iterator[Provenance]:
 
 def rows(page: Page, panel: str) -> list[list[str]]:
     """The cells of a panel's table."""
+    settled(page)
     return page.evaluate(  # type: ignore[no-any-return]
         "panel => [...document.querySelectorAll(`[data-panel=${panel}] tbody tr`)]"
         ".map(row => [...row.cells].map(cell => cell.innerText))",
@@ -93,6 +94,8 @@ def test_lost_steps_stand_where_they_were_lost(page: Page) -> None:
     chart = page.locator(".loss-chart")
     chart.focus()
     page.keyboard.press("ArrowRight")
+    page.wait_for_selector(".tip")
+    settled(page)
     tip = page.locator(".tip").inner_text().splitlines()
     assert tip[:3] == ["rank 2: 4 steps lost", "step 20..23", "of 4 that this rank lost"]
     spoken = page.locator("[aria-live=polite]").all_inner_texts()
@@ -125,11 +128,12 @@ def test_streams_are_those_of_the_store_in_the_order_asked_for(page: Page, prove
         assert float(trace) == pytest.approx(stream.size_bytes / 1e6, abs=0.006)
     page.get_by_label("Order of streams").select_option("rank")
     page.wait_for_function("() => document.querySelector('.streams tbody td').innerText === '0:0'")
-    assert "streams=rank" in page.url
+    page.wait_for_url("**streams=rank*")
     page.get_by_label("State of streams").select_option("broken")
     page.wait_for_selector(".streams .empty >> text=No stream is in this state")
     page.reload()
     page.wait_for_selector(".streams .empty >> text=No stream is in this state")
+    settled(page)
     assert page.get_by_label("State of streams").input_value() == "broken"
 
 
@@ -167,6 +171,7 @@ def test_metadata_are_those_of_the_chosen_rank(watched: Watched, provenance: Pro
     page = watched.page
     page.goto(watched.base + "r/heat/health?rank=0:4")
     page.wait_for_selector(".metadata >> text=node2")
+    settled(page)
     assert rows(page, "metadata") == [[item.key, item.value] for item in provenance.metadata(0, 4)]
 
 
@@ -202,6 +207,7 @@ def test_where_the_analysis_runs_best(page: Page) -> None:
     )
     page.reload()
     panel.locator(".placement-point").first.wait_for()
+    settled(page)
     right, down = (
         panel.locator(".placement-point").evaluate_all(
             "(points, name) => points.map(point => Number(point.getAttribute(name)))", name

@@ -17,8 +17,6 @@ from tests.viz.made_run import MadeRun, make_run
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-WAIT_MS = 60_000
-
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> MadeRun:
@@ -46,7 +44,6 @@ def gate(runs: MadeRun) -> Iterator[Gate]:
 def page(browser: Browser, served: DashboardProcess) -> Iterator[Page]:
     """The page; afterwards: no error."""
     watched = Watched(browser, served)
-    watched.page.set_default_timeout(WAIT_MS)
     yield watched.page
     errors = watched.errors
     watched.close()
@@ -136,7 +133,6 @@ def test_a_question_survives_a_server_that_is_started_again(
 ) -> None:
     with dashboard(runs) as first:
         watched = Watched(browser, first)
-        watched.page.set_default_timeout(WAIT_MS)
         watched.page.goto(f"{first.base}r/heat/compare/before")
         watched.page.locator(".progress-text", has_text="Reading runs").wait_for()
         first.process.kill()

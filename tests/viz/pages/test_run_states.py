@@ -17,9 +17,6 @@ from tests.viz.conftest import Watched
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-WAIT_MS = 90_000
-"""An agent speaks every ten seconds, and is silent after 25."""
-
 
 @pytest.fixture
 def run(real_traces: Path, tmp_path: Path, page_files: Path) -> Iterator[Run]:
@@ -47,7 +44,7 @@ def send(run: Run, module: str, number: signal.Signals) -> None:
 
 def wait_for_state(page: Page, state: str) -> None:
     """Until the bar says so."""
-    page.wait_for_selector(f'[data-state="{state}"]', timeout=WAIT_MS)
+    page.wait_for_selector(f'[data-state="{state}"]')
 
 
 def figures(page: Page) -> dict[str, str]:
@@ -66,17 +63,17 @@ def test_what_happens_to_a_run_is_told_apart(browser: Browser, run: Run) -> None
     page = watched.page
     page.goto(watched.base + "r/heat/health")
     wait_for_state(page, "live")
-    page.wait_for_selector('[data-station="1 agent"]', timeout=WAIT_MS)
-    page.wait_for_selector(".overtime-chart svg", timeout=WAIT_MS)
-    page.wait_for_selector("[data-answer]:has-text('Trustworthy: all 4 ranks report')", timeout=WAIT_MS)
+    page.wait_for_selector('[data-station="1 agent"]')
+    page.wait_for_selector(".overtime-chart svg")
+    page.wait_for_selector("[data-answer]:has-text('Trustworthy: all 4 ranks report')")
     assert page.locator(".banner").count() == 0
 
     send(run, APPLICATION, signal.SIGSTOP)
     wait_for_state(page, "stale")
-    page.wait_for_selector(".banner:has-text('gives no step, it is in')", timeout=WAIT_MS)
+    page.wait_for_selector(".banner:has-text('gives no step, it is in')")
     banner = page.locator(".banner").inner_text()
     assert "No step for " in banner and "(last: " in banner, "the age, and what is shown"
-    page.wait_for_selector("[data-answer]:has-text('ranks give no steps')", timeout=WAIT_MS)
+    page.wait_for_selector("[data-answer]:has-text('ranks give no steps')")
     events = figures(page)["application"]
     assert events.endswith("events/s"), "stale never blanks"
     page.wait_for_selector("[data-announcer]:has-text('Stale. No step for')", state="attached")
@@ -86,12 +83,12 @@ def test_what_happens_to_a_run_is_told_apart(browser: Browser, run: Run) -> None
     # The guard would make the agent go on.
     send(run, GUARD, signal.SIGSTOP)
     send(run, AGENT, signal.SIGSTOP)
-    page.wait_for_selector(".banner:has-text('is silent: stopped or killed?')", timeout=WAIT_MS)
-    page.wait_for_selector(".agents .warn:has-text('silent')", timeout=WAIT_MS)
-    page.wait_for_selector("[data-answer]:has-text('1 agent does not answer')", timeout=WAIT_MS)
+    page.wait_for_selector(".banner:has-text('is silent: stopped or killed?')")
+    page.wait_for_selector(".agents .warn:has-text('silent')")
+    page.wait_for_selector("[data-answer]:has-text('1 agent does not answer')")
     send(run, AGENT, signal.SIGCONT)
     send(run, GUARD, signal.SIGCONT)
-    page.wait_for_selector(".banner:has-text('stopped or killed?')", state="detached", timeout=WAIT_MS)
+    page.wait_for_selector(".banner:has-text('stopped or killed?')", state="detached")
     assert run.end() == 0, run.output
     wait_for_state(page, "lost")
     banner = page.locator(".banner").inner_text()

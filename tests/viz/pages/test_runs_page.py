@@ -13,6 +13,8 @@ import pytest
 
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory
+from tests.browsing import settled
+from tests.patience import PATIENCE_S
 from tests.viz.conftest import TOKEN, DashboardProcess, Watched, dashboard
 from tests.viz.made_run import MadeRun, make_run
 
@@ -51,6 +53,7 @@ def page(browser: Browser, served: DashboardProcess) -> Iterator[Page]:
     watched.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     watched.page.goto(served.base + "r/heat/compare")
     watched.page.wait_for_selector(".runs tbody tr")
+    settled(watched.page)
     yield watched.page
     errors = watched.errors
     watched.close()
@@ -59,7 +62,7 @@ def page(browser: Browser, served: DashboardProcess) -> Iterator[Page]:
 
 def listed(served: DashboardProcess) -> dict[str, dict[str, Any]]:
     """What the API says, by folder."""
-    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=PATIENCE_S)
     connection.request("GET", "/api/v1/runs", headers={"Authorization": f"Bearer {TOKEN}"})
     answer = json.loads(connection.getresponse().read())
     connection.close()

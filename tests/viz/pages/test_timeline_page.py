@@ -12,6 +12,7 @@ import pytest
 from chimbuko.calls.record import CallRecord
 from chimbuko.calls.schema import Label
 from chimbuko.protocol.broker import PrivateBroker
+from tests.browsing import settled
 from tests.viz.conftest import DashboardProcess, Watched, dashboard
 from tests.viz.gpu_run import GPU_THREAD, KERNEL, KERNELS, LAUNCH, gpu_run
 from tests.viz.live_run import LiveRun
@@ -21,7 +22,6 @@ from tests.viz.traced_run import CALLS, traced_run
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-WAIT_MS = 20_000
 CHART = ".timeline .chart"
 GUTTER, RIBBON, ROW = 84, 20, 20
 ANOMALY_COLOUR, UNKNOWN_COLOUR = (194, 65, 12), (195, 202, 211)
@@ -44,7 +44,6 @@ def process(made: MadeRun, page_files: Path) -> Iterator[DashboardProcess]:
 def watched(browser: Browser, process: DashboardProcess) -> Iterator[Watched]:
     """A page; afterwards: no error, and no request to anybody else."""
     watched = Watched(browser, process, color_scheme="light")
-    watched.page.set_default_timeout(WAIT_MS)
     yield watched
     errors, requests = watched.errors, watched.requests
     watched.close()
@@ -59,6 +58,7 @@ def opened(watched: Watched, query: str, wait: str = CHART) -> Page:
     page.wait_for_selector(wait)
     if wait == CHART:
         page.wait_for_function("() => performance.getEntriesByName('first-useful-paint').length > 0")
+    settled(page)
     return page
 
 
@@ -144,6 +144,7 @@ def test_abnormal_calls_are_outlined_and_stand_in_the_ribbon(watched: Watched, m
     record = worst(of_rank(made, 1, 8, 9))
     page = opened(watched, f"rank=0:1&call={record.id}")
     page.wait_for_selector(".chosen-head strong")
+    settled(page)
     row = record.depth
     x, y = place(page, (record.entry_us + record.exit_us) / 2, row)
     assert ANOMALY_COLOUR in colours(page, x, y - ROW / 2, 1, 4)
@@ -180,6 +181,7 @@ def test_a_call_is_reported_selected_and_opened(watched: Watched, made: MadeRun)
     x, y = at(page, (record.entry_us + record.exit_us) / 2, record.depth)
     page.mouse.move(x, y)
     page.wait_for_selector(".tip")
+    settled(page)
     tip = page.inner_text(".tip")
     for text in ("inclusive", "exclusive", "expected", "lost, score", "rank 1 · thread 0", "to +00:00:08"):
         assert text in tip
@@ -187,6 +189,7 @@ def test_a_call_is_reported_selected_and_opened(watched: Watched, made: MadeRun)
     page.mouse.click(x, y)
     page.wait_for_function(f"() => location.search.includes('call={record.id}')")
     page.wait_for_selector(".chosen-head a:text('Why')")
+    settled(page)
     page.mouse.dblclick(x, y)
     page.wait_for_function(f"() => location.pathname.endsWith('/call/0/{record.id.partition(':')[2]}')")
     page.go_back()
@@ -202,12 +205,14 @@ def test_everything_is_done_by_keys(watched: Watched, made: MadeRun) -> None:
     first = page.url
     page.keyboard.press("]")
     page.wait_for_function("url => location.href !== url", arg=first)
+    settled(page)
     calls = [re.search(r"call=([\d:]+)", url.replace("%3A", ":")) for url in (first, page.url)]
     ids = [match[1] for match in calls if match]
     place_of = [record.id for record in abnormal].index(ids[0])
     assert abnormal[place_of + 1].id == ids[1]
     page.keyboard.press("[")
     page.wait_for_function("id => location.search.replaceAll('%3A', ':').includes(id)", arg=ids[0])
+    settled(page)
     before = shown(page)
     for key, is_wider in (("w", False), ("s", True)):
         page.keyboard.press(key)
@@ -215,6 +220,7 @@ def test_everything_is_done_by_keys(watched: Watched, made: MadeRun) -> None:
             "old => document.querySelector('.timeline .chart').dataset.shown !== old",
             arg=f"{before[0]}..{before[1]}",
         )
+        settled(page)
         now = shown(page)
         assert (now[1] - now[0] > before[1] - before[0]) == is_wider
         before = now
@@ -227,19 +233,20 @@ def test_everything_is_done_by_keys(watched: Watched, made: MadeRun) -> None:
     page.wait_for_function("() => document.querySelector('.timeline .chart').dataset.shown === '0..60000000'")
     page.keyboard.press("f")
     page.wait_for_function("() => document.querySelector('.timeline .chart').dataset.shown !== '0..60000000'")
+    settled(page)
     record = next(record for record in abnormal if record.id == ids[0])
     first_us, last_us = shown(page)
     assert first_us <= record.entry_us - ZERO_US < last_us < first_us + 3 * record.inclusive_us
     page.keyboard.press("p")
     parent = record.call_stack[1].id
     page.wait_for_function("id => location.search.replaceAll('%3A', ':').includes(id)", arg=parent)
-    page.focus(CHART)
     # Spans that arrive meanwhile take back what was pointed at.
-    for _ in range(20):
+    settled(page)
+    page.focus(CHART)
+    # The first one leads to the call that is chosen.
+    for _ in range(2):
         page.keyboard.press("ArrowDown")
-        page.wait_for_timeout(100)
-        if page.get_attribute(CHART, "data-pointed") not in ("", parent):
-            break
+        settled(page)
     assert page.get_attribute(CHART, "data-pointed") not in (None, "", parent)
     page.wait_for_selector(".tip")
     page.keyboard.press("t")
@@ -250,6 +257,7 @@ def test_a_message_is_followed_to_a_rank_that_is_added(watched: Watched, made: M
     (sender,) = (r for r in made.records if r.function == "exchange_rows" and r.rank == 3)
     page = opened(watched, f"call={sender.id}")
     page.wait_for_selector(".chosen-head strong")
+    settled(page)
     page.keyboard.press("m")
     page.wait_for_selector(".chip:has-text('rank 4')")
     assert "with=0:4" in page.url.replace("%3A", ":")
@@ -258,9 +266,9 @@ def test_a_message_is_followed_to_a_rank_that_is_added(watched: Watched, made: M
     )
     (receiver,) = (r for r in made.records if r.function == "exchange_rows" and r.rank == 4)
     # The key does nothing until the spans of rank 4 are there.
-    while receiver.id not in page.url.replace("%3A", ":"):
-        page.keyboard.press("m")
-        page.wait_for_timeout(100)
+    settled(page)
+    page.keyboard.press("m")
+    page.wait_for_function("id => location.search.replaceAll('%3A', ':').includes(id)", arg=receiver.id)
     page.click(".chip:has-text('rank 4')")
     page.wait_for_function("() => !location.search.includes('with=')")
 
@@ -275,6 +283,7 @@ def test_mouse_zooms_and_pans_and_the_address_keeps_it(watched: Watched, made: M
     page.mouse.move(x1, y)
     page.mouse.up()
     page.wait_for_function("() => location.search.includes('t=8') && !location.search.includes('t=8000000')")
+    settled(page)
     first, last = shown(page)
     assert abs(first - 8.2e6) < 5000 and abs(last - 8.6e6) < 5000
     page.keyboard.down("Shift")
@@ -288,6 +297,7 @@ def test_mouse_zooms_and_pans_and_the_address_keeps_it(watched: Watched, made: M
         "first => Number(document.querySelector('.timeline .chart').dataset.shown.split('..')[0]) < first",
         arg=first,
     )
+    settled(page)
     moved = shown(page)
     assert abs((moved[1] - moved[0]) - (last - first)) < 5
     x, _ = at(page, ZERO_US + 8.3e6, 5)
@@ -299,6 +309,7 @@ def test_mouse_zooms_and_pans_and_the_address_keeps_it(watched: Watched, made: M
         "old => document.querySelector('.timeline .chart').dataset.shown !== old",
         arg=f"{moved[0]}..{moved[1]}",
     )
+    settled(page)
     zoomed = shown(page)
     assert zoomed[1] - zoomed[0] < 0.8 * (moved[1] - moved[0])
     assert abs(at(page, ZERO_US + 8.3e6, 5)[0] - x) < 3
@@ -320,7 +331,7 @@ def test_times_of_which_nothing_was_kept_are_folded(watched: Watched, made: Made
     x, y = at(page, (record.entry_us + record.exit_us) / 2, record.depth)
     page.keyboard.press("x")
     page.wait_for_function("() => location.search.includes('fold=true')")
-    assert page.get_attribute(".timeline button:text('Fold gaps')", "aria-pressed") == "true"
+    page.wait_for_selector(".timeline button:text('Fold gaps')[aria-pressed=true]")
     page.mouse.move(x, y)
     page.keyboard.press("x")
     page.wait_for_function("() => !location.search.includes('fold')")
@@ -328,7 +339,7 @@ def test_times_of_which_nothing_was_kept_are_folded(watched: Watched, made: Made
 
 def test_of_a_time_without_anomalies_it_says_so(watched: Watched) -> None:
     page = opened(watched, "rank=0:4&t=30500000..30900000")
-    assert "no abnormal call in this time" in page.inner_text("h1")
+    page.wait_for_selector("h1:has-text('no abnormal call in this time')")
 
 
 def test_a_rank_that_is_not_there_is_said_to_be_missing(watched: Watched) -> None:
@@ -343,7 +354,6 @@ def test_the_whole_of_a_recorded_trace_is_shown(
     with dashboard(traced) as process:
         watched = Watched(browser, process, color_scheme="light")
         page = watched.page
-        page.set_default_timeout(90_000)
         page.goto(f"{watched.base}r/heat/timeline?rank=0:1&with=0:2")
         # First what is stored, then, when the trace was read by a worker, all of it.
         page.wait_for_selector(".timeline .unit:has-text('All calls of the recorded trace')")
@@ -372,7 +382,7 @@ def test_a_run_that_goes_on_shows_what_comes(
         )
         for until in (20, 40):
             run.advance(until - run.next)
-            page.wait_for_function(f"count => {marked} === count", arg=run.anomalies(1), timeout=WAIT_MS)
+            page.wait_for_function(f"count => {marked} === count", arg=run.anomalies(1))
         assert watched.errors == []
         watched.close()
     run.close()

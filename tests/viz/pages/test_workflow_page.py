@@ -11,6 +11,7 @@ from chimbuko.namespaces.metrics.finding import Finding, Problem
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.viz.http.report import write_report
+from tests.browsing import settled
 from tests.viz.conftest import DashboardProcess, Watched, dashboard
 from tests.viz.made_observations import CANCELLED, COURSES, UNSTABLE
 from tests.viz.made_run import ZERO_US, MadeRun, make_run
@@ -61,7 +62,6 @@ def found(made: MadeRun) -> Iterator[DashboardProcess]:
 def watched(browser: Browser, found: DashboardProcess) -> Iterator[Watched]:
     """A browser on the page; afterwards: no error."""
     watched = Watched(browser, found)
-    watched.page.set_default_timeout(90_000)
     yield watched
     errors = watched.errors
     watched.close()
@@ -73,6 +73,7 @@ def page(watched: Watched) -> Page:
     """The page."""
     watched.page.goto(watched.base + "r/heat/workflow")
     watched.page.wait_for_selector("[data-panel=quantity] path.curve")
+    settled(watched.page)
     return watched.page
 
 
@@ -106,6 +107,7 @@ def test_keys_lead_through_rows_and_a_table_says_the_same(page: Page) -> None:
     assert "on node0, 1 core" in tip and "exit code 1" in tip
     page.keyboard.press("t")
     page.wait_for_selector("[data-panel=tasks] tbody tr")
+    settled(page)
     cells = page.locator("[data-panel=tasks] tbody tr").nth(4).inner_text().split("\t")
     assert cells == ["analyse", "failed", "analysis.py", "node0", "1", "1", "27 s", "3 s", "exit code 1"]
     page.keyboard.press("t")
@@ -135,13 +137,14 @@ def test_any_quantity_is_a_chart(page: Page) -> None:
     assert count(page, "[data-panel=quantity] path.curve") == 16
     page.get_by_label("Quantity", exact=True).select_option("performance/MPI/MPI_Recv_Exclusive")
     page.wait_for_function("() => document.querySelectorAll('[data-panel=quantity] path.curve').length === 4")
-    assert page.url.endswith("/workflow?quantity=performance/MPI/MPI_Recv_Exclusive")
+    page.wait_for_url("**/workflow?quantity=performance/MPI/MPI_Recv_Exclusive")
 
 
 def test_a_finding_shows_its_quantity_with_its_rank_marked(watched: Watched) -> None:
     page = watched.page
     page.goto(watched.base + "r/heat/incident/M1")
     page.wait_for_selector("[data-panel=published] path.curve.marked")
+    settled(page)
     marked = page.locator("[data-panel=published] path.curve.marked")
     assert marked.count() == 1 and marked.get_attribute("data-curve") == f"rank {UNSTABLE}"
     assert count(page, "[data-panel=published] .limit") == 1
@@ -181,5 +184,6 @@ def test_a_report_has_it_with_the_chart_of_the_finding(
     for path, chart in (("workflow", "[data-panel=quantity]"), ("incident/M1", "[data-panel=published]")):
         page.evaluate("path => { location.hash = path }", f"r/heat/{path}")
         page.wait_for_selector(f"{chart} path.curve")
+        settled(page)
         assert page.get_by_text("Not in this report.").count() == 0
     context.close()

@@ -59,13 +59,13 @@ export function question<T>(keyOf: () => string | null, put: (signal: AbortSigna
 /**
  * Ask all open questions again whose answers change, unless an answer to one is on its way. Says whether it did.
  *
- * @param isUrgent nobody shall rest now: it is the last chance, or what a user wants.
+ * @param isUrgent nobody shall rest or wait now: it is the last chance, or what a user wants. Answers that are on
+ *   their way are abandoned, as they may know nothing of it yet.
  */
 export function askAgain(isUrgent = false): boolean {
   const open = standing.filter((one) => one.isOpen());
   const began_ms = performance.now();
-  // Asking again would abandon answers that are on their way.
-  if (open.some((one) => one.isBusy()) || (began_ms < restsUntil_ms && !isUrgent)) return false;
+  if (!isUrgent && (open.some((one) => one.isBusy()) || began_ms < restsUntil_ms)) return false;
   void Promise.all(open.map((one) => one.put())).then(() => {
     const now_ms = performance.now();
     restsUntil_ms = now_ms + Math.min(LONGEST_REST_MS, REST * (now_ms - began_ms));

@@ -34,3 +34,23 @@ test('a page rests ten times as long as answers took, but not for ever', async (
   await pass(20_100);
   expect(askAgain()).toBe(true);
 });
+
+test('who has a reason does not wait for an answer that is on its way, which may know nothing of it', async () => {
+  let news = 'before';
+  const answer = question(
+    () => 'all',
+    () => {
+      const known = news;
+      return new Promise<string>((resolve) => setTimeout(() => resolve(known), 100));
+    },
+    { live: true },
+  );
+  await pass(50);
+  news = 'after';
+  expect(askAgain()).toBe(false);
+  expect(askAgain(true)).toBe(true);
+  await pass(60);
+  expect(answer.value.value).toBe(null);
+  await pass(40);
+  expect(answer.value.value).toBe('after');
+});

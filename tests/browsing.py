@@ -1,0 +1,120 @@
+"""Browsers whose pages know what they still wait for; and, where the environment says so, are slow.
+
+``make slow-pages`` runs all tests of pages with answers that come late, in another order each time, and with
+scripts that take longer: a test that reads a page too early fails there, and not some day on a busy machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from tests.patience import PATIENCE_S
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+LATE_MS = int(os.environ.get("CHIMBUKO_SLOW_ANSWERS_MS", "0"))
+"""How late an answer of the HTTP API comes at most, a fifth of it at least; what the link brings, a third."""
+SCRIPTS = float(os.environ.get("CHIMBUKO_SLOW_SCRIPTS", "1"))
+"""How many times as long scripts take."""
+
+COUNTED = """(late_ms => {
+    window.awaited = 0;
+    const counted = async answer => {
+        window.awaited++;
+        try { return await answer; } finally { window.awaited--; }
+    };
+    const lateness_ms = most_ms => most_ms * (0.2 + 0.8 * Math.random());
+    const late = signal => new Promise((come, fail) => {
+        setTimeout(come, lateness_ms(late_ms));
+        signal?.addEventListener('abort', () => fail(signal.reason));
+    });
+    const ask = window.fetch;
+    window.fetch = (address, options) => counted((async () => {
+        const answer = await ask(address, options);
+        if (late_ms > 0) await late(options?.signal);
+        const read = answer.json.bind(answer);
+        answer.json = () => counted(read());
+        return answer;
+    })());
+    const isAsked = /^42\\/events,\\d/, isTaken = /^43\\/events,\\d/;
+    window.WebSocket = class extends WebSocket {
+        #asked = 0;
+        #next_ms = 0;
+        constructor(...where) {
+            super(...where);
+            this.addEventListener('close', () => this.#wait(-this.#asked));
+        }
+        #wait(more) {
+            this.#asked += more;
+            window.awaited += more;
+        }
+        send(packet) {
+            if (isAsked.test(packet)) this.#wait(1);
+            super.send(packet);
+        }
+        set onmessage(hear) {
+            super.onmessage = message => {
+                const now_ms = performance.now();
+                this.#next_ms = Math.max(this.#next_ms, now_ms + lateness_ms(late_ms / 3));
+                const take = () => {
+                    hear(message);
+                    if (isTaken.test(message.data) && this.#asked > 0) this.#wait(-1);
+                };
+                if (late_ms > 0) setTimeout(take, this.#next_ms - now_ms);
+                else take();
+            };
+        }
+    };
+})"""
+"""Counts the answers that a page waits for, of the HTTP API and over its link, and makes them late."""
+
+SETTLED = """time => {
+    const isQuiet = !(window.awaited > 0) && document.querySelector('.reading') === null;
+    window.quietFrames = isQuiet && window.quietSince === time ? window.quietFrames + 1 : 0;
+    window.quietSince = time;
+    return window.quietFrames > 2;
+}"""
+"""Asked in each frame: what an answer changes is drawn in the next one, and may lead to further questions."""
+TIMES = count()
+
+
+def settled(page: Page) -> None:
+    """Wait until the page has all answers that it asked for, and shows them.
+
+    What comes without being asked for, as news of a run and answers to long questions do, is not waited for.
+    """
+    page.wait_for_function(SETTLED, arg=next(TIMES))
+
+
+def watched(browser: Browser) -> Browser:
+    """The browser; what its pages wait for is counted."""
+    make = browser.new_context
+
+    def new_context(**options: Any) -> BrowserContext:
+        return _watched(make(**options))
+
+    def new_page(**options: Any) -> Page:
+        return new_context(**options).new_page()
+
+    browser.new_context, browser.new_page = new_context, new_page  # type: ignore[method-assign]
+    return browser
+
+
+def _watched(context: BrowserContext) -> BrowserContext:
+    context.set_default_timeout(1000 * PATIENCE_S)
+    context.add_init_script(f"{COUNTED}({json.dumps(LATE_MS)})")
+    if SCRIPTS == 1:
+        return context
+    make = context.new_page
+
+    def new_page() -> Page:
+        page = make()
+        context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": SCRIPTS})
+        return page
+
+    context.new_page = new_page  # type: ignore[method-assign]
+    return context
