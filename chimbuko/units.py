@@ -71,6 +71,11 @@ def format_share(share: float, form: str = ".0f") -> str:
     return f"{format(100 * share, form)} %"
 
 
+def format_times(ratio: float) -> str:
+    """How many times as much: ``4.3×``, and from ten on whole: ``1,234×``."""
+    return f"{ratio:,.0f}×" if ratio >= 9.95 else f"{ratio:.1f}×"
+
+
 def parse_duration_us(text: str) -> float:
     """A duration such as ``5ms``, ``200 us`` or ``1.5s``, in µs; but for 0 it has a unit.
 

@@ -11,7 +11,7 @@ from chimbuko.causes.evidence.part import OF_NODE, Kind, Part
 from chimbuko.causes.grouping import main_part
 from chimbuko.causes.incident import Incident, Waited
 from chimbuko.causes.recurrence import Habit, Recurrence
-from chimbuko.units import format_duration_us, number_of
+from chimbuko.units import format_duration_us, format_times, number_of
 
 MOST_OPERATIONS = 2
 MOST_FUNCTIONS = 3
@@ -105,7 +105,7 @@ def _origin(incident: Incident) -> str:
     if not incident.is_whole:
         what += " without the calls inside it"
     if incident.expected_us > 0.0:
-        what += f", {_times(incident.runtime_us / incident.expected_us)} its usual {usual}"
+        what += f", {format_times(incident.runtime_us / incident.expected_us)} its usual {usual}"
     main = main_part(incident.parts)
     if main.kind is Kind.LATE_CHILD:
         what += f", as it called {short_name(main.function)} {_duration(main.lost_us)} later"
@@ -213,10 +213,6 @@ def _for_whom(incident: Incident) -> str:
 def _duration(duration_us: float) -> str:
     """Whole numbers without zeros behind the point."""
     return _ZEROS.sub("", format_duration_us(duration_us))
-
-
-def _times(ratio: float) -> str:
-    return f"{ratio:,.0f}×" if ratio >= 9.95 else f"{ratio:.1f}×"
 
 
 def _core_seconds(cost_us: float) -> str:

@@ -19,7 +19,7 @@ from chimbuko.provenance.incidents.metricfindings import is_metric_finding_id, m
 from chimbuko.provenance.nodes.besidecall import GpuBeside, NodeBeside, node_beside
 from chimbuko.provenance.query.filters import as_object
 from chimbuko.provenance.query.run import open_run
-from chimbuko.units import format_duration_us, format_share, format_signed_us
+from chimbuko.units import format_duration_us, format_share, format_signed_us, format_times
 
 SELF = "▶"
 """Stands beside the call itself."""
@@ -104,8 +104,8 @@ def headline(call: CallRecord, metric: str) -> str:
     took = f"{shown_name(call.function)} {took} {format_duration_us(runtime_us)}"
     if call.expected_us <= 0:
         return took
-    times = runtime_us / call.expected_us
-    return f"{took}, {times:.{1 if times < 100 else 0}f}× its usual {format_duration_us(call.expected_us)}"
+    times = format_times(runtime_us / call.expected_us)
+    return f"{took}, {times} its usual {format_duration_us(call.expected_us)}"
 
 
 def _print_headline(output: Output, call: CallRecord, metric: str, program: str, start_us: int) -> None:

@@ -93,8 +93,10 @@ def test_it_opens_with_its_answer(watched: Watched, provenance: Provenance, func
     assert microseconds(took) == pytest.approx(record.exclusive_us, rel=5e-3)
     assert microseconds(usual) == pytest.approx(record.expected_us, rel=5e-3)
     assert microseconds(lost) == pytest.approx(record.severity_us, rel=5e-3)
-    ratio = re.search(r"([\d.]+)× its usual", sentence)
-    assert ratio and float(ratio[1]) == pytest.approx(record.exclusive_us / record.expected_us, rel=0.05)
+    ratio = re.search(r"([\d.,]+)× its usual", sentence)
+    assert ratio and float(ratio[1].replace(",", "")) == pytest.approx(
+        record.exclusive_us / record.expected_us, rel=0.05
+    )
 
 
 def test_all_numbers_of_the_record_stand_beside_those_of_the_normal_call(

@@ -116,8 +116,9 @@ export function bytes(n: number): string {
   return `${n} B`;
 }
 
+/** 3.1×, and from ten on whole: 1,234×, as in the sentences that come from the server. */
 export function ratio(value: number): string {
-  return `${digits(Number(value.toPrecision(2)))}×`;
+  return `${value >= 9.95 ? exact(Math.round(value)) : digits(Number(value.toPrecision(2)))}×`;
 }
 
 /** A share from 0 to 1 as 0.8 %; null is unknown and not zero. */

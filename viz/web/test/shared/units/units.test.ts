@@ -42,7 +42,8 @@ test('bytes, ratios, shares, scores', () => {
   expect(units.bytes(8_000)).toBe('8 kB');
   expect(units.bytes(12)).toBe('12 B');
   expect(units.ratio(3.14)).toBe('3.1×');
-  expect(units.ratio(1234)).toBe('1,200×');
+  expect(units.ratio(9.96)).toBe('10×');
+  expect(units.ratio(1234)).toBe('1,234×');
   expect(units.percent(0.008)).toBe('0.8 %');
   expect(units.percent(0)).toBe('0 %');
   expect(units.percent(null)).toBe('unknown');
