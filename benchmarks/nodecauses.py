@@ -1,6 +1,6 @@
 """Programs that their node delays by a known cause: which cause is found.
 
-``python benchmarks/nodecauses.py`` runs each scenario of ``examples/scenarios/node.c`` several times under
+``python -m benchmarks.nodecauses`` runs each scenario of ``examples/scenarios/node.c`` several times under
 ``chimbuko run``, two ranks each, with five delays in a run. With ``--load N`` so many other processes compute
 meanwhile.
 """
@@ -15,12 +15,14 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from chimbuko.causes.evidence.part import OF_NODE, Kind
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory
+from evaluation.causes import losses
 
 CLEAN = "clean"
 SCENARIOS: dict[str, Kind | None] = {
@@ -54,6 +56,26 @@ BIN = Path(sys.executable).parent
 SOURCE = Path(__file__).parents[1] / "examples" / "scenarios" / "node.c"
 
 
+@dataclass
+class Found:
+    """What runs are said to have lost time by."""
+
+    delays: Counter[Kind] = field(default_factory=Counter)
+    """By the main cause of each."""
+    lost_us: Counter[Kind] = field(default_factory=Counter)
+    """In these delays, and in what waited for them."""
+
+    def add(self, other: Found) -> None:
+        """Count what another one has, too."""
+        self.delays += other.delays
+        self.lost_us += other.lost_us
+
+    def not_explained(self) -> float:
+        """Share of what was lost; undefined where nothing was."""
+        whole_us = self.lost_us.total()
+        return self.lost_us[Kind.NOT_EXPLAINED] / whole_us if whole_us else float("nan")
+
+
 def build(program: Path) -> None:
     """Compile the scenarios."""
     flags = ["-g", "-O1", "-finstrument-functions", "-pthread"]
@@ -79,8 +101,8 @@ def limited_group() -> Iterator[Path]:
         group.rmdir()
 
 
-def causes(program: Path, scenario: str, folder: Path) -> Counter[Kind]:
-    """Causes of the delays of one run, by how often they were found.
+def causes(program: Path, scenario: str, folder: Path) -> Found:
+    """What the delays of one run were caused by.
 
     Raises
     ------
@@ -93,7 +115,7 @@ def causes(program: Path, scenario: str, folder: Path) -> Counter[Kind]:
     return _causes(program, scenario, folder)
 
 
-def _causes(program: Path, scenario: str, folder: Path, *more: Path) -> Counter[Kind]:
+def _causes(program: Path, scenario: str, folder: Path, *more: Path) -> Found:
     run = RunDirectory(folder / "run")
     analysis = ["--no-dashboard", "--period", "0.5", "-o", run.path]
     traced = [BIN / "mpirun", "-n", "2", BIN / "chimbuko", "trace", program, scenario, folder, *more]
@@ -104,13 +126,15 @@ def _causes(program: Path, scenario: str, folder: Path, *more: Path) -> Counter[
         found = Incidents(provenance.reader)
         listed = [found.one(one.id).incident for one in found.page(limit=1000, with_short=True).incidents]
     if scenario == CLEAN:
-        return Counter(one.kind for one in listed if one.excess_us >= LEAST_US)
-    delayed: Counter[Kind] = Counter()
+        return Found(Counter(one.kind for one in listed if one.excess_us >= LEAST_US))
+    delayed = Found()
     for one in listed:
         is_delayed = one.rank == DELAYED and one.function.split(" [")[0] == "kernel"
         if is_delayed and one.excess_us >= LEAST_US:
             # Calls that lost a core to the same process are one incident.
-            delayed[one.kind] += 1 + sum(hit.kind is one.kind for hit in one.waited)
+            delayed.delays[one.kind] += 1 + sum(hit.kind is one.kind for hit in one.waited)
+            for kind, lost_us in losses(one):
+                delayed.lost_us[kind] += round(lost_us)
     return delayed
 
 
@@ -145,23 +169,25 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary, load(options.load):
         program = Path(temporary) / "node"
         build(program)
-        print("| scenario | runs with the right top cause | delays with it | others |\n|---|---:|---:|---|")
+        print("| scenario | runs with the right top cause | delays with it | others | not explained |")
+        print("|---|---:|---:|---|---:|")
         for scenario in options.scenarios:
-            right, total = 0, Counter[Kind]()
+            right, total = 0, Found()
             for number in range(options.rounds):
                 folder = Path(temporary) / f"{scenario}-{number}"
                 folder.mkdir()
                 try:
                     found = causes(program, scenario, folder)
                 except OSError as error:
-                    print(f"| {scenario} | | | left out: {error} |", flush=True)
+                    print(f"| {scenario} | | | left out: {error} | |", flush=True)
                     break
-                right += is_right(scenario, found)
-                total += found
+                right += is_right(scenario, found.delays)
+                total.add(found)
             else:
-                known = total.pop(wanted, 0) if (wanted := SCENARIOS[scenario]) else 0
-                others = ", ".join(f"{count} {kind}" for kind, count in total.most_common())
-                print(f"| {scenario} | {right}/{options.rounds} | {known} | {others} |", flush=True)
+                known = total.delays.pop(wanted, 0) if (wanted := SCENARIOS[scenario]) else 0
+                others = ", ".join(f"{count} {kind}" for kind, count in total.delays.most_common())
+                share = f"{total.not_explained():.1%}" if total.lost_us else "-"
+                print(f"| {scenario} | {right}/{options.rounds} | {known} | {others} | {share} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -158,7 +158,7 @@ def judge(run: RunDirectory, scenario: str) -> CauseResult:
     found: list[Incident | Recurrence] = [*incidents, *recurring]
     for one in found:
         cost_us[cause_of(one)] += round(one.cost_us)
-    lost = [loss for one in incidents for loss in _losses(one)]
+    lost = [loss for one in incidents for loss in losses(one)]
     return CauseResult(
         scenario,
         runs=1,
@@ -170,7 +170,7 @@ def judge(run: RunDirectory, scenario: str) -> CauseResult:
     )
 
 
-def _losses(incident: Incident) -> Iterator[tuple[Kind, float]]:
+def losses(incident: Incident) -> Iterator[tuple[Kind, float]]:
     """What was lost by which cause: the origin's excess by its parts, that of others by its main one."""
     if incident.call_id:
         yield from ((part.kind, part.lost_us) for part in incident.parts)

@@ -16,8 +16,8 @@ from chimbuko.provenance.query.filters import CallFilter, CallSummary
 from chimbuko.provenance.query.run import Provenance
 
 FEW = 16
-ALL_SHARE = 0.9
-"""Fewer calls than ``FEW`` are reported one by one, if so many of them are recorded."""
+MOST_OF_IT = 0.9
+"""Where fewer calls than ``FEW`` hold so much of what a mode costs, and are in incidents, these report it."""
 MOST_READ = 2_000
 """Recorded calls of a function that are looked at."""
 MOST_EXAMPLES = 5
@@ -51,8 +51,9 @@ def _finding(provenance: Provenance, mode: SlowMode, program: int, calls: int) -
         return None
     slow = max(1, round(mode.share * calls))
     run_us = provenance.steps.time_range() or (0, 0)
-    if slow < FEW and len(recorded) >= ALL_SHARE * slow:
-        # Each is an incident of its own.
+    cost_us = slow * mode.lost_us
+    in_incidents = [call for call in recorded if call.incident_id][: FEW - 1]
+    if sum(_judged_us(call) - mode.usual_us for call in in_incidents) >= MOST_OF_IT * cost_us:
         return None
     worst = [call.id for call in recorded[: MOST_EXAMPLES - 1]]
     newest = max(recorded, key=lambda call: call.entry_us, default=None)
@@ -62,7 +63,7 @@ def _finding(provenance: Provenance, mode: SlowMode, program: int, calls: int) -
         kind=Habit.SLOW_MODE,
         function=mode.function,
         calls=slow,
-        cost_us=slow * mode.lost_us,
+        cost_us=cost_us,
         shortest_us=mode.from_us - mode.usual_us,
         longest_us=max([mode.typical_us, *map(_judged_us, recorded)]),
         functions=[mode.function],

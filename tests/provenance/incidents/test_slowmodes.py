@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from sqlalchemy import Engine
 
@@ -105,6 +107,17 @@ def test_few_that_are_all_recorded_are_incidents_only(
 ) -> None:
     assert found(writer, provenance, engine, mode("step", share=0.0008), every_second("step")) == []
     assert Incidents(provenance.reader).page().total == 8
+
+
+def test_a_few_that_hold_most_of_a_mode_are_incidents_only(
+    writer: Writer, provenance: Provenance, engine: Engine
+) -> None:
+    # Eight calls of 80 ms and 62 of 30 µs more: 0.3 % of the cost.
+    uneven = SlowMode("heat", "step", 40.0, 0.007, 45.0, 15.0, (8 * 80_000.0 + 62 * 30.0) / 70)
+    assert found(writer, provenance, engine, uneven, every_second("step")) == []
+    # Of which only half are in incidents: what else there is must be said.
+    ((_, one),) = found(writer, provenance, engine, replace(uneven, lost_us=2 * uneven.lost_us), [])
+    assert one.calls == 70
 
 
 def test_a_mode_of_a_function_that_the_run_does_not_know_is_left_out(
