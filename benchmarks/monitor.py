@@ -39,7 +39,7 @@ from itertools import repeat
 core, loops = map(int, sys.argv[1:])
 os.sched_setaffinity(0, {core})
 began, cpu = time.perf_counter(), time.process_time()
-# It makes no objects: where those lie in memory decides over 3 % of a process's time.
+# It makes no objects, so that where those lie in memory is no part of a difference.
 for _ in range(loops):
     for _ in repeat(None, 20_000):
         pass
