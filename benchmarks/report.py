@@ -3,14 +3,15 @@
 Run: python benchmarks/report.py [--only SECTION ...] [--quick]        (make performance)
      python benchmarks/report.py --document dashboard-performance      (make benchmark-dashboard)
      python benchmarks/report.py --document annotations
+     python benchmarks/report.py --document insitu
      python benchmarks/report.py --document other-traces
      python benchmarks/report.py --document scaling
      python benchmarks/report.py --document transports                 (make benchmark-transports)
 
 Takes a quarter of an hour on a machine that has nothing else to do, of the dashboard three quarters, of the
 transports half an hour; each section is one benchmark, run in a process of its own. Those of scaling are made
-of what ``python -m benchmarks.scaling --measure`` has kept. With --quick the figures
-are printed and the document stays as it is.
+of what ``python -m benchmarks.scaling --measure`` has kept, that of insitu of ``python -m benchmarks.placing
+--keep``. With --quick the figures are printed and the document stays as it is.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ DOCUMENTS = {
         "service-node": "-m benchmarks.server.node",
         "server-parts": "-m benchmarks.server.parts",
     },
+    "insitu": {"placing": "-m benchmarks.placing --kept"},
     "annotations": {
         "annotated-calls": "-m benchmarks.annotations",
         "annotated-runs": "-m benchmarks.annotatedrun",
@@ -78,6 +80,7 @@ QUICKLY = {
     "benchmarks.transports": "--rounds 2",
     "benchmarks.whole": "--rounds 1",
     "benchmarks.overhead": "--rounds 2",
+    "benchmarks.placing": "",
     "benchmarks.recorder": "--rounds 1",
     "benchmarks.scaling": "",
     "benchmarks.server": "--seconds 5",

@@ -4,7 +4,8 @@ Run: python -m benchmarks.placing.miniapp --ranks N --loops N --rows N --every N
 
 They wait for each other at each step, which is the same work for any number of them, with the same number of
 rows. One step of the trace holds so many steps of the application. What steps took, and what all processes
-of the analysis and of others took meanwhile, is written as JSON.
+of the analysis and of others took meanwhile, is written as JSON. With --group it leaves that cgroup to the
+analysis, which has --quota cores from the middle of the warm-up until all steps are done.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ import numpy as np
 
 from benchmarks.generate import TIME_COLUMNS, SyntheticTrace, ages_us, arrays_of
 from benchmarks.measuring import TICKS_PER_S, descendants
+from benchmarks.placing.quota import Group
 from chimbuko.trace.schema import TraceStep
 from chimbuko.trace.tausettings import WriterSettings
 from chimbuko.trace.writer import StreamWriter
 
 WARM_STEPS = 12
 """Until what is done once is done: three steps of a trace that holds four."""
+LIMITED_FROM = WARM_STEPS // 2
+"""What begins the analysis of a stream is not slowed down by a quota."""
 OUTLIERS = 0.0001
 _CELLS = 4096
 
@@ -59,13 +63,19 @@ def _write(writer: StreamWriter, trace: SyntheticTrace, step: TraceStep, rank: i
 
 
 def _run_rank(
-    rank: int, options: argparse.Namespace, barrier: BarrierType, processes: tuple[int, int]
+    rank: int,
+    options: argparse.Namespace,
+    barrier: BarrierType,
+    processes: tuple[int, int],
+    group: Group | None,
 ) -> None:
     rows = options.rows * options.every // options.ranks
     trace = SyntheticTrace(rows, seed=1 + rank, outlier_share=OUTLIERS)
     began_s, began_cpu_s, written_s = 0.0, (0.0, 0.0), time.monotonic()
     with WriterSettings.from_environment(os.environ).open("miniapp", rank) as writer:
         for number in range(WARM_STEPS + options.steps):
+            if number == LIMITED_FROM and rank == 0 and group is not None:
+                group.limit(options.quota)
             if number == WARM_STEPS:
                 barrier.wait()
                 began_cpu_s = cpu_s(*processes) if rank == 0 else began_cpu_s
@@ -82,6 +92,8 @@ def _run_rank(
             analysis_s, others_s = np.subtract(cpu_s(*processes), began_cpu_s).tolist()
             found = {"seconds": took_s, "analysis_cpu_s": analysis_s, "others_cpu_s": others_s}
             options.result.write_text(json.dumps(found))
+            if group is not None:
+                group.limit(None)
 
 
 def main() -> None:
@@ -91,7 +103,12 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, required=True)
     parser.add_argument("--cores", required=True, help="one for each rank, with commas between them")
     parser.add_argument("--result", type=Path, required=True)
+    parser.add_argument("--group", type=Path, nargs=2, help="of the analysis, and that around it")
+    parser.add_argument("--quota", type=float, help="of the analysis")
     options = parser.parse_args()
+    group = Group(*options.group) if options.group else None
+    if group is not None:
+        group.leave()
     cores = [int(core) for core in options.cores.split(",")]
     # Compiled once for all ranks.
     SyntheticTrace(100).next_step()
@@ -101,7 +118,7 @@ def main() -> None:
         child = os.fork()
         if child == 0:
             os.sched_setaffinity(0, {cores[rank]})
-            _run_rank(rank, options, barrier, processes)
+            _run_rank(rank, options, barrier, processes, group)
             os._exit(0)
         children.append(child)
     for child in children:

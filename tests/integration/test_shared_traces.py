@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,8 @@ from chimbuko.trace.writer import StreamWriter
 from tests.integration.conftest import AGENT, Command, Outcome, Start
 from tests.integration.namespaces import NotPermitted
 from tests.integration.nodes import CHIMBUKO, by_ssh, cluster
+from tests.patience import PATIENCE_S
+from tests.viz.asking import wait_until
 
 Services = Callable[..., Command]
 
@@ -119,6 +122,47 @@ def test_a_job_whose_agents_start_over_ssh_gives_the_flags_of_one_node(
         (one.rank, one.calls, one.steps) for one in heat4_run.health
     ]
     assert {stream.node for stream in found.health} == {"node0", "node1", "node2"}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("is_interrupted", [False, True], ids=["unreachable", "ctrl-c"])
+def test_a_job_over_ssh_ends_on_all_nodes_where_one_is_unreachable_and_after_ctrl_c(
+    heat4: Path, tmp_path: Path, is_interrupted: bool
+) -> None:
+    run, script, log = tmp_path / "run", tmp_path / "job.sh", tmp_path / "job.log"
+    hosts = "node0,node1" if is_interrupted else "node0,node1,nowhere"
+    # Nothing goes on while an agent more is waited for.
+    launch = [*CHIMBUKO, "launch", "--hosts", hosts, "--trace", heat4 / "*.bp", "--run", run, "-o", script]
+    subprocess.run(launch, check=True)
+    if is_interrupted:
+        script.write_text(script.read_text().replace('--agents "${#hosts[@]}"', "--agents 3"))
+    try:
+        with cluster(2, tmp_path) as two:
+            # As from a terminal, the script is the first process of a group of its own.
+            words = ["sh", "-c", "echo $$ > $0.pid; exec bash $0", script]
+            job = two.nodes[0].start(["setsid", "--wait", *words], log, by_ssh(two.nodes, tmp_path))
+            if is_interrupted:
+                wait_until(lambda: log.read_text().count("reads share") == 2)
+                interrupt = f"kill -s INT -- -$(cat {script}.pid)"
+                assert two.nodes[0].call(["sh", "-c", interrupt], tmp_path).returncode == 0
+            assert job.wait(PATIENCE_S) == 130, log.read_text()
+            wait_until(lambda: not processes_of(run))
+    except NotPermitted as reason:
+        pytest.skip(f"no nodes can be made here: {reason}")
+    said = log.read_text()
+    assert said.count("agent on nowhere ended, code 255; nobody reads its share") == (not is_interrupted)
+    assert "of 3 shares of the trace 3 are not read to the end" in said and "Traceback" not in said
+    assert "nothing recorded the program" not in said
+    assert Outcome(run).info.state == "interrupted"
+
+
+def processes_of(run: Path) -> list[str]:
+    """Commands that are at work for a run, on all nodes."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return [command for command in found if str(run) in command]
 
 
 def broken_off(folder: Path, last_us: Iterable[int]) -> None:

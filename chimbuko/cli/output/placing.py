@@ -33,7 +33,7 @@ def print_advice(advice: AgentAdvice, output: Output) -> None:
     rows = [
         [
             one.placement.where.value,
-            str(one.placement.cores),
+            f"{one.placement.cores:g}",
             str(one.application_cores),
             f"{one.step_s:.4g}",
             format_change(one.added_share, ".2f"),

@@ -144,7 +144,7 @@ def advise(measured: Measured, slowdown: Slowdown | None = None) -> AgentAdvice:
         cores=_core_list(measured, best),
         period_s=period_s,
         transport=transport,
-        why=(_why(load, best), why_period, _why_transport(best)),
+        why=(_why(load, best), *_quota(found), why_period, _why_transport(best)),
     )
 
 
@@ -189,11 +189,11 @@ def _core_list(measured: Measured, best: Outcome) -> str:
         return ""
     # Those that no rank is bound to first; of these the last.
     order = sorted(measured.cores, key=lambda core: (core in measured.rank_cores, -core))
-    return ",".join(map(str, sorted(order[: best.placement.cores])))
+    return ",".join(map(str, sorted(order[: math.ceil(best.placement.cores)])))
 
 
 def _why(load: NodeLoad, best: Outcome) -> str:
-    cores = f"{best.placement.cores} core{'s' * (best.placement.cores > 1)}"
+    cores = number_of(math.ceil(best.placement.cores), "cores")
     if best.placement.where is Where.SHARED:
         return (
             f"the application uses all {load.cores} cores; {format_share(best.added_share, '.1f')} more time "
@@ -204,6 +204,17 @@ def _why(load: NodeLoad, best: Outcome) -> str:
     if best.application_cores == load.application_cores:
         return f"{load.idle_cores} of {load.cores} cores are idle, and the analysis fits on {cores}"
     return f"the analysis on {cores} of its own costs less than what the application waits for it"
+
+
+def _quota(found: Sequence[Outcome]) -> list[str]:
+    """What is enough of a core, where less than one is."""
+    best = found[0].placement
+    enough = [
+        one.placement.cores
+        for one in found
+        if one.keeps_up and one.placement.is_fraction and one.placement.where is best.where
+    ]
+    return [f"a CPU quota of {min(enough):g} of a core is enough for it there"] if enough else []
 
 
 def _why_transport(best: Outcome) -> str:

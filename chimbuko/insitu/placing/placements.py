@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
 from chimbuko.insitu.placing.usual import Slowdown, usual
 
+FRACTIONS = (0.25, 0.5)
+"""Of a core, by a quota."""
 FALLS_BEHIND = 0.9
 """Of its cores; an analysis that needs more has no room for what comes in bursts."""
+
+
+_TURNS = 30
+"""Until what a quota lets through in a step, and what the step is longer by it, agree."""
 
 
 class Where(StrEnum):
@@ -27,11 +34,16 @@ class Placement:
     """Of the agents of one node."""
 
     where: Where
-    cores: int
-    """Of the analysis."""
+    cores: float
+    """Of the analysis; below 1 what a CPU quota gives it of one core, or of all that it shares."""
+
+    @property
+    def is_fraction(self) -> bool:
+        """Whether a quota divides a core."""
+        return self.cores < 1
 
     def __str__(self) -> str:
-        return f"{self.where}={self.cores}"
+        return f"{self.where}={self.cores:g}"
 
 
 @dataclass(frozen=True)
@@ -84,37 +96,53 @@ def outcome(node: NodeLoad, placement: Placement, slowdown: Slowdown | None = No
     taken from the application slow it down in proportion (strong scaling). How much of the work it really
     waits for, with caches that are shared and work that falls unevenly on cores, is ``slowdown``, by default
     as it was measured.
+
+    What a quota does not let through is left for later: then a step takes no more than that, and the analysis
+    falls behind.
     """
     slowdown = slowdown or usual().slowdown
-    analysis_s, step_s, cores = node.analysis_s, node.step_s, placement.cores
     left = node.application_cores
     if placement.where is Where.OWN:
-        left = min(node.application_cores, node.cores - cores)
-        with_s = step_s * (node.application_cores / left) + slowdown.own * analysis_s / left
-        busy = analysis_s / (cores * with_s)
-    elif placement.where is Where.INSIDE:
-        with_s = step_s + slowdown.inside * analysis_s / cores
-        busy = analysis_s / (cores * with_s)
-    else:
-        # What is idle takes as much of it as there is time, like cores of its own.
-        beyond_s = max(analysis_s - node.idle_cores * step_s, 0.0)
-        with_s = step_s + slowdown.own * (analysis_s - beyond_s) / left
-        with_s += slowdown.of_shared(node.cores) * beyond_s / node.cores
-        # Nobody would call half of all cores an analysis that keeps up.
-        busy = analysis_s / (cores * with_s)
-    return Outcome(placement, with_s, with_s / step_s - 1.0, busy, left)
+        left = min(left, node.cores - math.ceil(placement.cores))
+    with_s = _with_s(node, placement, slowdown, left, node.analysis_s)
+    for _ in range(_TURNS):
+        done_s = min(node.analysis_s, placement.cores * with_s)
+        with_s = _with_s(node, placement, slowdown, left, done_s)
+    busy = node.analysis_s / (placement.cores * with_s)
+    return Outcome(placement, with_s, with_s / node.step_s - 1.0, busy, left)
+
+
+def _with_s(node: NodeLoad, placement: Placement, slowdown: Slowdown, left: int, done_s: float) -> float:
+    """A step during which so much of the analysis is done."""
+    if placement.where is Where.OWN:
+        return node.step_s * (node.application_cores / left) + slowdown.own * done_s / left
+    if placement.where is Where.INSIDE:
+        return node.step_s + slowdown.inside * done_s / math.ceil(placement.cores)
+    # What is idle takes as much of it as there is time, like cores of its own.
+    beyond_s = max(done_s - node.idle_cores * node.step_s, 0.0)
+    with_s = node.step_s + slowdown.own * (done_s - beyond_s) / left
+    return with_s + slowdown.of_shared(node.cores) * beyond_s / node.cores
 
 
 def outcomes(node: NodeLoad, slowdown: Slowdown | None = None) -> list[Outcome]:
-    """Of all placements, the best first: those that keep up, then the least time, then the fewest cores."""
+    """Of all placements, the best first: those that keep up, of these whole cores, then the least time, then
+    the fewest cores. A quota that is enough only puts off what comes in bursts.
+    """
     most = min(node.streams + 1, node.cores)
-    places = [Placement(Where.SHARED, node.cores)]
-    places += [Placement(Where.INSIDE, cores) for cores in range(1, min(most, node.cores - 1) + 1)]
-    places += [Placement(Where.OWN, cores) for cores in range(1, min(most, node.cores - 1) + 1)]
+    some = [*FRACTIONS, *range(1, min(most, node.cores - 1) + 1)] if node.cores > 1 else []
+    places = [Placement(Where.SHARED, cores) for cores in (*FRACTIONS, node.cores)]
+    places += [Placement(where, cores) for where in (Where.INSIDE, Where.OWN) for cores in some]
     found = [outcome(node, place, slowdown) for place in places]
-    return sorted(found, key=lambda one: (not one.keeps_up, round(one.added_share, 6), _taken(one)))
+    return sorted(found, key=_order)
 
 
-def _taken(one: Outcome) -> tuple[int, int]:
+def _order(one: Outcome) -> tuple[bool, bool, float, int, float]:
     order = (Where.OWN, Where.SHARED, Where.INSIDE)
-    return order.index(one.placement.where), one.placement.cores
+    place = one.placement
+    return (
+        not one.keeps_up,
+        place.is_fraction,
+        round(one.added_share, 6),
+        order.index(place.where),
+        place.cores,
+    )

@@ -141,9 +141,26 @@ exit "$code"
 _STOP = '"${chimbuko[@]}" stop "$run"'
 
 _READ = """\
-# The services end when all shares of the trace are read.
+# The services end when all shares of the trace are read: never where more are left than there are agents.
 application=$services
 [ -z "$is_ending" ] || end_ranks
+while [ -z "$is_ending" ] && kill -0 "$services" 2>/dev/null; do
+    sleep 1 &
+    wait "$!"
+    gone=()
+    for at in "${!agents[@]}"; do
+        kill -0 "${agents[at]}" 2>/dev/null || gone+=("$at")
+    done
+    unread=$(find "$run/shares" -name '[0-9]*' ! -name '*-read' | wc -l)
+    if [ "${#gone[@]}" -gt 0 ] && [ "$unread" -gt "$((${#agents[@]} - ${#gone[@]}))" ]; then
+        for at in "${gone[@]}"; do
+            wait "${agents[at]}"
+            echo "chimbuko: agent ${hosts[at]:+on ${hosts[at]} }ended, code $?; nobody reads its share" >&2
+        done
+        end_ranks
+        break
+    fi
+done
 await "$application"
 code=$?
 [ "$code" -eq 0 ] || kill "${agents[@]}" 2>/dev/null

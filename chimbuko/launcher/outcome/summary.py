@@ -188,7 +188,7 @@ def summary_lines(summary: Summary) -> list[str]:
         f"{number_of(summary.ranks, 'ranks')} ({number_of(summary.steps, 'steps')}, "
         f"{number_of(summary.rows, 'events')})"
     ]
-    if not summary.ranks:
+    if not summary.ranks and summary.transport != Transport.RECORDED:
         lines.append(NO_STREAM)
     lines += incident_lines(summary.incidents, summary.recurrences)
     if summary.metrics:

@@ -38,6 +38,7 @@ def test_idle_cores_that_no_rank_is_bound_to_are_taken() -> None:
     assert 1.0 <= found.period_s <= 10.0
     assert found.rows_per_s == pytest.approx(100_000)
     assert found.wait_s == pytest.approx(0.05)
+    assert "a CPU quota of 0.25 of a core is enough for it there" in found.why
     assert found.load.step_s == pytest.approx(1.0)
 
 
@@ -56,6 +57,7 @@ def test_large_steps_are_made_shorter() -> None:
 def test_what_cannot_be_kept_up_with_goes_over_sst() -> None:
     found = advise(measured(loads(2, 100_000, factor=600), cores=2), EQUATIONS)
     assert not found.best.keeps_up and found.transport == "sst"
+    assert not any("quota" in sentence for sentence in found.why)
 
 
 def test_agents_of_a_node_are_added_up() -> None:

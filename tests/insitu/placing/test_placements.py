@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from chimbuko.insitu.normalform import PerformanceModel, parse_form
@@ -52,6 +52,8 @@ def test_the_best_is_first_and_nothing_is_faster_than_without(load: NodeLoad) ->
     keeping = [one for one in found if one.keeps_up]
     if keeping:
         assert found[0].step_s == pytest.approx(min(one.step_s for one in keeping), rel=1e-5)
+    # What a share of a core is enough for, a core is.
+    assert not found[0].placement.is_fraction
     assert all(one.added_share >= 0 for one in found)
     assert all(one.application_cores >= 1 for one in found)
 
@@ -61,6 +63,35 @@ def test_more_to_analyse_is_never_faster(load: NodeLoad) -> None:
     more = NodeLoad(load.cores, load.application_cores, load.step_s, load.streams, 2 * load.analysis_s)
     for one in outcomes(load, EQUATIONS):
         assert outcome(more, one.placement, EQUATIONS).step_s >= one.step_s - 1e-12
+
+
+@given(LOADS, st.sampled_from(list(Where)), st.floats(0.01, 0.99))
+def test_a_quota_that_is_enough_changes_nothing_and_another_bounds_what_is_added(
+    load: NodeLoad, where: Where, quota: float
+) -> None:
+    assume(load.cores > 1 or where is Where.SHARED)
+    whole = outcome(load, Placement(where, load.cores if where is Where.SHARED else 1), EQUATIONS)
+    limited = outcome(load, Placement(where, quota), EQUATIONS)
+    if load.analysis_s <= quota * whole.step_s:
+        assert limited.step_s == pytest.approx(whole.step_s)
+        assert limited.busy_share <= 1 + 1e-9
+    else:
+        assert limited.busy_share > 1 - 1e-9
+        # At most the quota's share of a core is lost to the application, by the equations.
+        bare_s = load.step_s * load.application_cores / limited.application_cores
+        assert limited.step_s <= min(whole.step_s, bare_s / (1 - quota)) * (1 + 1e-6)
+
+
+def test_shares_of_a_core_come_after_whole_cores_that_add_as_much() -> None:
+    load = NodeLoad(cores=16, application_cores=12, step_s=1.0, streams=12, analysis_s=0.4)
+    order = [str(one.placement) for one in outcomes(load, EQUATIONS)]
+    assert order.index("own=1") == 0 and order.index("own=0.5") > order.index("inside=1")
+    # A quarter of a core is too little for four tenths of one.
+    assert {str(one.placement) for one in outcomes(load, EQUATIONS) if not one.keeps_up} == {
+        "shared=0.25",
+        "inside=0.25",
+        "own=0.25",
+    }
 
 
 def test_idle_cores_cost_nothing_and_bound_ranks_wait() -> None:

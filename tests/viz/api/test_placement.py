@@ -45,9 +45,10 @@ def test_the_page_gets_what_the_command_prints(reported: MadeRun) -> None:
     for name in ("node", "agents", "cores", "transport"):
         assert node[name] == printed[name]
     assert node["streams"] == 4 and node["period_us"] == 1e6 * printed["period_s"]
-    assert [one["where"] for one in node["placements"]] == [
-        one["placement"].split("=")[0] for one in printed["placements"]
+    assert [f"{one['where']}={one['cores']:g}" for one in node["placements"]] == [
+        one["placement"] for one in printed["placements"]
     ]
+    assert any(one["cores"] == 0.5 for one in node["placements"])
     assert [one["measured_us"] for one in node["intervals"]] == [
         1e6 * one["measured_s"] for one in printed["intervals"]
     ]

@@ -120,8 +120,8 @@ class PredictedPlacement(msgspec.Struct, frozen=True):
 
     where: str
     """``shared``: on all cores; ``inside``: on some of the application's; ``own``: on cores of its own."""
-    cores: int
-    """Of the analysis."""
+    cores: float
+    """Of the analysis; below 1 what a CPU quota gives it of one core, or of all that it shares."""
     application_cores: int
     """That are left to the application."""
     step_us: float

@@ -1,10 +1,16 @@
 /** Places of the analysis, in words. */
 
-import { percent, plural } from '../../shared/units/units';
+import { digits, percent, plural } from '../../shared/units/units';
 import type { AnalysisInterval, PredictedPlacement } from '../../shared/api/types';
 
 /** Where the analysis runs. */
 export function whereText({ where, cores, application_cores }: Pick<PredictedPlacement, 'where' | 'cores' | 'application_cores'>): string {
+  if (cores < 1) {
+    const share = `by a quota of ${digits(cores)} core`;
+    if (where === 'shared') return `on all cores, ${share}`;
+    if (where === 'inside') return `on 1 core of the application, ${share}`;
+    return `on 1 core of its own, ${share}, ${application_cores} for the application`;
+  }
   if (where === 'shared') return `on all ${plural(cores, 'core')}`;
   if (where === 'inside') return `on ${plural(cores, 'core')} of the application`;
   return `on ${plural(cores, 'core')} of its own, ${application_cores} for the application`;
@@ -37,7 +43,7 @@ export interface CoreSplit {
   analysis: number;
 }
 
-/** Who has which of a node's cores. */
+/** Who has which of a node's cores; of one that a quota divides, the analysis its part. */
 export function splitOf({ where, cores, application_cores }: Pick<PredictedPlacement, 'where' | 'cores' | 'application_cores'>): CoreSplit {
   if (where === 'own') return { application: application_cores, both: 0, analysis: cores };
   return { application: Math.max(application_cores - cores, 0), both: cores, analysis: 0 };
