@@ -159,12 +159,13 @@ def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def postgresql() -> Iterator[PostgresqlServer]:
+def postgresql(once: Once) -> Iterator[PostgresqlServer]:
     """A private PostgreSQL server; a test that kills it starts it again."""
     from tests.postgresql import NotInstalled, PostgresqlServer
 
     try:
-        server = PostgresqlServer()
+        kept = once.made("postgresql", lambda folder: PostgresqlServer().keep(folder))
+        server = PostgresqlServer(like=kept)
     except NotInstalled as reason:
         pytest.skip(str(reason))
     yield server

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
+from chimbuko.monitor.sampling.identity import start_ticks_of
 from chimbuko.provenance.store.engine import close, open_for_writing
 from tests.encrypted import Certificates
 
@@ -18,6 +21,10 @@ PASSWORD = "hush"
 """Of its user ``postgres``."""
 _COPIED = "the_schema"
 """In the script that makes a store, the name of its schema."""
+
+
+PREFIX = "chimbuko-postgresql-"
+"""Of a server's folder; it goes on with the process that has made it, and that one's start."""
 
 
 class NotInstalled(Exception):
@@ -31,6 +38,8 @@ class PostgresqlServer:
     ----------
     certificates
         For a server that speaks TLS, too.
+    like
+        Folder in which another one was kept: to begin with what that held takes a tenth of the time.
 
     Raises
     ------
@@ -38,14 +47,16 @@ class PostgresqlServer:
         It takes Debian's package postgresql, and root.
     """
 
-    def __init__(self, certificates: Certificates | None = None) -> None:
+    def __init__(self, certificates: Certificates | None = None, like: Path | None = None) -> None:
         programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
         if not programs or shutil.which("runuser") is None or os.geteuid() != 0:
             raise NotInstalled(
                 "no PostgreSQL server to start: it takes Debian's package postgresql, and root"
             )
+        for folder in left_behind():
+            _remove(programs[-1] / "pg_ctl", folder)
         # Not under pytest's folder, which only its owner may enter.
-        self.folder = Path(tempfile.mkdtemp(prefix="chimbuko-postgresql-"))
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}.{start_ticks_of(os.getpid())}-"))
         self._data = self.folder / "data"
         self._program = programs[-1] / "pg_ctl"
         password = self.folder / "password"
@@ -65,7 +76,11 @@ class PostgresqlServer:
             self._port = probe.getsockname()[1]
         self._address = f"postgresql://postgres:{PASSWORD}@127.0.0.1:{self._port}/postgres"
         self._script = ""
-        self._control("-o", f"-A scram-sha-256 -E UTF8 --locale=C.UTF-8 --pwfile={password}", "initdb")
+        if like is None:
+            self._control("-o", f"-A scram-sha-256 -E UTF8 --locale=C.UTF-8 --pwfile={password}", "initdb")
+        else:
+            subprocess.run(["cp", "-a", like / "data", self._data], check=True)
+            self._script = (like / "script").read_text()
         self.start()
 
     @property
@@ -81,13 +96,16 @@ class PostgresqlServer:
 
     def new_store(self) -> str:
         """A store in which nothing is stored: a copy, for migrations take ten times as long to make one."""
+        self._make_script()
+        name = f"test_{uuid.uuid4().hex}"
+        self._execute(self._script.replace(_COPIED, name))
+        return self._store(name)
+
+    def _make_script(self) -> None:
         if not self._script:
             made = self.new_schema()
             close(open_for_writing(made))
             self._script = self._dumped(made.rpartition("%3D")[2])
-        name = f"test_{uuid.uuid4().hex}"
-        self._execute(self._script.replace(_COPIED, name))
-        return self._store(name)
 
     def _store(self, schema: str) -> str:
         return f"{self.url}?options=-csearch_path%3D{schema}"
@@ -124,13 +142,44 @@ class PostgresqlServer:
         for claim in (self._data / "postmaster.pid", *self.folder.glob(".s.PGSQL.*")):
             claim.unlink()
 
+    def keep(self, folder: Path) -> None:
+        """Stop it, and leave what it held in a folder, for others that begin with that."""
+        self._make_script()
+        self._control("-m", "fast", "stop")
+        folder.mkdir()
+        (folder / "script").write_text(self._script)
+        subprocess.run(["cp", "-a", self._data, folder / "data"], check=True)
+        self.remove()
+
     def remove(self) -> None:
         """Stop it, and remove all that it held."""
-        self._control("-m", "immediate", "stop", check=False)
-        shutil.rmtree(self.folder)
+        _remove(self._program, self.folder)
 
     def _control(self, *words: str, check: bool = True) -> None:
-        command = ["runuser", "-u", "postgres", "--", str(self._program), "-D", str(self._data), "-w", *words]
-        done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL, cwd="/")
+        done = _controlled(self._program, self._data, *words)
         log = self.folder / "log"
         assert not (check and done.returncode), log.read_text() if log.exists() else "initdb failed"
+
+
+def left_behind(parent: Path | None = None) -> list[Path]:
+    """Folders of servers whose process was killed before it could remove them."""
+    found = []
+    for folder in (parent or Path(tempfile.gettempdir())).glob(f"{PREFIX}*.*-*"):
+        pid, _, start = folder.name.removeprefix(PREFIX).partition("-")[0].partition(".")
+        with suppress(OSError, ValueError):
+            is_ours = folder.lstat().st_uid == pwd.getpwnam("postgres").pw_uid and not folder.is_symlink()
+            if is_ours and start_ticks_of(int(pid)) != int(start):
+                found.append(folder)
+    return found
+
+
+def _remove(program: Path, folder: Path) -> None:
+    """Stop the server of a folder, where it runs, and remove that."""
+    _controlled(program, folder / "data", "-m", "immediate", "stop")
+    # Another process may do the same.
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _controlled(program: Path, data: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
+    command = ["runuser", "-u", "postgres", "--", str(program), "-D", str(data), "-w", *words]
+    return subprocess.run(command, check=False, stdout=subprocess.DEVNULL, cwd="/")
