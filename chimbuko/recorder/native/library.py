@@ -15,7 +15,7 @@ FOLDER = Path(__file__).with_name("library")
 INCLUDE = Path(__file__).with_name("include")
 """What programs are compiled with that name their regions themselves."""
 COMMON = ("recorder.c", "functions.c", "crash.c")
-WITH_MPI = ("messages.c", "fortran.c")
+WITH_MPI = ("messages.c", "communicators.c", "requests.c", "fortran.c")
 WITHOUT_MPI = ("nompi.c",)
 WHAT = "the recorder"
 FLAGS = (
