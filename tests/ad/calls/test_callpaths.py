@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import pickle
 
 import numpy as np
 from hypothesis import given
@@ -66,6 +67,18 @@ def test_a_recursion_takes_as_many_paths_as_it_may_be_deep() -> None:
     assert len(rows) == 1 + 64
     # The first call ever teaches nothing.
     assert rows["calls"].tolist() == [3 * (1000 - 64), 2, *[3] * 63]
+
+
+def test_a_process_that_goes_on_adds_to_the_same_paths() -> None:
+    stacks, paths = CallStacks(RANK), CallPaths()
+    stacks.build(nested(depth=3), made_names())
+    paths.read(stacks, UsualRuntimes(False))
+    paths.hand_out()
+    successor: CallPaths = pickle.loads(pickle.dumps(paths))
+    assert successor.count == paths.count == 1 + 3
+    for one in (paths, successor):
+        one.read(stacks, UsualRuntimes(False))
+    assert paths_of(successor.hand_out()) == paths_of(paths.hand_out())
 
 
 def new_outbox() -> tuple[PathOutbox, PathOutbox]:

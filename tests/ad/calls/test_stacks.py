@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given
 
 from chimbuko.ad.calls.kernels import stack
-from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.trace.schema import COLLECTIVE_TYPE, StreamNames, TraceStep
+from chimbuko.ad.calls.stacks import NAMED_IN_LOST_STEP, CallStacks
+from chimbuko.trace.schema import COLLECTIVE_TYPE, MAX_TIME_US, StreamNames, TraceStep
 from tests.plainpython import examples
 from tests.reference.accounting import Accounting, lost_rows
 from tests.reference.stacks import SlowCall, SlowPoint, SlowStacks
@@ -297,3 +299,55 @@ def test_a_stream_joined_late_begins_with_a_gap() -> None:
     stacks.build(step_of([[0, RANK, 0, 1, 1, START_US]], 7), made_names())
     assert stacks.gap_steps == 7
     assert stacks.lost() == {"EXIT without ENTRY": 1}
+
+
+def test_of_a_stack_that_is_too_deep_the_outer_half_stays_and_is_uncertain() -> None:
+    names = made_names()
+    stacks = CallStacks(RANK)
+    stacks.build(step_of([[0, RANK, 0, 0, 1, START_US + i] for i in range(stack.MAX_DEPTH + 1)]), names)
+    stacks.build(step_of([], 1), names)
+    assert stacks.carried == stack.MAX_DEPTH // 2
+    assert stacks.losses[stack.LOST_EXIT] == stack.MAX_DEPTH + 1 - stacks.carried
+    assert (stacks.calls["doubts"][: stacks.carried] & stack.UNCERTAIN).all()
+
+
+def test_an_absurd_time_says_in_which_order_a_call_began_and_nothing_else() -> None:
+    stacks = CallStacks(RANK)
+    rows = [
+        [0, RANK, 0, 0, 0, START_US],
+        [0, RANK, 0, 0, 1, MAX_TIME_US + 1],
+        [0, RANK, 0, 1, 1, START_US + 2],
+    ]
+    stacks.build(step_of(rows), made_names())
+    assert stacks.lost() == {"rows whose time is absurd or runs backwards": 1}
+    assert stacks.call(1)[:2] == (START_US, START_US + 2)
+    assert stacks.calls["doubts"][1] & stack.UNCERTAIN
+    assert stacks.interval_us == (START_US, START_US + 2)
+
+
+def test_a_process_that_goes_on_knows_the_calls_that_are_open() -> None:
+    """They are handed on between two steps, as a checkpoint keeps them."""
+    names = made_names()
+    stacks = CallStacks(RANK)
+    assert not stacks.is_main_open
+    begun = [[0, RANK, thread, 0, timer, START_US + timer] for thread in (0, 5) for timer in (0, 1, 2)]
+    ended = [[0, RANK, thread, 1, 2, START_US + 3] for thread in (0, 5)]
+    stacks.build(step_of([*begun[:3], ended[0], *begun[3:], ended[1]]), names)
+    successor: CallStacks = pickle.loads(pickle.dumps(stacks))
+    assert successor.is_main_open and successor.carried == 4
+    rest = [[0, RANK, thread, 1, timer, START_US + 9 - timer] for thread in (0, 5) for timer in (1, 0)]
+    for one in (stacks, successor):
+        one.build(step_of(rest, 1), names)
+    assert [successor.call(row) for row in range(4)] == [stacks.call(row) for row in range(4)]
+    assert not successor.is_main_open and successor.lost() == {}
+    assert [successor.call(row).exit - successor.call(row).entry for row in range(4)] == [9, 7, 9, 7]
+
+
+def test_steps_that_were_never_read_are_a_gap_also_at_the_end() -> None:
+    stacks = CallStacks(RANK)
+    stacks.build(step_of([[0, RANK, 0, 0, 70, START_US]], 2), made_names())
+    stacks.end(5)
+    assert stacks.gap_steps == 2 + 2
+    assert stacks.lost() == {NAMED_IN_LOST_STEP: 1}
+    stacks.end(5)
+    assert stacks.gap_steps == 2 + 2
