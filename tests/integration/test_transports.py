@@ -15,7 +15,6 @@ import pytest
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory
 from tests.integration.beside import (
-    TRANSPORTS,
     begin,
     check,
     kill,
@@ -28,8 +27,6 @@ from tests.integration.test_recorded import f1
 from tests.thorough import first
 
 TRIES = 3
-
-over_both = pytest.mark.parametrize("transport", TRANSPORTS)
 
 PROGRAM = """
 import sys, time
@@ -51,13 +48,15 @@ def under_tau(folder: Path, seconds: float) -> list[str]:
     return [*map(str, STAND_IN), "-T", "mpi,pthread", "-adios2_trace", "sleep", str(seconds)]
 
 
-@over_both
-@pytest.mark.parametrize("program", [in_python, under_tau])
+@pytest.mark.parametrize(
+    ("transport", "program"),
+    first(2, [("files", in_python), ("sst", under_tau), ("files", under_tau), ("sst", in_python)]),
+)
 @pytest.mark.parametrize("turn", first(1, range(1, 11)))
 def test_short_program_is_seen_or_its_loss_is(
     turn: int,
-    program: Callable[[Path, float], list[str]],
     transport: str,
+    program: Callable[[Path, float], list[str]],
     start: Start,
     tmp_path: Path,
 ) -> None:

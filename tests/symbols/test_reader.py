@@ -21,6 +21,7 @@ from chimbuko.trace.source import Waiting
 from tests.places import ROOT
 from tests.symbols.programs import PLACES, built, running
 from tests.symbols.traced_ranks import write_rank
+from tests.thorough import first
 
 APP = [PLACES[name] for name in ("main", "sum", "local")]
 
@@ -153,7 +154,7 @@ def test_ranks_of_a_recorded_run_share_functions(app: Path, tmp_path: Path) -> N
     assert functions_of(tmp_path) == dict.fromkeys(APP, 2 * 4)
 
 
-@pytest.mark.parametrize("transport", ["files", "sst"])
+@pytest.mark.parametrize("transport", first(1, ["files", "sst"]))
 def test_ranks_of_a_live_run_share_functions(app: Path, tmp_path: Path, transport: str) -> None:
     words = [sys.executable, "-m", "tests.symbols.traced_ranks", str(app), "2"]
     said = run(tmp_path, "--transport", transport, "--", *words)

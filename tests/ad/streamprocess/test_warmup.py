@@ -52,7 +52,7 @@ def write_varied_stream(path: Path) -> None:
         writer.write_step(empty, np.empty((0, 8), np.uint64), empty, names)
 
 
-@pytest.mark.parametrize("detector", first(2, DETECTORS))
+@pytest.mark.parametrize("detector", first(1, DETECTORS))
 def test_after_the_warm_up_no_kernel_is_compiled_or_loaded(
     real_traces: Path, tmp_path: Path, detector: str
 ) -> None:
