@@ -8,13 +8,14 @@ import sys
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.places import ROOT
 
 
 @pytest.mark.thorough
 def test_each_part_is_measured_with_causes_and_without() -> None:
     command = [sys.executable, "benchmarks/causescost.py", "--rounds", "1", "--seconds", "4", "--json"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=170)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert len(found) == 4

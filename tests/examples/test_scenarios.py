@@ -16,6 +16,7 @@ from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.trace.discovery import find_recorded
 from evaluation import causes
+from tests.patience import PATIENCE_S
 from tests.thorough import first
 
 LEAST_RIGHT = 4
@@ -93,7 +94,7 @@ def test_a_kept_trace_gives_the_same_incidents_as_the_live_run(
     live = causes.run(program, name, tmp_path / "live", ["--keep-trace"])
     again = [causes.BIN / "chimbuko", "run", "--no-dashboard", "--trace", f"{live.trace}/*.bp"]
     again += ["--period", str(truth.period_s), "-o", tmp_path / "again"]
-    subprocess.run(again, check=True, timeout=170, capture_output=True)
+    subprocess.run(again, check=True, timeout=PATIENCE_S, capture_output=True)
     expected, found = (
         {
             one.call_id: (causes.cause_of(one), {other.rank for other in one.waited if other.is_flagged})

@@ -24,6 +24,7 @@ from chimbuko.runs.directory import RunDirectory, RunInfo
 from examples.findings import all_anomalies
 from examples.truth import InjectedDelay, read_truth
 from tests.once import Once
+from tests.patience import PATIENCE_S
 from tests.places import STAND_INS
 
 STAND_IN = [sys.executable, STAND_INS / "tau_exec"]
@@ -49,7 +50,7 @@ class Command:
         self._reader = threading.Thread(target=self._read_lines, daemon=True)
         self._reader.start()
 
-    def wait_for_line(self, text: str, timeout_s: float = 60.0) -> str:
+    def wait_for_line(self, text: str, timeout_s: float = PATIENCE_S) -> str:
         """The first line of output that holds ``text``."""
         with self._news:
             found = self._news.wait_for(
@@ -62,7 +63,7 @@ class Command:
         assert found and found != "ended", f"no {text!r} in: {self.output}"
         return found
 
-    def end(self, timeout_s: float = 100.0) -> int:
+    def end(self, timeout_s: float = PATIENCE_S) -> int:
         """Wait for its end; its exit code."""
         code = self.process.wait(timeout_s)
         self._reader.join(10)
@@ -78,7 +79,7 @@ class Command:
         return "\n".join(self.lines)
 
     def wait_until(
-        self, condition: Callable[[], bool], timeout_s: float = 60.0, pause_s: float = 0.05
+        self, condition: Callable[[], bool], timeout_s: float = PATIENCE_S, pause_s: float = 0.05
     ) -> None:
         """Wait for a condition by asking for it."""
         deadline = time.monotonic() + timeout_s

@@ -100,7 +100,7 @@ class Node:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=PATIENCE_S,
             env={**os.environ, "TMPDIR": TEMPORARY},
         )
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import chimbuko
+from tests.patience import PATIENCE_S
 
 OWNER = 54321
 """Nobody has this number."""
@@ -79,7 +80,13 @@ class Installation:
         environment = kept | {"PYTHONPATH": str(self.folder), "HOME": str(home)} | variables
         command = [*(before or []), sys.executable, *words]
         return subprocess.run(
-            command, env=environment, cwd=home, capture_output=True, text=True, timeout=170, check=False
+            command,
+            env=environment,
+            cwd=home,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
         )
 
 

@@ -22,6 +22,7 @@ import pytest
 import chimbuko
 from chimbuko.kernels.cache import are_compiled, note_compiled, only_one, use_cache
 from tests.integration.conftest import Start
+from tests.patience import PATIENCE_S
 
 PACKAGE = Path(chimbuko.__file__).parent
 PLACES = [
@@ -177,6 +178,6 @@ def on_a_terminal(*words: str) -> str:
             shown += os.read(ours, 1 << 16)
         except OSError:
             break
-    process.wait(100)
+    process.wait(PATIENCE_S)
     os.close(ours)
     return shown.decode()

@@ -85,7 +85,7 @@ def in_spools(folder: Path) -> set[tuple[int, int, int]]:
 
 
 def test_what_agents_had_found_is_recovered(start: Start, heat4: Path) -> None:
-    run = start("--replay", heat4 / "*.bp", "--pace", "4", "--transport", "files", "--no-dashboard")
+    run = start("--replay", heat4 / "*.bp", "--pace", "2", "--transport", "files", "--no-dashboard")
     run.wait_until(lambda: bool(run.health_so_far) and len(run.anomalies) > 3)
     os.kill(run.service(STORE), signal.SIGSTOP)
     stored = len(run.anomalies)

@@ -224,7 +224,9 @@ def test_faults_of_agents(start: Start, marked: Path, moments: random.Random, fa
 
 def test_what_waits_for_delivery_outlives_its_stream_and_its_agent(start: Start, marked: Path) -> None:
     """The program has ended before another agent could read it."""
-    replay = f"{sys.executable} -m chimbuko replay '{marked}/*.bp' --to $(dirname $TAU_ADIOS2_FILENAME)"
+    # So slow that it goes on when a busy machine has come to end it.
+    replay = f"{sys.executable} -m chimbuko replay '{marked}/*.bp' --pace 0.5"
+    replay += " --to $(dirname $TAU_ADIOS2_FILENAME)"
     run = start("--period", "0.2", "--no-dashboard", "--", "sh", "-c", f"{replay}; sleep 3; exit 3")
     run.wait_until(lambda: len(run.health_so_far) == RANKS)
     store = run.service(STORE)

@@ -201,7 +201,7 @@ def test_the_shell_limits_us(held: Held, tmp_path: Path, kind: str, limit: int) 
         time.sleep(0.05)
     if held.pid:
         held.release()
-    said = process.communicate(timeout=100)[1]
+    said = process.communicate(timeout=PATIENCE_S)[1]
     print(said)
     assert "Traceback" not in said
     if held.pid:

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from examples.truth import match, read_truth
 from tests.integration.conftest import Start
+from tests.patience import PATIENCE_S
 from tests.places import EXAMPLES
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def test_injected_delays_reach_database_http_and_page(start: Start, browser: Bro
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.goto(url)
     page.wait_for_selector("[data-answer]")
-    run.wait_for_line("dashboard stays", timeout_s=120)
+    run.wait_for_line("dashboard stays", timeout_s=PATIENCE_S)
 
     delays = read_truth([truth])
     found = [call for _, call in match(delays, run.anomalies) if call is not None]

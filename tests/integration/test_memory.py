@@ -179,7 +179,7 @@ def test_an_application_that_needs_our_memory_gets_it(group: Group, tmp_path: Pa
     before = group.used_bytes()
     group.limit(before + ROOM_BYTES)
     room.touch()
-    said = process.communicate(timeout=150)[1]
+    said = process.communicate(timeout=PATIENCE_S)[1]
     print(f"{before >> 20} MB before\n{said}")
     assert process.returncode == CODE, said
     assert "Traceback" not in said

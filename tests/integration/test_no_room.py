@@ -17,7 +17,7 @@ from chimbuko.units import number_of
 from tests.integration.conftest import AGENT, STAND_IN, Run, Start
 from tests.integration.marked import RANKS, write_marked
 from tests.integration.smallroom import NotPermitted, SmallRoom, small_room
-from tests.integration.test_faults import assert_nothing_lost
+from tests.integration.test_faults import WHOLE, assert_nothing_lost
 from tests.thorough import first
 
 SIZE = "size=48m"
@@ -74,7 +74,7 @@ class Program:
         """Let it come to its end, which it does unharmed."""
         (self.folder / "end").touch()
         assert run.end() == PROGRAM_CODE, run.output
-        assert all(max(report["step_s"]) < LONGEST_STEP_S for report in self.reports)
+        assert all(max(report["held_s"]) < LONGEST_STEP_S for report in self.reports)
         assert all(report["close_s"] < LONGEST_STEP_S for report in self.reports)
 
     @property
@@ -229,9 +229,10 @@ def test_findings_and_statistics_count_once_however_often_the_room_is_full(
     for _ in range(3):
         before = steps_so_far(run)
         room.fill()
-        run.wait_until(lambda: "findings" in run.output)
+        run.wait_until(lambda: "findings" in run.output or WHOLE in run.output)
         room.empty()
-        run.wait_until(lambda before=before: steps_so_far(run) > before)
+        # On a busy machine the program may end before.
+        run.wait_until(lambda before=before: steps_so_far(run) > before or WHOLE in run.output)
     assert run.end() == 0, run.output
     assert_nobody_died(run)
     assert_nothing_lost(run, marked)

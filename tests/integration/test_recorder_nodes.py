@@ -58,7 +58,7 @@ def test_ranks_on_two_nodes_are_recorded(tmp_path: Path) -> None:
             )
             assert "4 ranks, 400 iterations" in done.stdout, done.stdout + done.stderr
             assert first.call([*CHIMBUKO, "stop", str(run.path)], tmp_path).returncode == 0
-            assert [one.wait(100) for one in (*agents, services)] == [0, 0, 0]
+            assert [one.wait(PATIENCE_S) for one in (*agents, services)] == [0, 0, 0]
     except NotPermitted as reason:
         pytest.skip(f"no nodes can be made here: {reason}")
     with open_run(run) as provenance:

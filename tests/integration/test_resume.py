@@ -112,7 +112,7 @@ def test_services_that_were_killed_go_on(tmp_path: Path, parts: int) -> None:
     assert (stream.rows, stream.losses) == (measured["rows"], {})
     undisturbed = RunDirectory(tmp_path / "undisturbed")
     words = ["run", "--output", str(undisturbed.path), "--trace", str(streams / "*.bp")]
-    subprocess.run([*CHIMBUKO, *words], check=True, timeout=100)
+    subprocess.run([*CHIMBUKO, *words], check=True, timeout=PATIENCE_S)
     assert calls_of(run) == calls_of(undisturbed)
     assert "is 'finished'" in refusal(str(run.path), "--resume")
 
@@ -157,7 +157,7 @@ def test_an_agent_whose_supervisor_was_killed_comes_again(tmp_path: Path) -> Non
                 wait_until(lambda: steps_of(run) >= before + 5, job)
                 job.communicate()
                 subprocess.run([*CHIMBUKO, "stop", str(run.path)], check=True)
-                _, said = successor.communicate(timeout=100)
+                _, said = successor.communicate(timeout=PATIENCE_S)
                 assert successor.returncode == 0, said
             assert services.wait(PATIENCE_S) == 0
     measured = json.loads(report.read_text())
@@ -236,14 +236,14 @@ def test_an_agent_that_was_killed_at_the_end_comes_again_and_delivers(tmp_path: 
             kill_all(agent)
             job.communicate()
             subprocess.run([*CHIMBUKO, "stop", str(run.path)], check=True)
-            assert subprocess.run(words, check=False, timeout=100).returncode == 0
+            assert subprocess.run(words, check=False, timeout=PATIENCE_S).returncode == 0
             assert services.wait(PATIENCE_S) == 0
     measured = json.loads(report.read_text())
     (stream,) = health_of(run)
     assert (stream.state, stream.steps, stream.rows) == ("ended", measured["steps"], measured["rows"])
     undisturbed = RunDirectory(tmp_path / "undisturbed")
     again = ["run", "--output", str(undisturbed.path), "--trace", str(streams / "*.bp")]
-    subprocess.run([*CHIMBUKO, *again], check=True, timeout=100)
+    subprocess.run([*CHIMBUKO, *again], check=True, timeout=PATIENCE_S)
     assert calls_of(run) == calls_of(undisturbed)
 
 
@@ -265,7 +265,7 @@ def test_an_agent_waits_for_services_as_long_as_it_is_patient(tmp_path: Path) ->
         with ended(services), subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as agent:
             wait_until(lambda: steps_of(run) >= 1, job)
             kill_all(services)
-            _, said = agent.communicate(timeout=120)
+            _, said = agent.communicate(timeout=PATIENCE_S)
         job.communicate()
     assert agent.returncode == 4 and "--patience" in said
     late = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE_S)

@@ -84,7 +84,6 @@ def test_a_broker_that_does_not_last_is_started_again_after_pauses(tmp_path: Pat
         assert served.broker.client.ping()
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("parts", first(1, [3, 1, 2, 4]))
 def test_a_cluster_serves_as_broker_and_parts_of_a_server_learn_what_one_does(
     start: Start, heat4: Path, heat4_run: Outcome, cluster: str, parts: int

@@ -61,7 +61,7 @@ def test_a_live_run_is_looked_into_from_other_nodes_and_what_died_is_delivered(
     ended_s = time.time()
     # Agents have nobody to deliver to, and are asked to end.
     three.ask_to_end()
-    assert [agent.wait(100) for agent in job.agents] == [4, 4, 4], job.said
+    assert [agent.wait(PATIENCE_S) for agent in job.agents] == [4, 4, 4], job.said
     there = elsewhere.call([*CHIMBUKO, "deliver", "job"], job.runs)
     print(there.stderr)
     assert "more is left on node0; there, do: chimbuko deliver" in there.stderr
@@ -92,8 +92,8 @@ def test_a_run_goes_on_on_another_node(three: Cluster, tmp_path: Path) -> None:
         assert program.wait(PATIENCE_S) == 0
     stopped = three.nodes[2].call([*CHIMBUKO, "stop", "job"], job.runs)
     assert stopped.returncode == 0, stopped.stderr
-    assert [agent.wait(100) for agent in job.agents[1:]] == [0, 0], job.said
-    assert job.services.wait(100) == 0, job.said
+    assert [agent.wait(PATIENCE_S) for agent in job.agents[1:]] == [0, 0], job.said
+    assert job.services.wait(PATIENCE_S) == 0, job.said
     truth, found = job.delays(time.time(), killed_s), job.found(killed_s)
     print(truth, found, job.said)
     print((job.run.logs / "pserver.log").read_text())

@@ -67,7 +67,9 @@ def test_waits_lead_to_a_call_that_was_not_flagged(tmp_path: Path) -> None:
     write_streams(tmp_path)
     run = RunDirectory(tmp_path / "run")
     options = ["--no-dashboard", "--trace", f"{tmp_path}/*.bp", "-o", str(run.path)]
-    analysed = subprocess.run([*CHIMBUKO, "run", *options], capture_output=True, text=True, timeout=170)
+    analysed = subprocess.run(
+        [*CHIMBUKO, "run", *options], capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert analysed.returncode == 0, analysed.stderr
     with open_run(run) as provenance:
         found = [one.incident for one in Incidents(provenance.reader).each()]

@@ -96,7 +96,7 @@ def test_an_interrupt_reaches_the_program_and_is_raised_after_the_end(tmp_path: 
         tmp_path, f"trap 'touch {tmp_path}/interrupted; exit 5' INT; while :; do sleep 0.1; done"
     )
     process.send_signal(signal.SIGINT)
-    process.wait(100)
+    process.wait(PATIENCE_S)
     assert "KeyboardInterrupt" in (tmp_path / "said").read_text() and (tmp_path / "interrupted").exists()
     info = RunDirectory(tmp_path / "run").read_info()
     assert (info.state, info.exit_code) == ("interrupted", 5)

@@ -216,7 +216,6 @@ def test_programs_are_numbered_once_whoever_asks(broker: PrivateBroker) -> None:
     assert sorted(answers[0].values()) == list(range(8))
 
 
-@pytest.mark.timeout(60)
 def test_a_cluster_is_used_like_a_single_server(cluster: str) -> None:
     """All that our processes do with a broker, and their keys on the other node."""
     broker = RunBroker.connect(cluster, "run")

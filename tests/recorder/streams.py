@@ -22,9 +22,9 @@ from chimbuko.trace.schema import (
     StreamNames,
     TraceStep,
 )
+from tests.patience import PATIENCE_S
 
 TRACE = [sys.executable, "-m", "chimbuko", "trace"]
-LATEST_S = 90.0
 
 
 class Stream:
@@ -95,7 +95,7 @@ def record(
     """Run a program under the recorder; its streams, by program and rank, when all are complete."""
     command = [*(launcher or []), *TRACE, *map(str, words)]
     environment = {**os.environ, "TAU_ADIOS2_FILENAME": str(folder / "tau-metrics"), **variables}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=PATIENCE_S)
     assert done.returncode == code, done.stdout + done.stderr
     await_drains(folder)
     assert list(folder.glob("*.bp")), done.stdout + done.stderr
@@ -104,7 +104,7 @@ def record(
 
 def await_drains(folder: Path) -> None:
     """Wait until all that drain for streams in a folder have ended."""
-    latest = time.monotonic() + LATEST_S
+    latest = time.monotonic() + PATIENCE_S
     while drains(folder):
         assert time.monotonic() < latest, f"still there: {drains(folder)}"
         time.sleep(0.05)

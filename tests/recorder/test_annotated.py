@@ -41,7 +41,9 @@ IN_CPLUSPLUS = {
 
 def compiled(words: list[str | Path], folder: Path) -> str:
     """What the compiler says."""
-    done = subprocess.run([*CC, *map(str, words)], cwd=folder, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [*CC, *map(str, words)], cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert done.returncode == 0, done.stderr
     return done.stderr
 
@@ -184,7 +186,7 @@ def test_make_with_objects_and_what_they_depend_on(tmp_path: Path) -> None:
         for source in tmp_path.glob("*.c"):
             os.utime(source, (0, 0))
         done = subprocess.run(
-            make, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120
+            make, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S
         )
         assert (done.returncode, done.stderr) == (0, "") and done.stdout.count(" -c ") == 2
     (stream,) = record(tmp_path, [tmp_path / "prog"])

@@ -63,18 +63,16 @@ def test_program_that_leaves_without_ado_has_ended_in_order(tmp_path: Path) -> N
 
 
 def start_heat(tmp_path: Path) -> subprocess.Popen[str]:
-    """Two ranks that go on for some seconds, once their streams are there."""
+    """Two ranks that go on for some seconds, once the first steps of both are stored."""
     program = WHEEL.build(EXAMPLES / "heat_mpi.c", tmp_path / "heat", "mpicc", "-finstrument-functions")
     environment = {**os.environ, "TAU_ADIOS2_FILENAME": str(tmp_path / "tau-metrics")}
     environment |= {"TAU_ADIOS2_PERIODIC": "1", "TAU_ADIOS2_PERIOD": "200000"}
     words = [*WHEEL.launch(2), *TRACE, program, "--seconds", "3"]
     running = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True)
-    latest = time.monotonic() + 120
-    while not list(tmp_path.glob("*.bp")):
+    latest = time.monotonic() + PATIENCE_S
+    while [one.number("stored") > 0 for one in processes_of(program)] != [True, True]:
         assert time.monotonic() < latest and running.poll() is None
         time.sleep(0.05)
-    # Some steps.
-    time.sleep(1.0)
     return running
 
 

@@ -26,6 +26,7 @@ from chimbuko.trace.schema import (
     EventType,
     Operation,
 )
+from tests.patience import PATIENCE_S
 from tests.recorder.mpi import DEBIANS_MPICH, OPEN_MPI, WHEEL, Mpi, why_missing
 from tests.recorder.streams import Stream, record
 
@@ -62,7 +63,7 @@ def ranks(mpi: Mpi, program: Path) -> list[Stream]:
 
 def check_counted(command: list[str], ranks: list[Stream], folder: Path) -> None:
     """A command that counts messages into a folder finds as many as the streams have."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     expected = MessageMatrix(ranks=len(ranks))
     for stream in ranks:

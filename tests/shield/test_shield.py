@@ -14,6 +14,7 @@ import pytest
 from chimbuko.doctor.shieldcheck import check_shield
 from chimbuko.shield.builds import CHECKED_BUILDS
 from chimbuko.shield.use import shield_environment, shield_problems, shield_states
+from tests.shield.kills import HUNG_S
 from tests.thorough import first
 
 KILLS = [sys.executable, str(Path(__file__).with_name("kills.py"))]
@@ -43,7 +44,7 @@ def check_unharmed(found: dict[str, Any], kills: int) -> None:
     assert found["kills"] == kills
     assert (found["died"], found["hung"]) == (0, 0)
     assert found["good_readers"] >= 1
-    assert found["close_s"] < 5
+    assert found["close_s"] < HUNG_S
 
 
 @pytest.mark.usefixtures("is_known")

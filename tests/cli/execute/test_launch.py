@@ -190,7 +190,7 @@ def test_script_runs_it_all_and_gives_the_code_of_the_program(
     if scheduler in ("pbs", "lsf") and shutil.which("mpirun", path=str(Path(sys.executable).parent)) is None:
         pytest.skip("no mpirun")
     with job(tmp_path, scheduler, RANKED, is_inside) as (script, run):
-        _, output = script.communicate(timeout=100)
+        _, output = script.communicate(timeout=PATIENCE_S)
     assert script.returncode == 7, output
     assert [(tmp_path / rank).read_text() for rank in "01"] == ["['two words', '$HOME']"] * 2
     with open_run(run) as provenance:
@@ -214,7 +214,9 @@ def test_a_recorded_trace_needs_no_program(scheduler: str, real_traces: Path, tm
     assert made.exit_code == 0, made.stderr
     environment = surroundings(scheduler, tmp_path)
     words = ["bash", script]
-    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(
+        words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert done.returncode == 0, done.stderr
     assert "Lost: nothing" in done.stdout + done.stderr
     (run,) = (tmp_path / "chimbuko-runs").iterdir()
@@ -251,7 +253,7 @@ def test_job_whose_time_is_nearly_over_asks_the_program_and_stores_what_was_foun
             assert time.monotonic() < deadline and script.poll() is None
             time.sleep(0.05)
         script.send_signal(signal.SIGTERM)
-        _, output = script.communicate(timeout=100)
+        _, output = script.communicate(timeout=PATIENCE_S)
     assert script.returncode == 5, output
     assert all((tmp_path / f"asked-{rank}").exists() for rank in "01")
     assert "asked to end" in output
@@ -262,7 +264,7 @@ def test_job_whose_time_is_nearly_over_asks_the_program_and_stores_what_was_foun
 @pytest.mark.thorough
 def test_a_job_that_begins_again_has_another_folder(tmp_path: Path) -> None:
     with job(tmp_path, "slurm", RANKED) as (script, run):
-        _, output = script.communicate(timeout=100)
+        _, output = script.communicate(timeout=PATIENCE_S)
     (tmp_path / "again").mkdir()
     again = subprocess.run(
         ["bash", tmp_path / "job.sh"],
@@ -270,7 +272,7 @@ def test_a_job_that_begins_again_has_another_folder(tmp_path: Path) -> None:
         env=surroundings("slurm", tmp_path / "again"),
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert script.returncode == again.returncode == 7, output + again.stderr

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from chimbuko.cli import main
 from chimbuko.monitor.report.zerosumfile import read_zerosum
 from tests.patience import PATIENCE_S
 
-SPIN = "import time\nend = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"
+SPIN = "import time\nwhile time.process_time() < {cpu_s}: pass"
 TWO_ON_ONE = """
 import os, subprocess, sys, time
 core = max(os.sched_getaffinity(0))
@@ -51,11 +50,11 @@ for thread in threads:
 
 def monitor(*arguments: str, **more: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "chimbuko", "monitor", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, **more)  # type: ignore[call-overload,no-any-return]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, **more)  # type: ignore[call-overload,no-any-return]
 
 
 def test_two_ranks_on_one_core_are_oversubscribed(tmp_path: Path) -> None:
-    spin = SPIN.format(seconds=4)
+    spin = SPIN.format(cpu_s=1.5)
     done = monitor("--period", "500ms", "--csv", str(tmp_path), "--", sys.executable, "-c", TWO_ON_ONE, spin)
     assert done.returncode == 3
     assert done.stdout == ""
@@ -79,14 +78,16 @@ def test_a_process_that_is_stopped_is_found_until_ctrl_c() -> None:
     command = [sys.executable, "-m", "chimbuko", "monitor", "--pid", str(program.pid), "--period", "100ms"]
     try:
         program.send_signal(signal.SIGSTOP)
-        watching = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        time.sleep(6)
+        watching = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert watching.stderr is not None
+        said = watching.stderr.readline()
         watching.send_signal(signal.SIGINT)
         report, _ = watching.communicate(timeout=PATIENCE_S)
     finally:
         program.kill()
         program.communicate()
     assert watching.returncode == 0
+    assert f"kill -CONT {program.pid}" in said, said
     assert f"kill -CONT {program.pid}" in report, report
     assert "stopped: the 1 thread" in report
 

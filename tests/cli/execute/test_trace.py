@@ -274,7 +274,7 @@ WAITS = """
 
     def wait():
         for _ in range(1000): f()
-        time.sleep(0.3)
+        time.sleep(0.6)
         print("ready", flush=True)
         while True: time.sleep(10)
 

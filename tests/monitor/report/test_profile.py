@@ -18,7 +18,7 @@ from chimbuko.monitor.sampling.span import ProcessSpan
 from tests.monitor.sampling.made import span, thread
 from tests.patience import PATIENCE_S
 
-SPIN = "import time\nend = time.monotonic() + 1.5\nwhile time.monotonic() < end: pass"
+SPIN = "import time\nwhile time.process_time() < 1.2: pass"
 
 
 def made(pid: int = 1, cpus: tuple[int, ...] = (0,), seconds: float = 10.0, **more: object) -> Profile:

@@ -23,6 +23,7 @@ from chimbuko.namespaces.relay.caliperprofile import is_whole, read_profile
 from tests.integration.namespaces import NotPermitted
 from tests.integration.nodes import CHIMBUKO, cluster
 from tests.namespaces.served import Served, served
+from tests.patience import PATIENCE_S
 
 NODES = """\
 __rec=node,id=20,attr=8,data=276,parent=3
@@ -156,7 +157,7 @@ def test_several_nodes_publish_beside_each_other(tmp_path: Path) -> None:
             serving = first.start(
                 [*CHIMBUKO, "namespaces", "serve", service, "--bind", first.name], logs / "serve"
             )
-            deadline_s = time.monotonic() + 60.0
+            deadline_s = time.monotonic() + PATIENCE_S
             while "are served" not in (logs / "serve").read_text():
                 assert serving.poll() is None and time.monotonic() < deadline_s, (logs / "serve").read_text()
                 time.sleep(0.05)
@@ -165,7 +166,7 @@ def test_several_nodes_publish_beside_each_other(tmp_path: Path) -> None:
                 profiles = {"x": profile(1000 * rank, 1000, rank), "y": profile(5000 + rank, 1000, None)}
                 words = [*CHIMBUKO, "namespaces", "caliper", "--service", service, "--", sys.executable, "-c"]
                 monitors.append(node.start([*words, program_of(profiles)], logs / node.name))
-            codes = [monitor.wait(60) for monitor in monitors]
+            codes = [monitor.wait(PATIENCE_S) for monitor in monitors]
             assert codes == [7, 7], [(logs / node.name).read_text() for node in nodes.nodes]
             words = [*CHIMBUKO, "namespaces", "read", "performance", "--service", service, "--form", "json"]
             done = first.call(words, tmp_path)
