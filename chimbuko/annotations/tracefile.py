@@ -61,6 +61,7 @@ class TraceFile:
         self.thread = Thread()
         self._begin_anew()
         os.register_at_fork(after_in_child=self._continue_in_child)
+        self._end_with_multiprocessing()
 
     def _begin_anew(self) -> None:
         self._has_failed = self._has_ended = False
@@ -146,7 +147,18 @@ class TraceFile:
         self._begin_anew()
         if is_begun:
             self.begin()
-        # Multiprocessing ends its children without the interpreter's own end.
+        self._end_with_multiprocessing()
+
+    def _end_with_multiprocessing(self) -> None:
+        """Its children that are forked end without the interpreter's own end; they run finalizers instead."""
         util = sys.modules.get("multiprocessing.util")
-        if util is not None:
-            util.register_after_fork(self, lambda file: util.Finalize(None, file.close, exitpriority=-1000))
+        if util is None:
+            return
+
+        def end(file: TraceFile) -> None:
+            util.Finalize(None, file.close, exitpriority=-1000)
+
+        # When a child begins, it forgets finalizers, and then calls this.
+        util.register_after_fork(self, end)
+        if sys.modules["multiprocessing.process"].parent_process() is not None:
+            end(self)

@@ -52,7 +52,8 @@ class AnnotatedName:
             at -= 1
             depth += (whole[at] in ">)") - (whole[at] in "<(")
         short = whole[at:].lstrip("&*") or self.name
-        return f"{short} <{instance[1]}>" if instance else short
+        # clang writes (const char *), and gcc (const char*).
+        return re.sub(r" +([&*])", r"\1", f"{short} <{instance[1]}>" if instance else short)
 
 
 def parse_name(text: str) -> AnnotatedName | None:

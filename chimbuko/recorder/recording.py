@@ -16,6 +16,7 @@ import numpy.typing as npt
 from chimbuko.arrays import Int64Array, UInt64Array
 from chimbuko.errors import TraceFormatError
 from chimbuko.perfflow.annotatedname import AnnotatedName, parse_name
+from chimbuko.perfflow.pointcuts import Advice
 from chimbuko.recorder.annotated import AnnotatedCalls, asked_options
 from chimbuko.recorder.ending import describe_end
 from chimbuko.recorder.layout import COMMUNICATORS, NAMED, Kind
@@ -208,8 +209,8 @@ class Recording:
                 self._keys = np.insert(self._keys, place, np.uint64(key))
                 self._timers_of_keys = np.insert(self._timers_of_keys, place, number)
                 new[number] = self.name_of(key)
-                if self._annotated is not None and (annotated := self._annotated_name(key)):
-                    self._annotated.add(key, annotated)
+                if self._annotated is not None and (noted := self._noted_name(key)):
+                    self._annotated.add(key, noted)
             at = np.searchsorted(self._keys, keys)
         found: Int64Array = self._timers_of_keys[at]
         return found
@@ -226,6 +227,13 @@ class Recording:
 
     def _annotated_name(self, key: int) -> AnnotatedName | None:
         return parse_name(self.process.name(key & (NAMED - 1))) if key & NAMED else None
+
+    def _noted_name(self, key: int) -> AnnotatedName | None:
+        """Of what the source names: an annotated function, or a region, which is the program's."""
+        name = self.process.name(key & (NAMED - 1)) if key & NAMED else ""
+        if not name or name.startswith(MPI_PREFIX):
+            return None
+        return parse_name(name) or AnnotatedName(Advice(), os.path.basename(self.executable), 0, name)
 
     def _counter_numbers(self, names: Int64Array, new: dict[int, str]) -> Int64Array:
         for number in np.unique(names).tolist():

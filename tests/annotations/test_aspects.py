@@ -339,6 +339,31 @@ def test_recursion_threads_and_forks(tmp_path: Path) -> None:
     assert of_child == {int(child): 5}
 
 
+@pytest.mark.parametrize(("method", "begins_early"), [("forkserver", True), ("fork", False)])
+def test_children_that_are_the_first_to_annotate_end_their_files(
+    tmp_path: Path, method: str, begins_early: bool
+) -> None:
+    imported = "from chimbuko.annotations import critical_path"
+    done = run(
+        tmp_path,
+        f"""
+        import multiprocessing
+        {imported if begins_early else ""}
+
+        def work():
+            {imported}
+            critical_path(print)("worked", flush=True)
+
+        if __name__ == "__main__":
+            child = multiprocessing.get_context("{method}").Process(target=work)
+            child.start(); child.join()
+        """,
+        "log-event=Compact",
+    )
+    assert (done.stdout, done.stderr) == ("worked\n", "")
+    assert [e["name"] for e in events_of(tmp_path)] == ["print"]
+
+
 def test_the_file_is_whole_whenever_the_program_is_killed(tmp_path: Path) -> None:
     program = write_program(
         tmp_path,

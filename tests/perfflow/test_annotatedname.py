@@ -26,6 +26,7 @@ from chimbuko.perfflow.pointcuts import Advice
         ("hidden", "void ns::(anonymous namespace)::hidden()", "ns::(anonymous namespace)::hidden()"),
         ("local", "void main()::L::local()", "main()::L::local()"),
         ("f", "std::map<int, g(int)> f(int (*)[3])", "f(int (*)[3])"),
+        ("open", "int open(const A &, char **)", "open(const A&, char**)"),
         ("gone", "who knows", "who knows"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from collections import Counter
@@ -77,9 +78,18 @@ def test_fortran_names_regions_and_counters(tmp_path: Path) -> None:
         pytest.skip("no gfortran: install Debian's gfortran")
     sources = [str(INCLUDE / "chimbuko_fortran.c"), str(INCLUDE / "chimbuko.f90"), f"-J{tmp_path}"]
     program = compiled(PROGRAMS / "regions.f90", tmp_path / "regions", *sources, compiler="gfortran")
-    (stream,) = record(tmp_path, [program])
+    options = f"log-dir={tmp_path}:log-event=Compact:cpu-mem-usage=True"
+    (stream,) = record(tmp_path, [program], PERFFLOW_OPTIONS=options)
     assert stream.nesting()[".TAU application", "solve"] == 5
-    assert [row[4] for row in stream.counters.tolist()] == [10, 20, 30, 40, 50]
+    unknowns = next(number for number, name in stream.names.counters.items() if name == "unknowns")
+    counted = [row[4] for row in stream.counters.tolist() if row[3] == unknowns]
+    assert counted == [10, 20, 30, 40, 50]
+    (path,) = tmp_path.glob("perfflow.array.*.pfw")
+    written = json.loads(path.read_text())
+    assert [(e["name"], e["cat"], e["ph"]) for e in written] == 5 * [
+        ("solve", "regions", phase) for phase in "CCX"
+    ]
+    assert written[0]["args"]["memory_usage"] > 500
     plain = subprocess.run([program], capture_output=True, text=True, check=True)
     assert plain.stdout.split() == ["done"]
 

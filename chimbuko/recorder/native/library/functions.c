@@ -38,13 +38,13 @@ static void count_known(unsigned *known, const char *name, double value)
     chimbuko_count(number, value);
 }
 
-/* What the clocks say before an annotated call and before its end, where PERFFLOW_OPTIONS asks for that. */
-static void count_usage(Key key)
+/* What the clocks say before a named call and before its end, where PERFFLOW_OPTIONS asks for that. */
+static void count_usage(void)
 {
     static unsigned user, thread, memory;
     struct rusage used;
     struct timespec own;
-    if (LIKELY(!is_usage_wanted) || process == NULL || process->names[key & ~NAMED].text[0] != ANNOTATED)
+    if (LIKELY(!is_usage_wanted) || process == NULL)
         return;
     getrusage(RUSAGE_SELF, &used);
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &own);
@@ -57,7 +57,7 @@ EXPORTED void chimbuko_enter(unsigned name)
 {
     if (name == 0)
         return;
-    count_usage(NAMED | (name - 1));
+    count_usage();
     enter(NAMED | (name - 1));
 }
 
@@ -65,6 +65,6 @@ EXPORTED void chimbuko_leave(unsigned name)
 {
     if (name == 0)
         return;
-    count_usage(NAMED | (name - 1));
+    count_usage();
     leave(NAMED | (name - 1), SHORT_NS);
 }

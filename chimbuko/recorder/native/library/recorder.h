@@ -30,8 +30,7 @@ struct thread {
 extern __thread struct thread self __attribute__((tls_model("initial-exec"), visibility("hidden")));
 extern struct process *process __attribute__((visibility("hidden")));
 
-/* Of names of annotated functions, the first letter; and counters of what a call has used. */
-#define ANNOTATED '@'
+/* Counters of what a call has used that the source names. */
 #define USER_TIME "user time of the process (us)"
 #define THREAD_TIME "CPU time of the thread (us)"
 #define PEAK_MEMORY "peak memory of the process (KiB)"
