@@ -93,3 +93,28 @@ def test_calls_that_lost_a_core_to_one_process_are_one_incident(late: bool) -> N
 def test_each_cause_has_its_words(part: Part, words: str) -> None:
     (one,) = incidents([STOPPED])
     assert f", {words}" in sentence(msgspec.structs.replace(one, parts=[part]))
+
+
+@pytest.mark.parametrize("first_ms", [499.0, 501.0], ids=["is free before it", "behind it"])
+@pytest.mark.parametrize(
+    ("kind", "did"),
+    [
+        (Kind.STOPPED, {"state": b"T", "ran_us": 0}),
+        (Kind.WAITED_FOR_CORE, {"ran_us": 1_000, "waited_us": 19_000}),
+    ],
+)
+def test_who_is_held_up_in_a_wait_for_those_that_wait_for_it_is_the_origin(
+    kind: Kind, did: dict[str, object], first_ms: float
+) -> None:
+    held_up = flag("MPI_Waitall()", 0, 0, 500, received_from=[1])
+    waits = flag("MPI_Waitall()", 1, 1, first_ms, received_from=[0])
+    usual = batch([], periods=[thread(rank, -60_000, 0) for rank in (0, 1)], is_sum=True)
+    (one,) = incidents([held_up, waits], usual, batch(ticks(0, 0, 500, **did)))
+    assert (one.kind, one.rank, [wait.rank for wait in one.waited]) == (kind, 0, [1])
+
+
+def test_all_ranks_may_be_stopped_at_once() -> None:
+    flags = [flag("MPI_Waitall()", rank, rank, 300, received_from=[1 - rank]) for rank in (0, 1)]
+    samples = batch([row for rank in (0, 1) for row in ticks(rank, 0, 300, state=b"T", ran_us=0)])
+    found = [(one.kind, one.rank, one.waited) for one in incidents(flags, samples)]
+    assert found == [(Kind.STOPPED, 0, []), (Kind.STOPPED, 1, [])]

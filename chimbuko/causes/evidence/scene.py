@@ -180,6 +180,9 @@ class Scene:
             last = max(near, key=lambda flag: (flag.common_to_us, flag.id))
             if best_us >= NEAR_SHARE * max(_explained_us(wait, flag) for flag in candidates):
                 return last
+        if self.is_held_up(wait):
+            # The others waited for it.
+            return None
         # A wait leads on to what it waited for itself: the one that was over first is nearest to that.
         waits = [flag for flag in candidates if flag.is_wait and flag not in own]
         return min(waits, key=lambda flag: (flag.common_exit_us, flag.id), default=None)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from chimbuko.monitor.samples.intervals import ends_us, overlaps_us
 from chimbuko.monitor.samples.nodebatch import Rows
+from chimbuko.monitor.samples.rows import NO_CALL
 
 Times = npt.NDArray[np.float64]
 
@@ -21,6 +22,8 @@ FINE_US = 100_000
 """Of longer rows only that counts which cannot have happened beside the interval."""
 LEAST_CALM_ROWS = 3
 """So many say what is usual of a thread."""
+LONGEST_BREAK_US = 1000
+"""Between two rows that follow each other."""
 AWAKE_SHARE = 0.1
 """A thread that slept for less of the time was woken by nobody: others have cut what it ran into slices."""
 STOPPED, DEVICE, ASLEEP = "T", "D", "S"
@@ -115,6 +118,11 @@ def seen_in(
         is_calm &= overlaps_us(rows, other_begin_us, other_end_us) == 0
     own = inside_us > 0
     within = _within(times[:, own], inside_us[own], _shares(times[:, is_calm]))
+    was_stopped, has_edge, stood_us = _stops(rows, times[2], begin_us, end_us)
+    at_edge = has_edge[own]
+    stood = np.minimum(stood_us[own], inside_us[own])[at_edge]
+    of_awake = (inside_us[own][at_edge] - stood) / np.maximum(times[:2, own][:, at_edge].sum(axis=0), 1.0)
+    within[:, at_edge] = np.vstack([times[:2, own][:, at_edge] * of_awake, stood])
     ran, waited, still = within.sum(axis=1)
     own_rows = rows[own]
     of_ran = within[0] / np.maximum(times[0, own], 1.0)
@@ -131,7 +139,7 @@ def seen_in(
         waited_us=float(waited) - usual_us,
         usual_wait_us=usual_us,
         system_us=min(float((own_rows["system_us"] * of_ran).sum()), float(ran)),
-        asleep_us=_asleep(own_rows, within[2], float(still)),
+        asleep_us=_asleep(own_rows, within[2], float(still), bool(was_stopped[own][:1].any())),
         minor_faults=float((own_rows["minor_faults"] * of_row).sum()),
         major_faults=float((own_rows["major_faults"] * of_row).sum()),
         slices=slices,
@@ -162,6 +170,24 @@ def _placed(rows: Rows) -> Times:
     return np.stack([ran, waited, room - waited])
 
 
+def _stops(
+    rows: Rows, still_us: Times, begin_us: int, end_us: int
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], Times]:
+    """Of each row whether the thread was stopped when it began; whether it was so only then, or only when it
+    ended; and, for such rows, how long it stood still in an interval: without a break from or to that moment.
+    """
+    begins, ends = rows["begin_us"], ends_us(rows)
+    is_stopped = np.isin(rows["state"], (b"T", b"t"))
+    was_stopped, is_known = np.zeros(len(rows), bool), np.zeros(len(rows), bool)
+    is_known[1:] = begins[1:] <= ends[:-1] + LONGEST_BREAK_US
+    was_stopped[1:] = is_known[1:] & is_stopped[:-1]
+    has_edge = is_known & (is_stopped != was_stopped)
+    from_us = np.where(is_stopped, ends - still_us, begins)
+    to_us = np.where(is_stopped, ends, begins + still_us)
+    stood_us = np.minimum(to_us, end_us) - np.maximum(from_us, begin_us)
+    return was_stopped, has_edge, np.maximum(stood_us, 0.0)
+
+
 def _shares(calm: Times) -> Times | None:
     """Of its time that a thread usually runs, waits and sleeps, f8[3]; None where that is not known."""
     total_us = calm.sum()
@@ -183,10 +209,10 @@ def _within(times: Times, inside_us: Times, usual: Times | None) -> Times:
     return np.asarray(np.where(length <= FINE_US, within, certain))
 
 
-def _asleep(rows: Rows, still_us: Times, total_us: float) -> dict[tuple[str, int], float]:
+def _asleep(rows: Rows, still_us: Times, total_us: float, was_stopped: bool) -> dict[tuple[str, int], float]:
     """How long it slept, by what in."""
     found: Counter[tuple[str, int]] = Counter()
-    before: tuple[str, int] | None = None
+    before: tuple[str, int] | None = (STOPPED, NO_CALL) if was_stopped else None
     states = [state.decode() for state in rows["state"].tolist()]
     for state, call, us in zip(states, rows["call"].tolist(), still_us.tolist(), strict=True):
         letter = STOPPED if state == "t" else state

@@ -22,13 +22,15 @@ from chimbuko.causes.kinds import (
 from chimbuko.causes.nodekinds import gpucalls, gpus, heldup, spent
 
 CAUSES: tuple[Callable[[Flag, Scene], Iterator[Part]], ...] = (
+    # Who is stopped while it waits is waited for itself, by those whom it seems to wait for.
+    heldup.stopped,
     # Both ends of a large message take longer, and each would be taken for what the other waited for.
     morebytes.parts,
     latesender.parts,
     latereceiver.parts,
     lateatcollective.parts,
     # Behind what a wait was for: who polls on a core that is shared has waited for it, too.
-    heldup.parts,
+    heldup.without_core,
     gpucalls.parts,
     slowoperation.parts,
     inchild.parts,

@@ -52,5 +52,5 @@ def waited_for(kind: Kind, flag: Flag, scene: Scene, partners: Collection[int]) 
     if culprit is not None:
         lost_us = min(flag.excess_us, culprit.excess_us, flag.overlap_us(culprit))
         yield Part(kind, lost_us, culprit.function, culprit.rank, culprit.id, is_matched)
-    elif len(partners) == 1:
+    elif len(partners) == 1 and not scene.is_held_up(flag):
         yield Part(kind, flag.excess_us, rank=next(iter(partners)))

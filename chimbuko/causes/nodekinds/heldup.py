@@ -18,14 +18,19 @@ THROTTLED_SHARE = 0.5
 LIMIT = "the CPU limit of its control group"
 
 
-def parts(flag: Flag, scene: Scene) -> Iterator[Part]:
-    """For how long it stood still in state T, and for how long it waited for a core that another had."""
+def stopped(flag: Flag, scene: Scene) -> Iterator[Part]:
+    """For how long it stood still in state T, whatever it was in."""
+    seen = scene.seen(flag)
+    if seen is not None and seen.stopped_us >= LEAST_SHARE * flag.excess_us:
+        yield Part(Kind.STOPPED, seen.stopped_us)
+
+
+def without_core(flag: Flag, scene: Scene) -> Iterator[Part]:
+    """For how long it waited for a core that another had."""
     seen = scene.seen(flag)
     if seen is None:
         return
     lost_us = divided(seen, scene.nodes.group(flag), flag.excess_us)
-    if lost_us.get(Kind.STOPPED, 0.0) >= LEAST_SHARE * flag.excess_us:
-        yield Part(Kind.STOPPED, lost_us[Kind.STOPPED])
     waited_us = lost_us.get(Kind.WAITED_FOR_CORE, 0.0)
     if waited_us >= (POLLING_SHARE if flag.is_wait else LEAST_SHARE) * flag.excess_us:
         yield _waited(waited_us, flag, scene, seen)

@@ -60,8 +60,9 @@ def test_of_a_row_that_lies_in_the_call_only_partly_what_is_not_usual_happened_i
     rows = [thread(1, 0, 20, ran_us=10_000, state=b"T"), thread(1, 20, 40, ran_us=10_000), *ticks(1, 40, 60)]
     found = seen([*calm, *rows], 10, 30)
     assert found.stopped_us == pytest.approx(20_000) and found.ran_us == pytest.approx(0)
-    # Without knowing what is usual of it a half of each row is.
-    assert seen(rows, 10, 30).stopped_us == pytest.approx(10_000)
+    # Without knowing what was before, half of what it stood still in the first row; in the next one until it
+    # went on.
+    assert seen(rows, 10, 30).stopped_us == pytest.approx(15_000)
 
 
 def test_a_wait_that_is_usual_of_it_is_no_more_than_that() -> None:
@@ -121,3 +122,18 @@ def test_what_is_usual_has_no_more_wait_in_it_than_there_was_beside() -> None:
     """The delays that are looked for are in all that a thread ever did."""
     found = taken(Usual(1e6, 3e6, 200), ran_us=4_000, waited_us=16_000)
     assert (found.usual_wait_us, found.waited_us) == (pytest.approx(40_000), pytest.approx(120_000))
+
+
+def test_a_stop_lies_where_its_rows_begin_and_end_it() -> None:
+    # From 20 ms on, up to 180 ms.
+    rows = [
+        *ticks(1, -80, 0),
+        thread(1, 0, 80, ran_us=20_000, state=b"T"),
+        thread(1, 80, 160, ran_us=0, state=b"T"),
+        thread(1, 160, 240, ran_us=60_000),
+        *ticks(1, 240, 320),
+    ]
+    calls = (5, 15, 0, 10), (10, 190, 160, 20), (170, 200, 10, 20), (200, 210, 0, 10)
+    for begin, end, stopped, ran in calls:
+        found = seen(rows, begin, end)
+        assert (round(found.stopped_us), round(found.ran_us)) == (1000 * stopped, 1000 * ran), (begin, end)
