@@ -40,6 +40,9 @@ MOST_FAST = 64
 OTHERS_S, OTHERS_SOONEST_S, OTHERS_SHARE = 10.0, 0.1, 0.005
 """Other processes are looked for so often, and where a rank waits for its core; as far as that keeps within a
 share of a core."""
+SPARED_US = 1_000_000
+"""Looks at others that were not taken in so long a time may follow each other at once: a short burst is over
+before the next one would be due."""
 FIRST_SUM_S = 10.0
 SUMS_OF_A_LENGTH = 120
 """After so many sums they are twice as long: their number grows with the logarithm of a run's length."""
@@ -156,7 +159,7 @@ class Collector:
             self._put("others", self._others.look_again(now_us))
             cost_us = (time.thread_time_ns() - began_ns) // 1000
             self.fast_cost_us += cost_us
-            self._again_us = now_us + int(cost_us / AGAIN_SHARE)
+            self._again_us = _due_us(self._again_us, now_us, cost_us / AGAIN_SHARE)
 
     def period(self) -> None:
         """Sample all of it; once a period."""
@@ -281,7 +284,10 @@ class Collector:
         cost_us = (time.thread_time_ns() - began_ns) // 1000
         self.cost_us += cost_us
         self._others_due_us = now_us + int(max(OTHERS_S * 1e6, cost_us / OTHERS_SHARE))
-        self._others_soonest_us = now_us + int(max(OTHERS_SOONEST_S * 1e6, cost_us / OTHERS_SHARE))
+        self._others_soonest_us = max(
+            now_us + int(OTHERS_SOONEST_S * 1e6),
+            _due_us(self._others_soonest_us, now_us, cost_us / OTHERS_SHARE),
+        )
 
     def _batch(self, rows: dict[str, Rows], is_sum: bool, begin_us: int, end_us: int) -> NodeBatch:
         self._sequence += 1
@@ -314,6 +320,11 @@ class Collector:
         watched, name, cpus = found
         thread = self._threads.get((watched.pid, tid), -1)
         return ThreadName(watched.pid, tid, name, watched.program, watched.rank, thread, cpus)
+
+
+def _due_us(was_due_us: int, now_us: int, pause_us: float) -> int:
+    """When somebody may look again, who does so now, and needs a pause for each look."""
+    return max(was_due_us, now_us - SPARED_US) + int(pause_us)
 
 
 def _is_main(threads: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -18,7 +18,13 @@ from chimbuko.monitor.sampling.procreader import ProcReader
 TICK_US = 1_000_000 // os.sysconf("SC_CLK_TCK")
 LEAST_US = 20_000
 """Of CPU time since a process was reported last: the kernel counts it in ticks of 10 ms."""
+FRESH_US = 1_000_000
+"""What it ran longer ago, and is not reported, is forgotten: what it runs next would seem to be spread over
+all that time."""
 MOST_SUSPECTS = 6
+
+
+RUNNING = "R"
 
 
 class _Seen(NamedTuple):
@@ -35,11 +41,11 @@ class Others:
         self._files = files
         self._last: dict[int, _Seen] = {}
         self._suspects: dict[int, tuple[int, int]] = {}
-        """When a process was found to run, and for how long, in µs, of those that did last."""
+        """When a process was found to run, or new, and how long it had run, in µs, of those that did last."""
         self._boot_us = 0
 
     def look(self, time_us: int, watched: Collection[int]) -> Rows:
-        """OTHER rows of processes that ran since the last look; what began meanwhile counts from then on."""
+        """OTHER rows of processes that ran since the last look, or since they began."""
         pids = {int(name) for name in os.listdir("/proc") if name.isdigit()} - set(watched)
         rows, now = self._look(time_us, pids)
         for pid in self._last.keys() - now.keys():
@@ -72,16 +78,19 @@ class Others:
             is_new = before is None or before.stat.start_ticks != stat.start_ticks
             if is_first and is_new:
                 continue
-            since_us = before.time_us if before and not is_new else self._since_us(stat, time_us)
-            ran_us = _ran_us(stat) - (_ran_us(before.stat) if before and not is_new else 0)
+            if before is None or is_new:
+                nothing = stat._replace(user_ticks=0, system_ticks=0)
+                before = _Seen(data, nothing, self._since_us(stat, time_us))
+            ran_us = _ran_us(stat) - _ran_us(before.stat)
             if ran_us >= LEAST_US:
-                length_us = max(1, time_us - since_us)
+                length_us = max(1, time_us - before.time_us)
                 who = stat.name.encode()[:16], user_of(pid).encode()[:16]
-                rows.append((since_us, length_us, pid, stat.processor, ran_us, *who))
-                self._suspects[pid] = time_us, ran_us
-            else:
+                rows.append((before.time_us, length_us, pid, stat.processor, ran_us, *who))
+            elif time_us - before.time_us <= FRESH_US:
                 # It counts with what it runs until the next look.
-                now[pid] = _Seen(data, before.stat, before.time_us) if before and not is_new else now[pid]
+                now[pid] = before._replace(data=data)
+            if is_new or stat.state == RUNNING or ran_us >= LEAST_US:
+                self._suspects[pid] = time_us, ran_us
         return np.array(rows, OTHER), now
 
     def _since_us(self, stat: TaskStat, time_us: int) -> int:

@@ -21,7 +21,7 @@ from chimbuko.monitor.collector.others import Others
 from chimbuko.monitor.collector.slicering import SliceRing
 from chimbuko.monitor.procfs.cpulist import format_cpulist
 from chimbuko.monitor.samples.nodebatch import NodeBatch
-from chimbuko.monitor.samples.rows import THREAD
+from chimbuko.monitor.samples.rows import OTHER, THREAD
 from chimbuko.monitor.sampling.procreader import ProcReader
 from chimbuko.monitor.topology.sysfs import read_sysfs
 from chimbuko.monitor.topology.tree import PU
@@ -226,3 +226,25 @@ def test_processes_that_ran_last_are_looked_at_again_without_all_the_others(
             time.sleep(0.2)
             is_seen = busy.pid in others.look_again(now_us())["pid"]
     assert is_seen
+
+
+def test_a_process_that_has_just_begun_is_looked_at_again_before_it_has_run_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # However many others run here now.
+    monkeypatch.setattr("chimbuko.monitor.collector.others.MOST_SUSPECTS", 1_000_000)
+    others = Others(ProcReader())
+    others.look(now_us(), {})
+    command = ["/bin/sh", "-c", "read go; while :; do :; done"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as burst:
+        assert burst.stdin is not None
+        assert burst.pid not in others.look(now_us(), {})["pid"]
+        burst.stdin.write(b"\n")
+        burst.stdin.flush()
+        deadline, own = time.monotonic() + PATIENCE_S, np.zeros(0, OTHER)
+        while time.monotonic() < deadline and not len(own):
+            time.sleep(0.02)
+            rows = others.look_again(now_us())
+            own = rows[rows["pid"] == burst.pid]
+        burst.kill()
+    assert len(own) and 0 < own["ran_us"][0] <= own["length_us"][0] + 20_000
