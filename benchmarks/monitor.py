@@ -1,14 +1,16 @@
 """What the monitor costs a program: interleaved runs with and without it, and CPU time of its samples.
 
-    python benchmarks/monitor.py [--runs 10] [--seconds 12] [--json]
+    python benchmarks/monitor.py [--runs 60] [--seconds 2] [--json]
 
-A fixed amount of work runs on one core and on two, with and without `chimbuko monitor`, in pairs, of which
-chance decides the order. Welch's test says whether the means differ, and between what the difference lies (95
-%); the same by pairs leaves out what changes slowly on a machine. Beside the time that passed there is the
-CPU time of the work itself: others who take its core do not lengthen that, but what the monitor does to its
-caches does. A period is all that the monitor, or an agent, does in one, for a program whose threads all wake
-up between two of them. On a machine that has other work the times are not figures. With the defaults it takes
-ten minutes.
+A fixed amount of work runs on one core and on two, in pairs, once with `chimbuko monitor` and once without;
+chance decides which comes first. All are runs of the same processes, beside the same monitor, which stands
+still (SIGSTOP) in those without it: so neither where in memory a process lies nor its start is part of a
+difference. With its period of a second it samples two or three times in a run. Welch's test says whether the
+means differ, and between what the difference lies (95 %); the same by pairs leaves out what changes slowly on
+a machine, such as its clock. Beside the time that passed there is the CPU time of the work itself: others who
+take its core do not lengthen that, but what the monitor does to its caches does. A period is all that the
+monitor, or an agent, does in one, for a program whose threads all wake up between two of them. On a machine
+that has other work the times are not figures. With the defaults it takes ten minutes.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import gc
 import json
 import os
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -32,26 +35,31 @@ from chimbuko.monitor.collector.collector import Collector, Watched
 from chimbuko.monitor.sampling.threadreader import CLOSE_LOOK
 from chimbuko.monitor.sampling.watch import Watch
 
-MONITOR = (sys.executable, "-m", "chimbuko", "monitor", "--")
 WORK = """
 import os, sys, time
 from itertools import repeat
 core, loops = map(int, sys.argv[1:])
 os.sched_setaffinity(0, {core})
-began, cpu = time.perf_counter(), time.process_time()
-# It makes no objects, so that where those lie in memory is no part of a difference.
-for _ in range(loops):
-    for _ in repeat(None, 20_000):
+for line in sys.stdin:
+    began, cpu = time.perf_counter(), time.process_time()
+    # It makes no objects, so that where those lie in memory is no part of a difference.
+    for _ in repeat(None, loops * int(line)):
         pass
-# In one piece: two of them write into one pipe.
-sys.stdout.write(f"{time.perf_counter() - began} {time.process_time() - cpu}\\n")
+    print(time.perf_counter() - began, time.process_time() - cpu, flush=True)
 """
 ON_CORES = """
 import subprocess, sys
 work, loops, *cores = sys.argv[1:]
-ranks = [subprocess.Popen([sys.executable, "-c", work, core, loops]) for core in cores]
-sys.exit(max(rank.wait() for rank in ranks))
+start = lambda core: subprocess.Popen(
+    [sys.executable, "-c", work, core, loops], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+)
+ranks = [start(core) for core in cores]
+for line in sys.stdin:
+    for rank in ranks:
+        print(line, end="", file=rank.stdin, flush=True)
+    print(*(rank.stdout.readline().strip() for rank in ranks), flush=True)
 """
+LOOPS = 20_000
 WAKING = """
 import sys, threading, time
 
@@ -71,6 +79,8 @@ while True:
 """
 THREADS = (32, 256)
 FAST_FOR_S = 5.0
+SETTLING = 6
+"""Runs that do not count, of which the first ones say how much work takes how long."""
 FIRST, TURNS = 10, 2
 """Samples that do not count, since at first all threads are looked at closely; and how often it is the turn
 of each of them in those that do."""
@@ -85,45 +95,66 @@ class Times(NamedTuple):
     """Of all processes, user and system."""
 
 
-def times(before: Sequence[str], loops: int, cores: Sequence[int]) -> Times:
-    """Of the processes that work on these cores."""
-    command = [*before, sys.executable, "-c", ON_CORES, WORK, str(loops), *map(str, cores)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found = [tuple(map(float, line.split())) for line in done.stdout.splitlines()[: len(cores)]]
-    return Times(max(wall_s for wall_s, _ in found), sum(cpu_s for _, cpu_s in found))
+class Work:
+    """Processes that do the same again and again, one on each core."""
+
+    def __init__(self, cores: Sequence[int]) -> None:
+        command = [sys.executable, "-c", ON_CORES, WORK, str(LOOPS), *map(str, cores)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def times(self, loops: int) -> Times:
+        """Of so much work."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        print(loops, file=self.process.stdin, flush=True)
+        found = list(map(float, self.process.stdout.readline().split()))
+        return Times(max(found[::2]), sum(found[1::2]))
+
+    def close(self) -> None:
+        """End it."""
+        self.process.communicate()
 
 
 def compared(without: Sequence[float], with_it: Sequence[float]) -> dict[str, float]:
-    """Means in s; the difference in percent with its 95 % intervals, by Welch and by pairs; Welch's p."""
+    """Means in s; the difference in percent with its 95 % intervals, by Welch and by pairs; p of both."""
     mean = statistics.mean(without)
-    test = stats.ttest_ind(with_it, without, equal_var=False)
     welch, paired = (
-        test.confidence_interval(0.95),
-        stats.ttest_rel(with_it, without).confidence_interval(0.95),
+        stats.ttest_ind(with_it, without, equal_var=False),
+        stats.ttest_rel(with_it, without),
     )
+    by_welch, by_pairs = welch.confidence_interval(0.95), paired.confidence_interval(0.95)
     return {
         "without_s": mean,
         "with_s": statistics.mean(with_it),
         "overhead_percent": 100 * (statistics.mean(with_it) - mean) / mean,
-        "low_percent": 100 * welch.low / mean,
-        "high_percent": 100 * welch.high / mean,
-        "paired_low_percent": 100 * paired.low / mean,
-        "paired_high_percent": 100 * paired.high / mean,
-        "p": float(test.pvalue),
+        "low_percent": 100 * by_welch.low / mean,
+        "high_percent": 100 * by_welch.high / mean,
+        "paired_low_percent": 100 * by_pairs.low / mean,
+        "paired_high_percent": 100 * by_pairs.high / mean,
+        "p": float(welch.pvalue),
+        "paired_p": float(paired.pvalue),
     }
 
 
 def overhead(cores: Sequence[int], runs: int, seconds: float) -> dict[str, dict[str, float]]:
     """What is ``compared`` of both of ``Times``."""
-    loops = max(1, round(1000 * seconds / times((), 1000, cores).wall_s))
-    found: dict[tuple[str, ...], list[Times]] = {(): [], MONITOR: []}
-    draw = random.Random(20)
+    work, draw = Work(cores), random.Random(20)
+    command = [sys.executable, "-m", "chimbuko", "monitor", "--pid", str(work.process.pid)]
+    monitor = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    found: dict[bool, list[Times]] = {False: [], True: []}
+    # Meanwhile it finds its core, and looks at all threads closely.
+    loops = 1000
+    for _ in range(SETTLING):
+        loops = max(1, round(loops * seconds / work.times(loops).wall_s))
     for _ in range(runs):
-        for before in draw.sample(list(found), 2):
-            found[before].append(times(before, loops, cores))
+        for is_with in draw.sample([False, True], 2):
+            monitor.send_signal(signal.SIGCONT if is_with else signal.SIGSTOP)
+            found[is_with].append(work.times(loops))
+    monitor.send_signal(signal.SIGCONT)
+    work.close()
+    monitor.wait()
     return {
         name: compared(
-            [getattr(one, name) for one in found[()]], [getattr(one, name) for one in found[MONITOR]]
+            [getattr(one, name) for one in found[False]], [getattr(one, name) for one in found[True]]
         )
         for name in Times._fields
     }
@@ -186,8 +217,8 @@ def fast_cost() -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--runs", type=int, default=10, help="runs of each kind")
-    parser.add_argument("--seconds", type=float, default=12.0, help="length of a run")
+    parser.add_argument("--runs", type=int, default=60, help="runs of each kind")
+    parser.add_argument("--seconds", type=float, default=2.0, help="length of a run")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     cores = sorted(os.sched_getaffinity(0))
@@ -210,7 +241,8 @@ def main() -> None:
                 f"{count} busy, {what}: {one['without_s']:.3f} s without, "
                 f"{one['with_s']:.3f} s with: {one['overhead_percent']:+.2f} % "
                 f"({one['low_percent']:+.2f} to {one['high_percent']:+.2f}, by pairs "
-                f"{one['paired_low_percent']:+.2f} to {one['paired_high_percent']:+.2f}), p = {one['p']:.3f}"
+                f"{one['paired_low_percent']:+.2f} to {one['paired_high_percent']:+.2f}), "
+                f"p = {one['p']:.3f}, by pairs {one['paired_p']:.3f}"
             )
     for cost in costs:
         print(
