@@ -7,6 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from chimbuko.causes.because import Lost, because, lost_by
+from chimbuko.causes.evidence.nodescene import NodeScene
 from chimbuko.causes.incident import Incident
 from chimbuko.causes.incidentbook import Changes
 from chimbuko.causes.recurrence import Habit, Recurrence
@@ -19,6 +21,8 @@ MODE_END = 0.2
 """A mode ends where the next factor of two holds less than this share of what it has so far, as in the
 detector ``robust``."""
 MOST_EXAMPLES = 5
+MOST_CAUSES = 64
+"""Of delays of one length, that are remembered: there may be any number of processes."""
 NEVER_US = 1 << 62
 
 
@@ -48,6 +52,8 @@ class _Octave:
     ranks: set[int] = field(default_factory=set)
     worst: list[tuple[float, str]] = field(default_factory=list)
     """Cost and call of a few."""
+    lost: Lost = field(default_factory=Counter)
+    """By what."""
 
     def add(self, incident: Incident) -> None:
         """One more."""
@@ -56,6 +62,7 @@ class _Octave:
             one.functions[incident.function] += 1
             one.ranks.add(incident.rank)
             one.worst.append((incident.cost_us, incident.call_id))
+            one.lost = lost_by(incident.parts)
         self.merge(one)
 
     def merge(self, other: _Octave) -> None:
@@ -69,6 +76,9 @@ class _Octave:
         self.functions += other.functions
         self.ranks |= other.ranks
         self.worst = sorted(self.worst + other.worst, reverse=True)[:MOST_EXAMPLES]
+        self.lost += other.lost
+        if len(self.lost) > 2 * MOST_CAUSES:
+            self.lost = Counter(dict(self.lost.most_common(MOST_CAUSES)))
 
 
 _Octaves = dict[int, dict[int, _Octave]]
@@ -106,15 +116,21 @@ class Interruptions:
             del self._open[incident.number]
         _add(self._settled, over)
 
-    def found(self) -> list[Recurrence]:
-        """The short delays of each program, where there are enough of them to be a habit."""
+    def found(self, nodes: NodeScene | None = None) -> list[Recurrence]:
+        """The short delays of each program, where there are enough of them to be a habit.
+
+        Parameters
+        ----------
+        nodes
+            Where ranks may run.
+        """
         octaves: _Octaves = {}
         _add(octaves, self._open.values())
         for program, settled in self._settled.items():
             of_program = octaves.setdefault(program, defaultdict(_Octave))
             for octave, one in settled.items():
                 of_program[octave].merge(one)
-        found = (_habit(program, of_program) for program, of_program in sorted(octaves.items()))
+        found = (_habit(program, of_program, nodes) for program, of_program in sorted(octaves.items()))
         return [one for one in found if one is not None]
 
 
@@ -128,7 +144,7 @@ def _octave_of(cost_us: float) -> int:
     return math.floor(math.log2(max(cost_us, 1.0)))
 
 
-def _habit(program: int, octaves: dict[int, _Octave]) -> Recurrence | None:
+def _habit(program: int, octaves: dict[int, _Octave], nodes: NodeScene | None) -> Recurrence | None:
     end = _mode_end({octave: one.calls + one.acquitted for octave, one in octaves.items()})
     short = _Octave()
     for octave, one in octaves.items():
@@ -136,7 +152,7 @@ def _habit(program: int, octaves: dict[int, _Octave]) -> Recurrence | None:
             short.merge(one)
     if short.calls + short.acquitted < LEAST or len(short.functions) < LEAST_FUNCTIONS:
         return None
-    return Recurrence(
+    found = Recurrence(
         program=program,
         kind=Habit.INTERRUPTIONS,
         function="",
@@ -150,6 +166,7 @@ def _habit(program: int, octaves: dict[int, _Octave]) -> Recurrence | None:
         end_us=short.end_us,
         examples=[call_id for _, call_id in short.worst],
     )
+    return because(found, short.lost, nodes)
 
 
 def _mode_end(counts: dict[int, int]) -> int:

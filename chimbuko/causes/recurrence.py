@@ -53,6 +53,14 @@ class Recurrence(msgspec.Struct, frozen=True):
     """How many times as long calls take: as at first, of a drift; as those of other ranks, of slow ranks."""
     node: str = ""
     """Of slow ranks."""
+    cause: str = ""
+    """What of their node such calls lost most of it by, one of ``Kind``; empty where that is not known, or it
+    was not the node."""
+    by: str = ""
+    """Who took their cores, where that was mostly one process that is none of the program."""
+    ranks_there: int = 0
+    """How many ranks share ``cores`` there; 0 where each has one of its own, or nobody waited for a core."""
+    cores: int = 0
 
     @property
     def key(self) -> tuple[int, str, str, str]:

@@ -44,7 +44,8 @@ def recurrence_sentence(recurrence: Recurrence) -> str:
     functions = ", ".join(map(short_name, recurrence.functions[:MOST_FUNCTIONS]))
     more = len(recurrence.functions) - MOST_FUNCTIONS
     others = f" and {number_of(more, 'more functions')}" if more > 0 else ""
-    return f"{calls} in {functions}{others} on {ranks_in_words(recurrence.ranks)}: {cost}"
+    where = f"{ranks_in_words(recurrence.ranks)}{_because(recurrence)}"
+    return f"{calls} in {functions}{others} on {where}: {cost}"
 
 
 def _slow_mode(recurrence: Recurrence) -> str:
@@ -62,7 +63,39 @@ def _slow_mode(recurrence: Recurrence) -> str:
         text += f", called by {', '.join(map(short_name, recurrence.callers[:MOST_FUNCTIONS]))}"
     if recurrence.every_us:
         text += f", every {_duration(recurrence.every_us)}"
-    return f"{text}, seen on {ranks_in_words(recurrence.ranks)}" if recurrence.ranks else text
+    if recurrence.ranks:
+        text += f", seen on {ranks_in_words(recurrence.ranks)}{_because(recurrence)}"
+    return text
+
+
+def _because(recurrence: Recurrence) -> str:
+    """What of their node the ranks lost the time by."""
+    if not recurrence.cause:
+        return ""
+    is_one = len(recurrence.ranks) == 1
+    who, its = ("it", "its") if is_one else ("they", "their")
+    was, cores = ("was", "core") if is_one else ("were", "cores")
+    if recurrence.by:
+        return f", as {recurrence.by} took {its} {cores}"
+    if recurrence.ranks_there:
+        there = number_of(recurrence.cores, "cores")
+        return f", as {who} waited for {its} {cores} ({recurrence.ranks_there} ranks share {there})"
+    return (
+        f", as {who} "
+        + {
+            Kind.STOPPED: f"{was} stopped",
+            Kind.WAITED_FOR_CORE: f"waited for {its} {cores}",
+            Kind.PAGE_FAULTS: "had page faults",
+            Kind.MEMORY: f"{was} short of memory",
+            Kind.MIGRATION: f"{was} moved from core to core",
+            Kind.STORAGE: "waited for storage",
+            Kind.NETWORK: "waited for a socket or a pipe",
+            Kind.HELD_LOCK: "waited for a lock",
+            Kind.SYSTEM_TIME: f"{was} in the kernel, for {its} system calls",
+            Kind.GPU_BUSY: "had a GPU with more to do than usual",
+            Kind.GPU_THROTTLED: "had a GPU that was slowed down",
+        }[Kind(recurrence.cause)]
+    )
 
 
 def _drift(recurrence: Recurrence) -> str:

@@ -8,10 +8,12 @@ from itertools import pairwise
 from statistics import median
 
 from chimbuko.calls.record import judged_us
+from chimbuko.causes.because import because, lost_by
 from chimbuko.causes.evidence.waiting import Waits, waits_in
 from chimbuko.causes.modes import SlowMode
 from chimbuko.causes.recurrence import Habit, Recurrence
 from chimbuko.provenance.incidents.incidentlist import Incidents
+from chimbuko.provenance.nodes.callcauses import parts_of, scene_of
 from chimbuko.provenance.query.filters import CallFilter, CallSummary
 from chimbuko.provenance.query.run import Provenance
 
@@ -21,6 +23,8 @@ MOST_OF_IT = 0.9
 MOST_READ = 2_000
 """Recorded calls of a function that are looked at."""
 MOST_EXAMPLES = 5
+MOST_EXPLAINED = 8
+"""Of all lengths, for which it is asked what their nodes did."""
 MOST_SHARE_OF_WAITS = 0.05
 REGULAR = 0.2
 """Times from one to the next are regular where half of them differ by less than this share of the median."""
@@ -58,7 +62,7 @@ def _finding(provenance: Provenance, mode: SlowMode, program: int, calls: int) -
     worst = [call.id for call in recorded[: MOST_EXAMPLES - 1]]
     newest = max(recorded, key=lambda call: call.entry_us, default=None)
     examples = [*worst, *([newest.id] if newest is not None and newest.id not in worst else [])]
-    return Recurrence(
+    found = Recurrence(
         program=program,
         kind=Habit.SLOW_MODE,
         function=mode.function,
@@ -77,6 +81,9 @@ def _finding(provenance: Provenance, mode: SlowMode, program: int, calls: int) -
         callers=_callers(provenance, mode, program),
         every_us=_every_us(recorded),
     )
+    step = -(-len(recorded) // MOST_EXPLAINED) or 1
+    scene = scene_of(provenance.reader, [provenance.calls.record(call.id) for call in recorded[::step]])
+    return because(found, lost_by(parts_of(scene)), scene.nodes)
 
 
 def _recorded(provenance: Provenance, mode: SlowMode, program: int) -> list[CallSummary]:

@@ -89,7 +89,7 @@ def explain(
         for one in (book.forget_before, short.settle_before, inquiries.settle_before):
             one(flags[-1].entry_us - HORIZON_US)
     writer.withdraw_incidents(known)
-    habits = [*short.found(), *recurring(provenance, slow_ranks)]
+    habits = [*short.found(book.scene.nodes), *recurring(provenance, slow_ranks)]
     writer.write_recurrences(habits)
     return Explained(calls, len(known), len(habits))
 

@@ -9,11 +9,11 @@ import msgspec
 from chimbuko.calls.record import CallRecord
 from chimbuko.causes.evidence.flag import Flag, flag_of
 from chimbuko.causes.evidence.gputime import GpuSeen
-from chimbuko.causes.evidence.nodescene import AROUND_US, NodeScene, called
+from chimbuko.causes.evidence.nodescene import NodeScene, called
 from chimbuko.causes.evidence.systemcalls import FILES, LOCKS, SOCKETS
 from chimbuko.causes.evidence.threadtime import STOPPED, Seen
 from chimbuko.monitor.samples.nodebatch import Rows, ThreadName
-from chimbuko.provenance.nodes.nodesamples import FOREVER_US, NodeSamples
+from chimbuko.provenance.nodes.callcauses import scene_of
 from chimbuko.provenance.query.reader import RunReader
 
 MOST_THREADS = 16
@@ -120,13 +120,7 @@ def node_beside(reader: RunReader, call: CallRecord) -> NodeBeside | None:
     StoreError
         The store cannot be read.
     """
-    flag = flag_of(call)
-    samples, scene = NodeSamples(reader), NodeScene()
-    around = flag.entry_us - AROUND_US, flag.exit_us + AROUND_US
-    for batch in samples.batches(*around, node=call.node):
-        scene.add(batch)
-    for batch in samples.batches(0, FOREVER_US, is_sum=True, node=call.node):
-        scene.add(batch)
+    flag, scene = flag_of(call), scene_of(reader, [call]).nodes
     seen = scene.seen(flag)
     return None if seen is None else _beside(flag, scene, seen)
 

@@ -112,7 +112,7 @@ class LiveIncidents:
 
     def _report_what_recurs(self, begin_s: float) -> None:
         # Slow modes are what the detector has learned: nothing of them may be flagged any more.
-        found = [*self._interruptions.found(), *self._recurring()]
+        found = [*self._interruptions.found(self._book.scene.nodes), *self._recurring()]
         if found != self._reported:
             self._writer.write_recurrences(found)
             self._on_recurring()

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
+
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.incident import Incident
 from chimbuko.causes.incidentbook import IncidentBook
 from chimbuko.causes.interruptions import Interruptions, is_among
 from chimbuko.causes.recurrence import Recurrence
+from chimbuko.causes.sentence import recurrence_sentence
 from tests.causes.flagged import flag
+from tests.causes.nodes import batch, names, thread
 
 FUNCTIONS = ("pack", "unpack", "relax", "exchange")
 
@@ -64,3 +69,27 @@ def test_what_turned_out_to_be_ordinary_still_says_how_long_such_delays_are() ->
         few.acquit(0, 5000.0)
     (found,) = few.found()
     assert (found.calls, found.longest_us) == (12, 8192)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "words"),
+    [
+        ("0-1", "as they waited for their cores (3 ranks share 2 cores)"),
+        ("0-3", "as they waited for their cores"),
+    ],
+)
+def test_what_of_the_node_such_delays_are_by(cpus: str, words: str) -> None:
+    book, few = IncidentBook(), Interruptions()
+    there = [msgspec.structs.replace(one, cpus=cpus) for one in names(3)]
+    book.put_samples(batch([], periods=[thread(rank, -60_000, 0) for rank in range(3)], is_sum=True))
+    waited = [thread(n % 3, 100 * n, 100 * n + 8, ran_us=1000, waited_us=7000) for n in range(40)]
+    book.put_samples(batch(waited, names=there))
+    book.put(short(40))
+    few.take(book.update())
+    (found,) = few.found(book.scene.nodes)
+    assert (found.cause, found.by) == ("waited for core", "")
+    assert f" on ranks 0, 1 and 2, {words}: " in recurrence_sentence(found)
+    # Settled or not, and whatever is known of the node.
+    few.settle_before(1 << 62)
+    assert few.found(book.scene.nodes) == [found]
+    assert few.found()[0].ranks_there == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.gputime import GpuSeen, gpus_in
 from chimbuko.causes.evidence.threadtime import Seen, Usual, seen_in
+from chimbuko.monitor.procfs.cpulist import parse_cpulist
 from chimbuko.monitor.samples.intervals import ends_us, joined, overlapping, overlaps_us, summed
 from chimbuko.monitor.samples.nodebatch import NodeBatch, Rows, ThreadName
 from chimbuko.monitor.samples.rows import GPU, THREAD
@@ -249,6 +250,23 @@ class NodeScene:
             rows = of_node.best(tid, begin_us, end_us)
             if len(rows):
                 yield name, rows[np.argsort(rows["begin_us"])]
+
+    def sharing(self, program: int, ranks: Collection[int]) -> tuple[int, int]:
+        """How many ranks may run on how many cores, where one of these is among them and each core has more
+        than one of them; else 0 and 0.
+        """
+        for node in self._nodes.values():
+            masks = {
+                (one.program, one.rank): frozenset(parse_cpulist(one.cpus))
+                for one in node.names.values()
+                if one.thread == 0
+            }
+            for mask in {mask for (of, rank), mask in masks.items() if of == program and rank in ranks}:
+                there = [other for other in masks.values() if other & mask]
+                cores = len(frozenset().union(*there))
+                if len(there) > cores:
+                    return len(there), cores
+        return 0, 0
 
     def siblings(self, flag: Flag) -> tuple[str, ...]:
         """Other threads of a call's process that ran while it lost time, most first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 from sqlalchemy import Engine
 
@@ -11,6 +12,7 @@ from chimbuko.calls.record import CallRecord
 from chimbuko.causes.modes import SlowMode
 from chimbuko.causes.recurrence import Habit, Recurrence
 from chimbuko.causes.sentence import recurrence_sentence
+from chimbuko.monitor.samples.nodebatch import packed
 from chimbuko.protocol.messages import FunctionStatistics, PathStatistics, RunStatistics
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.incidents.slowmodes import slow_modes
@@ -18,6 +20,7 @@ from chimbuko.provenance.manage.explain import explain
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.writer import Writer
 from tests.causes.flagged import at, record
+from tests.causes.nodes import batch, names, thread
 from tests.sample_records import RUN_ID, make_batches
 
 
@@ -71,6 +74,19 @@ def test_what_is_told_of_a_slow_mode(writer: Writer, provenance: Provenance, eng
     assert (one.begin_us, one.end_us) == (at(0), at(7080.7))
     # The most severe, and the newest.
     assert one.examples == ["0:3:1:8", "0:3:1:7", "0:3:1:6", "0:3:1:5"]
+
+
+def test_what_of_the_node_a_slow_mode_is_by(writer: Writer, provenance: Provenance, engine: Engine) -> None:
+    there = [msgspec.structs.replace(one, cpus="0-1") for one in names(3 + 1)]
+    looks = [
+        thread(3, 1000 * n + 20 * part, 1000 * n + 20 * part + 20, ran_us=1000, waited_us=19_000)
+        for n in range(8)
+        for part in range(4)
+    ]
+    usual = batch([], periods=[thread(3, -60_000, 0)], is_sum=True)
+    writer.write_samples(map(packed, [usual, batch(looks, names=there)]))
+    ((told, _),) = found(writer, provenance, engine, mode("step"), every_second("step"))
+    assert "seen on rank 3, as it waited for its core (4 ranks share 2 cores): " in told
 
 
 def test_cost_is_share_times_excess_also_where_a_few_calls_hold_it(

@@ -1069,6 +1069,10 @@ export interface components {
             every_us: number;
             factor: number;
             node: string;
+            cause: string;
+            by: string;
+            ranks_there: number;
+            cores: number;
         };
         /**
          * Habit
