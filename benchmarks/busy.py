@@ -4,7 +4,7 @@
 that samples its ranks every 0.1 s, until that has taken as many samples as in ten minutes at its usual
 second. What it takes for a standstill, five samples without anything done, is half a second then instead of
 five, so that this is the harder test. Then as many rounds go on under ``chimbuko run``, which finds ranks
-that spin in MPI by calls that do not end, from five seconds on. All 22 take 50 minutes.
+that spin in MPI by calls that do not end, from five seconds on. All 23 take 50 minutes on a quiet machine.
 """
 
 from __future__ import annotations
