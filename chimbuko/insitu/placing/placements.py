@@ -14,8 +14,7 @@ FALLS_BEHIND = 0.9
 """Of its cores; an analysis that needs more has no room for what comes in bursts."""
 
 
-_TURNS = 30
-"""Until what a quota lets through in a step, and what the step is longer by it, agree."""
+_HALVINGS = 60
 
 
 class Where(StrEnum):
@@ -104,10 +103,14 @@ def outcome(node: NodeLoad, placement: Placement, slowdown: Slowdown | None = No
     left = node.application_cores
     if placement.where is Where.OWN:
         left = min(left, node.cores - math.ceil(placement.cores))
-    with_s = _with_s(node, placement, slowdown, left, node.analysis_s)
-    for _ in range(_TURNS):
-        done_s = min(node.analysis_s, placement.cores * with_s)
-        with_s = _with_s(node, placement, slowdown, left, done_s)
+    least_s, with_s = (_with_s(node, placement, slowdown, left, done_s) for done_s in (0.0, node.analysis_s))
+    if node.analysis_s > placement.cores * with_s:
+        # What the quota lets through in a step is more, the longer the step is by it: halve until both agree.
+        for _ in range(_HALVINGS):
+            middle_s = (least_s + with_s) / 2
+            done_s = min(node.analysis_s, placement.cores * middle_s)
+            is_longer = _with_s(node, placement, slowdown, left, done_s) > middle_s
+            least_s, with_s = (middle_s, with_s) if is_longer else (least_s, middle_s)
     busy = node.analysis_s / (placement.cores * with_s)
     return Outcome(placement, with_s, with_s / node.step_s - 1.0, busy, left)
 

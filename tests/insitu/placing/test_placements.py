@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from chimbuko.insitu.normalform import PerformanceModel, parse_form
@@ -66,6 +66,8 @@ def test_more_to_analyse_is_never_faster(load: NodeLoad) -> None:
 
 
 @given(LOADS, st.sampled_from(list(Where)), st.floats(0.01, 0.99))
+@example(NodeLoad(2, 2, 1.0, 2, 5.0), Where.SHARED, 0.99)
+@example(NodeLoad(1, 1, 1.0, 1, 200.0), Where.SHARED, 0.99)
 def test_a_quota_that_is_enough_changes_nothing_and_another_bounds_what_is_added(
     load: NodeLoad, where: Where, quota: float
 ) -> None:
