@@ -1,28 +1,26 @@
-"""Processes of a test that are still there, found by a mark in their environment."""
+"""Processes of a test that are still there: by a mark in their environment, or open files in its folder."""
 
 from __future__ import annotations
 
 import os
 import time
-import uuid
 from contextlib import suppress
 from pathlib import Path
 
 VARIABLE = "CHIMBUKO_TEST_MARK"
 
 
-def new_mark() -> dict[str, str]:
-    """A variable for the environment of what a test starts."""
-    return {VARIABLE: uuid.uuid4().hex}
+def new_mark(folder: Path) -> dict[str, str]:
+    """A variable for the environment of what a test starts whose files are all in a folder."""
+    return {VARIABLE: str(folder)}
 
 
 def marked(mark: dict[str, str]) -> list[str]:
-    """Command lines of all processes that have inherited a mark."""
-    wanted = f"{VARIABLE}={mark[VARIABLE]}".encode()
+    """Ids and command lines of all processes that have inherited a mark."""
     found = []
     for name in os.listdir("/proc"):
         with suppress(OSError):
-            if name.isdecimal() and wanted in Path(f"/proc/{name}/environ").read_bytes().split(b"\0"):
+            if name.isdecimal() and int(name) != os.getpid() and _has(Path("/proc") / name, mark[VARIABLE]):
                 words = Path(f"/proc/{name}/cmdline").read_bytes().replace(b"\0", b" ").decode()
                 found.append(f"{name} {words}")
     return found
@@ -34,3 +32,15 @@ def none_left(mark: dict[str, str], patience_s: float = 5.0) -> list[str]:
     while (found := marked(mark)) and time.monotonic() < deadline_s:
         time.sleep(0.05)
     return found
+
+
+def _has(process: Path, folder: str) -> bool:
+    """One with a title of its own, such as a broker, has written that over its environment."""
+    if f"{VARIABLE}={folder}".encode() in (process / "environ").read_bytes().split(b"\0"):
+        return True
+    for descriptor in (process / "fd").iterdir():
+        # It may be closed meanwhile.
+        with suppress(OSError):
+            if os.readlink(descriptor).startswith(f"{folder}/"):
+                return True
+    return False

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import suppress
+from itertools import islice
 from typing import cast
 
 import msgspec
 import redis
 
 from chimbuko.errors import ChimbukoError
-from chimbuko.namespaces.client.client import Client, Namespace
+from chimbuko.namespaces.client.client import Client
 from chimbuko.namespaces.exchange.reader import Observation
 from chimbuko.namespaces.sources.taulayout import TauLayout
+from chimbuko.namespaces.tree.paths import Path
 from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.protocol.telemetry import RankTimers
 
@@ -22,6 +24,8 @@ NAMESPACE = "performance"
 PERIOD_S = 2.0
 LEAVES_PER_S = 5000
 """More are published less often."""
+PIECE = int(PERIOD_S * LEAVES_PER_S)
+"""Leaves that are published at a time: those of 10,000 ranks are 41 MB, and take seconds to make."""
 CLOSE_TIMEOUT_S = 10.0
 
 _decoder = msgspec.msgpack.Decoder(RankTimers)
@@ -57,6 +61,9 @@ class PerformancePublisher:
         self._report = report
         self._layout = TauLayout()
         self._answers: list[bytes] = []
+        self._leaves: Iterator[tuple[Path, float]] = iter(())
+        """Those of the answers that are not published yet."""
+        self._has_leaves = False
         self._client: Client | None = None
         self._arrival: Future[None] | None = None
         self._due_s = 0.0
@@ -69,19 +76,27 @@ class PerformancePublisher:
                 self._layout.note(path)
 
     def keep_up(self) -> None:
-        """Publish what is new, and ask again, where that is due; a broker that is away is tried again."""
+        """Publish a piece of what is new, and ask again where that was the last one, if it is due; a broker
+        that is away is tried again.
+        """
         if self._has_ended or time.monotonic() < self._due_s or not self._has_arrived():
             return
         self._due_s = time.monotonic() + PERIOD_S
-        self._publish_answers()
-        with suppress(redis.RedisError):
-            for part in self._parts:
-                self._broker.client.set(part.timers_wanted, b"1")
+        if not self._has_leaves:
+            self._take_answers()
+        if self._has_leaves:
+            self._publish_piece()
+        if not self._has_leaves:
+            with suppress(redis.RedisError):
+                for part in self._parts:
+                    self._broker.client.set(part.timers_wanted, b"1")
 
     def finish(self) -> None:
         """Publish the server's last word, and wait until it has arrived."""
         if not self._has_ended:
-            self._publish_answers()
+            self._take_answers()
+        while self._has_leaves and self._has_arrived(CLOSE_TIMEOUT_S) and self._publish_piece():
+            pass
         if self._client is not None and not self._has_ended:
             try:
                 self._client.close(CLOSE_TIMEOUT_S)
@@ -89,18 +104,19 @@ class PerformancePublisher:
                 self._give_up(error)
         self._has_ended = True
 
-    def _has_arrived(self) -> bool:
-        """Whether nothing is on its way."""
+    def _has_arrived(self, timeout_s: float = 0.0) -> bool:
+        """Whether nothing is on its way any more, after so many seconds at most."""
         if self._arrival is None:
             return True
-        if not self._arrival.done():
+        if wait([self._arrival], timeout_s).not_done:
             return False
         error = self._arrival.exception()
         if error is not None:
             self._give_up(error)
         return error is None
 
-    def _publish_answers(self) -> None:
+    def _take_answers(self) -> None:
+        """What the server has answered by now, where that is new."""
         try:
             answers = [cast("bytes | None", self._broker.client.get(part.timers)) for part in self._parts]
             known = [answer for answer in answers if answer is not None]
@@ -109,25 +125,27 @@ class PerformancePublisher:
             timers = [self._broker.seal.decode(answer, _decoder) for answer in known]
         except (redis.RedisError, msgspec.MsgspecError):
             return
-        if self._client is None:
-            try:
-                self._client = self._open_client()
-            except ChimbukoError:
-                # Who reads there says so.
-                return
+        self._answers = known
+        self._leaves, self._has_leaves = self._layout.leaves(timers), True
+
+    def _publish_piece(self) -> bool:
+        """Publish some of what is left, if it can be."""
         try:
-            self._publish(self._client.create(NAMESPACE), timers)
-            self._answers = known
+            self._client = self._client or self._open_client()
+        except ChimbukoError:
+            # Who reads there says so.
+            return False
+        try:
+            namespace = self._client.create(NAMESPACE)
+            piece = list(islice(self._leaves, PIECE))
+            for path, value in piece:
+                namespace.update(path, value)
+            self._arrival = namespace.publish_async()
         except ChimbukoError as error:
             self._give_up(error)
-
-    def _publish(self, namespace: Namespace, timers: list[RankTimers]) -> None:
-        count = 0
-        for path, value in self._layout.leaves(timers):
-            namespace.update(path, value)
-            count += 1
-        self._arrival = namespace.publish_async()
-        self._due_s = time.monotonic() + max(PERIOD_S, count / LEAVES_PER_S)
+            return False
+        self._has_leaves = len(piece) == PIECE
+        return True
 
     def _give_up(self, error: BaseException) -> None:
         self._report(f"what functions take on each rank is not published: {error}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -17,7 +18,8 @@ class Tree:
     """Leaves by path, those that changed last at the end. No leaf is inside of another one."""
 
     def __init__(self, leaves: Iterable[tuple[Path, Leaf]] = ()) -> None:
-        self._leaves: dict[Path, Leaf] = {}
+        # A dictionary would look for its first entry behind all that were removed before.
+        self._leaves: OrderedDict[Path, Leaf] = OrderedDict()
         self._groups: dict[Path, int] = {}
         """How many leaves are in each group, at any depth."""
         for path, leaf in leaves:

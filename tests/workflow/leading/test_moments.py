@@ -86,7 +86,7 @@ class Begun:
 
 
 def begin(folder: Path) -> Begun:
-    mark = new_mark()
+    mark = new_mark(folder)
     (folder / "w.toml").write_text(WORKFLOW)
     (folder / "first.sh").write_text(FIRST)
     return Begun(folder, mark, Command("workflow", folder / "w.toml", "-o", folder / "out", environment=mark))

@@ -120,7 +120,7 @@ wait
 
 
 def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
-    mark = new_mark()
+    mark = new_mark(tmp_path)
     (tmp_path / "stubborn.sh").write_text(STUBBORN_PROGRAM)
     command = started(tmp_path, STUBBORN, mark)
     command.wait_until((tmp_path / "runs").exists)
@@ -173,10 +173,11 @@ def test_tasks_are_instances_of_their_programs_in_one_analysis(tmp_path: Path, k
     was published arrives."""
     for name in ("simulation", "learner"):
         (tmp_path / f"{name}.py").write_text(PROGRAM)
-    mark = new_mark()
+    mark = new_mark(tmp_path)
     command = started(tmp_path, TRACED.format(python=sys.executable), mark)
     if killed:
-        command.wait_for_line("simulate: runs on")
+        # A server that is killed while it starts is one that cannot be started.
+        command.wait_for_line("services are ready")
         words = f"{killed.removeprefix(NEWEST)} "
         numbers: list[int] = []
 
@@ -206,7 +207,7 @@ def test_tasks_are_instances_of_their_programs_in_one_analysis(tmp_path: Path, k
 def test_nothing_is_left_where_who_leads_is_killed(tmp_path: Path, is_leader: bool) -> None:
     """Nor of a task that ignores what asks it to end, in a session of its own. Two processes lead: what one
     of them leaves the other one ends."""
-    mark = new_mark()
+    mark = new_mark(tmp_path)
     text = '[[task]]\nname = "sleeper"\ncommand = ["sh", "-c", "setsid sleep 500 & sleep 500"]\n'
     command = started(tmp_path, text, mark)
     command.wait_for_line("sleeper: runs on")
