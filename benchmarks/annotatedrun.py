@@ -2,10 +2,12 @@
 
     python -m benchmarks.annotatedrun [--rounds N] [--seconds S] [--json]
 
-A program in Python and one in C++ do the same work again and again in an annotated function of 200 µs:
-alone, into trace files, and into the live stream. All kinds take turns; a ratio is of two runs of one round,
-from the first call to the end of the last, or until the file is whole. On a machine that has other work the
-times are no figures; CPU times of the program's own threads suffer less.
+A program in Python and one in C++ do the same work again and again in an annotated function of 200 µs, into
+trace files and the live stream. In C++ kinds take turns as runs, and a ratio is of two runs of one round.
+In Python one process may be a fifth faster than the next, whatever is recorded: there the function and the
+annotated function take turns within a process, half as long as a run and the other way round each time, and
+a ratio is of two neighbours. The last tenth of a turn is written while the process rests after it, which CPU
+times contain; they suffer less from other work on the machine, too.
 """
 
 from __future__ import annotations
@@ -25,24 +27,35 @@ CALL_US = 200.0
 CLOCKS = ("", ", CPU time")
 CHIMBUKO = (sys.executable, "-m", "chimbuko")
 ALONE = "alone"
-IN_PYTHON = """
+TURNS = 4
+"""Of a process in Python."""
+IN_PYTHON = f"""
 import sys, time
 from itertools import repeat
-from chimbuko.annotations import aspects, critical_path
+from chimbuko.annotations import critical_path
 
-loops, calls = map(int, sys.argv[1:])
+calls = int(sys.argv[1])
 
-@critical_path
 def work():
-    # It makes no objects and reads no memory, so that where those lie is no part of a difference.
-    for _ in repeat(None, loops):
-        pass
+    # Each addition waits for the one before: what else the core does, and where things lie, matters little.
+    sum(repeat(1e-3, loops), 0.5)
 
-begun_s, begun_cpu_s = time.perf_counter(), time.process_time()
-for _ in range(calls):
-    work()
-if aspects._file: aspects._file.close()
-print(time.perf_counter() - begun_s, time.process_time() - begun_cpu_s)
+def timed(function, calls):
+    begun_s, begun_cpu_s = time.perf_counter(), time.process_time()
+    for _ in range(calls):
+        function()
+    wall_s = time.perf_counter() - begun_s
+    time.sleep(0.5)
+    return wall_s, time.process_time() - begun_cpu_s
+
+loops = 10_000
+loops = round(loops * {CALL_US} * 1_000 / (1e6 * timed(work, 1_000)[1]))
+annotated = critical_path(work)
+timed(annotated, 1_000)
+for number in range({TURNS} // 2):
+    turns = (work, annotated)[:: 1 if number % 2 else -1]
+    found = {{function: timed(function, calls) for function in turns}}
+    print(*(with_s / without_s for with_s, without_s in zip(found[annotated], found[work])))
 """
 IN_CPLUSPLUS = """
 #include <chrono>
@@ -80,74 +93,84 @@ class Kind:
     """PerfFlowAspect's."""
 
 
-KINDS = {
-    "Python": {
-        ALONE: Kind(),
-        "file, verbose": Kind(options="log-event=Verbose"),
-        "file, compact": Kind(options="log-event=Compact"),
-        "stream": Kind(is_traced=True),
-    },
-    "C++": {
-        ALONE: Kind(),
-        "stream": Kind(is_traced=True),
-        "stream and file": Kind(is_traced=True, options="log-event=Verbose"),
-    },
+IN_PYTHON_KINDS = {
+    "file, verbose": Kind(options="log-event=Verbose"),
+    "file, compact": Kind(options="log-event=Compact"),
+    "stream": Kind(is_traced=True),
 }
+IN_CPLUSPLUS_KINDS = {
+    ALONE: Kind(),
+    "stream": Kind(is_traced=True),
+    "stream and file": Kind(is_traced=True, options="log-event=Verbose"),
+}
+Figures = list[tuple[float, ...]]
+"""On the clock, and in CPU time, for each pair of turns or runs."""
 
 
-def seconds(program: list[str], kind: Kind, loops: int, calls: int) -> tuple[float, float]:
-    """Time of the calls, as the program says, and CPU time of its threads meanwhile."""
-    tracing = [*CHIMBUKO, "trace", *(["--annotated-only"] if program[0].endswith(".py") else [])]
-    words = [*tracing, *program] if kind.is_traced else program
-    if program[0].endswith(".py") and not kind.is_traced:
-        words = [sys.executable, *program]
+def run(program: Path, kind: Kind, *numbers: int) -> Figures:
+    """The lines of numbers that a program prints."""
+    is_script = program.suffix == ".py"
+    tracing = [*CHIMBUKO, "trace", *(["--annotated-only"] if is_script else [])]
+    plainly = [sys.executable] if is_script else []
     environment = {name: value for name, value in os.environ.items() if name != "PERFFLOW_OPTIONS"}
     if kind.options is not None:
         environment["PERFFLOW_OPTIONS"] = kind.options
     with tempfile.TemporaryDirectory() as folder:
         environment["TAU_ADIOS2_FILENAME"] = f"{folder}/tau-metrics"
         done = subprocess.run(
-            [*words, str(loops), str(calls)],
+            [*(tracing if kind.is_traced else plainly), program, *map(str, numbers)],
             cwd=folder,
             env=environment,
             check=True,
             capture_output=True,
             text=True,
         )
-    wall_s, cpu_s = map(float, done.stdout.split())
-    return wall_s, cpu_s
+    return [tuple(map(float, line.split())) for line in done.stdout.splitlines()]
 
 
-def programs(folder: Path) -> dict[str, list[str]]:
-    """Command lines by language, without the arguments."""
-    script, source, program = folder / "worker.py", folder / "worker.cpp", folder / "worker"
+def in_python(folder: Path, rounds: int, length_s: float) -> dict[str, Figures]:
+    """By kind the ratios of neighbouring turns."""
+    script = folder / "worker.py"
     script.write_text(IN_PYTHON)
+    calls = round(length_s * 1e6 / CALL_US / 2)
+    ratios: dict[str, Figures] = {name: [] for name in IN_PYTHON_KINDS}
+    for _ in range(rounds):
+        for name, kind in IN_PYTHON_KINDS.items():
+            ratios[name] += run(script, kind, calls)
+    return ratios
+
+
+def in_cplusplus(folder: Path, rounds: int, length_s: float) -> dict[str, Figures]:
+    """By kind the ratios of a run and the one of the same round that is alone."""
+    source, program = folder / "worker.cpp", folder / "worker"
     source.write_text(IN_CPLUSPLUS)
     subprocess.run([*CHIMBUKO, "cc", "g++", "-O2", str(source), "-o", str(program)], check=True)
-    return {"Python": [str(script)], "C++": [str(program)]}
+    ((_, trial_s),) = run(program, Kind(), 10_000, 2_000)
+    loops = round(10_000 * CALL_US * 2_000 / (1e6 * trial_s))
+    ratios: dict[str, Figures] = {name: [] for name in IN_CPLUSPLUS_KINDS if name != ALONE}
+    for number in range(rounds):
+        # The other way round each time, so that what comes first has no advantage.
+        order = list(IN_CPLUSPLUS_KINDS.items())[:: 1 if number % 2 else -1]
+        calls = round(length_s * 1e6 / CALL_US)
+        taken = {name: run(program, kind, loops, calls)[0] for name, kind in order}
+        for name, figures in ratios.items():
+            figures.append(tuple(a / b for a, b in zip(taken[name], taken[ALONE], strict=True)))
+    return ratios
 
 
-def measure(rounds: int, length_s: float) -> dict[str, dict[str, dict[str, float]]]:
-    """By language and kind what it takes longer, in percent of what the program takes alone."""
-    found: dict[str, dict[str, dict[str, float]]] = {}
-    calls = round(length_s * 1e6 / CALL_US)
-    with tempfile.TemporaryDirectory() as folder:
-        for language, program in programs(Path(folder)).items():
-            kinds = KINDS[language]
-            trial_us = 1e6 * seconds(program, Kind(), 10_000, 2_000)[1] / 2_000
-            loops = round(10_000 * CALL_US / trial_us)
-            ratios: dict[str, list[float]] = {
-                f"{name}{clock}": [] for name in kinds if name != ALONE for clock in CLOCKS
-            }
-            for number in range(rounds):
-                # The other way round each time, so that what comes first has no advantage.
-                order = list(kinds.items())[:: 1 if number % 2 else -1]
-                taken = {name: seconds(program, kind, loops, calls) for name, kind in order}
-                for name in set(kinds) - {ALONE}:
-                    for at, clock in enumerate(CLOCKS):
-                        ratios[f"{name}{clock}"].append(taken[name][at] / taken[ALONE][at])
-            found[language] = {name: cost_of(values) for name, values in ratios.items()}
-    return found
+def measure(rounds: int, length_s: float) -> dict[str, dict[str, float]]:
+    """By language, kind and clock what it takes longer, in percent of what the program takes alone."""
+    with tempfile.TemporaryDirectory() as name:
+        found = {
+            "Python": in_python(Path(name), rounds, length_s),
+            "C++": in_cplusplus(Path(name), rounds, length_s),
+        }
+    return {
+        f"{language}, {kind}{clock}": cost_of([pair[at] for pair in figures])
+        for language, kinds in found.items()
+        for kind, figures in kinds.items()
+        for at, clock in enumerate(CLOCKS)
+    }
 
 
 def main() -> None:
@@ -156,7 +179,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--seconds", type=float, default=4.0, help="length of a run")
+    parser.add_argument("--seconds", type=float, default=4.0, help="length of a run; of a turn half of it")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     found = measure(options.rounds, options.seconds)
@@ -164,9 +187,7 @@ def main() -> None:
         print(json.dumps(found, indent=2))
         return
     rows = [
-        (f"{language}, {name}", *(f"{cost[part]:+.2f} %" for part in ("mean", "low", "high")))
-        for language, costs in found.items()
-        for name, cost in costs.items()
+        (name, *(f"{cost[part]:+.2f} %" for part in ("mean", "low", "high"))) for name, cost in found.items()
     ]
     load = os.getloadavg()[0]
     print(table((f"longer, at 5,000 calls a second (load {load:.1f})", "mean", "from", "to"), rows))
