@@ -21,15 +21,19 @@ _NUMBER_AND_UNIT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(\D*)")
 
 
 def number_of(number: int, things: str) -> str:
-    """So many things: ``1 rank``, ``1,200 ranks``; the plural is given, and its first word changed."""
+    """So many things: ``1 rank``, ``1,200 ranks``; the plural is given, and its first noun changed."""
     if number != 1:
         return f"{number:,} {things}"
-    first, space, others = things.partition(" ")
-    if first.endswith("ies"):
-        singular = first[:-3] + "y"
-    else:
-        singular = first.removesuffix("es" if first.endswith("sses") else "s")
-    return f"1 {singular}{space}{others}"
+    words = things.split(" ")
+    noun = next((at for at, word in enumerate(words) if word.endswith("s")), 0)
+    words[noun] = _singular(words[noun])
+    return f"1 {' '.join(words)}"
+
+
+def _singular(plural: str) -> str:
+    if plural.endswith("ies"):
+        return plural[:-3] + "y"
+    return plural.removesuffix("es" if plural.endswith("sses") else "s")
 
 
 def format_duration_us(duration_us: float) -> str:

@@ -82,6 +82,8 @@ SECTIONS = {
 }
 """The verbs by the sub-package that holds them. What each does is given as its own help begins, which need
 not be loaded to say so."""
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as of a shell."""
 VERBS = {verb: text for _, verbs in SECTIONS.values() for verb, text in verbs.items()}
 _PACKAGES = {verb: package for package, (_, verbs) in SECTIONS.items() for verb in verbs}
 
@@ -95,10 +97,11 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
+        from chimbuko.process.signals import ended_by_ctrl_c
         from chimbuko.process.starting import one_blas_thread, uncollected
 
         try:
-            with uncollected(), one_blas_thread():
+            with uncollected(), one_blas_thread(), ended_by_ctrl_c():
                 command: click.Command = _module(cmd_name).command
         except (ImportError, OSError, MemoryError, SystemError) as error:
             # A library that finds no room, or no file descriptor, says so in its own way, and so does Python.
@@ -137,6 +140,8 @@ class _Verbs(click.Group):
         except ChimbukoError as error:
             print(f"chimbuko: {visible(str(error))}", file=sys.stderr)
             ctx.exit(error.exit_code)
+        except KeyboardInterrupt:
+            ctx.exit(INTERRUPTED)
 
 
 def _module(verb: str) -> Any:

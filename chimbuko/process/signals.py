@@ -53,6 +53,22 @@ def no_ctrl_c() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+@contextmanager
+def ended_by_ctrl_c() -> Iterator[None]:
+    """Ctrl-C ends this process at once, for it has begun nothing that would have to be ended in order.
+
+    Python's way is an exception: while modules are loaded it can come where it is shown, and then forgotten.
+    """
+    is_heeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if is_heeded:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        if is_heeded:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class StopSignal:
     """Becomes true when the process is asked to end (``END``).
 

@@ -101,6 +101,7 @@ def test_ages_are_read_as_people_write_them() -> None:
         (1, "anomalies", "1 anomaly"),
         (1, "processes", "1 process"),
         (1, "steps never seen", "1 step never seen"),
+        (1, "more functions", "1 more function"),
         (1, "EXIT without ENTRY", "1 EXIT without ENTRY"),
     ],
 )

@@ -127,8 +127,6 @@ def _replay_all(streams: list[StreamName], folder: Path, engine: str, pace: Pace
                 stream = answers.pop(answer)
                 results[stream] = _result(stream, answer)
         return [results[stream] for stream in streams]
-    except KeyboardInterrupt:
-        sys.exit(128 + signal.SIGINT)
     finally:
         for process in processes:
             process.terminate()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import signal
 import sys
 from collections.abc import Sequence
 from itertools import islice
@@ -69,8 +68,6 @@ def command(
         asked = _from_standard_input() if statement is None else statement
         with answer_to(engine, asked, parameters_of(engine, info.id), time_limit_s) as answer:
             rows = list(islice(answer.rows, limit + 1))
-    except KeyboardInterrupt:
-        sys.exit(128 + signal.SIGINT)
     finally:
         engine.dispose()
     _print_rows(answer.columns, rows[:limit], len(rows) <= limit, form)

@@ -7,11 +7,13 @@ from collections.abc import Callable
 
 import msgspec
 
+from chimbuko.calls.functionnames import shown_names
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.outcome.traceanswers import answers_of_trace
 from chimbuko.protocol.messages import WaitsRequest
 from chimbuko.protocol.telemetry import SlowRank
 from chimbuko.provenance.incidents.incidentlist import IncidentPage, RecurrenceSummary
+from chimbuko.provenance.incidents.origins import OriginList
 from chimbuko.provenance.manage.explain import Explained, explain
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance, open_run
@@ -20,6 +22,7 @@ from chimbuko.provenance.write.writer import Writer
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.units import format_duration_us, number_of
 
+MOST_SHOWN = 5
 MOST_AT_END = 100_000
 """Abnormal calls that are judged and explained once more when a run ends, in half a minute."""
 
@@ -104,3 +107,34 @@ def incident_lines(page: IncidentPage, recurrences: list[RecurrenceSummary]) -> 
         for cost_us, name, text in sorted(found, reverse=True)
     ]
     return lines if found else []
+
+
+def worst_lines(functions: OriginList, ranks: OriginList) -> list[str]:
+    """Because of which functions and ranks core time was lost, and in which waits; for people.
+
+    Empty where no incident has a known origin.
+    """
+    began = [one for one in functions.origins if one.lost_us > 0]
+    if not began:
+        return []
+    shown = shown_names(one.function or "" for one in functions.origins)
+    lines = ["Worst functions, by core time lost because of them:"]
+    lines += [
+        f"  {format_duration_us(one.lost_us):>8}  {one.incidents:>5}×  {shown[one.function or '']}"
+        for one in began[:MOST_SHOWN]
+    ]
+    waits = sorted(functions.origins, key=lambda one: one.waited_us, reverse=True)[:MOST_SHOWN]
+    waited = [
+        f"{format_duration_us(one.waited_us)} in {shown[one.function or '']}"
+        for one in waits
+        if one.waited_us > 0
+    ]
+    if waited:
+        lines.append(f"Waited for others: {', '.join(waited)}")
+    lines.append("Worst ranks, by core time lost because of them:")
+    lines += [
+        f"  {format_duration_us(one.lost_us):>8}  {one.incidents:>5}×  rank {one.program}:{one.rank}"
+        for one in ranks.origins[:MOST_SHOWN]
+        if one.lost_us > 0
+    ]
+    return lines

@@ -11,7 +11,7 @@ import msgspec
 from chimbuko.calls.functionnames import shown_name, shown_names
 from chimbuko.calls.record import NO_ROOM_RECORDS, StreamHealth
 from chimbuko.launcher.outcome.filteradvice import LARGEST_STEP_BYTES, LargeStep, advise, mend_step
-from chimbuko.launcher.outcome.incidents import incident_lines, slow_ranks_of
+from chimbuko.launcher.outcome.incidents import MOST_SHOWN, incident_lines, slow_ranks_of, worst_lines
 from chimbuko.launcher.outcome.losses import (
     DROPPED_STEPS,
     MISSED_STEPS,
@@ -32,6 +32,7 @@ from chimbuko.protocol.messages import FunctionStatistics, RankStatistics
 from chimbuko.protocol.telemetry import SlowRank
 from chimbuko.provenance.incidents.incidentlist import IncidentPage, Incidents, RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_findings
+from chimbuko.provenance.incidents.origins import OriginList, origins
 from chimbuko.provenance.manage.inventory import bytes_elsewhere
 from chimbuko.provenance.manage.lifecycle import left_bytes
 from chimbuko.provenance.query.filters import CallFilter, CallSummary
@@ -42,13 +43,14 @@ from chimbuko.trace.discovery import Transport
 from chimbuko.trace.schema import UNNAMED_FUNCTIONS, UNRESOLVED
 from chimbuko.units import format_duration_us, number_of
 
-MOST_SHOWN = 5
 CAME = {
     Transport.FILES.value: " through files",
     Transport.SST.value: " over SST",
     Transport.RECORDED.value: "",
     "": "",
 }
+MOST_ORIGINS = 100
+"""Functions that incidents began in or held up: those that only waited follow the others."""
 LEAST_REDUCTION = 1.5
 """Of the trace, to be spoken of: of a run of seconds the empty tables alone are larger."""
 DRIFT = 1.2
@@ -95,13 +97,17 @@ class Summary(msgspec.Struct, frozen=True):
     """What costs time again and again."""
     metrics: list[MetricFinding]
     """What is wrong with quantities that the programs publish."""
+    lost_by_function: OriginList
+    """Because of which functions core time was lost, on whatever ranks."""
+    lost_by_rank: OriginList
     functions: list[FunctionStatistics]
-    """Those with the most time lost, worst first."""
+    """Those with the most time lost in their own abnormal calls, worst first."""
     drifted: list[FunctionStatistics]
     """Those that have slowly become slower or faster, the most first."""
     unended: list[CallSummary]
     """Overdue calls that never ended, the longest first."""
     worst_ranks: list[RankStatistics]
+    """Those with the most time lost in their abnormal calls, worst first."""
     slow_ranks: list[SlowRank]
     """Ranks that are slower than the others all the time, the most time lost first."""
     problems: list[str]
@@ -155,10 +161,12 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
         incidents=Incidents(provenance.reader).page(limit=MOST_SHOWN),
         recurrences=Incidents(provenance.reader).recurrences(),
         metrics=metric_findings(provenance.reader),
+        lost_by_function=origins(provenance.reader, "function", MOST_ORIGINS),
+        lost_by_rank=origins(provenance.reader, "rank", MOST_SHOWN),
         functions=sorted(functions, key=lambda f: f.severity_us, reverse=True)[:MOST_SHOWN],
         drifted=sorted(drifted, key=_extent, reverse=True)[:MOST_SHOWN],
         unended=provenance.calls.page(CallFilter(is_open=True), limit=MOST_SHOWN).calls,
-        worst_ranks=sorted(ranks, key=lambda r: r.total, reverse=True)[:MOST_SHOWN],
+        worst_ranks=sorted(ranks, key=lambda r: r.severity_us, reverse=True)[:MOST_SHOWN],
         slow_ranks=slow_ranks_of(run),
         problems=problems,
         is_interrupted=run.interrupted_path.exists(),
@@ -194,18 +202,7 @@ def summary_lines(summary: Summary) -> list[str]:
     if summary.metrics:
         lines.append("Wrong in what the programs publish:")
         lines += [f"  {one.id:<6} {one.sentence}" for one in summary.metrics[:MOST_SHOWN]]
-    if summary.functions:
-        lines.append("Worst functions, by time lost:")
-        shown = shown_names(f.name for f in summary.functions)
-        lines += [
-            f"  {format_duration_us(f.severity_us):>8}  {f.anomalies:>5}×  {shown[f.name]}"
-            for f in summary.functions
-        ]
-        lines.append("Worst ranks, by anomalies per step:")
-        lines += [
-            f"  rank {r.program}:{r.rank:<5} {r.total:>5}, mean {r.mean:.2f}, maximum {r.maximum}"
-            for r in summary.worst_ranks
-        ]
+    lines += worst_lines(summary.lost_by_function, summary.lost_by_rank) or _abnormal_lines(summary)
     lines += [
         f"Drifted: {shown_name(f.name)} now takes {f.drift:.2g} times as long as at first"
         for f in summary.drifted
@@ -240,6 +237,24 @@ def summary_lines(summary: Summary) -> list[str]:
     lines.append(f"Provenance: {summary.run}")
     run = shlex.quote(summary.run)
     lines.append(f"Look again: chimbuko view {run}   or   chimbuko query {run}")
+    return lines
+
+
+def _abnormal_lines(summary: Summary) -> list[str]:
+    """Where calls were abnormal, of which no incident is known."""
+    if not summary.functions:
+        return []
+    shown = shown_names(f.name for f in summary.functions)
+    lines = ["Worst functions, by time lost:"]
+    lines += [
+        f"  {format_duration_us(f.severity_us):>8}  {f.anomalies:>5}×  {shown[f.name]}"
+        for f in summary.functions
+    ]
+    lines.append("Worst ranks, by time lost:")
+    lines += [
+        f"  {format_duration_us(r.severity_us):>8}  {r.total:>5}×  rank {r.program}:{r.rank}"
+        for r in summary.worst_ranks
+    ]
     return lines
 
 

@@ -189,6 +189,20 @@ def test_a_wait_leads_to_its_origin_in_one_click(
     page.wait_for_url(lambda url: "incident" not in url)
 
 
+def test_a_timeline_of_four_ranks_has_all_of_them_until_they_are_dropped(
+    watched: Watched, worst: IncidentDetails
+) -> None:
+    call = worst.incident.call_id
+    own, others = call.split(":")[1], [f"0:{rank}" for rank in range(4) if not call.startswith(f"0:{rank}:")]
+    page = opened(watched, f"/timeline?call={call}", ".timeline .chip")
+    labels = page.locator(".timeline .chip").evaluate_all("chips => chips.map(chip => chip.ariaLabel)")
+    assert labels == [f"Without rank {other}" for other in others]
+    for other in others:
+        page.get_by_label(f"Without rank {other}").click()
+    page.wait_for_url(f"**with=0:{own}*")
+    page.wait_for_selector(".timeline .chip", state="detached")
+
+
 def test_what_is_copied_says_the_same(watched: Watched, worst: IncidentDetails) -> None:
     page = drawn(watched, worst)
     found = answered(copied(page, "chain", "Copy command"))

@@ -1,6 +1,6 @@
 import { between, change, decisive, lost, placeOf, reachOf, runtimesOf, shiftSummary, ticksOf, VERDICT_MARKS, VERDICT_WORDS } from './model/comparison';
 import { placedName, wrapped, type ShortName } from '../shared/names/names';
-import { duration, exact, signed } from '../shared/units/units';
+import { duration, exact, plural, signed } from '../shared/units/units';
 import { go, view } from '../shared/address/address';
 import { hideTip, showTip } from '../shared/session/page';
 import { Empty, Panel } from '../shared/parts/panel';
@@ -17,7 +17,7 @@ interface Props {
 export function Shifts({ shifts, names, all }: Props) {
   const named = shifts.filter((shift) => decisive(shift).verdict === 'slower' || decisive(shift).verdict === 'faster').length;
   const reach = reachOf(shifts);
-  const summary = named === 0 ? 'No function is certainly slower or faster.' : `${named} functions are slower or faster.`;
+  const summary = named === 0 ? 'No function is certainly slower or faster.' : `${plural(named, 'function')} ${named === 1 ? 'is' : 'are'} slower or faster.`;
   const actions = <span class="unit">▲ slower ▼ faster = as before · undecided{all > shifts.length && `; ${shifts.length} of ${exact(all)}`}</span>;
   return (
     <Panel
@@ -97,7 +97,11 @@ function Interval({ shift, reach }: { shift: Shift; reach: number }) {
     <span class="shift-plot">
       <span class="shift-zero" />
       <span class="shift-interval" style={{ left: `${low}%`, width: `${Math.max(0.5, high - low)}%` }} />
-      <span class="shift-dot" style={{ left: `${at}%` }} />
+      {at > 0 && at < 100 ? (
+        <span class="shift-dot" style={{ left: `${at}%` }} />
+      ) : (
+        <span class={`shift-beyond ${at > 0 ? 'right' : 'left'}`}>{at > 0 ? '▸' : '◂'}</span>
+      )}
     </span>
   );
 }

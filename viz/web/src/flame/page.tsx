@@ -6,6 +6,7 @@ import { Chart } from './chart';
 import { Find } from './find';
 import { groupLook, type Look } from './flamepainter';
 import { FlameTable } from './table';
+import { Heaviest } from './heaviest';
 import { allPathsRequest } from '../shared/api/functionrequests';
 import { WEIGHTS, type Weight } from '../shared/address/model/view';
 import { addressOf, follow, go, view } from '../shared/address/address';
@@ -26,6 +27,7 @@ export function FlamePage() {
       </h1>
       <Picture />
       <Chosen />
+      {(frames.value[0]?.total_us ?? 0) > 0 && <Heaviest />}
     </main>
   );
 }

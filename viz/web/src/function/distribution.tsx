@@ -99,6 +99,8 @@ interface ChartProps {
 const LANE = 16;
 const PLOT = 160;
 const AXIS = 20;
+/** Width of a character of the axis' labels, at most. */
+const CHARACTER = 7;
 
 function Chart({ distribution, metric, marks, summary }: ChartProps) {
   const { element, width } = useSize<HTMLDivElement>();
@@ -165,7 +167,7 @@ function Grid({ axis, top, width }: { axis: Axis; top: number; width: number }) 
       {axis.ticks.map((tick) => (
         <g key={tick.x}>
           <line class="base" x1={tick.x} x2={tick.x} y1={top + PLOT} y2={top + PLOT + 4} />
-          {tick.x > 12 && tick.x < width - 28 && (
+          {tick.x > 12 && tick.x + (CHARACTER * tick.text.length) / 2 < width - 8 - CHARACTER * axis.unit.length && (
             <text class="tick-text" x={tick.x} y={top + PLOT + 15} text-anchor="middle">
               {tick.text}
             </text>

@@ -28,7 +28,7 @@ const MOST_BESIDE = 12;
 export function TimelinePage() {
   useEffect(listenOnTimeline, []);
   return (
-    <main class="timeline-page">
+    <main class="timeline-page" style={{ '--tall': timeline.tallest.value }}>
       <h1 class="answer" data-answer>
         {answer()}
       </h1>
@@ -106,11 +106,11 @@ const wrongText = (number: number): string => (number === 0 ? '' : ` ${plural(nu
 
 function Actions() {
   const all = timeline.found.value.value;
-  const { partners, folded } = view.value;
+  const { folded } = view.value;
   const isWhole = all !== null && all.every((one) => one.source === 'trace');
   return (
     <>
-      {partners.map((rank) => (
+      {timeline.partners.value.map((rank) => (
         <button key={rank} class="chip" onClick={() => timeline.togglePartner(rank)} aria-label={`Without rank ${rank}`} title="Without this rank">
           rank {wording.value.programs > 1 ? rank : rank.split(':')[1]} <span aria-hidden="true">×</span>
         </button>

@@ -7,6 +7,7 @@ import { askedFor, foldedAxis, PLAIN_AXIS, showing, suffices, type Asked } from 
 import { anomaliesOf, sceneOf, spotOf } from './model/lines';
 import { oneRank, type Range } from '../shared/address/model/ranges';
 import { MOST_PARTNERS } from '../shared/address/model/view';
+import { getRanks } from '../shared/api/requests';
 import { getTimeline } from './requests';
 import { go, view } from '../shared/address/address';
 import { detail } from '../calls/calls';
@@ -25,10 +26,28 @@ export const mainRank = computed<RankKey>(() => {
   return oneRank(rank) ?? rankOf(call) ?? selected.find((one) => one !== null) ?? run.value.value?.answer.worst_rank ?? '0:0';
 });
 
+/** So few ranks have room below each other: all are shown, unless some were chosen. */
+const FEW_RANKS = 4;
+
+/** All ranks of a run that has few. */
+const few = question<RankKey[]>(
+  () => (isOpen.value && view.value.partners.length === 0 ? 'all ranks' : null),
+  async (signal) => {
+    const { top, ranks } = await getRanks('total', FEW_RANKS, signal);
+    return ranks > FEW_RANKS ? [] : top.map((row): RankKey => `${row.program}:${row.rank}`).sort((a, b) => a.localeCompare(b, undefined, { numeric: true }));
+  },
+  { live: true, keep: true },
+);
+
+/** Ranks whose lines are shown beside those of the main one. */
+export const partners = computed<RankKey[]>(() => {
+  const chosen = view.value.partners;
+  return (chosen.length > 0 ? chosen : (few.value.value ?? [])).filter((one) => one !== mainRank.value);
+});
+
 /** It, its partners, and the rank of the chosen call. */
 export const ranks = computed<RankKey[]>(() => {
-  const { partners, call } = view.value;
-  const shown = new Set([mainRank.value, ...partners, rankOf(call) ?? mainRank.value]);
+  const shown = new Set([mainRank.value, ...partners.value, rankOf(view.value.call) ?? mainRank.value]);
   return [...shown].slice(0, MOST_PARTNERS + 1);
 });
 
@@ -67,7 +86,8 @@ const centre = computed<Range | null>(() => {
 const key = computed(() => {
   const { rank, call, selected, window, recent_s } = view.value;
   const isNamed = oneRank(rank) !== null || call !== null || selected.length > 0;
-  if (!isOpen.value || pixels.value === 0 || ((!isNamed || window !== null || recent_s !== null) && run.value.value === null)) return null;
+  const isKnown = view.value.partners.length > 0 || few.value.value !== null || few.error.value !== null;
+  if (!isOpen.value || !isKnown || pixels.value === 0 || ((!isNamed || window !== null || recent_s !== null) && run.value.value === null)) return null;
   // What to ask for is not known before the chosen call is, and the width of the picture.
   if (asked.value === null && (centre.value !== null || !isSettled.value)) return null;
   return JSON.stringify([ranks.value, asked.value, readied.value]);
@@ -148,6 +168,15 @@ export const scene = computed(() => {
 export const anomalies = computed(() => anomaliesOf(scene.value));
 export const chosen = computed(() => spotOf(scene.value, view.value.call));
 
+/** How high the lines of these ranks have been at most, so that a picture that moves keeps its height. */
+export const tallest = signal(0);
+let tallestOf = '';
+effect(() => {
+  const [of, { height }] = [ranks.value.join(), scene.value];
+  untracked(() => (tallest.value = of === tallestOf ? Math.max(tallest.value, height) : height));
+  tallestOf = of;
+});
+
 /** Times at the left and right edge. */
 export const shown = computed<Range>(() => moving.value ?? centre.value ?? extent.value);
 
@@ -206,10 +235,13 @@ export function choose(id: string, times: Interval | null): void {
 }
 
 export function togglePartner(rank: RankKey): void {
-  const { partners } = view.value;
+  const beside = partners.value;
   if (rank === mainRank.value) return;
+  const left = beside.includes(rank) ? beside.filter((one) => one !== rank) : [...beside, rank].slice(0, MOST_PARTNERS);
+  // Nobody beside is a choice, too, where else all would be there.
+  const isAlone = left.length === 0 && (few.value.value ?? []).length > 1;
   go({
-    partners: partners.includes(rank) ? partners.filter((one) => one !== rank) : [...partners, rank].slice(0, MOST_PARTNERS),
+    partners: isAlone ? [mainRank.value] : left,
     rank: mainRank.value,
     window: sinceZero(shown.value),
   });

@@ -78,7 +78,7 @@ function paintAxes(context: CanvasRenderingContext2D, layout: Layout, theme: The
     line(context, layout.left, Math.round(y) + 0.5, layout.right);
     context.fillText(text, layout.left - 6, y);
   }
-  context.fillText(layout.unit, layout.left - 6, layout.height - 8);
+  context.fillText(layout.unit, layout.left - 6, 6);
   context.textAlign = 'center';
   for (const { x, text } of layout.xTicks) context.fillText(text, x, layout.height - 8);
   for (const [rank, y] of layout.rows) paintRow(context, layout, rank, y, theme);

@@ -64,6 +64,8 @@ export interface Layout extends Frame {
 
 export const STRIP_ROW = 6;
 const MARGIN = { left: 36, right: 12, top: 8, axis: 18 };
+/** Room above for the unit of the values, where they have one. */
+const UNIT = 10;
 
 /** Lay out a chart; `zoom` null shows every step there is. */
 export function layout(series: readonly Series[], measure: Measure, zoom: Range | null, width: number, height: number, marked: readonly Marked[] = []): Layout {
@@ -75,7 +77,7 @@ export function layout(series: readonly Series[], measure: Measure, zoom: Range 
     range,
     left: MARGIN.left,
     right: width - MARGIN.right,
-    top: MARGIN.top,
+    top: MARGIN.top + (measure === 'lost' ? UNIT : 0),
     base: height - MARGIN.axis - strip,
     maximum: 1,
   };

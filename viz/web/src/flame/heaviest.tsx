@@ -1,0 +1,40 @@
+import { heaviest } from './model/heaviest';
+import { allPathsRequest } from '../shared/api/functionrequests';
+import { FunctionLink } from '../shared/parts/functionlink';
+import { Listed } from '../shared/parts/listed';
+import { duration, exact, percent } from '../shared/units/units';
+import { view } from '../shared/address/address';
+import { frames, rank, zoomed } from './flame';
+
+/** More lines a browser takes badly. */
+const MOST_LINES = 300;
+
+/** The functions of the picture, whoever calls them: where the time itself is. */
+export function Heaviest() {
+  const whole_us = frames.value[zoomed.value]?.total_us ?? 0;
+  const rows = heaviest(frames.value, zoomed.value)
+    .slice(0, MOST_LINES)
+    .map(({ name, program, own_us, total_us, calls }) => [
+      <FunctionLink name={name} program={program} />,
+      duration(own_us),
+      percent(own_us / whole_us),
+      duration(total_us),
+      exact(calls),
+    ]);
+  return (
+    <Listed
+      name="heaviest"
+      title="Functions, over all their callers"
+      columns={[
+        ['function', false],
+        [view.value.weight === 'lost' ? 'lost in itself' : 'in itself', true],
+        ['share', true],
+        ['with what it calls', true],
+        ['calls', true],
+      ]}
+      rows={rows}
+      nothing="No call path has any time."
+      asks={{ json: allPathsRequest(rank.value), hasSql: rank.value === null }}
+    />
+  );
+}

@@ -1,0 +1,42 @@
+/** Functions of a flame graph, each over all call paths that lead to it. */
+
+import type { Frame } from './frames';
+
+export interface Heavy {
+  name: string;
+  program: number;
+  /** Time in none of those that it calls. */
+  own_us: number;
+  /** With all that it calls; of calls inside of calls of it once. */
+  total_us: number;
+  calls: number;
+}
+
+/** Functions below a frame, and its own, those with most time in themselves first. */
+export function heaviest(frames: readonly Frame[], below: number): Heavy[] {
+  const found = new Map<string, Heavy>();
+  const inside = new Uint8Array(frames.length);
+  frames.forEach((frame, at) => {
+    inside[at] = at === below || (frame.parent >= 0 && inside[frame.parent] === 1) ? 1 : 0;
+    if (inside[at] === 0 || at === 0) return;
+    const key = keyOf(frame);
+    const heavy = found.get(key) ?? { name: frame.name, program: frame.program, own_us: 0, total_us: 0, calls: 0 };
+    heavy.own_us += frame.own_us;
+    heavy.calls += frame.calls;
+    if (!isInItself(frames, at, below)) heavy.total_us += frame.total_us;
+    found.set(key, heavy);
+  });
+  return [...found.values()].filter(({ total_us }) => total_us > 0).sort((a, b) => b.own_us - a.own_us || b.total_us - a.total_us);
+}
+
+const keyOf = ({ program, name }: Frame): string => `${program} ${name}`;
+
+/** Whether one of its callers, up to a frame, is of the same function. */
+function isInItself(frames: readonly Frame[], place: number, upTo: number): boolean {
+  const own = keyOf(frames[place] as Frame);
+  for (let at = place; at !== upTo;) {
+    at = (frames[at] as Frame).parent;
+    if (at > 0 && keyOf(frames[at] as Frame) === own) return true;
+  }
+  return false;
+}
