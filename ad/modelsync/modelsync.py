@@ -11,6 +11,7 @@ import numpy as np
 import redis
 
 from chimbuko.ad.handoff.bell import AgentBell
+from chimbuko.ad.handoff.exchange import Cell
 from chimbuko.ad.modelsync.deltamaker import LOCK_POLL_S, DeltaMaker
 from chimbuko.ad.modelsync.merging import AgentStatistics
 from chimbuko.ad.streamprocess.commitschedule import quiet_s
@@ -249,7 +250,6 @@ class ModelSync:
             pipeline.xread(cast(Any, self._read_to), count=READ_COUNT, block=block_ms)
             *acknowledged, answers = pipeline.execute()[-1 - len(asked) :]
         found = {stream.decode(): entries for stream, entries in answers or []}
-        closed_epoch = self._statistics.model.closed_epoch
         for part, keys in enumerate(self._parts):
             entries = found.get(keys.model_updates, [])
             if entries:
@@ -258,8 +258,10 @@ class ModelSync:
             updates = list(self._seal.decoded(payloads, _updates))
             self._acknowledge(part, updates, acknowledged[part] if asked else None)
             self._take_over(part, updates)
-        if not self._is_lockstep or self._statistics.model.closed_epoch > closed_epoch:
-            for stream in streams:
+        for stream in streams:
+            # In lockstep each gets one of each epoch: also a stream that is found when the update has come,
+            # whose agent died before it had given that on; and none that is older than what it has.
+            if not self._is_lockstep or self._statistics.model.closed_epoch > stream.box[Cell.MODEL_EPOCH]:
                 self._give_model(stream)
 
     def _acknowledge(self, part: int, updates: list[ModelUpdate], reported: bytes | None) -> None:

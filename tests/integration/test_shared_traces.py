@@ -20,7 +20,7 @@ from tests.integration.conftest import AGENT, Command, Outcome, Start
 from tests.integration.namespaces import NotPermitted
 from tests.integration.nodes import CHIMBUKO, by_ssh, cluster
 from tests.patience import PATIENCE_S
-from tests.viz.asking import wait_until
+from tests.viz.asking import wait_until, wait_until_gone
 
 Services = Callable[..., Command]
 
@@ -86,6 +86,37 @@ def test_an_agent_that_was_killed_goes_on(
     assert [(one.rank, one.calls, one.steps) for one in found.health] == [
         (one.rank, one.calls, one.steps) for one in heat4_run.health
     ]
+
+
+@pytest.mark.thorough
+def test_streams_of_a_whole_agent_that_was_killed_are_waited_for(
+    shared: tuple[Command, Command], command: Services, heat4_run: Outcome, tmp_path: Path
+) -> None:
+    """What it leaves behind ends at once, and not as if its streams were over: others would go on."""
+    services, first = shared
+    second = command("agent", tmp_path / "run", "--node", "b")
+    second.wait_for_line("reads share 2 of 2")
+    first.wait_until(lambda: len(first.readers) == 2)
+    left = [first.service(AGENT), *first.readers]
+    first.process.kill()
+    wait_until_gone(left)
+    assert "given up" not in (RunDirectory(tmp_path / "run").logs / "agent-a.log").read_text()
+    again = command("agent", tmp_path / "run", "--node", "a")
+    assert [again.end(), second.end(), services.end()] == [0, 0, 0], services.output + again.output
+    found = Outcome(tmp_path / "run")
+    assert found.info.state == "finished" and "Lost: nothing" in services.output
+    assert {call.id: call.severity_us for call in found.anomalies} == {
+        call.id: call.severity_us for call in heat4_run.anomalies
+    }
+
+
+@pytest.mark.thorough
+def test_an_agent_that_is_asked_to_end_ends_the_run(shared: tuple[Command, Command], tmp_path: Path) -> None:
+    services, agent = shared
+    agent.interrupt()
+    assert (agent.end(), services.end()) == (0, 130), services.output
+    assert Outcome(tmp_path / "run").info.state == "interrupted"
+    assert "of 2 shares of the trace 2 are not read to the end (agent-a, nobody took it)" in services.output
 
 
 @pytest.mark.thorough

@@ -115,7 +115,7 @@ class NodeAgent:
             say(f"{name}: all shares of the trace are taken; there is nothing to do")
             return True
         recorded = recorded_streams(self._run)
-        options = AgentOptions(info.config, self._node, (name,), None, recorded, share)
+        options = AgentOptions(info.config, self._node, (name,), None, recorded, share, is_revived=True)
         with ExitStack() as stack:
             stack.enter_context(self._heard(presence))
             await_kernels(lambda: self._stop.is_set() or bool(self._answer))
@@ -124,12 +124,8 @@ class NodeAgent:
             )
             agents.wait_ready()
             say(f"{name} reads share {share.index + 1} of {share.count} of {len(recorded)} recorded streams")
-            if self._work(agents, is_live=False):
+            if self._work(agents, broker):
                 note_read(self._run, name, share)
-            elif agents.has_failed:
-                # Others would wait for its streams.
-                with suppress(redis.RedisError):
-                    ask_to_end(broker)
             return agents.finish()
 
     def _read_node(self, name: str, info: RunInfo, presence: Presence) -> bool:
@@ -146,7 +142,7 @@ class NodeAgent:
             if not self._streams:
                 leave_mark(place.folder, place.transport, shield_of(place, self._problems))
             say(f"{name} reads the streams in {place.folder}")
-            self._work(agents, is_live=True)
+            self._work(agents)
             if not self._streams:
                 with suppress(OSError):
                     for mark in (AGENT_MARK, COMING_MARK):
@@ -219,15 +215,20 @@ class NodeAgent:
     def _is_over(self) -> bool:
         return self._run.info_path.exists() and self._run.read_info().state != "running"
 
-    def _work(self, agents: Agents, is_live: bool) -> bool:
+    def _work(self, agents: Agents, of_recorded: RunBroker | None = None) -> bool:
         """Look after the agent until it is to end, or has read what was recorded; and until it has ended.
         Whether all that was recorded is read.
+
+        Parameters
+        ----------
+        of_recorded
+            The run's broker where streams are recorded.
         """
         heard_at, is_read = time.monotonic(), False
         while not self._stop.wait(TICK_S):
             for line in agents.look_after():
                 say(line)
-            if not is_live and (agents.has_failed or not agents.is_analysing):
+            if of_recorded and (agents.has_failed or not agents.is_analysing):
                 is_read = not agents.has_failed
                 break
             answer = self._answer
@@ -244,6 +245,10 @@ class NodeAgent:
                     "longer waits: chimbuko agent --patience"
                 )
                 break
+        if of_recorded and not is_read:
+            # Others would wait for its streams, or go on without them and flag other calls.
+            with suppress(redis.RedisError):
+                ask_to_end(of_recorded)
         for _ in agents.delivering(lambda: self._rescue_at_s):
             time.sleep(TICK_S)
         return is_read

@@ -293,6 +293,34 @@ def test_in_lockstep_no_stream_waits_for_a_model_that_found_it_locked(
     assert next(is_locked, None) is None
 
 
+@pytest.mark.parametrize("lockstep_streams", [1])
+def test_in_lockstep_a_stream_that_is_found_after_the_update_gets_the_model_that_it_waits_for(
+    folder: Path, broker: PrivateBroker, server: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent died before it gave the model on, and its successor hears of that before it has a stream."""
+    node = Node(folder, broker, is_lockstep=True)
+    stream = Stream(node.stream)
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(node.stream.box, "put_model", die)
+    stream.step()
+    stream.box[Cell.CLOSED_EPOCH] = 0
+    with pytest.raises(KeyboardInterrupt):
+        node.until(lambda: False)
+    node.stream.box.close()
+    successor = Node(folder, broker, is_lockstep=True)
+    streams = successor.link._streams
+    found_late = [streams.pop()]
+    successor.until(lambda: successor.statistics.model.closed_epoch == 0)
+    streams += found_late
+    successor.until(lambda: stream.box[Cell.MODEL_EPOCH] == 0)
+    again = Stream(successor.stream, stream)
+    again.step()
+    assert again.analysis._detection.statistics.seen(np.array([1]))[0] == 2 * CALLS
+
+
 def test_what_is_learned_while_nobody_answers_is_left_to_a_successor(
     folder: Path, broker: PrivateBroker, server: Service
 ) -> None:
