@@ -6,8 +6,10 @@ A program in Python and one in C++ do the same work again and again in an annota
 trace files and the live stream. In C++ kinds take turns as runs, and a ratio is of two runs of one round.
 In Python one process may be a fifth faster than the next, whatever is recorded: there the function and the
 annotated function take turns within a process, half as long as a run and the other way round each time, and
-a ratio is of two neighbours. The last tenth of a turn is written while the process rests after it, which CPU
-times contain; they suffer less from other work on the machine, too.
+a ratio is of two neighbours. Their work is the loop of the program in C++, called with the interpreter's lock
+held: each of its additions waits for the one before, so that it takes as long whatever else the core does.
+The last tenth of a turn is written while the process rests after it, which CPU times contain; they suffer
+less from other work on the machine, too.
 """
 
 from __future__ import annotations
@@ -30,15 +32,15 @@ ALONE = "alone"
 TURNS = 4
 """Of a process in Python."""
 IN_PYTHON = f"""
-import sys, time
-from itertools import repeat
+import ctypes, sys, time
 from chimbuko.annotations import critical_path
 
-calls = int(sys.argv[1])
+loops, calls = map(int, sys.argv[2:])
+added = ctypes.PyDLL(sys.argv[1]).added
+added.argtypes = (ctypes.c_long,)
 
 def work():
-    # Each addition waits for the one before: what else the core does, and where things lie, matters little.
-    sum(repeat(1e-3, loops), 0.5)
+    added(loops)
 
 def timed(function, calls):
     begun_s, begun_cpu_s = time.perf_counter(), time.process_time()
@@ -48,8 +50,6 @@ def timed(function, calls):
     time.sleep(0.5)
     return wall_s, time.process_time() - begun_cpu_s
 
-loops = 10_000
-loops = round(loops * {CALL_US} * 1_000 / (1e6 * timed(work, 1_000)[1]))
 annotated = critical_path(work)
 timed(annotated, 1_000)
 for number in range({TURNS} // 2):
@@ -57,22 +57,28 @@ for number in range({TURNS} // 2):
     found = {{function: timed(function, calls) for function in turns}}
     print(*(with_s / without_s for with_s, without_s in zip(found[annotated], found[work])))
 """
-IN_CPLUSPLUS = """
+WORK = """
+extern "C" __attribute__((noinline)) void added(long loops)
+{
+    // Each addition waits for the one before.
+    volatile double sum = 0;
+    for (long n = 0; n < loops; n++)
+        sum = sum + n;
+}
+"""
+IN_CPLUSPLUS = f"""
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-
-__attribute__((annotate("@critical_path()"))) static double work(long loops)
-{
-    volatile double sum = 0;
-    for (long n = 0; n < loops; n++)
-        sum = sum + n;
-    return sum;
-}
+{WORK}
+__attribute__((annotate("@critical_path()"))) static void work(long loops)
+{{
+    added(loops);
+}}
 
 int main(int, char **words)
-{
+{{
     long loops = atol(words[1]), calls = atol(words[2]);
     auto begun = std::chrono::steady_clock::now();
     auto begun_cpu = std::clock();
@@ -80,7 +86,7 @@ int main(int, char **words)
         work(loops);
     printf("%f ", std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count());
     printf("%f\\n", double(std::clock() - begun_cpu) / CLOCKS_PER_SEC);
-}
+}}
 """
 
 
@@ -107,7 +113,7 @@ Figures = list[tuple[float, ...]]
 """On the clock, and in CPU time, for each pair of turns or runs."""
 
 
-def run(program: Path, kind: Kind, *numbers: int) -> Figures:
+def run(program: Path, kind: Kind, *arguments: Path | int) -> Figures:
     """The lines of numbers that a program prints."""
     is_script = program.suffix == ".py"
     tracing = [*CHIMBUKO, "trace", *(["--annotated-only"] if is_script else [])]
@@ -118,7 +124,7 @@ def run(program: Path, kind: Kind, *numbers: int) -> Figures:
     with tempfile.TemporaryDirectory() as folder:
         environment["TAU_ADIOS2_FILENAME"] = f"{folder}/tau-metrics"
         done = subprocess.run(
-            [*(tracing if kind.is_traced else plainly), program, *map(str, numbers)],
+            [*(tracing if kind.is_traced else plainly), program, *map(str, arguments)],
             cwd=folder,
             env=environment,
             check=True,
@@ -128,25 +134,31 @@ def run(program: Path, kind: Kind, *numbers: int) -> Figures:
     return [tuple(map(float, line.split())) for line in done.stdout.splitlines()]
 
 
-def in_python(folder: Path, rounds: int, length_s: float) -> dict[str, Figures]:
+def in_python(folder: Path, loops: int, rounds: int, length_s: float) -> dict[str, Figures]:
     """By kind the ratios of neighbouring turns."""
-    script = folder / "worker.py"
+    script, source, library = folder / "worker.py", folder / "work.cpp", folder / "libwork.so"
     script.write_text(IN_PYTHON)
+    source.write_text(WORK)
+    subprocess.run(["g++", "-O2", "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
     calls = round(length_s * 1e6 / CALL_US / 2)
     ratios: dict[str, Figures] = {name: [] for name in IN_PYTHON_KINDS}
     for _ in range(rounds):
         for name, kind in IN_PYTHON_KINDS.items():
-            ratios[name] += run(script, kind, calls)
+            ratios[name] += run(script, kind, library, loops, calls)
     return ratios
 
 
-def in_cplusplus(folder: Path, rounds: int, length_s: float) -> dict[str, Figures]:
-    """By kind the ratios of a run and the one of the same round that is alone."""
+def built(folder: Path) -> tuple[Path, int]:
+    """The program in C++, and how many additions take as long as a call."""
     source, program = folder / "worker.cpp", folder / "worker"
     source.write_text(IN_CPLUSPLUS)
     subprocess.run([*CHIMBUKO, "cc", "g++", "-O2", str(source), "-o", str(program)], check=True)
     ((_, trial_s),) = run(program, Kind(), 10_000, 2_000)
-    loops = round(10_000 * CALL_US * 2_000 / (1e6 * trial_s))
+    return program, round(10_000 * CALL_US * 2_000 / (1e6 * trial_s))
+
+
+def in_cplusplus(program: Path, loops: int, rounds: int, length_s: float) -> dict[str, Figures]:
+    """By kind the ratios of a run and the one of the same round that is alone."""
     ratios: dict[str, Figures] = {name: [] for name in IN_CPLUSPLUS_KINDS if name != ALONE}
     for number in range(rounds):
         # The other way round each time, so that what comes first has no advantage.
@@ -161,9 +173,11 @@ def in_cplusplus(folder: Path, rounds: int, length_s: float) -> dict[str, Figure
 def measure(rounds: int, length_s: float) -> dict[str, dict[str, float]]:
     """By language, kind and clock what it takes longer, in percent of what the program takes alone."""
     with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        program, loops = built(folder)
         found = {
-            "Python": in_python(Path(name), rounds, length_s),
-            "C++": in_cplusplus(Path(name), rounds, length_s),
+            "Python": in_python(folder, loops, rounds, length_s),
+            "C++": in_cplusplus(program, loops, rounds, length_s),
         }
     return {
         f"{language}, {kind}{clock}": cost_of([pair[at] for pair in figures])

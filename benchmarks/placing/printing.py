@@ -58,9 +58,9 @@ def as_documented(series: Series) -> str:
     costs, slower = model.costs, model.slowdown
     each, splits = len(series.held_out) // len(runs), {run.split for run in runs}
     lines = [
-        f"{len(series.fitted)} runs to which the model is fitted, and {len(series.held_out)} of {len(runs)} "
-        f"configurations that it predicts, {number_of(each, 'runs')} of each, in {len(splits)} splits, "
-        f"{len(splits - set(WHOLE))} of them with a quota.",
+        f"{len(series.fitted)} runs to which the model is fitted, and {len(series.held_out)} runs of "
+        f"{len(runs)} configurations that it predicts, {number_of(each, 'runs')} of each, in "
+        f"{len(splits)} splits, {len(splits - set(WHOLE))} of them with a quota.",
         f"The analysis takes {1e3 * costs.second:.1f} ms of CPU time a second, {1e3 * costs.step:.2f} ms a "
         f"step of a stream, and {1e6 * costs.row:.3f} µs a row; each of its",
         f"seconds adds to the application's {slower.inside:.2f} s on the same core, {slower.shared:.2f} s on "
