@@ -85,7 +85,10 @@ class Service:
             facts: dict[str, Any] = msgspec.json.decode(line)
         except msgspec.DecodeError:
             self.stop(0.0)
-            raise ServiceError(f"{self.name} did not start: {self._last_words()}") from None
+            # One that is not ready in time is killed by us.
+            code = 0 if line or not readable else self.process.returncode
+            why = f"it was killed by signal {-code}" if code < 0 else self._last_words()
+            raise ServiceError(f"{self.name} did not start: {why} (its log is {self.log})") from None
         return facts
 
     @property
@@ -117,5 +120,4 @@ class Service:
         lines: list[str] = []
         with suppress(OSError):
             lines = self.log.read_text(errors="replace").strip().splitlines()
-        last = lines[-1].removeprefix("chimbuko: ") if lines else "it said nothing"
-        return f"{last} (its log is {self.log})"
+        return lines[-1].removeprefix("chimbuko: ") if lines else "it said nothing"

@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chimbuko.errors import ServiceError
+from chimbuko.process.lifetime import log
 from chimbuko.process.mishaps import Mishaps
 from chimbuko.process.restarts import Revivals
-from chimbuko.process.service import Service
+from chimbuko.process.service import READY_TIMEOUT_S, Service
 from chimbuko.process.signals import END
+
+_LOOK_S = 0.05
 
 
 @dataclass
@@ -115,17 +118,33 @@ class ServiceGroup:
         if not member.revivals.is_due(time.monotonic()):
             return []
         member.start_again()
-        return [f"{service.name} ended early and was started again; its log is {service.log}"]
+        return [_started_again(service)]
 
     def wait_ready(self) -> list[dict[str, Any]]:
-        """Wait until all of them can be used; returns the facts that each gives.
+        """Wait until all can be used that were not added as starting; returns the facts that each gives.
 
         Raises
         ------
         ServiceError
-            One did not start.
+            One did not start, or was killed again and again while it did.
         """
-        return [member.service.wait_ready() for member in self._members]
+        return [self._wait_ready(member) for member in self._members if not member.is_starting]
+
+    def _wait_ready(self, member: _Member) -> dict[str, Any]:
+        latest_s = time.monotonic() + READY_TIMEOUT_S
+        while True:
+            try:
+                facts = member.service.wait_ready(max(0.0, latest_s - time.monotonic()))
+            except ServiceError:
+                if time.monotonic() >= latest_s or not self._was_killed(member):
+                    raise
+            else:
+                member.is_starting = False
+                return facts
+            while not member.revivals.is_due(time.monotonic()):
+                time.sleep(_LOOK_S)
+            member.start_again()
+            log(_started_again(member.service))
 
     def ask_to_stop(self) -> None:
         """Ask all of them to finish what they have to do, and end."""
@@ -175,3 +194,7 @@ class ServiceGroup:
         """Whether it did not mean to end, and another one can go on."""
         code: int = member.service.process.returncode
         return code < 0 and code != -END and not member.is_hopeless
+
+
+def _started_again(service: Service) -> str:
+    return f"{service.name} ended early and was started again; its log is {service.log}"

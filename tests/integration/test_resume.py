@@ -118,6 +118,25 @@ def test_services_that_were_killed_go_on(tmp_path: Path, parts: int) -> None:
 
 
 @pytest.mark.thorough
+def test_services_that_could_not_start_are_started_in_the_same_folder(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "run")
+    with taken(None) as occupier:
+        words = (run.path, "--no-dashboard", "--bind", f"127.0.0.1:{occupier.getsockname()[1]}")
+        failed = Command("serve", *words)
+        assert failed.end() == ServiceError.exit_code, failed.output
+        assert run.read_info().state == "failed"
+        again = Command("serve", run.path, "--resume")
+        assert again.end() == ServiceError.exit_code, again.output
+        assert run.read_info().state == "failed"
+    started = Command("serve", run.path, "--resume", "--bind", "127.0.0.1")
+    started.wait_for_line("services are ready")
+    assert run.read_info().state == "running"
+    assert Command("stop", run.path).end() == 0
+    assert started.end() == 0, started.output
+    assert run.read_info().state == "finished"
+
+
+@pytest.mark.thorough
 def test_an_agent_that_comes_while_services_are_gone_waits_for_them(tmp_path: Path) -> None:
     """Between the moment in which it has heard of them and the one in which it can read."""
     run = RunDirectory(tmp_path / "run")

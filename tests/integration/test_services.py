@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -18,6 +19,7 @@ from chimbuko.launcher.outcome.relabel import judge_at_end
 from chimbuko.launcher.services import brokerkeeper, storeplace
 from chimbuko.launcher.services.choices import ServiceChoices, ServiceOptions
 from chimbuko.launcher.services.services import Services
+from chimbuko.process.lifetime import say_ready
 from chimbuko.protocol.broker import PrivateBroker, connect
 from chimbuko.protocol.keys import RunKeys
 from chimbuko.provenance.query.run import open_run
@@ -82,6 +84,48 @@ def test_a_broker_that_does_not_last_is_started_again_after_pauses(tmp_path: Pat
         assert lines == [line] and "the broker ended early" in line
         assert time.monotonic() - killed_s > 0.5
         assert served.broker.client.ping()
+
+
+def test_services_that_are_killed_while_they_start_are_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them just before it is ready, when it starts for the first time."""
+    modules = ["pserver", "provenance.write", "namespaces.watching"]
+    marks = [tmp_path / module for module in modules]
+    for module, mark in zip(modules, marks, strict=True):
+        monkeypatch.setattr(f"chimbuko.{module}.__main__.say_ready", killed_at_first(mark))
+    run = new_run(tmp_path / "run", ["true"], AnalysisConfig(), None)
+    choices = ServiceChoices(namespaces=str(tmp_path / "nobody"))
+    options = ServiceOptions(AnalysisConfig(), has_dashboard=False, choices=choices)
+    problems: list[str] = []
+    with Services(run, options, problems) as served:
+        served.wait_ready()
+        assert [mark.read_text() for mark in marks[:2]] == [READY, READY]
+        lines: list[str] = []
+        # Nobody has waited for the watch.
+        while not (marks[2].exists() and marks[2].read_text() == READY):
+            lines += served.look_after()
+            time.sleep(0.01)
+        assert [line.partition(";")[0] for line in lines if "again" in line] == [
+            "metricwatch ended early and was started again"
+        ]
+    assert [problem for problem in problems if "is not watched yet" not in problem] == []
+
+
+READY = "ready"
+
+
+def killed_at_first(mark: Path) -> Callable[..., None]:
+    """What a process says on being ready, but for the first of several, which is killed."""
+
+    def say(**facts: object) -> None:
+        if not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        mark.write_text(READY)
+        say_ready(**facts)
+
+    return say
 
 
 @pytest.mark.parametrize("parts", first(1, [3, 1, 2, 4]))

@@ -9,12 +9,20 @@ from pathlib import Path
 
 import pytest
 
+from chimbuko.errors import ServiceError
 from chimbuko.process import restarts
 from chimbuko.process.service import Service
 from chimbuko.process.signals import END
 from chimbuko.process.supervisor import ServiceGroup
 
 WAITS = "import signal; print('{}', flush=True); signal.pause()"
+DIES = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+DIES_AT_FIRST = f"""from pathlib import Path
+mark = Path(__file__).with_name("has died")
+if not mark.exists():
+    mark.touch()
+    {DIES}
+{WAITS}"""
 
 Start = Callable[[str], Service]
 
@@ -72,6 +80,45 @@ def test_what_can_go_on_is_started_again_but_not_for_ever(
     assert group.is_given_up
     assert group.look_after() == [] and not group.is_running
     assert not group.stop(1.0) and len(problems) == 1
+
+
+def test_what_is_killed_while_it_starts_is_started_again(
+    group: ServiceGroup, problems: list[str], start: Start
+) -> None:
+    service = group.add(start(DIES_AT_FIRST), can_go_on=True)
+    assert group.wait_ready() == [{}]
+    assert service.is_running and group.look_after() == problems == []
+
+
+@pytest.mark.parametrize(("can_go_on", "starts"), [(True, 2), (False, 1)])
+def test_what_is_killed_at_each_start_ends_with_one_line(
+    group: ServiceGroup, start: Start, monkeypatch: pytest.MonkeyPatch, can_go_on: bool, starts: int
+) -> None:
+    monkeypatch.setattr(restarts, "MOST_IN_A_ROW", 1)
+    service = group.add(start(f"import sys; print('starts', file=sys.stderr, flush=True); {DIES}"), can_go_on)
+    with pytest.raises(ServiceError) as error:
+        group.wait_ready()
+    assert str(error.value) == f"made did not start: it was killed by signal 9 (its log is {service.log})"
+    assert service.log.read_text() == "starts\n" * starts
+
+
+def test_what_refuses_to_start_is_not_started_again(group: ServiceGroup, start: Start) -> None:
+    service = group.add(start("import sys; sys.exit('chimbuko: the port is taken')"), can_go_on=True)
+    with pytest.raises(ServiceError, match="did not start: the port is taken"):
+        group.wait_ready()
+    assert service.log.read_text().count("taken") == 1
+
+
+def test_what_nobody_waits_for_may_fail_to_start(
+    group: ServiceGroup, problems: list[str], start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restarts, "MOST_IN_A_ROW", 1)
+    service = group.add(start(DIES), can_go_on=True, is_starting=True)
+    assert group.wait_ready() == []
+    service.process.wait()
+    assert ["started again" in line for line in group.look_after()] == [True]
+    service.process.wait()
+    assert group.look_after() == problems and "made ended early; its log is" in problems[0]
 
 
 def test_what_cannot_go_on_is_reported_once(group: ServiceGroup, problems: list[str], start: Start) -> None:

@@ -48,7 +48,8 @@ from chimbuko.trace.discovery import Transport
     "--resume",
     "is_resumed",
     is_flag=True,
-    help="Go on with RUN, whose services have died, as they were started; only --bind may differ.",
+    help="Go on with RUN, whose services have died or could not start, as it was begun; only --bind may "
+    "differ.",
 )
 @advised_option("period", "transport")
 @service_options

@@ -99,7 +99,10 @@ def read(namespace: str, under: str, form: str, output: Path | None, service: st
     from chimbuko.namespaces.exchange.reader import Reader
 
     with Reader(service) as reader:
-        _print(FORMATS[form](reader.tree(namespace, under)), output)
+        found = reader.tree(namespace, under)
+    if under and not found:
+        say(f"{under}: nothing is there; 'chimbuko namespaces read {namespace}' prints all keys")
+    _print(FORMATS[form](found), output)
 
 
 @command.command("watch", short_help="Print what is published, as it comes.")

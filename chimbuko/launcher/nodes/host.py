@@ -41,7 +41,7 @@ from chimbuko.protocol.membership import Membership
 from chimbuko.provenance.alerts.sinks import COMMAND_VARIABLE, URL_VARIABLE
 from chimbuko.provenance.manage.lifecycle import INTERRUPTED, RUNNING, state_of
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory, RunInfo, claim_name
+from chimbuko.runs.directory import FAILED, RunDirectory, RunInfo, claim_name
 from chimbuko.runs.manifest import note_recorded, recorded_streams
 from chimbuko.runs.scratch import agents_at_work
 from chimbuko.runs.shares import offer_shares, unread_shares
@@ -104,7 +104,7 @@ def _host_recorded(folder: Path, options: HostOptions, show: Show) -> int:
 
 
 def resume(folder: Path, bind: str | None, show: Show) -> int:
-    """Go on with a run whose services have died, here or on another node; exit code.
+    """Go on with a run whose services have died, or could not start, here or on another node; exit code.
 
     Parameters
     ----------
@@ -114,11 +114,12 @@ def resume(folder: Path, bind: str | None, show: Show) -> int:
     Raises
     ------
     ChimbukoError
-        The run has ended, or its services live, or one does not start.
+        The run has ended, or its services live, or one does not start; or they never did, and the broker
+        was somebody else's, whose address is not kept.
     """
     run = RunDirectory(folder.absolute())
     info = run.read_info()
-    if info.state != RUNNING or not run.host_options.exists():
+    if info.state not in (RUNNING, FAILED) or not run.host_options.exists():
         raise ConfigError(
             f"{folder}: no run of 'chimbuko serve' that could go on; its state is {info.state!r}"
         )
@@ -130,8 +131,8 @@ def resume(folder: Path, bind: str | None, show: Show) -> int:
     await_kernels()
     _keep(run, options)
     run.interrupted_path.unlink(missing_ok=True)
-    run.write_info(msgspec.structs.replace(info, host=platform.node()))
-    return Host(run, options, is_resumed=True).lead(show)
+    run.write_info(msgspec.structs.replace(info, host=platform.node(), state=RUNNING, ended_us=0))
+    return Host(run, options, is_resumed=info.state == RUNNING).lead(show)
 
 
 def _keep(run: RunDirectory, options: HostOptions) -> None:
@@ -156,6 +157,8 @@ def _kept(run: RunDirectory, info: RunInfo) -> HostOptions:
         dec_hook=lambda kind, text: kind(text),
     )
     services = options.services
+    if not has_own_broker and info.state == FAILED:
+        raise ConfigError(f"{run.path}: its services never started; serve a new folder, again with --broker")
     if not has_own_broker:
         services = replace(services, broker=run.read_broker_url())
     if services.alerts is not None:

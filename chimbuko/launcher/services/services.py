@@ -180,17 +180,18 @@ class Services:
         choices = self.options.choices
         self._problems += self._place.open()
         self._broker_keeper.start(self.options.programs)
+        run, options, place = self.run, self.options, self._place
         # In the order in which they end: the watch publishes the server's last word, and the writer stores
         # what both say at their end.
-        for service in (
-            *parameter_server(self.run, self.options, self._place, self.broker_url),
-            *metric_watch(self.run, self.options, self._place, self.broker_url),
-            store_writer(self.run, self.options, self._place, self.broker_url),
-        ):
+        for service in parameter_server(run, options, place, self.broker_url):
             self._learning.add(service, can_go_on=True)
+        for service in metric_watch(run, options, place, self.broker_url):
+            # It reads what was published before it was there: nobody has to wait for it.
+            self._learning.add(service, can_go_on=True, is_starting=True)
+        self._learning.add(store_writer(run, options, place, self.broker_url), can_go_on=True)
         if self.options.has_dashboard:
             self._dashboard = Dashboard(
-                self.run,
+                run,
                 self.broker_url,
                 choices.port,
                 choices.front,

@@ -88,9 +88,17 @@ class Place:
         """
         count = about.instances.get(namespace)
         if count is None:
+            name, _, key = namespace.partition("/")
+            advice = f"start it with --namespace {namespace}"
+            if key:
+                known = name if name in about.instances else "NAMESPACE"
+                advice = (
+                    f"{key!r} is a key, to be given apart from its namespace; "
+                    f"'chimbuko namespaces read {known}' prints all keys"
+                )
             raise ConfigError(
                 f"{namespace!r}: no namespace of service {self.service}, which has "
-                f"{', '.join(about.instances)}; start it with --namespace {namespace}"
+                f"{', '.join(about.instances)}; {advice}"
             )
         return [Shard(self.service, self.job, namespace, number) for number in range(count)]
 

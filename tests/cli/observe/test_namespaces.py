@@ -72,6 +72,15 @@ def test_what_is_published_is_read(service: Path, tmp_path: Path) -> None:
     assert counts["application"][0]["publications"] == 2 and counts["weather"][0]["publications"] == 0
 
 
+def test_it_is_said_where_nothing_is_at_a_key(service: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert chimbuko("read", "weather", "wind/x", service=service) == "{}\n"
+    assert capfd.readouterr().err == (
+        "chimbuko: wind/x: nothing is there; 'chimbuko namespaces read weather' prints all keys\n"
+    )
+    assert chimbuko("read", "weather", service=service) == "{}\n"
+    assert capfd.readouterr().err == ""
+
+
 def test_what_comes_is_watched_until_ctrl_c(service: Path) -> None:
     chimbuko("publish", "weather", "wind/speed=3.5", service=service)
     watching = start("watch", "weather", "wind", "--past", "--service", str(service), cwd=service)
@@ -147,7 +156,14 @@ def test_an_analysis_goes_on_beside_programs_until_ctrl_c(service: Path) -> None
         (
             ("publish", "sports", "a=1"),
             2,
-            "chimbuko: 'sports': no namespace of service namespaces",
+            "chimbuko: 'sports': no namespace of service namespaces, which has workflow, application, "
+            "hardware, performance, weather; start it with --namespace sports",
+        ),
+        (
+            ("read", "application/Rank 3/x"),
+            2,
+            "performance, weather; 'Rank 3/x' is a key, to be given apart from its namespace; "
+            "'chimbuko namespaces read application' prints all keys",
         ),
         (
             ("analyse", "hardware", "weather"),
