@@ -2,22 +2,23 @@
 
 ``conduit_json`` has values as text beside their types, ``conduit_base64_json`` a schema of offsets into
 bytes, which are exact. Conduit knows no booleans (they are ``uint8``) and no arrays of several dimensions
-(they are flat, the last index varies fastest).
+(they are flat, the last index varies fastest), and takes each group with a key ``dtype`` for a leaf.
 """
 
 from __future__ import annotations
 
 import base64
-import json
 from typing import Any
 
 import numpy as np
 
 from chimbuko.errors import ObservationError
-from chimbuko.namespaces.texts.plain import numbers
+from chimbuko.namespaces.texts.plain import json_text, numbers
 from chimbuko.namespaces.tree.leaves import BOOLEAN, Array, Leaf, elements
 from chimbuko.namespaces.tree.paths import Path, format_path
 from chimbuko.namespaces.tree.tree import Nested, Tree, nested
+
+_TYPE = "dtype"
 
 
 def conduit_json(tree: Tree) -> str:
@@ -26,14 +27,22 @@ def conduit_json(tree: Tree) -> str:
     Raises
     ------
     ObservationError
-        There is a NaN or an infinity in it: Conduit reads none of them here.
+        There is a NaN or an infinity in it: Conduit reads none of them here. Or a key ``dtype``.
     """
+    _check_keys(tree)
     typed: Nested = nested((path, _typed(path, leaf)) for path, leaf in tree)
-    return json.dumps(typed, indent=2, ensure_ascii=False) + "\n"
+    return json_text(typed)
 
 
 def conduit_base64_json(tree: Tree) -> str:
-    """A tree as a schema, and all bytes of its leaves after each other in base64."""
+    """A tree as a schema, and all bytes of its leaves after each other in base64.
+
+    Raises
+    ------
+    ObservationError
+        There is a key ``dtype`` in it.
+    """
+    _check_keys(tree)
     data = bytearray()
     schemas = []
     # Conduit lays leaves out in the order of its schema.
@@ -42,7 +51,16 @@ def conduit_base64_json(tree: Tree) -> str:
         schemas.append((path, {**schema, "offset": len(data)}))
         data += raw
     whole = {"schema": nested(schemas), "data": {"base64": base64.b64encode(data).decode()}}
-    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+    return json_text(whole)
+
+
+def _check_keys(tree: Tree) -> None:
+    for path, _ in tree:
+        if _TYPE in path:
+            raise ObservationError(
+                f"{format_path(path)}: has the key {_TYPE!r}, by which Conduit's own JSON knows a leaf; "
+                "write json or yaml"
+            )
 
 
 def _typed(path: Path, leaf: Leaf) -> Any:
@@ -50,7 +68,7 @@ def _typed(path: Path, leaf: Leaf) -> Any:
         # Conduit reads an escape once more than JSON does.
         escaped = leaf.replace("\\", r"\\")
         return {
-            "dtype": "char8_str",
+            _TYPE: "char8_str",
             "number_of_elements": len(leaf.encode()) + 1,
             "value": escaped,
         }
@@ -62,7 +80,7 @@ def _typed(path: Path, leaf: Leaf) -> Any:
         )
     values = numbers(array.ravel())
     return {
-        "dtype": array.dtype.name,
+        _TYPE: array.dtype.name,
         "number_of_elements": array.size,
         "value": values if array.size != 1 else values[0],
     }
@@ -77,7 +95,7 @@ def _raw(leaf: Leaf) -> tuple[bytes, dict[str, Any]]:
         raw = array.astype(array.dtype.newbyteorder("<")).tobytes()
         name, size = array.dtype.name, array.dtype.itemsize
     return raw, {
-        "dtype": name,
+        _TYPE: name,
         "number_of_elements": len(raw) // size,
         "stride": size,
         "element_bytes": size,

@@ -41,7 +41,14 @@ def numbers(array: Array) -> Any:
 
 def plain_json(tree: Tree) -> str:
     """A tree as JSON."""
-    return json.dumps(nested((path, plain(leaf)) for path, leaf in tree), indent=2, ensure_ascii=False) + "\n"
+    return json_text(nested((path, plain(leaf)) for path, leaf in tree))
+
+
+def json_text(values: object) -> str:
+    """JSON that Conduit reads, too: to find strings it takes each quote behind a backslash for a part of one,
+    so that none may end in two backslashes.
+    """
+    return json.dumps(values, indent=2, ensure_ascii=False).replace("\\\\", "\\u005c") + "\n"
 
 
 def yaml(tree: Tree) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from chimbuko.errors import ConfigError, ObservationError
@@ -19,7 +20,7 @@ from chimbuko.namespaces.texts.conduit import conduit_base64_json, conduit_json
 from chimbuko.namespaces.texts.plain import plain, plain_json
 from chimbuko.namespaces.texts.plain import yaml as yaml_text
 from chimbuko.namespaces.texts.registry import FORMATS
-from chimbuko.namespaces.tree.leaves import as_leaf, elements, is_same
+from chimbuko.namespaces.tree.leaves import Leaf, as_leaf, elements, is_same
 from chimbuko.namespaces.tree.tree import Tree, nested
 from tests.namespaces.strategies import FEW, LEAVES, PATHS
 
@@ -78,6 +79,31 @@ def test_conduit_json_has_the_type_of_each_leaf() -> None:
 def test_conduit_json_refuses_what_conduit_would_not_read() -> None:
     with pytest.raises(ObservationError, match=r"a/b: has a NaN .*; write conduit_base64_json"):
         conduit_json(Tree([(("a", "b"), float("nan"))]))
+    for form in (conduit_json, conduit_base64_json):
+        with pytest.raises(ObservationError, match="a/dtype: has the key 'dtype', .*; write json or yaml"):
+            form(Tree([(("a", "dtype"), 1.0)]))
+
+
+def is_finite(leaf: Leaf) -> bool:
+    return isinstance(leaf, str) or elements(leaf).dtype.kind != "f" or bool(np.isfinite(elements(leaf)).all())
+
+
+WITHOUT_TYPE = PATHS.filter(lambda path: "dtype" not in path)
+
+
+@FEW
+@given(st.lists(st.tuples(WITHOUT_TYPE, LEAVES.filter(is_finite)), max_size=4))
+@example([(("C:\\",), as_leaf("C:\\")), (("next",), as_leaf('\\"'))])
+def test_conduit_finds_the_ends_of_all_strings(leaves: list[Any]) -> None:
+    tree = Tree(leaves)
+    for form in (plain_json, conduit_json, conduit_base64_json):
+        text = form(tree)
+        assert len(ends_of_strings(text)) == len(re.findall(r'"(?:[^"\\]|\\.)*"', text)) * 2
+
+
+def ends_of_strings(text: str) -> list[int]:
+    """Where Conduit sees begin or end one: at each quote that is not behind a backslash."""
+    return [at for at, one in enumerate(text) if one == '"' and text[at - 1] != "\\"]
 
 
 def leaves_of(schema: Any, data: bytes) -> dict[str, Any]:
@@ -92,7 +118,7 @@ def leaves_of(schema: Any, data: bytes) -> dict[str, Any]:
 
 
 @FEW
-@given(st.lists(st.tuples(PATHS.filter(lambda path: "dtype" not in path), LEAVES), max_size=4))
+@given(st.lists(st.tuples(WITHOUT_TYPE, LEAVES), max_size=4))
 def test_conduits_schema_and_bytes_are_the_leaves(leaves: list[Any]) -> None:
     tree = Tree(leaves)
     whole = json.loads(conduit_base64_json(tree))
