@@ -60,6 +60,7 @@ class TraceFile:
         self.put: Callable[[Event], None] = self._fields.extend
         self.thread = Thread()
         self._begin_anew()
+        self._has_finalizer = False
         os.register_at_fork(after_in_child=self._continue_in_child)
         self._end_with_multiprocessing()
 
@@ -152,8 +153,9 @@ class TraceFile:
     def _end_with_multiprocessing(self) -> None:
         """Its children that are forked end without the interpreter's own end; they run finalizers instead."""
         util = sys.modules.get("multiprocessing.util")
-        if util is None:
+        if util is None or self._has_finalizer:
             return
+        self._has_finalizer = True
 
         def end(file: TraceFile) -> None:
             util.Finalize(None, file.close, exitpriority=-1000)

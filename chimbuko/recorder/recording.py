@@ -217,16 +217,13 @@ class Recording:
 
     def name_of(self, key: int) -> str:
         """As TAU writes it; of a function its address, to be looked up."""
-        if annotated := self._annotated_name(key):
-            return f"{annotated.short} [{{{annotated.file}}} {{{annotated.line},0}}]"
         if key & NAMED:
             name = self.process.name(key & (NAMED - 1)) or "unknown"
+            if annotated := parse_name(name):
+                return f"{annotated.short} [{{{annotated.file}}} {{{annotated.line},0}}]"
             return f"{name}()" if name.startswith(MPI_PREFIX) else name
         path = self._mappings.path_of(key) or self.executable
         return f"{UNRESOLVED}{key:x}> [{{{path}}} {{0,0}}]"
-
-    def _annotated_name(self, key: int) -> AnnotatedName | None:
-        return parse_name(self.process.name(key & (NAMED - 1))) if key & NAMED else None
 
     def _noted_name(self, key: int) -> AnnotatedName | None:
         """Of what the source names: an annotated function, or a region, which is the program's."""

@@ -56,6 +56,12 @@ def shared(command: Services, heat4: Path, tmp_path: Path) -> tuple[Command, Com
     return services, agent
 
 
+def what_came_of(run: Outcome) -> object:
+    """How it ended, its flags, and what each rank had."""
+    severities = {call.id: call.severity_us for call in run.anomalies}
+    return run.info.state, severities, [(one.rank, one.calls, one.steps) for one in run.health]
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("is_whole_agent", [False, True])
 def test_an_agent_that_was_killed_goes_on(
@@ -78,14 +84,8 @@ def test_an_agent_that_was_killed_goes_on(
         first.wait_for_line("ended early and was started again")
     second = command("agent", tmp_path / "run", "--node", "b")
     assert [first.end(), second.end(), services.end()] == [0, 0, 0], services.output + first.output
-    found = Outcome(tmp_path / "run")
-    assert found.info.state == "finished" and "Lost: nothing" in services.output
-    assert {call.id: call.severity_us for call in found.anomalies} == {
-        call.id: call.severity_us for call in heat4_run.anomalies
-    }
-    assert [(one.rank, one.calls, one.steps) for one in found.health] == [
-        (one.rank, one.calls, one.steps) for one in heat4_run.health
-    ]
+    assert "Lost: nothing" in services.output
+    assert what_came_of(Outcome(tmp_path / "run")) == what_came_of(heat4_run)
 
 
 @pytest.mark.thorough
@@ -103,11 +103,8 @@ def test_streams_of_a_whole_agent_that_was_killed_are_waited_for(
     assert "given up" not in (RunDirectory(tmp_path / "run").logs / "agent-a.log").read_text()
     again = command("agent", tmp_path / "run", "--node", "a")
     assert [again.end(), second.end(), services.end()] == [0, 0, 0], services.output + again.output
-    found = Outcome(tmp_path / "run")
-    assert found.info.state == "finished" and "Lost: nothing" in services.output
-    assert {call.id: call.severity_us for call in found.anomalies} == {
-        call.id: call.severity_us for call in heat4_run.anomalies
-    }
+    assert "Lost: nothing" in services.output
+    assert what_came_of(Outcome(tmp_path / "run")) == what_came_of(heat4_run)
 
 
 @pytest.mark.thorough

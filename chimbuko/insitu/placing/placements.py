@@ -12,8 +12,6 @@ FRACTIONS = (0.25, 0.5)
 """Of a core, by a quota."""
 FALLS_BEHIND = 0.9
 """Of its cores; an analysis that needs more has no room for what comes in bursts."""
-
-
 _HALVINGS = 60
 
 

@@ -22,8 +22,6 @@ FRESH_US = 1_000_000
 """What it ran longer ago, and is not reported, is forgotten: what it runs next would seem to be spread over
 all that time."""
 MOST_SUSPECTS = 6
-
-
 RUNNING = "R"
 
 
