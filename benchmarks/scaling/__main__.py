@@ -1,11 +1,13 @@
 """How far the pipeline goes: parts measured for real loads, and simulated for up to 100,000 ranks.
 
-Run: python -m benchmarks.scaling --measure [--seconds S]    (14 minutes on two quiet cores)
+Run: python -m benchmarks.scaling --measure [--more] [--seconds S]    (14 minutes on two quiet cores)
      python -m benchmarks.scaling [--only units validation plan bottlenecks]
 
 With --measure the services of a run serve simulated nodes, and agents read real streams; what they take is
 kept in measured.json beside this file, and unit costs that follow from it in the package, where ``chimbuko
-model pipeline`` has them. Without it tables are made of these: docs/scaling.md is (benchmarks/report.py).
+model pipeline`` has them. A machine may be slower in one quarter of an hour than in another: --more measures
+all loads once more, and means count. Without these options tables are made of what was measured:
+docs/scaling.md is (benchmarks/report.py).
 """
 
 from __future__ import annotations
@@ -192,11 +194,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS), metavar="TABLE")
     parser.add_argument("--measure", action="store_true", help="measure all loads first")
+    parser.add_argument("--more", action="store_true", help="beside those that were measured before")
     parser.add_argument("--seconds", type=int, default=40, help="how long each load lasts")
     options = parser.parse_args()
     if options.measure:
-        found = measure_all(options.seconds)
-        COSTS.write_bytes(msgspec.json.format(msgspec.json.encode(fitted(found))) + b"\n")
+        measure_all(options.seconds, options.more)
+        COSTS.write_bytes(msgspec.json.format(msgspec.json.encode(fitted(known()))) + b"\n")
         measured.cache_clear()
     print("\n\n".join(SECTIONS[name]() for name in options.only))
 

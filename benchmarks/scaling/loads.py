@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import msgspec
@@ -117,9 +118,11 @@ def read(ranks: int, rows_per_s: int, seconds: int) -> dict[str, Any]:
     }
 
 
-def measure_all(seconds: int) -> list[Measured]:
-    """All loads; each is kept at once, and one that fails twice is left out."""
-    found: list[Measured] = []
+def measure_all(seconds: int, has_more: bool = False) -> None:
+    """All loads, beside those of earlier rounds or in their place; each is kept at once, and one that fails
+    twice is left out.
+    """
+    found = _kept() if has_more else []
     for role in SERVED:
         for nodes, per_node, findings_per_s, period_s in SERVED[role]:
             work = partial(served, nodes, per_node, findings_per_s, period_s, seconds)
@@ -127,7 +130,6 @@ def measure_all(seconds: int) -> list[Measured]:
         for ranks, rows_per_s in READ[role]:
             name = f"{ranks} streams of {rows_per_s:,} rows a second, {role}"
             _try(name, partial(read, ranks, rows_per_s, seconds), role, found)
-    return found
 
 
 def _try(name: str, measure_it: Callable[[], dict[str, Any]], role: str, found: list[Measured]) -> None:
@@ -143,5 +145,26 @@ def _try(name: str, measure_it: Callable[[], dict[str, Any]], role: str, found: 
 
 
 def known() -> list[Measured]:
-    """What was measured last; nothing where nobody has."""
+    """Each load that was measured, with the means of all rounds; nothing where nobody has."""
+    return averaged(_kept())
+
+
+def averaged(measured: Iterable[Measured]) -> list[Measured]:
+    """Each load once, with its means."""
+    rounds: dict[tuple[bool, Pipeline], list[Measured]] = {}
+    for one in measured:
+        rounds.setdefault((one.is_held_out, one.pipeline), []).append(one)
+    return [_mean(of_load) for of_load in rounds.values()]
+
+
+def _kept() -> list[Measured]:
     return [] if not FILE.exists() else msgspec.json.decode(FILE.read_bytes(), type=list[Measured])
+
+
+def _mean(of_load: list[Measured]) -> Measured:
+    names = ("cores", "memory_bytes", "lags_s", "bytes")
+    means = {
+        name: {key: fmean(getattr(one, name)[key] for one in of_load) for key in getattr(of_load[0], name)}
+        for name in names
+    }
+    return replace(of_load[0], lost=sum(one.lost for one in of_load), **means)

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.report import DOCS, replaced
 from benchmarks.scaling.__main__ import SECTIONS, comparisons
 from benchmarks.scaling.fitting import fitted
-from benchmarks.scaling.loads import READ, SERVED, Measured
+from benchmarks.scaling.loads import READ, SERVED, Measured, averaged
 from chimbuko.insitu.pipeline.loads import Pipeline, loads
 from chimbuko.insitu.pipeline.simulation import simulate
 from chimbuko.insitu.pipeline.unitcosts import READERS, SERVICES, measured
@@ -46,6 +46,14 @@ def as_read(is_held_out: bool, ranks: int, rows_per_s: float) -> Measured:
     found = simulate(run, COSTS).part(READERS)
     cores, memory = {READERS: found.load.cores}, {READERS: found.memory_bytes}
     return Measured(is_held_out, ranks, ranks, 1.0, rows_per_s, 0.0, cores, memory, {}, 0, {})
+
+
+def test_of_several_rounds_means_count_and_all_that_was_lost() -> None:
+    first, other = as_read(False, 4, 5_000), as_read(False, 8, 5_000)
+    again = replace(first, cores={READERS: 3 * first.cores[READERS]}, lost=2)
+    mean, alone = averaged([first, other, again])
+    assert mean == replace(first, cores={READERS: 2 * first.cores[READERS]}, lost=2)
+    assert alone == other
 
 
 def test_what_follows_from_some_loads_predicts_the_others() -> None:
