@@ -148,6 +148,7 @@ class NodeWatch:
         self._wanted.extend(one for one in wanted if until_us is not None and one[1] >= until_us)
         for begin_us, end_us in joined(due):
             self._put(collector.around([(begin_us - margin_us, end_us + margin_us)]))
+        self._put(collector.losses())
         self._put(collector.due_sum(time.time_ns() // 1000))
 
     def _put(self, batch: NodeBatch | None) -> None:

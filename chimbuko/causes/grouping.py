@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from chimbuko.causes.evidence.flag import Flag
-from chimbuko.causes.evidence.part import OF_NODE, Kind, Part
+from chimbuko.causes.evidence.part import HELD_UP, OF_NODE, Kind, Part
 
 NEAR_SHARE = 0.5
 """Of the shorter one's time: waits of which nobody knows for whom are one if they overlap by so much."""
@@ -32,6 +32,39 @@ def leads_to(flag: Flag, parts: Sequence[Part], flags: Mapping[str, Flag]) -> st
         return ""
     known = [part for part in parts if part.call_id in flags and part.call_id != flag.id]
     return main_part(known).call_id if known else ""
+
+
+def joined_to(flag: Flag, beside: Iterable[Flag], parts: Mapping[str, Sequence[Part]]) -> str:
+    """What a call is part of that was kept from running, or what a loss of its thread is: a loss that lies in
+    one call for the most part is a part of that, also if it waits for others, who lose nothing by it; and
+    calls are parts of a loss. Empty without one.
+
+    Parameters
+    ----------
+    beside
+        What else the thread lost time in, at the same time.
+    """
+    if flag.loss is not None:
+        found = [one for one in beside if _holds(one, flag, parts)]
+    elif main_part(parts[flag.id]).kind in HELD_UP:
+        losses = [one for one in beside if one.loss is not None]
+        if any(_holds(flag, loss, parts) for loss in losses):
+            return ""
+        lost_us = flag.lost_to_us - flag.lost_from_us
+        found = [loss for loss in losses if flag.overlap_us(loss) >= NEAR_SHARE * lost_us]
+    else:
+        return ""
+    return max(found, key=lambda one: (flag.overlap_us(one), one.id)).id if found else ""
+
+
+def _holds(call: Flag, loss: Flag, parts: Mapping[str, Sequence[Part]]) -> bool:
+    """Whether most of a loss lies in one call, which took longer by it, or would have waited anyway."""
+    if call.loss is not None or not call.is_flagged:
+        return False
+    is_held_up = main_part(parts[call.id]).kind in HELD_UP
+    if not is_held_up and not (call.is_wait and loss.loss is Kind.WAITED_FOR_CORE):
+        return False
+    return call.overlap_us(loss) >= NEAR_SHARE * (loss.lost_to_us - loss.lost_from_us)
 
 
 def root_of(call_id: str, leads: Mapping[str, str], flags: Mapping[str, Flag]) -> str:

@@ -26,6 +26,19 @@ class Waited(msgspec.Struct, frozen=True):
     """Whether it is abnormal itself; often its function takes as long for other reasons."""
 
 
+class NodeLoss(msgspec.Struct, frozen=True):
+    """Time in which a rank was kept from running, again and again or all along, whatever calls it was in."""
+
+    id: str
+    rank: int
+    begin_us: int
+    end_us: int
+    lost_us: float
+    """Of it; of waits for a core what is beyond the usual."""
+    beyond_us: float
+    """Of that, in no call of the incident."""
+
+
 class Incident(msgspec.Struct, frozen=True):
     """A delay with its consequences. Times are µs since the Unix epoch on the trace's clock."""
 
@@ -37,9 +50,9 @@ class Incident(msgspec.Struct, frozen=True):
     rank: int | None
     """Where the time was lost at first; None where that is not on record."""
     function: str
-    """In which function; empty where only the rank is known, or nothing."""
+    """In which function; empty where only the rank is known, or nothing, or it was in many calls."""
     call_id: str
-    """The origin's; empty where it is not on record."""
+    """The origin's; empty where it is not on record, or is no call."""
     node: str
     entry_us: int
     exit_us: int
@@ -60,11 +73,18 @@ class Incident(msgspec.Struct, frozen=True):
     """By time lost, most first."""
     is_flagged: bool = True
     """Whether the origin is abnormal itself, where it is on record; else calls that waited for it are."""
+    losses: list[NodeLoss] = []
+    """What the samples of a node say that ranks lost. Where it is no call the first one is the origin."""
 
     @property
     def id(self) -> str:
         """As records, lists and addresses name it."""
         return incident_id(self.number)
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether its origin is no call, but what a rank lost by its node."""
+        return not self.call_id and bool(self.losses)
 
     @property
     def flags(self) -> int:
@@ -74,7 +94,8 @@ class Incident(msgspec.Struct, frozen=True):
     @property
     def ranks(self) -> int:
         """Ranks that lost time."""
-        return len({one.rank for one in self.waited} | ({self.rank} if self.call_id else set()))
+        own = {self.rank} if self.call_id else set()
+        return len({one.rank for one in self.waited} | {one.rank for one in self.losses} | own)
 
 
 def incident_id(number: int) -> str:

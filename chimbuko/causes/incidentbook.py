@@ -6,13 +6,16 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import msgspec
+
 from chimbuko.calls.record import CallRecord
 from chimbuko.causes.evidence.flag import Flag
+from chimbuko.causes.evidence.losses import is_loss_id
 from chimbuko.causes.evidence.part import OF_NODE, Kind, Part
 from chimbuko.causes.evidence.scene import Scene
 from chimbuko.causes.evidence.waiting import Waits
-from chimbuko.causes.grouping import Culprit, culprit_of, groups, leads_to, main_part, root_of
-from chimbuko.causes.incident import Incident, Waited
+from chimbuko.causes.grouping import Culprit, culprit_of, groups, joined_to, leads_to, main_part, root_of
+from chimbuko.causes.incident import Incident, NodeLoss, Waited
 from chimbuko.causes.split import split
 from chimbuko.monitor.samples.nodebatch import NodeBatch
 
@@ -39,7 +42,7 @@ class IncidentBook:
     first
         Number of the first new incident.
     known
-        What a run's calls belong to already, by id: these keep their numbers.
+        What a run's calls, and losses, belong to already, by id: these keep their numbers.
     """
 
     def __init__(self, first: int = 1, known: dict[str, int] | None = None) -> None:
@@ -48,7 +51,7 @@ class IncidentBook:
         """Of each call by id."""
         self._next = first
         self.incident_of = dict(known or {})
-        """Number of the incident of each call."""
+        """Number of the incident of each call, and of each loss."""
         self._incidents: dict[int, Incident] = {}
         self._members: dict[int, set[str]] = {}
         self._leads: dict[str, str] = {}
@@ -103,7 +106,9 @@ class IncidentBook:
         for call_id in concerned:
             self.parts[call_id] = split(flags[call_id], self.scene)
         for call_id in concerned:
-            self._leads[call_id] = leads_to(flags[call_id], self.parts[call_id], flags)
+            flag = flags[call_id]
+            joined = joined_to(flag, self.scene.beside(flag), self.parts)
+            self._leads[call_id] = joined or leads_to(flag, self.parts[call_id], flags)
         touched = self._touched(concerned | self._taken_by_same(concerned))
         for flag in self._changed:
             if flag.id not in flags:
@@ -157,7 +162,11 @@ class IncidentBook:
             [one for number, one in incidents.items() if before.get(number) != one],
             merged,
             [n for n, one in before.items() if one is not None and n not in incidents and n not in merged],
-            {c: number for c, number in incident_of.items() if self.incident_of.get(c) != number},
+            {
+                call_id: number
+                for call_id, number in incident_of.items()
+                if self.incident_of.get(call_id) != number and not is_loss_id(call_id)
+            },
         )
         self._incidents.update(incidents)
         self._members |= {numbers[root]: set(of_root) for root, of_root in members.items()}
@@ -210,7 +219,9 @@ class IncidentBook:
         origin = self.scene.flags[root]
         parts = self.parts[root]
         is_known = not origin.is_wait or main_part(parts).kind in (*OF_NODE, Kind.MORE_BYTES)
-        waited = [self._waited(flag) for flag in flags if not (is_known and flag.id == root)]
+        calls = [flag for flag in flags if flag.loss is None]
+        waited = [self._waited(flag) for flag in calls if not (is_known and flag.id == root)]
+        losses = [self._loss(flag, calls) for flag in flags if flag.loss is not None]
         main = main_part(parts)
         hosts = {flag.rank for flag in flags if not flag.is_gpu}
         return Incident(
@@ -219,11 +230,11 @@ class IncidentBook:
             kind=main.kind,
             rank=origin.rank if is_known else self._awaited(flags),
             function=origin.function if is_known else "",
-            call_id=root if is_known else "",
+            call_id=root if is_known and origin.loss is None else "",
             node=origin.node if is_known else "",
             entry_us=origin.entry_us,
             exit_us=origin.exit_us,
-            runtime_us=origin.judged_us if is_known else 0.0,
+            runtime_us=origin.judged_us if is_known and origin.loss is None else 0.0,
             expected_us=origin.expected_us if is_known else 0.0,
             excess_us=origin.excess_us if is_known else 0.0,
             is_whole=not (origin.is_exclusive and origin.calls_made),
@@ -232,13 +243,27 @@ class IncidentBook:
             # While a process waits for its GPU only a core of it is lost.
             cost_us=sum(
                 flag.excess_us
-                for flag in flags
+                for flag in calls
                 if not (self._is_counted(flag) or (flag.is_gpu and flag.rank in hosts))
-            ),
-            parts=parts,
+            )
+            + sum(loss.beyond_us for loss in losses),
+            parts=[
+                msgspec.structs.replace(part, call_id="") if is_loss_id(part.call_id) else part
+                for part in parts
+            ],
             waited=sorted(waited, key=lambda one: (-one.lost_us, one.call_id)),
             is_flagged=origin.is_flagged,
+            losses=sorted(losses, key=lambda one: (one.id != root, one.begin_us, one.id)),
         )
+
+    def _loss(self, loss: Flag, calls: Iterable[Flag]) -> NodeLoss:
+        """What a rank lost, of which some is the excess of calls of the same incident."""
+        own = [flag for flag in calls if (flag.rank, flag.thread) == (loss.rank, loss.thread)]
+        in_calls_us = sum(
+            min(flag.excess_us, flag.overlap_us(loss)) for flag in own if not self._is_counted(flag)
+        )
+        beyond_us = max(0.0, loss.excess_us - in_calls_us)
+        return NodeLoss(loss.id, loss.rank, loss.entry_us, loss.exit_us, loss.excess_us, beyond_us)
 
     def _awaited(self, flags: list[Flag]) -> int | None:
         """The one rank that calls waited for that lead nowhere; None where that is not known."""
@@ -257,7 +282,7 @@ class IncidentBook:
             flag.excess_us,
             flag.entry_us,
             flag.exit_us,
-            self._leads[flag.id],
+            "" if is_loss_id(self._leads[flag.id]) else self._leads[flag.id],
             main_part(self.parts[flag.id]).kind,
             flag.is_flagged,
         )

@@ -28,7 +28,7 @@ NEVER_US = 1 << 62
 
 def is_alone(incident: Incident) -> bool:
     """Whether it is one call, which held up nobody that was flagged."""
-    return incident.flags == 1
+    return incident.flags == 1 and not incident.is_loss
 
 
 def is_among(incident: Incident, found: Iterable[Recurrence]) -> bool:

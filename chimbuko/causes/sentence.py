@@ -18,6 +18,8 @@ MOST_FUNCTIONS = 3
 MOST_RANKS = 6
 """More are named as ranges, and counted."""
 _ZEROS = re.compile(r"\.0+(?= )")
+LONGER = 1.25
+"""Than what was lost: the time in which it was is said, too."""
 ALIKE = 1.1
 """Figures that differ by less than this factor are one."""
 
@@ -26,7 +28,13 @@ def sentence(incident: Incident) -> str:
     """What happened, whom it held up, and what it cost."""
     cost = f"{_core_seconds(incident.cost_us)} lost."
     hit = _hit(incident)
-    clauses = [_taking(incident, hit)] if hit else [_origin(incident)] if incident.call_id else []
+    clauses = []
+    if incident.is_loss:
+        clauses.append(_loss(incident, hit))
+    elif hit or (_is_taken(incident) and incident.losses):
+        clauses.append(_taking(incident, hit))
+    elif incident.call_id:
+        clauses.append(_origin(incident))
     clauses += _waits(incident, [one for one in incident.waited if one not in hit])
     return f"{'; '.join(clauses)}: {cost}"
 
@@ -189,22 +197,53 @@ def _of_node(part: Part, incident: Incident) -> str:
             return f"the kernel took {lost} for its system calls"
 
 
-def _hit(incident: Incident) -> list[Waited]:
-    """Other calls of an incident that lost a core to the same process; none where the origin lost none."""
+def _is_taken(incident: Incident) -> bool:
+    """Whether somebody who is not of the program took a core."""
     main = main_part(incident.parts)
-    if main.kind is not Kind.WAITED_FOR_CORE or not main.is_foreign:
+    return main.kind is Kind.WAITED_FOR_CORE and main.is_foreign
+
+
+def _hit(incident: Incident) -> list[Waited]:
+    """Other calls of an incident that lost a core to the same process, or were part of the same loss; none
+    where the origin lost none.
+    """
+    if not (_is_taken(incident) or incident.is_loss):
         return []
-    return [one for one in incident.waited if one.kind is Kind.WAITED_FOR_CORE and not one.for_call_id]
+    kind = main_part(incident.parts).kind
+    return [one for one in incident.waited if one.kind is kind and not one.for_call_id]
+
+
+def _loss(incident: Incident, hit: Sequence[Waited]) -> str:
+    """What ranks lost by their node, in many calls."""
+    losses, main = incident.losses, main_part(incident.parts)
+    lost_us = sum(one.beyond_us for one in losses) + sum(one.lost_us for one in hit)
+    ranks = {one.rank for one in losses} | {one.rank for one in hit}
+    lost, who = _duration(lost_us), ranks_in_words(ranks)
+    span_us = max(one.end_us for one in losses) - min(one.begin_us for one in losses)
+    if len(ranks) == 1 and span_us > LONGER * lost_us:
+        lost += f" of {_duration(span_us)}"
+    if main.kind is Kind.STOPPED:
+        return f"{who} stood still for {lost} (stopped)"
+    if not main.by:
+        its = "its core" if len(ranks) == 1 else "their cores"
+        return f"{who} waited {lost} for {its}, which somebody else had"
+    calls = f"{number_of(len(hit), 'abnormal calls')} on " if hit else ""
+    return f"{main.by} took {_core(main)} for {lost}, which {calls}{who} waited for"
 
 
 def _taking(incident: Incident, hit: Sequence[Waited]) -> str:
     """Who took a core from several calls."""
     main = main_part(incident.parts)
-    lost = _duration(main.lost_us + sum(one.lost_us for one in hit))
-    ranks = {one.rank for one in hit} | ({incident.rank} if incident.rank is not None else set())
+    beyond_us = sum(one.beyond_us for one in incident.losses)
+    lost = _duration(main.lost_us + sum(one.lost_us for one in hit) + beyond_us)
+    ranks = {one.rank for one in hit} | {one.rank for one in incident.losses}
+    ranks |= {incident.rank} if incident.rank is not None else set()
     calls = number_of(len(hit) + 1, "calls")
-    core = "a core" if main.core is None else f"core {main.core}"
-    return f"{main.by} took {core} for {lost}, which {calls} on {ranks_in_words(ranks)} waited for"
+    return f"{main.by} took {_core(main)} for {lost}, which {calls} on {ranks_in_words(ranks)} waited for"
+
+
+def _core(part: Part) -> str:
+    return "a core" if part.core is None else f"core {part.core}"
 
 
 def _waits(incident: Incident, all_waited: Sequence[Waited]) -> list[str]:
@@ -236,7 +275,7 @@ def _wait(incident: Incident, operation: str, waited: Sequence[Waited]) -> str:
 
 
 def _for_whom(incident: Incident) -> str:
-    if incident.call_id:
+    if incident.call_id or incident.is_loss:
         return " for it"
     if incident.rank is not None:
         return f" for rank {incident.rank}, of which nothing is on record,"

@@ -1,5 +1,5 @@
-"""Alerts of one run: severe calls and what recurs, once they are stored and new there, silent agents, and
-deadlocks.
+"""Alerts of one run: severe calls, what nodes took from ranks and what recurs, once they are stored and new
+there, silent agents, and deadlocks.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ import msgspec
 from sqlalchemy import Engine, select
 
 from chimbuko.calls.record import StreamHealth
+from chimbuko.causes.incident import Incident
+from chimbuko.causes.sentence import sentence
 from chimbuko.protocol.membership import silent_agents
 from chimbuko.protocol.messages import RecordBatch
 from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.provenance.alerts.deadlocks import DeadlockAlert, DeadlockGate
 from chimbuko.provenance.alerts.gate import Alert, AlertGate, CallKey, SevereCall, severe_calls
+from chimbuko.provenance.alerts.nodelosses import LossAlert, LossGate
 from chimbuko.provenance.alerts.published import MetricAlert
 from chimbuko.provenance.alerts.recurring import FindingAlert, FindingGate
 from chimbuko.provenance.alerts.silence import AgentAlert, SilenceGate
@@ -42,7 +45,7 @@ class Alerting:
     Parameters
     ----------
     least_us
-        Severity from which on a call is worth an alert, and cost from which on what recurs is, in µs.
+        Severity from which on a call is worth an alert, and cost from which on other findings are, in µs.
     hooks
         What takes alerts, by what it is called.
     report
@@ -62,6 +65,7 @@ class Alerting:
         self._least_us = least_us
         self._gate = AlertGate()
         self._findings = FindingGate(least_us)
+        self._losses = LossGate(least_us)
         self._silence = SilenceGate()
         self._looked_s = -SILENCE_LOOK_S
         self._deadlocks = DeadlockGate()
@@ -115,6 +119,28 @@ class Alerting:
                 cost_us=found.cost_us,
                 is_growth=is_growth,
                 sentence=one.sentence,
+                dashboard=page and page + one.id,
+            )
+            self._deliver(alert)
+
+    def send_losses(self, incidents: Sequence[Incident]) -> None:
+        """Send an alert of each incident that is what a node took from ranks, if it is new and severe.
+
+        Raises ``redis.RedisError`` where the broker is away.
+        """
+        losses = [one for one in incidents if one.is_loss]
+        page = self._incident_page() if losses else ""
+        for one in self._losses.passing(losses):
+            alert = LossAlert(
+                run=self._run_id,
+                incident=one.id,
+                cause=one.kind.value,
+                node=one.node,
+                program=one.program,
+                ranks=sorted({loss.rank for loss in one.losses}),
+                begin_us=one.begin_us,
+                cost_us=one.cost_us,
+                sentence=sentence(one),
                 dashboard=page and page + one.id,
             )
             self._deliver(alert)

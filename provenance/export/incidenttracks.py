@@ -128,9 +128,8 @@ def _last_moment_us(interval: Interval) -> int:
 def _incident(one: IncidentDetails) -> Span:
     known, incident = one.summary, one.incident
     # The delay; of a rank that is not on record, all that waited for it.
-    begin_us, end_us = (
-        (incident.entry_us, incident.exit_us) if incident.call_id else (known.begin_us, known.end_us)
-    )
+    is_known = incident.call_id or incident.is_loss
+    begin_us, end_us = (incident.entry_us, incident.exit_us) if is_known else (known.begin_us, known.end_us)
     rank: dict[str, Argument] = {} if known.rank is None else {"rank": known.rank}
     return Span(
         program=known.program,

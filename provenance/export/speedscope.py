@@ -104,6 +104,9 @@ def losses(one: IncidentDetails) -> Iterator[tuple[list[str], float]]:
     if incident.call_id:
         above.append(f"{short_name(incident.function)} on rank {incident.rank}")
         yield above, incident.excess_us
+    for loss in incident.losses:
+        if loss.beyond_us > 0.0:
+            yield [*above, f"{incident.kind} on rank {loss.rank}"], loss.beyond_us
     waited = {call.call_id: call for call in incident.waited}
     for call in incident.waited:
         if call.kind is Kind.IN_CHILD:

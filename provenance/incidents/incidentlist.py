@@ -10,7 +10,8 @@ from typing import Any, Literal
 import msgspec
 from sqlalchemy import ColumnElement, and_, func, not_, or_, select
 
-from chimbuko.causes.incident import Incident, incident_id
+from chimbuko.causes.evidence.part import HELD_UP
+from chimbuko.causes.incident import Incident, NodeLoss, incident_id
 from chimbuko.causes.recurrence import Habit, Recurrence, recurrence_id
 from chimbuko.errors import ConfigError
 from chimbuko.provenance.query.names import is_current
@@ -180,6 +181,20 @@ class Incidents:
         for *numbers, incident in self._reader.rows(statement):
             yield ":".join(map(str, numbers)), int(incident[1:])
 
+    def of_losses(self) -> Iterator[tuple[str, int]]:
+        """Ids of all that ranks lost by their node, with the number of the incident that it belongs to."""
+        for one in self.each():
+            for loss in one.incident.losses:
+                yield loss.id, one.incident.number
+
+    def losses(self) -> Iterator[tuple[int, NodeLoss]]:
+        """What ranks of a program lost by their node in no one call."""
+        columns = INCIDENTS.c
+        statement = select(columns.program, columns.details).where(is_current(self._reader.run), _IS_LOSS)
+        for row in self._reader.rows(statement):
+            for loss in _unpacked(row.details).losses:
+                yield row.program, loss
+
     def last_number(self) -> int:
         """Of the newest incident; 0 without any."""
         statement = select(func.max(INCIDENTS.c.number)).where(INCIDENTS.c.run == self._reader.run)
@@ -191,7 +206,13 @@ class Incidents:
         if with_short:
             return is_told
         short = [
-            and_(columns.program == one.program, columns.flags == 1, columns.cost_us < one.longest_us)
+            and_(
+                columns.program == one.program,
+                columns.flags == 1,
+                columns.cost_us < one.longest_us,
+                # What a rank lost by its node is no single call, whatever was flagged in it.
+                not_(_IS_LOSS),
+            )
             for one in (found.recurrence for found in self.recurrences())
             if one.kind is Habit.INTERRUPTIONS
         ]
@@ -209,6 +230,10 @@ class Incidents:
             call_id=row.call,
             **names,
         )
+
+
+_IS_LOSS = and_(INCIDENTS.c.call == "", INCIDENTS.c.kind.in_([kind.value for kind in HELD_UP]))
+"""Its origin is no call: of an incident whose origin is not on record nobody knows that it was held up."""
 
 
 def _unpacked(details: bytes) -> Incident:

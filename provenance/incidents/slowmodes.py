@@ -10,6 +10,7 @@ from statistics import median
 from chimbuko.calls.record import judged_us
 from chimbuko.causes.because import because, lost_by
 from chimbuko.causes.evidence.waiting import Waits, waits_in
+from chimbuko.causes.incident import NodeLoss
 from chimbuko.causes.modes import SlowMode
 from chimbuko.causes.recurrence import Habit, Recurrence
 from chimbuko.provenance.incidents.incidentlist import Incidents
@@ -36,20 +37,27 @@ def slow_modes(provenance: Provenance, modes: Iterable[SlowMode]) -> list[Recurr
 
     A mode of a function in which ranks wait is left out where its calls waited for delays that are known:
     these are incidents. So is one that holds more than a few of its calls: ranks ordinarily wait for each
-    other.
+    other. So is one whose calls were slow while their rank lost its core in all that it did: that is an
+    incident.
     """
+    losses = list(Incidents(provenance.reader).losses())
     programs = {name: number for number, name in provenance.programs().items()}
     calls = {(one.program, one.name): one.calls for one in provenance.function_statistics()}
     known = [mode for mode in modes if (programs.get(mode.program, -1), mode.function) in calls]
+    numbered = ((mode, programs[mode.program]) for mode in known)
     found = (
-        _finding(provenance, mode, programs[mode.program], calls[programs[mode.program], mode.function])
-        for mode in known
+        _finding(provenance, mode, program, calls[program, mode.function], losses)
+        for mode, program in numbered
     )
     return [one for one in found if one is not None]
 
 
-def _finding(provenance: Provenance, mode: SlowMode, program: int, calls: int) -> Recurrence | None:
+def _finding(
+    provenance: Provenance, mode: SlowMode, program: int, calls: int, losses: Sequence[tuple[int, NodeLoss]]
+) -> Recurrence | None:
     recorded = _recorded(provenance, mode, program)
+    if sum(_is_in(call, losses) for call in recorded) > len(recorded) / 2:
+        return None
     is_wait = waits_in(mode.function) is not Waits.NOT
     if is_wait and (mode.share > MOST_SHARE_OF_WAITS or _is_explained(provenance, recorded)):
         return None
@@ -92,6 +100,16 @@ def _recorded(provenance: Provenance, mode: SlowMode, program: int) -> list[Call
     wanted = CallFilter(function=mode.function, program=program, label=None)
     page = provenance.calls.page(wanted, limit=MOST_READ)
     return [call for call in page.calls if call.exit_us and _judged_us(call) >= mode.from_us]
+
+
+def _is_in(call: CallSummary, losses: Sequence[tuple[int, NodeLoss]]) -> bool:
+    """Whether a call was slow while its rank lost its core in all that it did."""
+    return any(
+        (program, loss.rank) == (call.program, call.rank)
+        and call.entry_us < loss.end_us
+        and call.exit_us > loss.begin_us
+        for program, loss in losses
+    )
 
 
 def _judged_us(call: CallSummary) -> float:

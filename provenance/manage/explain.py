@@ -12,7 +12,6 @@ from chimbuko.calls.record import CallRecord
 from chimbuko.causes.evidence.flag import Flag, flag_of, may_matter
 from chimbuko.causes.incidentbook import IncidentBook
 from chimbuko.causes.interruptions import Interruptions
-from chimbuko.monitor.samples.nodebatch import NodeBatch
 from chimbuko.protocol.messages import WaitsRequest
 from chimbuko.protocol.telemetry import SlowRank
 from chimbuko.provenance.incidents.incidentlist import Incidents
@@ -65,29 +64,33 @@ def explain(
     provenance = Provenance(engine, run_id)
     writer = Writer(engine, run_id)
     found = Incidents(provenance.reader)
-    book = IncidentBook(found.last_number() + 1, dict(found.of_calls()))
+    book = IncidentBook(found.last_number() + 1, {**dict(found.of_calls()), **dict(found.of_losses())})
     for batch in NodeSamples(provenance.reader).batches(0, FOREVER_US, is_sum=True):
         book.put_samples(batch)
     for stream in provenance.health():
         book.scene.ranks[stream.program].add(stream.rank)
     short, inquiries = Interruptions(), Inquiries(book.scene)
     known: set[int] = set()
-    calls = 0
+    calls = looked_to_us = now_us = 0
     for flags in _batches(_flags(book, short, provenance.calls.in_time(CallFilter(label=None)))):
         book.put(flags)
-        for batch in _samples(provenance, flags):
+        # All that there are: ranks may have lost time also while no call was abnormal.
+        begin_us = min([looked_to_us, *(flag.entry_us for flag in flags)])
+        looked_to_us = max([looked_to_us, *(flag.exit_us for flag in flags)]) if flags else FOREVER_US
+        for batch in NodeSamples(provenance.reader).batches(begin_us, looked_to_us):
             book.put_samples(batch)
+        now_us = flags[-1].entry_us if flags else now_us
         calls += sum(flag.is_flagged for flag in flags)
         changes = book.update()
         known |= {one.number for one in changes.incidents}
         known -= {*changes.merged, *changes.gone}
         short.take(changes)
-        inquiries.take(changes, flags[-1].entry_us / 1e6)
-        requests = inquiries.due(flags[-1].entry_us / 1e6, is_urgent=True)
+        inquiries.take(changes, now_us / 1e6)
+        requests = inquiries.due(now_us / 1e6, is_urgent=True)
         ask([request for request in requests if request.least_own_us])
         writer.write_incidents(changes)
         for one in (book.forget_before, short.settle_before, inquiries.settle_before):
-            one(flags[-1].entry_us - HORIZON_US)
+            one(now_us - HORIZON_US)
     writer.withdraw_incidents(known)
     habits = [*short.found(book.scene.nodes), *recurring(provenance, slow_ranks)]
     writer.write_recurrences(habits)
@@ -107,12 +110,8 @@ def _flags(book: IncidentBook, short: Interruptions, records: Iterable[CallRecor
             short.acquit(record.program, record.severity_us)
 
 
-def _samples(provenance: Provenance, flags: list[Flag]) -> Iterator[NodeBatch]:
-    """Samples of nodes from while these calls went on."""
-    begin_us, end_us = min(flag.entry_us for flag in flags), max(flag.exit_us for flag in flags)
-    return NodeSamples(provenance.reader).batches(begin_us, end_us)
-
-
 def _batches(flags: Iterator[Flag]) -> Iterator[list[Flag]]:
+    """All of them, and in the end none."""
     while some := list(itertools.islice(flags, AT_ONCE)):
         yield some
+    yield []

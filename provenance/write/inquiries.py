@@ -95,17 +95,19 @@ class Inquiries:
         begin_us, end_us = about.common_from_us, about.common_to_us
         ranks = {rank: round(clocks.ahead_us(program, rank, begin_us)) for rank in others[:MOST_RANKS]}
         least_us = max(LEAST_SHARE * about.excess_us, LEAST_SHARE * LEAST_US)
-        own_us = 0.0 if incident.call_id else LEAST_UNFLAGGED_SHARE * about.excess_us
+        own_us = 0.0 if incident.call_id or incident.is_loss else LEAST_UNFLAGGED_SHARE * about.excess_us
         return WaitsRequest(program, begin_us, end_us, least_us, ranks, own_us) if ranks else None
 
     def _about(self, incident: Incident) -> Flag | None:
         """The delay, or the longest wait that leads to no other call: others may have waited steps later."""
+        if incident.is_loss:
+            return self._scene.flags.get(incident.losses[0].id)
         first = next((one.call_id for one in incident.waited if not one.for_call_id), "")
         return self._scene.flags.get(incident.call_id or first)
 
 
 def _lost_us(incident: Incident) -> float:
     """What an incident is asked about by; 0 where nobody came late."""
-    if incident.call_id:
+    if incident.call_id or incident.is_loss:
         return incident.excess_us
     return 0.0 if incident.kind is Kind.SLOW_OPERATION else max(one.lost_us for one in incident.waited)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from chimbuko.calls.recordarrays import unpack
 from chimbuko.causes.evidence.flag import Flag, flag_of, may_matter
-from chimbuko.causes.incident import incident_id
+from chimbuko.causes.incident import Incident, incident_id
 from chimbuko.causes.incidentbook import IncidentBook
 from chimbuko.causes.interruptions import Interruptions
 from chimbuko.causes.recurrence import Recurrence
@@ -45,6 +45,8 @@ class LiveIncidents:
         Takes what agents are asked: who waited for a delay, or lost the time, in calls that were not flagged.
     on_recurring
         Called when what recurs has become different in the store.
+    on_incidents
+        Takes those that have become different there.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class LiveIncidents:
         recurring: Callable[[], Sequence[Recurrence]] = tuple,
         ask: Callable[[Sequence[WaitsRequest]], None] = lambda requests: None,
         on_recurring: Callable[[], None] = lambda: None,
+        on_incidents: Callable[[Sequence[Incident]], None] = lambda incidents: None,
     ) -> None:
         self._writer = writer
         self._clock = clock
@@ -63,6 +66,7 @@ class LiveIncidents:
         self._interruptions = Interruptions()
         self._ask = ask
         self._on_recurring = on_recurring
+        self._on_incidents = on_incidents
         self._inquiries = Inquiries(self._book.scene)
         self._newest_us = 0
         self._has_news = False
@@ -83,6 +87,7 @@ class LiveIncidents:
         """Samples of nodes that are stored now."""
         for batch in batches:
             self._book.put_samples(batch)
+            self._newest_us = max([self._newest_us, *(loss.end_us for loss in batch.losses)])
             self._has_news = True
 
     def wait_s(self, most_s: float) -> float:
@@ -100,6 +105,7 @@ class LiveIncidents:
         changes = self._book.update()
         self._has_news = False
         self._writer.write_incidents(changes)
+        self._on_incidents(changes.incidents)
         self._interruptions.take(changes)
         self._inquiries.take(changes, begin_s)
         if requests := self._inquiries.due(begin_s, is_urgent):

@@ -18,6 +18,7 @@ import redis
 from sqlalchemy import Engine
 
 from chimbuko.calls.record import READING
+from chimbuko.causes.incident import Incident
 from chimbuko.errors import ServiceError, StoreError
 from chimbuko.monitor.samples.nodebatch import PackedBatch, unpacked
 from chimbuko.namespaces.watching.publishing import published
@@ -309,6 +310,7 @@ class WriterService:
                     lambda: recurring(provenance, list(chain.from_iterable(self._slow_ranks.values()))),
                     self._ask,
                     partial(self._alert_recurring, stored),
+                    self._alert_losses,
                 )
             work(self._incidents)
         except (StoreError, redis.RedisError):
@@ -320,6 +322,10 @@ class WriterService:
     def _alert_recurring(self, stored: Incidents) -> None:
         if self._alerting is not None:
             self._alerting.send_recurring(stored.recurrences())
+
+    def _alert_losses(self, incidents: Sequence[Incident]) -> None:
+        if self._alerting is not None:
+            self._alerting.send_losses(incidents)
 
     def _ask(self, requests: Sequence[WaitsRequest]) -> None:
         with self._client.pipeline(transaction=False) as pipeline:

@@ -1,4 +1,4 @@
-"""A flagged call, or a wait that was not flagged, as much of it as causes need."""
+"""A flagged call, or what else lost time: as much of it as causes need."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from chimbuko.calls.record import CallRecord, Collective, Message, judged_us
 from chimbuko.calls.schema import Label
+from chimbuko.causes.evidence.part import Kind
 from chimbuko.causes.evidence.waiting import Waits, waits_in
 
 LEAST_UNFLAGGED_US = 5_000.0
@@ -74,6 +75,9 @@ class Flag:
     """Whether it ran on a GPU."""
     counted: tuple[tuple[str, int], ...] = ()
     """By how much counters rose in it alone: metrics but for clocks, and bytes of files."""
+    loss: Kind | None = None
+    """Of what is no call, but time in which its node kept the rank from running, whatever calls it was in: by
+    what. None of a call."""
 
     @property
     def common_entry_us(self) -> int:
@@ -94,6 +98,13 @@ class Flag:
     def common_to_us(self) -> int:
         """Where its excess ends."""
         return self.lost_to_us - self.ahead_us
+
+    @property
+    def lost_share(self) -> float:
+        """Of its time that was lost: of a call all of the part that its excess lies in."""
+        if self.loss is None:
+            return 1.0
+        return min(1.0, self.excess_us / max(1, self.lost_to_us - self.lost_from_us))
 
     @property
     def has_all_children(self) -> bool:

@@ -243,6 +243,11 @@ class NodeScene:
         found = (Rival(name, is_foreign, us, core) for (name, is_foreign, core), us in ran.items() if us > 0)
         return tuple(sorted(found, key=lambda rival: (-rival.ran_us, rival.name)))
 
+    def allowed(self, flag: Flag) -> frozenset[int]:
+        """Cores on which the thread of a call may run; none where that is not known."""
+        name = self._nodes[flag.node].names.get(self._tid(flag) or 0)
+        return frozenset(parse_cpulist(name.cpus) if name is not None else ())
+
     def threads(self, node: str, begin_us: int, end_us: int) -> Iterator[tuple[ThreadName, Rows]]:
         """Threads of a node, each with the best THREAD rows of an interval, in order of time."""
         of_node = self._nodes[node]

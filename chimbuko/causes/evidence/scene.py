@@ -10,7 +10,9 @@ from chimbuko.causes.evidence.clocks import Clocks
 from chimbuko.causes.evidence.ends import Ends
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.flagindex import FlagIndex
+from chimbuko.causes.evidence.losses import losses_in
 from chimbuko.causes.evidence.nodescene import AROUND_US, NodeScene
+from chimbuko.causes.evidence.part import Kind
 from chimbuko.causes.evidence.threadtime import Seen
 from chimbuko.causes.evidence.waiting import Waits
 from chimbuko.monitor.samples.nodebatch import NodeBatch
@@ -61,9 +63,11 @@ class Scene:
             index.add(flag)
 
     def put_samples(self, batch: NodeBatch) -> list[Flag]:
-        """Samples of a node. Returns the calls that they may explain."""
+        """Samples of a node. Returns the calls that they may explain, and what ranks lost as they say."""
         if not self.nodes.add(batch):
             return []
+        for loss in losses_in(batch):
+            self.put(self.aligned(loss))
         concerned = [
             flag
             for program in list(self.ranks)
@@ -125,6 +129,12 @@ class Scene:
         for waits in Waits:
             yield from self._of_program[program, waits].during(begin_us, end_us)
 
+    def beside(self, flag: Flag) -> list[Flag]:
+        """What else its thread lost time in, at the same time."""
+        index = self._of_rank[flag.program, flag.rank]
+        found = index.during(flag.common_from_us, flag.common_to_us)
+        return [one for one in found if one.id != flag.id and one.thread == flag.thread]
+
     def inside(self, flag: Flag) -> list[Flag]:
         """Flagged calls inside of a call, and waits."""
         index = self._of_rank[flag.program, flag.rank]
@@ -176,6 +186,7 @@ class Scene:
             best_us = max(_explained_us(wait, flag) for flag in own)
             near = [flag for flag in own if _explained_us(wait, flag) >= NEAR_SHARE * best_us]
             near = [flag for flag in near if flag.is_flagged] or near
+            near = [flag for flag in near if flag.loss is None] or near
             # The last one that was late is the one that everybody waited for.
             last = max(near, key=lambda flag: (flag.common_to_us, flag.id))
             if best_us >= NEAR_SHARE * max(_explained_us(wait, flag) for flag in candidates):
@@ -210,7 +221,8 @@ class Scene:
             flag
             for flag in found
             if flag.rank != wait.rank
-            and flag.common_to_us <= latest_us
+            # While a rank loses its core again and again others wait for it again and again.
+            and (flag.common_to_us <= latest_us or flag.loss is Kind.WAITED_FOR_CORE)
             and not (flag.is_wait and flag.common_exit_us >= end_us and not self.is_held_up(flag))
             and not (_is_same_operation(wait, flag) and not self.is_held_up(flag))
             and _explained_us(wait, flag) >= _least_share(flag) * wait.excess_us
@@ -240,4 +252,4 @@ def _is_same_operation(one: Flag, other: Flag) -> bool:
 
 def _explained_us(wait: Flag, flag: Flag) -> float:
     """How much of a wait's excess another rank's lost time covers."""
-    return min(wait.overlap_us(flag), flag.excess_us, wait.excess_us)
+    return min(wait.overlap_us(flag) * flag.lost_share, flag.excess_us, wait.excess_us)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from chimbuko.causes.evidence.flag import Flag
+from chimbuko.causes.evidence.losses import sampled_part
 from chimbuko.causes.evidence.nodescene import Rival
 from chimbuko.causes.evidence.part import Kind, Part
 from chimbuko.causes.evidence.scene import POLLING_SHARE, Scene
@@ -20,6 +23,10 @@ LIMIT = "the CPU limit of its control group"
 
 def stopped(flag: Flag, scene: Scene) -> Iterator[Part]:
     """For how long it stood still in state T, whatever it was in."""
+    if flag.loss is not None:
+        if flag.loss is Kind.STOPPED:
+            yield Part(Kind.STOPPED, flag.excess_us)
+        return
     seen = scene.seen(flag)
     if seen is not None and seen.stopped_us >= LEAST_SHARE * flag.excess_us:
         yield Part(Kind.STOPPED, seen.stopped_us)
@@ -27,6 +34,10 @@ def stopped(flag: Flag, scene: Scene) -> Iterator[Part]:
 
 def without_core(flag: Flag, scene: Scene) -> Iterator[Part]:
     """For how long it waited for a core that another had."""
+    if flag.loss is not None:
+        if flag.loss is Kind.WAITED_FOR_CORE:
+            yield _loss(flag, scene)
+        return
     seen = scene.seen(flag)
     if seen is None:
         return
@@ -34,6 +45,23 @@ def without_core(flag: Flag, scene: Scene) -> Iterator[Part]:
     waited_us = lost_us.get(Kind.WAITED_FOR_CORE, 0.0)
     if waited_us >= (POLLING_SHARE if flag.is_wait else LEAST_SHARE) * flag.excess_us:
         yield _waited(waited_us, flag, scene, seen)
+
+
+def _loss(flag: Flag, scene: Scene) -> Part:
+    """What a rank lost in no one call; who took its core then did so at the beginning, too."""
+    looked_at = sampled_part(flag)
+    seen = scene.nodes.seen(looked_at)
+    if seen is None:
+        return Part(Kind.WAITED_FOR_CORE, flag.excess_us)
+    part = _waited(looked_at.excess_us, looked_at, scene, seen)
+    if part.by and not part.is_foreign:
+        # Who takes the core of one rank makes ranks share the others.
+        others = scene.nodes.rivals(looked_at, seen.cores | scene.nodes.allowed(looked_at))
+        foreign = (one for one in others if one.is_foreign and one.ran_us >= looked_at.excess_us)
+        taker = next(foreign, None)
+        if taker is not None:
+            part = replace(part, by=taker.name, is_foreign=True, core=taker.core)
+    return replace(part, lost_us=flag.excess_us)
 
 
 def _waited(waited_us: float, flag: Flag, scene: Scene, seen: Seen) -> Part:

@@ -32,6 +32,19 @@ def print_incident(output: Output, details: IncidentDetails, start_us: int) -> N
         judged = "" if incident.is_flagged else ", which was not flagged"
         call = f"'chimbuko show {incident.call_id}' shows it"
         output.line(f"The delayed call is {incident.call_id}{judged}; {call}.")
+    if incident.losses:
+        output.heading("Who was kept from running by the node")
+        rows = [
+            [
+                str(one.rank),
+                format_signed_us(one.begin_us - incident.entry_us),
+                format_duration_us(one.end_us - one.begin_us),
+                format_duration_us(one.lost_us),
+            ]
+            for one in incident.losses
+        ]
+        titles = ("RANK", "FROM", "FOR", "LOST")
+        output.table([Column(title, is_number=True) for title in titles], rows)
     if incident.waited:
         output.heading("Who lost time because of it")
         shown = shown_names(one.operation for one in incident.waited)

@@ -12,13 +12,14 @@ import numpy as np
 
 from chimbuko.monitor.collector.description import found_between, parts_of
 from chimbuko.monitor.collector.fastring import FastRing
+from chimbuko.monitor.collector.lossfinder import LossesOfThread
 from chimbuko.monitor.collector.others import Others
 from chimbuko.monitor.collector.slicering import SliceRing
 from chimbuko.monitor.collector.spanrows import core_rows, gpu_rows, node_rows, thread_rows
 from chimbuko.monitor.gpus.present import Gpus
 from chimbuko.monitor.samples.intervals import summed
 from chimbuko.monitor.samples.nodebatch import NodeBatch, Rows, ThreadName
-from chimbuko.monitor.samples.nodeparts import NodeFinding
+from chimbuko.monitor.samples.nodeparts import SAMPLED_US, NodeFinding, RankLoss
 from chimbuko.monitor.samples.rows import CORE, GPU, NODE, OTHER, THREAD
 from chimbuko.monitor.sampling.difference import difference
 from chimbuko.monitor.sampling.procreader import ProcReader
@@ -48,7 +49,9 @@ SUMS_OF_A_LENGTH = 120
 """After so many sums they are twice as long: their number grows with the logarithm of a run's length."""
 RING_ROWS = 65_536
 MOST_KEPT_ROWS = 500_000
-"""Rows around flagged calls that leave the node in one run: 30 MB before they are packed."""
+"""Rows around flagged calls, and losses, that leave the node in one run: 30 MB before they are packed."""
+AROUND_LOSS_US = 1_000_000
+"""Rows from so long before a loss and behind it leave the node."""
 LOOKS = "looks"
 KEYS: dict[str, list[str]] = {
     "threads": ["pid", "tid"],
@@ -92,6 +95,8 @@ class Collector:
         self._files = ProcReader()
         self._fast = FastRing(self._files)
         self._fast_threads: dict[int, int] = {}
+        self._losses: dict[int, tuple[Watched, LossesOfThread]] = {}
+        """Of ranks' main threads."""
         self._others = Others(self._files)
         self._rings = {
             "threads": SliceRing(THREAD, RING_ROWS),
@@ -126,6 +131,7 @@ class Collector:
         self._watched[one.pid] = one
         self._threads[one.pid, one.pid] = 0
         self._fast_threads[one.pid] = one.pid
+        self._losses.setdefault(one.pid, (one, LossesOfThread()))
 
     def name_thread(self, pid: int, tid: int, thread: int) -> None:
         """A thread as the trace numbers it."""
@@ -141,8 +147,12 @@ class Collector:
         if not self._fast_threads:
             return
         began_ns = time.thread_time_ns()
-        had_waited, has_waited = self._has_waited, self._fast.read(self._fast_threads)
-        self._has_waited = has_waited
+        stretches = self._fast.read(self._fast_threads)
+        for tid, stretch in stretches.items():
+            if tid in self._losses:
+                self._losses[tid][1].add(stretch)
+        had_waited = self._has_waited
+        has_waited = self._has_waited = any(one.has_waited for one in stretches.values())
         cost_us = (time.thread_time_ns() - began_ns) // 1000
         self.fast_cost_us += cost_us
         wanted_s = min(max(cost_us / 1e6 / FAST_SHARE, FAST_S), SLOWEST_S)
@@ -211,6 +221,31 @@ class Collector:
             return None
         self._kept_rows += count
         return self._batch(rows, False, min(bounds), max(bounds))
+
+    def losses(self) -> NodeBatch | None:
+        """What ranks lost since the last time by being kept from running, with samples from around it that
+        were not given away before; None where they lost nothing.
+        """
+        found = [
+            RankLoss(of.program, of.rank, is_stopped, *loss)
+            for of, losses in self._losses.values()
+            for is_stopped, loss in losses.news()
+        ]
+        self._losses = {pid: one for pid, one in self._losses.items() if pid in self._watched}
+        if not found:
+            return None
+        intervals = [
+            (one.begin_us - AROUND_LOSS_US, min(one.end_us, one.begin_us + SAMPLED_US) + AROUND_LOSS_US)
+            for one in found
+        ]
+        begin_us, end_us = min(one.begin_us for one in found), max(one.end_us for one in found)
+        batch = self.around(intervals) or self._batch({}, False, begin_us, end_us)
+        return msgspec.structs.replace(
+            batch,
+            losses=found,
+            begin_us=min(batch.begin_us, begin_us),
+            end_us=max(batch.end_us, end_us),
+        )
 
     def due_sum(self, now_us: int, is_last: bool = False) -> NodeBatch | None:
         """The sum since the last one, if it is time for it."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from chimbuko.monitor.collector.lossfinder import Stretch
 from chimbuko.monitor.procfs.task import SchedStat, TaskStat, parse_migrations, parse_schedstat, parse_stat
 from chimbuko.monitor.samples.nodebatch import Rows
 from chimbuko.monitor.samples.rows import NO_CALL, THREAD
@@ -18,7 +19,6 @@ from chimbuko.monitor.sampling.procreader import ProcReader
 TICK_US = 1_000_000 // os.sysconf("SC_CLK_TCK")
 MOST_READINGS = 16_384
 """Some 400 bytes each: 60 s of five threads at 20 ms."""
-MUCH_WAITED = 0.2
 RESTLESS_PER_S = 1_000
 """A thread that is put on a core so often may be one that is moved all the time."""
 MOST_MOVES = 65_535
@@ -93,12 +93,12 @@ class FastRing:
         self._pairs: deque[_Pair] = deque(maxlen=capacity)
         self._threads: dict[int, _Thread] = {}
 
-    def read(self, threads: dict[int, int]) -> bool:
+    def read(self, threads: dict[int, int]) -> dict[int, Stretch]:
         """Look at threads, by their number and that of their process.
 
-        Returns whether one of them waited for a core for ``MUCH_WAITED`` of the time since the last look.
+        Returns what each of them did since the last look at it.
         """
-        has_waited = False
+        found = {}
         for tid, pid in threads.items():
             thread = self._threads.get(tid)
             if thread is None:
@@ -106,8 +106,8 @@ class FastRing:
             before, now = thread.last, thread.read()
             if before is not None and now is not None:
                 self._pairs.append(_Pair(before, now))
-                has_waited = has_waited or _has_waited(before, now)
-        return has_waited
+                found[tid] = _stretch(before, now)
+        return found
 
     def forget(self, tid: int) -> None:
         """A thread is not looked at any longer."""
@@ -181,8 +181,15 @@ def system_call(data: bytes) -> int:
     return int(number) if number.isdigit() and len(number) < 5 else NO_CALL
 
 
-def _has_waited(before: _Reading, now: _Reading) -> bool:
-    if before.times is None or now.times is None:
-        return False
-    waited_ns = now.times.waited_ns - before.times.waited_ns
-    return waited_ns > MUCH_WAITED * 1000 * (now.time_us - before.time_us)
+def _stretch(before: _Reading, now: _Reading) -> Stretch:
+    ran_ns = waited_ns = 0
+    if before.times is not None and now.times is not None:
+        ran_ns = max(0, now.times.ran_ns - before.times.ran_ns)
+        waited_ns = max(0, now.times.waited_ns - before.times.waited_ns)
+    return Stretch(
+        before.time_us, now.time_us, ran_ns // 1000, waited_ns // 1000, _is_stopped(before), _is_stopped(now)
+    )
+
+
+def _is_stopped(reading: _Reading) -> bool:
+    return reading.stat[reading.stat.rfind(b") ") + 2 :][:1] in (b"T", b"t")

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.monitor.samples.nodeparts import NodeFinding, NodePart
+from chimbuko.monitor.samples.nodeparts import NodeFinding, NodePart, RankLoss
 from chimbuko.monitor.samples.rows import CORE, GPU, NODE, OTHER, THREAD, VERSION
 
 Rows = npt.NDArray[np.void]
@@ -60,6 +60,8 @@ class NodeBatch(msgspec.Struct, frozen=True, array_like=True):
     parts: list[NodePart] = []
     """How the node is built: in the first sum of its agent."""
     gpus: bytes = b""
+    losses: list[RankLoss] = []
+    """That are new, or have grown since they were said last; the rows are from around them then."""
 
     @property
     def is_known(self) -> bool:

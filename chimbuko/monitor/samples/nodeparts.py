@@ -1,4 +1,4 @@
-"""What is said of a node beside its rows: what it is made of, and what costs its programs time."""
+"""What is said of a node beside its rows: what it is made of, what costs its programs time, and how much."""
 
 from __future__ import annotations
 
@@ -31,3 +31,24 @@ class NodeFinding(msgspec.Struct, frozen=True, array_like=True):
     """What was so, with the figures that show it."""
     advice: str
     """What to do."""
+
+
+SAMPLED_US = 10_000_000
+"""Of a loss that is longer rows are given of so much of its beginning."""
+
+
+class RankLoss(msgspec.Struct, frozen=True, array_like=True):
+    """Time in which the main thread of a rank lost much of it, as the kernel kept it from running.
+
+    One that goes on is said again as it grows: with the same rank and begin.
+    """
+
+    program: int
+    rank: int
+    is_stopped: bool
+    """By a signal, or a debugger; else it waited for a core."""
+    begin_us: int
+    """µs since 1970, by the node's clock."""
+    end_us: int
+    lost_us: int
+    """Of that time; of waits for a core what is beyond the usual of the thread."""

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from chimbuko.monitor.collector import collector as sampling
 from chimbuko.monitor.collector.collector import Collector, Watched
+from chimbuko.monitor.collector.lossfinder import LEAST_LOST_US
 from chimbuko.monitor.collector.others import Others
 from chimbuko.monitor.collector.slicering import SliceRing
 from chimbuko.monitor.procfs.cpulist import format_cpulist
@@ -76,6 +77,33 @@ def test_a_process_that_computes_and_then_is_stopped_is_seen_to(busy: subprocess
     busy.wait()
     collector.period()
     assert collector.around([]) is None
+    collector.close()
+
+
+def test_what_a_rank_lost_is_given_with_its_samples_once(busy: subprocess.Popen[bytes]) -> None:
+    collector = Collector("here")
+    collector.watch(Watched(busy.pid, 0, 3))
+    collector.period()
+    times = Path(f"/proc/{busy.pid}/schedstat")
+    os.kill(busy.pid, signal.SIGSTOP)
+    while b") T " not in Path(f"/proc/{busy.pid}/stat").read_bytes():
+        time.sleep(0.01)
+    for _ in range(6):
+        collector.fast(now_us())
+        time.sleep(0.02)
+    before = times.read_bytes()
+    os.kill(busy.pid, signal.SIGCONT)
+    while times.read_bytes() == before:
+        time.sleep(0.01)
+    collector.fast(now_us())
+    collector.period()
+    batch = collector.losses()
+    assert batch is not None and collector.losses() is None
+    (loss,) = batch.losses
+    assert (loss.program, loss.rank, loss.is_stopped) == (0, 3, True)
+    assert LEAST_LOST_US <= loss.lost_us == loss.end_us - loss.begin_us
+    assert batch.begin_us <= loss.begin_us < loss.end_us <= batch.end_us
+    assert b"T" in batch.look_rows()["state"].tolist()
     collector.close()
 
 

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from chimbuko.calls.record import Silence, StreamHealth
+from chimbuko.monitor.samples.nodebatch import packed
 from chimbuko.namespaces.metrics.finding import Finding, Problem
 from chimbuko.namespaces.watching.publishing import FindingsBoard
 from chimbuko.protocol.messages import PAYLOAD, RecordBatch, RunStatistics
@@ -18,6 +19,7 @@ from chimbuko.protocol.telemetry import SlowRank
 from chimbuko.provenance.alerts import alerting, gate, sinks
 from chimbuko.provenance.alerts.deadlocks import DeadlockAlert
 from chimbuko.provenance.alerts.gate import Alert
+from chimbuko.provenance.alerts.nodelosses import LossAlert
 from chimbuko.provenance.alerts.published import MetricAlert
 from chimbuko.provenance.alerts.recurring import FindingAlert
 from chimbuko.provenance.alerts.silence import AgentAlert
@@ -30,6 +32,7 @@ from chimbuko.provenance.store.engine import close, open_for_reading, open_for_w
 from chimbuko.provenance.write import liveincidents
 from chimbuko.provenance.write.service import Destination, WriterService, run_writer
 from chimbuko.provenance.write.writer import Writer
+from tests.causes.losses import loss, shared
 from tests.causes.stories import interruptions
 from tests.patience import PATIENCE_S
 from tests.provenance.writing import send
@@ -216,6 +219,22 @@ def test_ranks_that_are_slow_all_the_time_are_reported_while_the_run_goes_on(
     (alert,) = (msgspec.json.decode(body, type=FindingAlert) for body in got)
     assert (alert.habit, alert.cost_us) == ("slow ranks", 5.0 * LEAST_US)
     assert alert.sentence.startswith("Rank 4 on node n1 takes 1.34 times as long as other ranks all the time")
+
+
+def test_what_a_node_took_from_ranks_is_reported_once(broker: RunBroker, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'provenance.sqlite'}"
+    make_store(url)
+    got: list[bytes] = []
+    service = WriterService(broker, Destination(url, RUN_ID, alert_us=7e5, hooks={"hook": got.append}))
+    for end_ms in (1_000, 1_500, 2_000):
+        batch = packed(shared(loss(1, 0, end_ms, end_ms / 2)))
+        broker.client.xadd(broker.keys.node_batches, {PAYLOAD: broker.seal.encode(batch)})
+        service.serve_once(is_stopping=True)
+    service.close()
+    (alert,) = (msgspec.json.decode(body, type=LossAlert) for body in got)
+    assert (alert.run, alert.incident, alert.cause) == (RUN_ID, "I1", "waited for core")
+    assert (alert.ranks, alert.cost_us) == ([1], 7.5e5)
+    assert alert.sentence.startswith("spinner (root, process 4711) took core 1 for 750 ms of 1.50 s")
 
 
 def test_storing_does_not_wait_for_a_hook(

@@ -20,6 +20,7 @@ from chimbuko.provenance.manage.explain import explain
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.writer import Writer
 from tests.causes.flagged import at, record
+from tests.causes.losses import loss, shared
 from tests.causes.nodes import batch, names, thread
 from tests.sample_records import RUN_ID, make_batches
 
@@ -87,6 +88,14 @@ def test_what_of_the_node_a_slow_mode_is_by(writer: Writer, provenance: Provenan
     writer.write_samples(map(packed, [usual, batch(looks, names=there)]))
     ((told, _),) = found(writer, provenance, engine, mode("step"), every_second("step"))
     assert "seen on rank 3, as it waited for its core (4 ranks share 2 cores): " in told
+
+
+@pytest.mark.parametrize(("rank", "findings"), [(3, 0), (2, 1)], ids=["its rank", "another rank"])
+def test_calls_that_are_slow_while_their_rank_has_lost_its_core_are_no_habit(
+    writer: Writer, provenance: Provenance, engine: Engine, rank: int, findings: int
+) -> None:
+    writer.write_samples([packed(shared(loss(rank, 0, 5_500, 2_000)))])
+    assert len(found(writer, provenance, engine, mode("step"), every_second("step"))) == findings
 
 
 def test_cost_is_share_times_excess_also_where_a_few_calls_hold_it(

@@ -1,4 +1,4 @@
-import { chainOf, consequenceText } from './model/chain';
+import { chainOf, consequenceText, isLoss, originText } from './model/chain';
 import { shorten } from '../shared/names/names';
 import { coreSeconds } from '../shared/names/answer';
 import { showCommand } from '../shared/asking/commands';
@@ -28,8 +28,8 @@ export function Chain({ incident, id }: { incident: Incident; id: string }) {
         <li class="chain-origin">
           <span class="chain-mark">◆</span>
           <span>
-            {incident.call_id === '' ? originUnknown(incident) : <CallLink id={incident.call_id} text={originText(incident)} />}{' '}
-            <em>{incident.call_id === '' ? '' : incident.kind}</em>
+            {incident.call_id === '' ? originText(incident) : <CallLink id={incident.call_id} text={callText(incident)} />}{' '}
+            <em>{incident.call_id === '' && !isLoss(incident) ? '' : incident.kind}</em>
           </span>
         </li>
         {chain.slice(0, MOST_SHOWN).map(({ waited, depth }) => (
@@ -55,11 +55,8 @@ export function Chain({ incident, id }: { incident: Incident; id: string }) {
   );
 }
 
-const originText = ({ function: name, rank, runtime_us, is_flagged = true }: Incident): string =>
+const callText = ({ function: name, rank, runtime_us, is_flagged = true }: Incident): string =>
   `${shorten(name, 40).text} on rank ${rank} took ${duration(runtime_us)}${is_flagged ? '' : ' (not flagged)'}`;
-
-const originUnknown = ({ rank }: Incident): string =>
-  rank === null ? 'The call that lost the time is not on record.' : `Rank ${rank} came last; nothing abnormal of it is on record.`;
 
 function CallLink({ id, text }: { id: string; text: string }) {
   const target = { page: 'call', call: id } as const;

@@ -46,7 +46,9 @@ function Page({ answer }: { answer: IncidentAnswer }) {
         </h1>
         <Go to={timelineOf(answer)} text="Timeline" isButton />
         {incident.call_id !== '' && <Go to={{ page: 'call', call: incident.call_id }} text="Origin" isButton />}
-        <Go to={{ page: 'calls', incident: id, label: 'any', call: null, cursor: null }} text="Its calls" isButton />
+        {(incident.call_id !== '' || incident.waited.length > 0) && (
+          <Go to={{ page: 'calls', incident: id, label: 'any', call: null, cursor: null }} text="Its calls" isButton />
+        )}
         <Menu label="Copy this incident" text="Copy ▾" items={() => copies(answer)} quiet={false} />
       </div>
       {view.value.incident !== id && (

@@ -1,4 +1,4 @@
-import { partText } from './model/chain';
+import { isLoss, partText } from './model/chain';
 import { showCommand } from '../shared/asking/commands';
 import { duration, exact, percent } from '../shared/units/units';
 import { incidentRequest } from '../shared/api/requests';
@@ -15,7 +15,7 @@ export function Split({ incident, id }: { incident: Incident; id: string }) {
   const parts = [...incident.parts].sort((a, b) => b.lost_us - a.lost_us);
   const whole = parts.reduce((sum, part) => sum + part.lost_us, 0);
   const share = (part: Part): number => (whole > 0 ? part.lost_us / whole : 0);
-  const of = incident.call_id === '' ? 'Excess of its longest wait' : 'Excess of the origin';
+  const of = isLoss(incident) ? 'What the rank lost' : incident.call_id === '' ? 'Excess of its longest wait' : 'Excess of the origin';
   const summary = parts.map((part) => `${duration(part.lost_us)} ${partText(part)}`).join('; ');
   return (
     <Panel

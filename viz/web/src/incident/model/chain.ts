@@ -40,6 +40,20 @@ export function chainOf({ call_id: origin, waited }: Pick<Incident, 'call_id' | 
   return chain;
 }
 
+/** Whether its origin is no call, but what ranks lost by their node. */
+export const isLoss = ({ call_id, losses = [] }: Pick<Incident, 'call_id' | 'losses'>): boolean => call_id === '' && losses.length > 0;
+
+const MOST_NAMED = 4;
+
+/** What lost the time, where that is no recorded call. */
+export function originText(incident: Pick<Incident, 'call_id' | 'losses' | 'rank'>): string {
+  const { rank, losses = [] } = incident;
+  if (!isLoss(incident))
+    return rank === null ? 'The call that lost the time is not on record.' : `Rank ${rank} came last; nothing abnormal of it is on record.`;
+  const each = losses.map((one) => `rank ${one.rank} for ${duration(one.lost_us)} of ${duration(one.end_us - one.begin_us)}`);
+  return `Kept from running by the node, whatever calls it was in: ${each.slice(0, MOST_NAMED).join(', ')}${each.length > MOST_NAMED ? ', …' : ''}`;
+}
+
 const WAITING: readonly string[] = ['late sender', 'late receiver', 'late at collective', 'waited for GPU', 'GPU queue full', 'not explained'];
 
 /** Whether a call waited for another one, and did not lose its time by itself. */

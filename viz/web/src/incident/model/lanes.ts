@@ -12,9 +12,9 @@ export const MOST_LANES = MOST_PARTNERS + 1;
 const MARGIN = 0.06;
 
 /** All ranks concerned: the one where it began, then those that lost most. */
-export function ranksOf({ program, rank, waited }: Incident): RankKey[] {
+export function ranksOf({ program, rank, waited, losses = [] }: Incident): RankKey[] {
   const origin = rank === null ? [] : [rank];
-  return [...new Set([...origin, ...waited.map((one) => one.rank)])].map((number) => `${program}:${number}`);
+  return [...new Set([...origin, ...losses.map((one) => one.rank), ...waited.map((one) => one.rank)])].map((number) => `${program}:${number}`);
 }
 
 /** From before its first call until after its last one, µs since the epoch. */

@@ -1144,6 +1144,7 @@ export interface components {
             parts: components["schemas"]["Part"][];
             waited: components["schemas"]["Waited"][];
             is_flagged: boolean;
+            losses: components["schemas"]["NodeLoss"][];
         };
         /**
          * Kind
@@ -1181,6 +1182,18 @@ export interface components {
             for_call_id: string;
             kind: components["schemas"]["Kind"];
             is_flagged: boolean;
+        };
+        /**
+         * NodeLoss
+         * @description Time in which a rank was kept from running, again and again or all along, whatever calls it was in.
+         */
+        NodeLoss: {
+            id: string;
+            rank: number;
+            begin_us: number;
+            end_us: number;
+            lost_us: number;
+            beyond_us: number;
         };
         /**
          * RecurrenceAnswer
@@ -1917,6 +1930,7 @@ export type Incident = components['schemas']['Incident'];
 export type Kind = components['schemas']['Kind'];
 export type Part = components['schemas']['Part'];
 export type Waited = components['schemas']['Waited'];
+export type NodeLoss = components['schemas']['NodeLoss'];
 export type RecurrenceAnswer = components['schemas']['RecurrenceAnswer'];
 export type MetricFindingAnswer = components['schemas']['MetricFindingAnswer'];
 export type OriginsAnswer = components['schemas']['OriginsAnswer'];

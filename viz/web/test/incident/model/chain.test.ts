@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { chainOf, consequenceText, isWait, partText } from '../../../src/incident/model/chain';
+import { chainOf, consequenceText, isLoss, isWait, originText, partText } from '../../../src/incident/model/chain';
 import { incidentOf, ORIGIN, waited } from './incident';
 import type { Part } from '../../../src/shared/api/types';
 
@@ -31,6 +31,14 @@ describe('words', () => {
     expect(consequenceText(waited(4, ORIGIN))).toBe('rank 4 waited 100 ms in MPI_Recv');
     expect(consequenceText(waited(4, ORIGIN, { kind: 'in child', operation: 'solve' }))).toBe('rank 4 lost 100 ms in solve');
     expect([isWait({ kind: 'not explained' }), isWait({ kind: 'own code' })]).toEqual([true, false]);
+  });
+  test('what lost the time where it is no recorded call', () => {
+    const loss = { id: 'L0:1:1w', rank: 1, begin_us: 0, end_us: 2_000_000, lost_us: 1_000_000, beyond_us: 0 };
+    const of = (rank: number | null, losses: (typeof loss)[]) => incidentOf([], { call_id: '', rank, losses });
+    expect(originText(of(1, [loss]))).toBe('Kept from running by the node, whatever calls it was in: rank 1 for 1 s of 2 s');
+    expect(originText(of(1, []))).toBe('Rank 1 came last; nothing abnormal of it is on record.');
+    expect(originText(of(null, []))).toBe('The call that lost the time is not on record.');
+    expect([isLoss(of(1, [loss])), isLoss(of(1, [])), isLoss(incidentOf([], { losses: [loss] }))]).toEqual([true, false, false]);
   });
   const part: Part = { kind: 'late sender', lost_us: 1, function: 'compute', rank: 3, call_id: ORIGIN, is_matched: true };
   test.each([

@@ -1,0 +1,190 @@
+"""When a thread lost much of its time as it was kept from running, by looks at it. No I/O, no clock."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from statistics import median
+from typing import NamedTuple
+
+LEAST_LOST_US = 50_000
+"""Less is no loss to speak of ..."""
+LEAST_SHARE = 0.10
+"""... nor is what is less than this share of the time that it took."""
+LEAST_OF_USUAL = 0.5
+"""Nor waits for a core that are not this much more than what is usual: of ranks that share their cores all
+the time, now one waits longer and now another."""
+MUCH_WAITED = 0.2
+"""Of the time between two looks."""
+QUIET_US = 500_000
+"""A loss is over when so long nothing was added to it."""
+LONGEST_US = 60_000_000
+"""What lasts longer is how the node is, and usual from then on: its findings say so."""
+WINDOW_US = 1_000_000
+LEAST_WINDOWS, MOST_WINDOWS = 5, 60
+"""Of the time without losses, by which it is known how long a thread usually waits."""
+
+
+class Stretch(NamedTuple):
+    """What a thread did from one look at it to the next."""
+
+    begin_us: int
+    end_us: int
+    ran_us: int
+    waited_us: int
+    """For a core: waits that were over by then, of which the first may have begun before."""
+    was_stopped: bool
+    """At its beginning."""
+    is_stopped: bool
+    """At its end."""
+
+    @property
+    def length_us(self) -> int:
+        """From look to look."""
+        return self.end_us - self.begin_us
+
+    @property
+    def still_us(self) -> int:
+        """Neither on a core nor waiting for one."""
+        return max(0, self.length_us - self.ran_us - self.waited_us)
+
+    @property
+    def stopped(self) -> tuple[int, int, int]:
+        """Begin and end of what has to do with its being stopped, and for how long of that it was; without a
+        stop all of it, and 0.
+        """
+        if self.was_stopped and self.is_stopped:
+            return self.begin_us, self.end_us, self.length_us
+        if self.was_stopped:
+            return self.begin_us, self.begin_us + self.still_us, self.still_us
+        if self.is_stopped:
+            return self.end_us - self.still_us, self.end_us, self.still_us
+        return self.begin_us, self.end_us, 0
+
+    @property
+    def has_waited(self) -> bool:
+        """Whether it waited for a core for much of the time."""
+        return self.waited_us > MUCH_WAITED * self.length_us
+
+
+class Loss(NamedTuple):
+    """From the first to the last moment that was lost."""
+
+    begin_us: int
+    end_us: int
+    lost_us: int
+
+
+class LossFinder:
+    """Losses of one kind of one thread: stretches of time of which it lost ``LEAST_SHARE`` or more.
+
+    What is lost adds up, and what may be lost is taken away, until nothing is left: the loss lasts from where
+    this began to where it was most.
+
+    Parameters
+    ----------
+    longest_us
+        A loss that lasts longer is over then.
+    """
+
+    def __init__(self, longest_us: int = sys.maxsize) -> None:
+        self._longest_us = longest_us
+        self._sum_us = self._most_us = 0.0
+        self._lost_us = self._lost_at_most_us = 0.0
+        self._begin_us = self._end_us = 0
+
+    @property
+    def loss(self) -> Loss | None:
+        """The one that goes on, as far as it goes; None where it is too small so far."""
+        if self._lost_at_most_us < LEAST_LOST_US:
+            return None
+        return Loss(self._begin_us, self._end_us, round(self._lost_at_most_us))
+
+    def add(self, begin_us: int, end_us: int, lost_us: float, allowed: float = LEAST_SHARE) -> Loss | None:
+        """What was lost in a further stretch. Returns the loss that this shows to be over.
+
+        Parameters
+        ----------
+        lost_us
+            More than its length where some of it was lost before; less than nothing where less than usual.
+        allowed
+            The share of time that may be lost.
+        """
+        over = None
+        if self._sum_us > 0.0 and (
+            begin_us - self._end_us >= QUIET_US or end_us - self._begin_us > self._longest_us
+        ):
+            over = self._ended()
+        gain_us = lost_us - allowed * (end_us - begin_us)
+        if self._sum_us + gain_us <= 0.0:
+            return self._ended() or over
+        if self._sum_us == 0.0:
+            self._begin_us = min(begin_us, end_us - round(lost_us))
+        self._sum_us += gain_us
+        self._lost_us += lost_us
+        if self._sum_us > self._most_us:
+            self._most_us, self._end_us, self._lost_at_most_us = self._sum_us, end_us, self._lost_us
+        return over
+
+    def _ended(self) -> Loss | None:
+        loss = self.loss
+        self._sum_us = self._most_us = self._lost_us = self._lost_at_most_us = 0.0
+        return loss
+
+
+class UsualWait:
+    """The share of its time for which a thread usually waits for a core."""
+
+    def __init__(self) -> None:
+        self._shares: deque[float] = deque(maxlen=MOST_WINDOWS)
+        self._length_us = self._waited_us = 0
+
+    @property
+    def share(self) -> float | None:
+        """None before enough is known."""
+        return median(self._shares) if len(self._shares) >= LEAST_WINDOWS else None
+
+    def add(self, stretch: Stretch) -> None:
+        """A stretch without a loss."""
+        self._length_us += stretch.length_us
+        self._waited_us += stretch.waited_us
+        if self._length_us >= WINDOW_US:
+            self._shares.append(self._waited_us / self._length_us)
+            self._length_us = self._waited_us = 0
+
+
+class LossesOfThread:
+    """What one thread lost by being stopped, and by waiting for its core beyond what is usual of it."""
+
+    def __init__(self) -> None:
+        self._usual = UsualWait()
+        self._stops, self._waits = LossFinder(), LossFinder(LONGEST_US)
+        self._given: set[tuple[bool, Loss]] = set()
+        self._over: list[tuple[bool, Loss]] = []
+
+    def add(self, stretch: Stretch) -> None:
+        """What it did from one look to the next."""
+        if stretch.length_us <= 0:
+            return
+        stop = self._stops.add(*stretch.stopped)
+        if stop is not None:
+            self._over.append((True, stop))
+        usual = self._usual.share
+        if usual is not None:
+            lost_us = stretch.waited_us - usual * stretch.length_us
+            allowed = max(LEAST_SHARE, LEAST_OF_USUAL * usual)
+            wait = self._waits.add(stretch.begin_us, stretch.end_us, lost_us, allowed)
+            if wait is not None:
+                self._over.append((False, wait))
+                if wait.end_us - wait.begin_us > LONGEST_US - QUIET_US:
+                    self._usual = UsualWait()
+        if self._waits.loss is None:
+            self._usual.add(stretch)
+
+    def news(self) -> list[tuple[bool, Loss]]:
+        """Losses that are new, or have grown since they were given; each with whether it was by a stop."""
+        going_on = (True, self._stops.loss), (False, self._waits.loss)
+        open_now = {(is_stop, loss) for is_stop, loss in going_on if loss is not None}
+        new = [one for one in (*self._over, *sorted(open_now)) if one not in self._given]
+        self._given, self._over = open_now, []
+        return new

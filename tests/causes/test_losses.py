@@ -1,0 +1,117 @@
+"""What ranks lost by their node beside flagged calls, and how both are one incident."""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+import pytest
+
+from chimbuko.causes.evidence.flag import Flag
+from chimbuko.causes.evidence.part import Kind
+from chimbuko.causes.incident import Incident
+from chimbuko.causes.incidentbook import IncidentBook
+from chimbuko.causes.sentence import sentence
+from chimbuko.monitor.samples.nodebatch import NodeBatch
+from tests.causes.flagged import at, flag
+from tests.causes.losses import loss, shared
+from tests.causes.nodes import batch, names, other, ticks
+
+
+def incidents(*puts: NodeBatch | list[Flag]) -> list[Incident]:
+    """In whatever order all comes."""
+    orders = []
+    for order in itertools.permutations(puts):
+        book, found = IncidentBook(), dict[int, Incident]()
+        for put in order:
+            if isinstance(put, list):
+                book.put(put)
+            else:
+                book.put_samples(put)
+            changes = book.update()
+            found |= {one.number: one for one in changes.incidents}
+            found = {n: one for n, one in found.items() if n not in {*changes.merged, *changes.gone}}
+            assert not any(call_id.startswith("L") for call_id in changes.incident_of)
+        orders.append(sorted(found.values(), key=lambda one: one.begin_us))
+    texts = [[sentence(one) for one in order] for order in orders]
+    assert texts == texts[:1] * len(texts)
+    return orders[0]
+
+
+def test_a_loss_of_which_no_call_was_flagged_is_an_incident() -> None:
+    (one,) = incidents(shared(loss(1, 0, 2_000, 1_000)))
+    assert sentence(one) == (
+        "spinner (root, process 4711) took core 1 for 1 s of 2 s, which rank 1 waited for: "
+        "1.0 core-seconds lost."
+    )
+    assert (one.kind, one.rank, one.ranks, one.flags, one.call_id) == (Kind.WAITED_FOR_CORE, 1, 1, 0, "")
+    assert (one.begin_us, one.end_us) == (at(0), at(2_000)) and one.is_loss
+
+
+def test_a_rank_that_was_stopped_in_calls_that_are_usual_is_who_the_others_waited_for() -> None:
+    stop = batch(ticks(3, 0, 200, state=b"T", ran_us=0), losses=[loss(3, 0, 200, 200, True)])
+    waits = [flag("MPI_Waitall()", rank, 2, 201, received_from=[3]) for rank in (0, 1)]
+    (one,) = incidents(stop, waits)
+    assert sentence(one) == (
+        "rank 3 stood still for 200 ms (stopped); ranks 0 and 1 waited 198 ms each for it in MPI_Waitall: "
+        "0.6 core-seconds lost."
+    )
+    assert {(wait.rank, wait.for_call_id) for wait in one.waited} == {(0, ""), (1, "")}
+
+
+def test_calls_that_were_flagged_in_a_loss_count_once() -> None:
+    hit = [flag("compute", 1, begin, begin + 100, usual_ms=10) for begin in (200, 600)]
+    (one,) = incidents(shared(loss(1, 0, 2_000, 1_000)), hit)
+    assert one.is_loss and {wait.call_id for wait in one.waited} == {call.id for call in hit}
+    assert one.cost_us == pytest.approx(1e6)
+    assert sentence(one).startswith(
+        "spinner (root, process 4711) took core 1 for 1 s of 2 s, which 2 abnormal calls on rank 1 waited for"
+    )
+
+
+def test_a_loss_that_lies_in_one_call_is_part_of_its_incident() -> None:
+    stop = batch(ticks(3, 0, 200, state=b"T", ran_us=0), losses=[loss(3, 0, 200, 200, True)])
+    call = flag("compute", 3, 0, 200)
+    (one,) = incidents(stop, [call])
+    assert one.call_id == call.id and not one.is_loss
+    assert sentence(one) == (
+        "compute on rank 3 took 200 ms, 200× its usual 1 ms, as rank 3 stood still for 199 ms (stopped): "
+        "0.2 core-seconds lost."
+    )
+
+
+def test_who_waits_for_others_loses_nothing_by_waiting_for_its_core_meanwhile() -> None:
+    stop = batch(ticks(3, 0, 200, state=b"T", ran_us=0), losses=[loss(3, 0, 200, 200, True)])
+    rows = [*ticks(1, 0, 40), *ticks(1, 40, 120, ran_us=0, waited_us=20_000), *ticks(1, 120, 200)]
+    wait = flag("MPI_Waitall()", 1, 2, 201, received_from=[3])
+    (one,) = incidents(stop, batch(rows, losses=[loss(1, 40, 120, 80)]), [wait])
+    assert (one.rank, one.ranks, one.cost_us) == (3, 2, 200_000 + 198_000)
+
+
+def test_ranks_that_lost_a_core_to_the_same_process_have_one_incident() -> None:
+    (one,) = incidents(shared(loss(1, 0, 1_000, 500), loss(3, 1_000, 2_000, 500)))
+    assert (one.ranks, one.cost_us) == (2, 1e6)
+    assert "took core 1 for 1 s, which ranks 1 and 3 waited for" in sentence(one)
+
+
+def test_who_takes_the_core_of_one_rank_makes_ranks_share_the_other() -> None:
+    there = [msgspec.structs.replace(one, cpus="0-1") for one in names()]
+    rows = [row for rank in (0, 2) for row in ticks(rank, 0, 1_000, ran_us=10_000, waited_us=10_000, core=0)]
+    losses = [loss(rank, 0, 1_000, 500) for rank in (0, 2)]
+    (one,) = incidents(batch(rows, [other(0, 1_000, 1, 950)], names=there, losses=losses))
+    assert "spinner (root, process 4711) took core 1 for 1 s, which ranks 0 and 2 waited for" in sentence(one)
+    # It has to have run for long enough.
+    found = incidents(batch(rows, [other(0, 1_000, 1, 400)], names=there, losses=losses))
+    assert [one.parts[0].by for one in found] == ["rank 2", "rank 0"]
+
+
+def test_a_loss_that_goes_on_is_the_same_incident() -> None:
+    book = IncidentBook()
+    for end_ms in (500, 1_000, 2_000):
+        book.put_samples(shared(loss(1, 0, end_ms, end_ms / 2)))
+        (one,) = book.update().incidents
+        assert (one.number, one.cost_us) == (1, 500.0 * end_ms)
+    # Found anew it keeps its number.
+    again = IncidentBook(9, {one.losses[0].id: 1})
+    again.put_samples(shared(loss(1, 0, 2_000, 1_000)))
+    assert [found.number for found in again.update().incidents] == [1]

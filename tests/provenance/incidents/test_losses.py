@@ -1,0 +1,51 @@
+"""Incidents of what nodes took from ranks, in the store: of a run without an abnormal call, too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from sqlalchemy import Engine
+
+from chimbuko.causes.evidence.part import Kind
+from chimbuko.monitor.samples.nodebatch import NodeBatch, packed
+from chimbuko.provenance.incidents.incidentlist import Incidents
+from chimbuko.provenance.manage.explain import explain
+from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.write.liveincidents import LiveIncidents
+from chimbuko.provenance.write.writer import Writer
+from tests.causes.flagged import record
+from tests.causes.losses import loss, shared
+from tests.sample_records import RUN_ID, make_batches
+
+LOSSES = [loss(1, 0, 1_000, 500), loss(1, 0, 2_000, 1_000), loss(3, 30_000, 31_000, 400)]
+SAMPLES = [shared(one) for one in LOSSES]
+
+
+def look(writer: Writer, samples: Sequence[NodeBatch]) -> None:
+    """The live side."""
+    live = LiveIncidents(writer, lambda: 0.0)
+    for batch in samples:
+        live.take_samples([batch])
+        live.keep_up(is_urgent=True)
+
+
+@pytest.mark.parametrize("calls", [[], [record("compute", 1, 15_000, 15_100)]], ids=["none", "elsewhere"])
+def test_the_end_of_a_run_finds_the_same_incidents_as_it_did_live(
+    engine: Engine, writer: Writer, provenance: Provenance, calls: list[object]
+) -> None:
+    writer.write(make_batches(calls))  # type: ignore[arg-type]
+    writer.write_samples(map(packed, SAMPLES))
+    look(writer, SAMPLES)
+    found = Incidents(provenance.reader)
+    live = [one for one in found.page(with_short=True).incidents if not one.call_id]
+    assert [(one.id, one.kind, one.rank, one.flags, one.cost_us) for one in live] == [
+        ("I1", Kind.WAITED_FOR_CORE, 1, 0, 1e6),
+        ("I2", Kind.WAITED_FOR_CORE, 3, 0, 4e5),
+    ]
+    explain(engine, RUN_ID)
+    explain(engine, RUN_ID)
+    assert [one for one in found.page(with_short=True).incidents if not one.call_id] == live
+    assert found.one("I1").incident.losses[0].rank == 1
+    assert provenance.calls.count(CallFilter(incident="I1")) == 0
