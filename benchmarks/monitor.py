@@ -38,20 +38,22 @@ from chimbuko.monitor.sampling.watch import Watch
 WORK = """
 import os, sys, time
 from itertools import repeat
-core, loops = map(int, sys.argv[1:])
+import numpy as np
+core, additions = map(int, sys.argv[1:])
 os.sched_setaffinity(0, {core})
+values, sums = np.ones(additions), np.empty(additions)
 for line in sys.stdin:
     began, cpu = time.perf_counter(), time.process_time()
-    # It makes no objects, so that where those lie in memory is no part of a difference.
-    for _ in repeat(None, loops * int(line)):
-        pass
+    # Each addition waits for the one before, so that it takes as long whatever else the core does.
+    for _ in repeat(None, int(line)):
+        np.add.accumulate(values, out=sums)
     print(time.perf_counter() - began, time.process_time() - cpu, flush=True)
 """
 ON_CORES = """
 import subprocess, sys
-work, loops, *cores = sys.argv[1:]
+work, additions, *cores = sys.argv[1:]
 start = lambda core: subprocess.Popen(
-    [sys.executable, "-c", work, core, loops], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    [sys.executable, "-c", work, core, additions], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
 )
 ranks = [start(core) for core in cores]
 for line in sys.stdin:
@@ -59,7 +61,7 @@ for line in sys.stdin:
         print(line, end="", file=rank.stdin, flush=True)
     print(*(rank.stdout.readline().strip() for rank in ranks), flush=True)
 """
-LOOPS = 20_000
+ADDITIONS = 2_000
 WAKING = """
 import sys, threading, time
 
@@ -99,7 +101,7 @@ class Work:
     """Processes that do the same again and again, one on each core."""
 
     def __init__(self, cores: Sequence[int]) -> None:
-        command = [sys.executable, "-c", ON_CORES, WORK, str(LOOPS), *map(str, cores)]
+        command = [sys.executable, "-c", ON_CORES, WORK, str(ADDITIONS), *map(str, cores)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def times(self, loops: int) -> Times:
