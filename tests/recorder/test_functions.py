@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from collections import Counter
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import chimbuko
-from chimbuko.recorder.native.library import INCLUDE
+from chimbuko.recorder.native.library import INCLUDE, recorder_library
 from tests.recorder.streams import Stream, record
 
 PROGRAMS = Path(__file__).with_name("programs")
@@ -114,3 +115,16 @@ def test_pkg_config_has_the_flags_and_the_version(tmp_path: Path) -> None:
     text = (INCLUDE / "chimbuko.pc").read_text()
     assert f"Version: {chimbuko.__version__}\n" in text
     assert "-finstrument-functions" in text and "includedir=${pcfiledir}\n" in text
+
+
+def test_workers_of_openmp_have_a_name_where_no_other_tool_wants_to_know_of_them(tmp_path: Path) -> None:
+    program = compiled(PROGRAMS / "openmp.c", tmp_path / "runtime", "-ldl")
+
+    def names(**environment: str) -> list[str]:
+        environment |= {"PATH": os.environ["PATH"], "LD_PRELOAD": str(recorder_library(None))}
+        return subprocess.run(
+            [program], env=environment, capture_output=True, text=True, check=True
+        ).stdout.split()
+
+    assert names() == ["runtime", "openmp_worker"]
+    assert names(OMP_TOOL_LIBRARIES="/other.so") == ["runtime", "runtime"]

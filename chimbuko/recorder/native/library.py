@@ -14,7 +14,7 @@ from chimbuko.recorder.native.mpi import MpiLibrary, find_mpi_compiler
 FOLDER = Path(__file__).with_name("library")
 INCLUDE = Path(__file__).with_name("include")
 """What programs are compiled with that name their regions themselves."""
-COMMON = ("recorder.c", "functions.c", "crash.c")
+COMMON = ("recorder.c", "functions.c", "crash.c", "openmp.c")
 WITH_MPI = ("messages.c", "communicators.c", "requests.c", "fortran.c")
 WITHOUT_MPI = ("nompi.c",)
 WHAT = "the recorder"

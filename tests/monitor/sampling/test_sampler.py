@@ -188,6 +188,7 @@ def test_a_process_that_was_started_just_now_has_its_rank() -> None:
         (2, "app", "app", True, "OpenMP"),
         (2, "app", "app", False, "Other"),
         (2, "python3", "python3", True, "Python"),
+        (2, "openmp_worker", "app", False, "OpenMP"),
         (2, "async_progress", "app", True, "MPI"),
         (2, "cuda-EvtHandlr", "app", True, "GPU"),
         (2, "a b) c", "app", True, "Other"),
