@@ -24,7 +24,7 @@ from chimbuko.provenance.alerts.published import MetricAlert
 from chimbuko.provenance.alerts.recurring import FindingAlert, FindingGate
 from chimbuko.provenance.alerts.silence import AgentAlert, SilenceGate
 from chimbuko.provenance.alerts.sinks import AlertSender, Deliver
-from chimbuko.provenance.incidents.incidentlist import RecurrenceSummary
+from chimbuko.provenance.incidents.incidentlist import Incidents, RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding
 from chimbuko.provenance.incidents.standstill import standstills
 from chimbuko.provenance.query.run import Provenance
@@ -97,9 +97,12 @@ class Alerting:
         for call, suppressed in self._gate.passing(calls, time.monotonic()):
             self._deliver(self._alert(call, suppressed, *explained(call.id)))
 
-    def know_recurring(self, stored: Sequence[RecurrenceSummary]) -> None:
-        """Findings of what recurs that the store has already: they were reported when they came there."""
-        self._findings.know(one.recurrence for one in stored)
+    def know(self, stored: Incidents) -> None:
+        """What the store has already of what recurs, and of what nodes took: it was reported when it came
+        there.
+        """
+        self._findings.know(one.recurrence for one in stored.recurrences())
+        self._losses.know(stored.of_nodes())
 
     def send_recurring(self, stored: Sequence[RecurrenceSummary]) -> None:
         """Send an alert of each finding that is new, or much more costly than its last alert said.

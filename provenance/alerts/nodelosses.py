@@ -45,6 +45,10 @@ class LossGate:
         self._least_us = least_us
         self._passed: set[int] = set()
 
+    def know(self, stored: Iterable[Incident]) -> None:
+        """What was stored before, and so was reported by whoever stored it."""
+        self._passed.update(one.number for one in stored if one.cost_us >= self._least_us)
+
     def passing(self, incidents: Iterable[Incident]) -> Iterator[Incident]:
         """Those that pass now."""
         for one in incidents:

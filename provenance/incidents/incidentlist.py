@@ -11,7 +11,7 @@ import msgspec
 from sqlalchemy import ColumnElement, and_, func, not_, or_, select
 
 from chimbuko.causes.evidence.part import HELD_UP
-from chimbuko.causes.incident import Incident, NodeLoss, incident_id
+from chimbuko.causes.incident import Incident, incident_id
 from chimbuko.causes.recurrence import Habit, Recurrence, recurrence_id
 from chimbuko.errors import ConfigError
 from chimbuko.provenance.query.names import is_current
@@ -187,13 +187,18 @@ class Incidents:
             for loss in one.incident.losses:
                 yield loss.id, one.incident.number
 
-    def losses(self) -> Iterator[tuple[int, NodeLoss]]:
-        """What ranks of a program lost by their node in no one call."""
-        columns = INCIDENTS.c
-        statement = select(columns.program, columns.details).where(is_current(self._reader.run), _IS_LOSS)
-        for row in self._reader.rows(statement):
-            for loss in _unpacked(row.details).losses:
-                yield row.program, loss
+    def of_nodes(self) -> list[Incident]:
+        """What nodes took from ranks, in no one call."""
+        statement = select(INCIDENTS.c.details).where(is_current(self._reader.run), _IS_LOSS)
+        found = (_unpacked(row.details) for row in self._reader.rows(statement))
+        return [one for one in found if one.is_loss]
+
+    def recent(self, length_us: int) -> list[Incident]:
+        """Those that began in so long a time before the end of the last one."""
+        columns, current = INCIDENTS.c, is_current(self._reader.run)
+        last_us = select(func.max(columns.end_us)).where(current).scalar_subquery()
+        statement = select(columns.details).where(current, columns.begin_us >= last_us - length_us)
+        return [_unpacked(row.details) for row in self._reader.rows(statement)]
 
     def last_number(self) -> int:
         """Of the newest incident; 0 without any."""

@@ -10,6 +10,7 @@ from chimbuko.causes.drift import Drift
 from chimbuko.causes.recurrence import Habit, Recurrence
 from chimbuko.protocol.telemetry import SlowRank
 from chimbuko.provenance.incidents.learned import learned
+from chimbuko.provenance.incidents.modecauses import ModeCauses
 from chimbuko.provenance.incidents.slowmodes import slow_modes
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
@@ -18,13 +19,17 @@ MOST_FOUND = 20
 EXAMPLES_OF_DRIFT = 3
 
 
-def recurring(provenance: Provenance, slow_ranks: Sequence[SlowRank] = ()) -> list[Recurrence]:
+def recurring(
+    provenance: Provenance, slow_ranks: Sequence[SlowRank] = (), causes: ModeCauses | None = None
+) -> list[Recurrence]:
     """Findings of a run, the most costly first.
 
     Parameters
     ----------
     slow_ranks
         Ranks that are slower than the others all the time, as the server says.
+    causes
+        What was found out before of why slow modes are slow.
 
     Raises
     ------
@@ -34,7 +39,7 @@ def recurring(provenance: Provenance, slow_ranks: Sequence[SlowRank] = ()) -> li
     known = learned(provenance)
     found = _of_slow_ranks(provenance, slow_ranks)
     if known is not None:
-        found += slow_modes(provenance, known.slow_modes)
+        found += slow_modes(provenance, known.slow_modes, causes)
         found += _of_drifts(provenance, known.drifts)
     return sorted(found, key=lambda one: -one.cost_us)[:MOST_FOUND]
 

@@ -8,13 +8,12 @@ from itertools import pairwise
 from statistics import median
 
 from chimbuko.calls.record import judged_us
-from chimbuko.causes.because import because, lost_by
 from chimbuko.causes.evidence.waiting import Waits, waits_in
 from chimbuko.causes.incident import NodeLoss
 from chimbuko.causes.modes import SlowMode
 from chimbuko.causes.recurrence import Habit, Recurrence
 from chimbuko.provenance.incidents.incidentlist import Incidents
-from chimbuko.provenance.nodes.callcauses import parts_of, scene_of
+from chimbuko.provenance.incidents.modecauses import ModeCauses
 from chimbuko.provenance.query.filters import CallFilter, CallSummary
 from chimbuko.provenance.query.run import Provenance
 
@@ -24,36 +23,48 @@ MOST_OF_IT = 0.9
 MOST_READ = 2_000
 """Recorded calls of a function that are looked at."""
 MOST_EXAMPLES = 5
-MOST_EXPLAINED = 8
-"""Of all lengths, for which it is asked what their nodes did."""
 MOST_SHARE_OF_WAITS = 0.05
 REGULAR = 0.2
 """Times from one to the next are regular where half of them differ by less than this share of the median."""
 LEAST_GAPS = 3
 
 
-def slow_modes(provenance: Provenance, modes: Iterable[SlowMode]) -> list[Recurrence]:
+def slow_modes(
+    provenance: Provenance, modes: Iterable[SlowMode], causes: ModeCauses | None = None
+) -> list[Recurrence]:
     """Findings of a run.
 
     A mode of a function in which ranks wait is left out where its calls waited for delays that are known:
     these are incidents. So is one that holds more than a few of its calls: ranks ordinarily wait for each
     other. So is one whose calls were slow while their rank lost its core in all that it did: that is an
     incident.
+
+    Parameters
+    ----------
+    causes
+        What was found out before of why modes are slow.
     """
-    losses = list(Incidents(provenance.reader).losses())
+    causes = causes or ModeCauses(provenance)
+    of_nodes = Incidents(provenance.reader).of_nodes()
+    losses = [(one.program, loss) for one in of_nodes for loss in one.losses]
     programs = {name: number for number, name in provenance.programs().items()}
     calls = {(one.program, one.name): one.calls for one in provenance.function_statistics()}
     known = [mode for mode in modes if (programs.get(mode.program, -1), mode.function) in calls]
     numbered = ((mode, programs[mode.program]) for mode in known)
     found = (
-        _finding(provenance, mode, program, calls[program, mode.function], losses)
+        _finding(provenance, mode, program, calls[program, mode.function], losses, causes)
         for mode, program in numbered
     )
     return [one for one in found if one is not None]
 
 
 def _finding(
-    provenance: Provenance, mode: SlowMode, program: int, calls: int, losses: Sequence[tuple[int, NodeLoss]]
+    provenance: Provenance,
+    mode: SlowMode,
+    program: int,
+    calls: int,
+    losses: Sequence[tuple[int, NodeLoss]],
+    causes: ModeCauses,
 ) -> Recurrence | None:
     recorded = _recorded(provenance, mode, program)
     if sum(_is_in(call, losses) for call in recorded) > len(recorded) / 2:
@@ -89,9 +100,7 @@ def _finding(
         callers=_callers(provenance, mode, program),
         every_us=_every_us(recorded),
     )
-    step = -(-len(recorded) // MOST_EXPLAINED) or 1
-    scene = scene_of(provenance.reader, [provenance.calls.record(call.id) for call in recorded[::step]])
-    return because(found, lost_by(parts_of(scene)), scene.nodes)
+    return causes.with_cause(found, recorded)
 
 
 def _recorded(provenance: Provenance, mode: SlowMode, program: int) -> list[CallSummary]:

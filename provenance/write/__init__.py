@@ -2,6 +2,6 @@
 
 May import calls, causes, causes.evidence, monitor.samples, namespaces.metrics,
 namespaces.watching, process, protocol, provenance.alerts,
-provenance.incidents, provenance.query, provenance.store and runs.
+provenance.incidents, provenance.nodes, provenance.query, provenance.store and runs.
 Its process begins in ``__main__``.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from chimbuko.calls.record import CallRecord
 from chimbuko.calls.recordarrays import unpack
 from chimbuko.causes.evidence.flag import Flag, flag_of, may_matter
 from chimbuko.causes.incident import Incident, incident_id
@@ -13,6 +14,10 @@ from chimbuko.causes.recurrence import Recurrence
 from chimbuko.causes.sentence import sentence
 from chimbuko.monitor.samples.nodebatch import NodeBatch
 from chimbuko.protocol.messages import RecordBatch, WaitsRequest
+from chimbuko.provenance.incidents.incidentlist import Incidents
+from chimbuko.provenance.nodes.nodesamples import FOREVER_US, NodeSamples
+from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.inquiries import Inquiries
 from chimbuko.provenance.write.writer import Writer
 
@@ -73,11 +78,27 @@ class LiveIncidents:
         self._due_s = clock()
         self._recurrences_due_s = clock() + RECURRENCES_S
 
+    def resume(self, provenance: Provenance) -> None:
+        """Go on with what an earlier writer stored of the last ``HORIZON_US``: its incidents may grow."""
+        known = Incidents(provenance.reader).recent(HORIZON_US)
+        if not known:
+            return
+        since_us, numbers = min(one.begin_us for one in known), {one.id: one.number for one in known}
+        self._book.incident_of |= {loss.id: one.number for one in known for loss in one.losses}
+        stored = provenance.calls.in_time(CallFilter(label=None, time_min_us=since_us))
+        # Incidents that began before stay as they are.
+        records = [one for one in stored if not one.incident_id or one.incident_id in numbers]
+        self._book.incident_of |= {one.id: numbers[one.incident_id] for one in records if one.incident_id}
+        self._put(self._flags_of(records))
+        self.take_samples(NodeSamples(provenance.reader).batches(since_us, FOREVER_US))
+
     def take(self, batches: Sequence[RecordBatch]) -> None:
         """What is stored now; ranks are known also where none of their calls are."""
         for batch in batches:
             self._book.scene.ranks[batch.health.program].add(batch.health.rank)
-        flags = [flag for batch in batches if batch.records.count for flag in self._flags(batch)]
+        self._put([flag for batch in batches if batch.records.count for flag in self._flags(batch)])
+
+    def _put(self, flags: Sequence[Flag]) -> None:
         if flags:
             self._book.put(flags)
             self._newest_us = max(self._newest_us, *(flag.exit_us for flag in flags))
@@ -132,7 +153,9 @@ class LiveIncidents:
         return ("", "") if incident is None else (incident_id(incident.number), sentence(incident))
 
     def _flags(self, batch: RecordBatch) -> Sequence[Flag]:
-        records = unpack(batch.records, batch.health, "")
+        return self._flags_of(unpack(batch.records, batch.health, ""))
+
+    def _flags_of(self, records: Sequence[CallRecord]) -> Sequence[Flag]:
         for record in records:
             self._book.see(record)
         flags = [flag_of(record) for record in records]

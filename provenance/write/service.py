@@ -30,6 +30,7 @@ from chimbuko.provenance.alerts.alerting import Alerting
 from chimbuko.provenance.alerts.sinks import Deliver
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.incidents.metricfindings import metric_findings
+from chimbuko.provenance.incidents.modecauses import ModeCauses
 from chimbuko.provenance.incidents.recurring import recurring
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import (
@@ -301,17 +302,21 @@ class WriterService:
         try:
             if self._incidents is None:
                 provenance = Provenance(self.open(), self._destination.run_id)
-                stored = Incidents(provenance.reader)
+                stored, causes = Incidents(provenance.reader), ModeCauses(provenance)
                 if self._alerting is not None:
-                    self._alerting.know_recurring(stored.recurrences())
-                self._incidents = LiveIncidents(
+                    self._alerting.know(stored)
+                live = LiveIncidents(
                     self._writer,
                     time.monotonic,
-                    lambda: recurring(provenance, list(chain.from_iterable(self._slow_ranks.values()))),
+                    lambda: recurring(
+                        provenance, list(chain.from_iterable(self._slow_ranks.values())), causes
+                    ),
                     self._ask,
                     partial(self._alert_recurring, stored),
                     self._alert_losses,
                 )
+                live.resume(provenance)
+                self._incidents = live
             work(self._incidents)
         except (StoreError, redis.RedisError):
             raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import Engine
 
 from chimbuko.causes.evidence.part import Kind
@@ -29,6 +30,19 @@ def look(writer: Writer, samples: Sequence[NodeBatch]) -> None:
     for batch in samples:
         live.take_samples([batch])
         live.keep_up(is_urgent=True)
+
+
+def test_a_loss_goes_on_where_a_writer_is_started_again(writer: Writer, provenance: Provenance) -> None:
+    first, later = SAMPLES[0], replace(SAMPLES[1], looks=b"", others=b"")
+    for some in ([first], [later]):
+        live = LiveIncidents(writer, lambda: 0.0)
+        live.resume(provenance)
+        writer.write_samples(map(packed, some))
+        live.take_samples(some)
+        live.keep_up(is_urgent=True)
+    (one,) = Incidents(provenance.reader).page(with_short=True).incidents
+    assert (one.id, one.cost_us) == ("I1", 1e6)
+    assert one.sentence.startswith("spinner (root, process 4711) took core 1 for 1 s of 2 s, which rank 1")
 
 
 @pytest.mark.parametrize("calls", [[], [record("compute", 1, 15_000, 15_100)]], ids=["none", "elsewhere"])

@@ -9,12 +9,14 @@ import pytest
 from sqlalchemy import Engine
 
 from chimbuko.calls.record import CallRecord
+from chimbuko.causes.evidence.part import Kind
 from chimbuko.causes.modes import SlowMode
 from chimbuko.causes.recurrence import Habit, Recurrence
 from chimbuko.causes.sentence import recurrence_sentence
-from chimbuko.monitor.samples.nodebatch import packed
+from chimbuko.monitor.samples.nodebatch import NodeBatch, packed
 from chimbuko.protocol.messages import FunctionStatistics, PathStatistics, RunStatistics
 from chimbuko.provenance.incidents.incidentlist import Incidents
+from chimbuko.provenance.incidents.modecauses import ModeCauses
 from chimbuko.provenance.incidents.slowmodes import slow_modes
 from chimbuko.provenance.manage.explain import explain
 from chimbuko.provenance.query.run import Provenance
@@ -77,17 +79,38 @@ def test_what_is_told_of_a_slow_mode(writer: Writer, provenance: Provenance, eng
     assert one.examples == ["0:3:1:8", "0:3:1:7", "0:3:1:6", "0:3:1:5"]
 
 
-def test_what_of_the_node_a_slow_mode_is_by(writer: Writer, provenance: Provenance, engine: Engine) -> None:
+def waits() -> list[NodeBatch]:
+    """Rank 3 shares cores in the first 80 ms of each second."""
     there = [msgspec.structs.replace(one, cpus="0-1") for one in names(3 + 1)]
     looks = [
         thread(3, 1000 * n + 20 * part, 1000 * n + 20 * part + 20, ran_us=1000, waited_us=19_000)
         for n in range(8)
         for part in range(4)
     ]
-    usual = batch([], periods=[thread(3, -60_000, 0)], is_sum=True)
-    writer.write_samples(map(packed, [usual, batch(looks, names=there)]))
+    return [batch([], periods=[thread(3, -60_000, 0)], is_sum=True), batch(looks, names=there)]
+
+
+def test_what_of_the_node_a_slow_mode_is_by(writer: Writer, provenance: Provenance, engine: Engine) -> None:
+    writer.write_samples(map(packed, waits()))
     ((told, _),) = found(writer, provenance, engine, mode("step"), every_second("step"))
     assert "seen on rank 3, as it waited for its core (4 ranks share 2 cores): " in told
+
+
+def test_a_cause_is_asked_for_again_only_where_a_mode_is_another_one(
+    writer: Writer, provenance: Provenance, engine: Engine
+) -> None:
+    found(writer, provenance, engine, mode("step"), every_second("step"))
+    unknown, late, growing = (ModeCauses(provenance) for _ in range(3))
+
+    def cause(causes: ModeCauses, share: float = 0.007) -> str:
+        (one,) = slow_modes(provenance, [mode("step", share)], causes)
+        return one.cause
+
+    assert [cause(unknown), cause(unknown), cause(late), cause(growing), cause(growing)] == [""] * 5
+    writer.write_samples(map(packed, waits()))
+    # Samples may come later than calls, but what is the same is not asked for ever.
+    assert [cause(late), cause(unknown), cause(unknown, 0.008)] == [Kind.WAITED_FOR_CORE, "", ""]
+    assert [cause(growing, 0.01), cause(growing, 0.009)] == [Kind.WAITED_FOR_CORE] * 2
 
 
 @pytest.mark.parametrize(("rank", "findings"), [(3, 0), (2, 1)], ids=["its rank", "another rank"])

@@ -121,6 +121,22 @@ def test_a_writer_that_is_started_again_numbers_on(
     assert [one.id for one in Incidents(provenance.reader).page(sort="begin_us").incidents] == ["I1", "I2"]
 
 
+@pytest.mark.parametrize("first", [1, 2, 3])
+def test_an_incident_goes_on_where_a_writer_is_started_again(
+    writer: Writer, provenance: Provenance, clock: Clock, first: int
+) -> None:
+    story = [record("compute", 0, -90_000, -89_900), *chain()]
+    for some in (story[: first + 1], story[first + 1 :]):
+        live = LiveIncidents(writer, clock)
+        live.resume(provenance)
+        store(writer, live, *some)
+        live.keep_up(is_urgent=True)
+    old, grown = Incidents(provenance.reader).page(sort="begin_us").incidents
+    assert (old.id, old.flags) == ("I1", 1)
+    assert (grown.id, grown.call_id, grown.flags, grown.ranks) == ("I2", ORIGIN, 4, 4)
+    assert {provenance.calls.record(one.id).incident_id for one in chain()} == {"I2"}
+
+
 def test_a_delay_that_was_not_flagged_is_asked_for_and_becomes_the_origin(
     writer: Writer, provenance: Provenance, engine: Engine, clock: Clock
 ) -> None:
