@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from chimbuko.causes.evidence.flag import Flag
-from chimbuko.causes.evidence.part import HELD_UP, OF_NODE, Kind, Part
+from chimbuko.causes.evidence.part import ANALYSIS, HELD_UP, OF_NODE, Kind, Part
 
 NEAR_SHARE = 0.5
 """Of the shorter one's time: waits of which nobody knows for whom are one if they overlap by so much."""
@@ -98,10 +98,10 @@ def groups(
 ) -> dict[str, list[str]]:
     """Ids of the calls of each group, by the id of the one that they lead to.
 
-    Calls that are not flagged belong to a group only if one that is leads to the same.
+    Calls that count for nothing by themselves belong to a group only if one that does leads to the same.
     """
     roots = {call_id: root_of(call_id, leads, flags) for call_id in flags}
-    known = {roots[flag.id] for flag in flags.values() if flag.is_flagged}
+    known = {roots[flag.id] for flag in flags.values() if counts(flag, parts[flag.id])}
     roots = {call_id: root for call_id, root in roots.items() if root in known}
     # A wait that leads nowhere may be of the same delay as others that go on at the same time.
     lost = [flag for flag in flags.values() if roots.get(flag.id) == flag.id]
@@ -113,6 +113,13 @@ def groups(
     for call_id, root in roots.items():
         members[stands_for.get(root, root)].append(call_id)
     return members
+
+
+def counts(flag: Flag, parts: Sequence[Part]) -> bool:
+    """Whether a call makes an incident by itself, or what was lost in no call: what the analysis itself took
+    there is a price of looking at ranks.
+    """
+    return flag.is_flagged and not (flag.loss is not None and main_part(parts).by == ANALYSIS)
 
 
 def _together(lost: Iterable[Flag]) -> dict[str, str]:

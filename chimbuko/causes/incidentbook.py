@@ -14,7 +14,16 @@ from chimbuko.causes.evidence.losses import is_loss_id
 from chimbuko.causes.evidence.part import OF_NODE, Kind, Part
 from chimbuko.causes.evidence.scene import Scene
 from chimbuko.causes.evidence.waiting import Waits
-from chimbuko.causes.grouping import Culprit, culprit_of, groups, joined_to, leads_to, main_part, root_of
+from chimbuko.causes.grouping import (
+    Culprit,
+    counts,
+    culprit_of,
+    groups,
+    joined_to,
+    leads_to,
+    main_part,
+    root_of,
+)
 from chimbuko.causes.incident import Incident, NodeLoss, Waited
 from chimbuko.causes.split import split
 from chimbuko.monitor.samples.nodebatch import NodeBatch
@@ -137,7 +146,7 @@ class IncidentBook:
 
     def _following(self, concerned: set[str]) -> set[str]:
         """Calls of no incident that lead to one of these which may be the end of a chain now."""
-        ends = {one for one in concerned if not self.scene.flags[one].is_flagged}
+        ends = {one for one in concerned if not counts(self.scene.flags[one], self.parts[one])}
         alone = self._alone if ends else ()
         return {one for one in alone if root_of(one, self._leads, self.scene.flags) in ends}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -15,7 +16,7 @@ from chimbuko.causes.sentence import sentence
 from chimbuko.monitor.samples.nodebatch import NodeBatch
 from tests.causes.flagged import at, flag
 from tests.causes.losses import loss, shared
-from tests.causes.nodes import batch, names, other, ticks
+from tests.causes.nodes import batch, names, other, thread, ticks
 
 
 def incidents(*puts: NodeBatch | list[Flag]) -> list[Incident]:
@@ -69,6 +70,22 @@ def test_calls_that_were_flagged_in_a_loss_count_once() -> None:
     )
 
 
+def test_a_call_that_is_shorter_than_a_look_is_part_of_the_loss_around_it() -> None:
+    rows = [*ticks(1, -200, 0, core=1), *ticks(1, 0, 2_000, ran_us=13_000, waited_us=7_000, core=1)]
+    taken = batch(rows, [other(0, 2_000, 1, 700)], losses=[loss(1, 0, 2_000, 700)])
+    calls = [flag("compute", 1, begin, begin + 6, usual_ms=1) for begin in (105, 405)]
+    (one,) = incidents(taken, calls)
+    assert one.is_loss and {wait.kind for wait in one.waited} == {Kind.WAITED_FOR_CORE}
+    assert one.cost_us == 700_000
+    # Without as long a wait in the looks it did something else.
+    ran = [thread(1, 400, 420, ran_us=18_000, waited_us=2_000, core=1)]
+    others = [row for row in rows if row["begin_us"] != at(400)]
+    found = incidents(
+        batch([*others, *ran], [other(0, 2_000, 1, 700)], losses=[loss(1, 0, 2_000, 700)]), calls
+    )
+    assert [(one.kind, one.call_id) for one in found[1:]] == [(Kind.OWN_CODE, calls[1].id)]
+
+
 def test_a_loss_that_lies_in_one_call_is_part_of_its_incident() -> None:
     stop = batch(ticks(3, 0, 200, state=b"T", ran_us=0), losses=[loss(3, 0, 200, 200, True)])
     call = flag("compute", 3, 0, 200)
@@ -100,9 +117,38 @@ def test_who_takes_the_core_of_one_rank_makes_ranks_share_the_other() -> None:
     losses = [loss(rank, 0, 1_000, 500) for rank in (0, 2)]
     (one,) = incidents(batch(rows, [other(0, 1_000, 1, 950)], names=there, losses=losses))
     assert "spinner (root, process 4711) took core 1 for 1 s, which ranks 0 and 2 waited for" in sentence(one)
+    # So do several together.
+    thieves = [
+        other(0, 1_000, 1, 300),
+        other(0, 1_000, 1, 250, "other"),
+        other(0, 1_000, 1, 10, "chimbuko.ad.age"),
+    ]
+    (one,) = incidents(batch(rows, thieves, names=there, losses=losses))
+    assert "spinner (root, process 4711) took core 1" in sentence(one)
     # It has to have run for long enough.
     found = incidents(batch(rows, [other(0, 1_000, 1, 400)], names=there, losses=losses))
     assert [one.parts[0].by for one in found] == ["rank 2", "rank 0"]
+
+
+def test_what_the_analysis_itself_takes_is_an_incident_only_where_calls_are_abnormal() -> None:
+    ours = "chimbuko.proven"
+    assert incidents(shared(loss(1, 0, 2_000, 1_000), by=ours)) == []
+    hit = [flag("compute", 1, begin, begin + 100, usual_ms=10) for begin in (200, 600)]
+    (one,) = incidents(shared(loss(1, 0, 2_000, 1_000), by=ours), hit)
+    assert sentence(one) == (
+        "the analysis itself took core 1 for 1 s of 2 s, which 2 abnormal calls on rank 1 waited for: "
+        "1.0 core-seconds lost."
+    )
+    wait = replace(flag("MPI_Waitall()", 0, 100, 600, received_from=[1]), is_flagged=False)
+    assert incidents(shared(loss(1, 0, 2_000, 1_000), by=ours), [wait]) == []
+    (one,) = incidents(shared(loss(1, 0, 2_000, 1_000), by=ours), hit, [wait])
+    assert "rank 0 waited" in sentence(one)
+    # It is known only later that it was not somebody else.
+    book = IncidentBook()
+    book.put_samples(batch(ticks(1, 0, 100, core=1), losses=[loss(1, 0, 2_000, 1_000)]))
+    assert len(book.update().incidents) == 1
+    book.put_samples(shared(loss(1, 0, 2_000, 1_001), by=ours))
+    assert book.update().gone == [1]
 
 
 def test_a_loss_that_goes_on_is_the_same_incident() -> None:

@@ -11,8 +11,10 @@ import numpy.typing as npt
 
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.gputime import GpuSeen, gpus_in
+from chimbuko.causes.evidence.part import ANALYSIS
 from chimbuko.causes.evidence.threadtime import Seen, Usual, seen_in
 from chimbuko.monitor.procfs.cpulist import parse_cpulist
+from chimbuko.monitor.procfs.task import is_of_analysis
 from chimbuko.monitor.samples.intervals import ends_us, joined, overlapping, overlaps_us, summed
 from chimbuko.monitor.samples.nodebatch import NodeBatch, Rows, ThreadName
 from chimbuko.monitor.samples.rows import GPU, THREAD
@@ -220,6 +222,13 @@ class NodeScene:
         rows = joined([own, beside], THREAD)
         return seen_in(rows, begin_us, end_us, disturbed, node.usual.of(tid))
 
+    def waited_near_us(self, flag: Flag) -> float:
+        """How long the thread of a call waited for a core in all looks in which the call lost some time."""
+        begin_us, end_us, tid = flag.lost_from_us, flag.lost_to_us, self._tid(flag)
+        if tid is None:
+            return 0.0
+        return float(self._nodes[flag.node].looks.of_thread(tid, begin_us, end_us)["waited_us"].sum())
+
     def rivals(self, flag: Flag, cores: Iterable[int]) -> tuple[Rival, ...]:
         """Who else ran on cores while a call lost time, most first."""
         node, own = self._nodes[flag.node], self._tid(flag)
@@ -238,8 +247,7 @@ class NodeScene:
         for rows in node.others.during(begin_us, end_us):
             rows = rows[np.isin(rows["core"], wanted)]
             for row, us in zip(rows, _ran_us(rows, begin_us, end_us), strict=True):
-                name_of, user = (row[what].decode(errors="replace") for what in ("name", "user"))
-                ran[f"{name_of} ({user}, process {row['pid']})", True, int(row["core"])] += us
+                ran[_called(row), True, int(row["core"])] += us
         found = (Rival(name, is_foreign, us, core) for (name, is_foreign, core), us in ran.items() if us > 0)
         return tuple(sorted(found, key=lambda rival: (-rival.ran_us, rival.name)))
 
@@ -318,6 +326,12 @@ def _ran_us(rows: Rows, begin_us: int, end_us: int) -> list[float]:
     inside_us = overlaps_us(rows, begin_us, end_us)
     ran_us = np.minimum(rows["ran_us"], rows["length_us"]) * (inside_us / np.maximum(rows["length_us"], 1))
     return [float(us) for us in ran_us.tolist()]
+
+
+def _called(other: np.void) -> str:
+    """A process that is none of the program as sentences name it."""
+    name, user = (other[what].decode(errors="replace") for what in ("name", "user"))
+    return ANALYSIS if is_of_analysis(name) else f"{name} ({user}, process {other['pid']})"
 
 
 def called(name: ThreadName) -> str:

@@ -72,6 +72,10 @@ HELD_UP = frozenset((Kind.STOPPED, Kind.WAITED_FOR_CORE))
 """The thread did not run, whatever it was in: so may be lost also what looks like a wait for other ranks."""
 
 
+ANALYSIS = "the analysis itself"
+"""Who took a core, where that were processes of ours."""
+
+
 class Part(msgspec.Struct, frozen=True):
     """Some of a call's excess, and its cause."""
 

@@ -18,6 +18,8 @@ CULPRIT_SHARE = 0.4
 """Of the wait, that a rival must have run for to be named."""
 THROTTLED_SHARE = 0.5
 """Of the wait, that its control group must have been kept from its cores."""
+LOOK_US = 20_000
+"""From one look at a rank's thread to the next, where that costs little."""
 LIMIT = "the CPU limit of its control group"
 
 
@@ -43,8 +45,21 @@ def without_core(flag: Flag, scene: Scene) -> Iterator[Part]:
         return
     lost_us = divided(seen, scene.nodes.group(flag), flag.excess_us)
     waited_us = lost_us.get(Kind.WAITED_FOR_CORE, 0.0)
+    if _is_part_of_loss(flag, scene):
+        waited_us = flag.excess_us
     if waited_us >= (POLLING_SHARE if flag.is_wait else LEAST_SHARE) * flag.excess_us:
         yield _waited(waited_us, flag, scene, seen)
+
+
+def _is_part_of_loss(flag: Flag, scene: Scene) -> bool:
+    """Whether it lost its time at once, while its rank lost its core again and again: shorter than a look, it
+    shares the whole one's figures else, though it may be where the wait was.
+    """
+    if flag.is_wait or flag.excess_us > LOOK_US:
+        return False
+    losses = (one for one in scene.beside(flag) if one.loss is Kind.WAITED_FOR_CORE)
+    is_in_one = any(flag.overlap_us(one) >= flag.lost_to_us - flag.lost_from_us for one in losses)
+    return is_in_one and scene.nodes.waited_near_us(flag) >= flag.excess_us
 
 
 def _loss(flag: Flag, scene: Scene) -> Part:
@@ -57,10 +72,9 @@ def _loss(flag: Flag, scene: Scene) -> Part:
     if part.by and not part.is_foreign:
         # Who takes the core of one rank makes ranks share the others.
         others = scene.nodes.rivals(looked_at, seen.cores | scene.nodes.allowed(looked_at))
-        foreign = (one for one in others if one.is_foreign and one.ran_us >= looked_at.excess_us)
-        taker = next(foreign, None)
-        if taker is not None:
-            part = replace(part, by=taker.name, is_foreign=True, core=taker.core)
+        foreign = [one for one in others if one.is_foreign]
+        if foreign and sum(one.ran_us for one in foreign) >= looked_at.excess_us:
+            part = replace(part, by=foreign[0].name, is_foreign=True, core=foreign[0].core)
     return replace(part, lost_us=flag.excess_us)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from chimbuko.monitor.findings.finding import Finding, cut_off_per_s, number_of_processes, workers
 from chimbuko.monitor.procfs.cpulist import format_cpulist
+from chimbuko.monitor.procfs.task import is_of_analysis
 from chimbuko.monitor.sampling.kinds import SAMPLER
 from chimbuko.monitor.sampling.others import foreign_s
 from chimbuko.monitor.sampling.span import Span, ThreadSpan
@@ -20,6 +21,8 @@ others do not (below 12 in all launches of ZeroSum's paper that were not oversub
 BESIDE_PER_S = 5.0
 """A sampler that wakes up each second beside a worker cuts it off some 8 to 11 times a second."""
 FOREIGN_SHARE = 0.20
+ANALYSIS_SHARE = 0.05
+"""Of the cores that workers wait for: from there on it is said what the analysis itself takes of them."""
 IDLE_SHARE = 0.95
 NAMED_SHARE = 0.20
 """Of the load of others; who takes less is not named."""
@@ -97,15 +100,10 @@ def sampler_beside(span: Span) -> Iterator[Finding]:
 
 def foreign_load(span: Span) -> Iterator[Finding]:
     """Processes that are not watched take time on cores that workers wait for."""
-    if not span.cores:
-        return
-    waiting = [thread for thread in workers(span) if (thread.waited_share or 0.0) > WAITED_SHARE]
-    cpus = {cpu for thread in waiting for cpu in thread.cpus} & span.cores.keys()
-    total_s = sum(span.cores[cpu].total_s for cpu in cpus)
-    if not cpus or total_s <= 0:
-        return
-    taken_s = foreign_s(span, cpus)
-    own_s = sum(span.cores[cpu].busy_s for cpu in cpus) - taken_s
+    waiting, cpus, total_s = _waited_for(span)
+    not_own_s = foreign_s(span, cpus)
+    taken_s = not_own_s - _analysis_s(span, not_own_s)
+    own_s = sum(span.cores[cpu].busy_s for cpu in cpus) - not_own_s
     if taken_s > FOREIGN_SHARE * total_s:
         yield Finding(
             "foreign load",
@@ -117,8 +115,37 @@ def foreign_load(span: Span) -> Iterator[Finding]:
         )
 
 
+def analysis_beside(span: Span) -> Iterator[Finding]:
+    """Processes of ours take time on cores that workers wait for."""
+    waiting, cpus, total_s = _waited_for(span)
+    taken_s = _analysis_s(span, foreign_s(span, cpus))
+    if taken_s > ANALYSIS_SHARE * total_s:
+        longest = max(thread.waited_share or 0.0 for thread in waiting)
+        who = number_of(len(waiting), "threads")
+        yield Finding(
+            "analysis beside workers",
+            f"the analysis itself takes {format_share(taken_s / total_s)} of cores {format_cpulist(cpus)}, "
+            f"for which {who} waited up to {format_share(longest)} of the time",
+            "leave it cores without workers ('chimbuko model agents RUN' says how many)",
+            tuple(sorted(thread.tid for thread in waiting)),
+        )
+
+
+def _waited_for(span: Span) -> tuple[list[ThreadSpan], set[int], float]:
+    """Workers that wait for a core, the cores, and the time that these had all together."""
+    waiting = [thread for thread in workers(span) if (thread.waited_share or 0.0) > WAITED_SHARE]
+    cpus = {cpu for thread in waiting for cpu in thread.cpus} & span.cores.keys()
+    return waiting, cpus, sum(span.cores[cpu].total_s for cpu in cpus)
+
+
+def _analysis_s(span: Span, not_own_s: float) -> float:
+    """What of the time that others took was ours."""
+    return min(not_own_s, sum(seconds for name, seconds in span.others_s.items() if is_of_analysis(name)))
+
+
 def _whose(span: Span, taken_s: float) -> str:
-    most = sorted(span.others_s.items(), key=lambda one: -one[1])[:2]
+    others = ((name, seconds) for name, seconds in span.others_s.items() if not is_of_analysis(name))
+    most = sorted(others, key=lambda one: -one[1])[:2]
     named = [f"{name} {seconds:.1f} s" for name, seconds in most if seconds >= NAMED_SHARE * taken_s]
     return f"whose: {', '.join(named)}" if named else "whose is unknown"
 

@@ -12,6 +12,7 @@ KINDS: tuple[Callable[[Span], Iterator[Finding]], ...] = (
     threads.stuck,
     cores.oversubscribed,
     cores.foreign_load,
+    cores.analysis_beside,
     limits.throttled,
     limits.gpu_throttled,
     limits.memory_low,

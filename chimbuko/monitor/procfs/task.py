@@ -55,6 +55,11 @@ def parse_stat(data: bytes) -> TaskStat | None:
     return TaskStat(tid, name, state, parent, minor, major, user, system, start, processor)
 
 
+def is_of_analysis(name: str) -> bool:
+    """Whether a process is one of ours, by the name that it gives to itself."""
+    return name.startswith("chimbuko.")
+
+
 class TaskStatus(NamedTuple):
     """What ``status`` says of a thread beside its ``stat``."""
 

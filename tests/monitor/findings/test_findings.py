@@ -93,3 +93,22 @@ def test_foreign_load_says_whose_share_is_whose() -> None:
     )
     own = replace(thread(2, busy=0.68), waited_s=0.1)
     assert "foreign load" not in kinds(span(thread(1, busy=0.3, waited_s=6.0), own, cores={0: 1.0}))
+
+
+def test_what_the_analysis_itself_takes_is_no_foreign_load() -> None:
+    others_s = {"chimbuko.proven (root)": 2.0, "thief (root)": 0.5}
+    made = span(thread(1, busy=0.7, waited_s=3.0), cores={0: 1.0}, others_s=others_s)
+    (finding,) = findings(made)
+    assert (finding.kind, finding.text) == (
+        "analysis beside workers",
+        "the analysis itself takes 20 % of cores 0, for which 1 thread waited up to 30 % of the time",
+    )
+    beside = replace(made, threads={1: thread(1, busy=0.5, waited_s=5.0)})
+    foreign, analysis = findings(beside)
+    assert foreign.text.endswith("waited for a core; whose is unknown") and "30 % of cores 0" in foreign.text
+    assert analysis.kind == "analysis beside workers"
+    # Little of it, or nobody waits.
+    assert kinds(replace(made, others_s={"chimbuko.proven (root)": 0.4, "thief (root)": 0.5})) == [
+        "foreign load"
+    ]
+    assert kinds(replace(made, threads={1: thread(1, busy=0.7)})) == []
