@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from chimbuko.causes.evidence.part import Kind, Part
+from chimbuko.causes.evidence.part import HELD_UP, Kind, Part
 
 
 class Waited(msgspec.Struct, frozen=True):
@@ -84,7 +84,7 @@ class Incident(msgspec.Struct, frozen=True):
     @property
     def is_loss(self) -> bool:
         """Whether its origin is no call, but what a rank lost by its node."""
-        return not self.call_id and bool(self.losses)
+        return not self.call_id and self.kind in HELD_UP
 
     @property
     def flags(self) -> int:

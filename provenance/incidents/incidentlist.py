@@ -190,8 +190,7 @@ class Incidents:
     def of_nodes(self) -> list[Incident]:
         """What nodes took from ranks, in no one call."""
         statement = select(INCIDENTS.c.details).where(is_current(self._reader.run), _IS_LOSS)
-        found = (_unpacked(row.details) for row in self._reader.rows(statement))
-        return [one for one in found if one.is_loss]
+        return [_unpacked(row.details) for row in self._reader.rows(statement)]
 
     def recent(self, length_us: int) -> list[Incident]:
         """Those that began in so long a time before the end of the last one."""

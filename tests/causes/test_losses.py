@@ -105,6 +105,16 @@ def test_who_waits_for_others_loses_nothing_by_waiting_for_its_core_meanwhile() 
     assert (one.rank, one.ranks, one.cost_us) == (3, 2, 200_000 + 198_000)
 
 
+def test_a_wait_of_which_nobody_knows_for_whom_stays_one_though_its_rank_had_no_core_meanwhile() -> None:
+    rows = [*ticks(1, 0, 40), *ticks(1, 40, 180, ran_us=0, waited_us=20_000), *ticks(1, 180, 200)]
+    wait = flag("MPI_Waitall()", 1, 2, 201, received_from=[3])
+    (one,) = incidents(batch(rows, losses=[loss(1, 40, 180, 140)]), [wait])
+    assert not one.is_loss and one.losses and one.cost_us == 198_000
+    assert sentence(one).startswith(
+        "rank 1 waited 198 ms for rank 3, of which nothing is on record, in MPI_Waitall"
+    )
+
+
 def test_ranks_that_lost_a_core_to_the_same_process_have_one_incident() -> None:
     (one,) = incidents(shared(loss(1, 0, 1_000, 500), loss(3, 1_000, 2_000, 500)))
     assert (one.ranks, one.cost_us) == (2, 1e6)

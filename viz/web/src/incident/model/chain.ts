@@ -41,12 +41,12 @@ export function chainOf({ call_id: origin, waited }: Pick<Incident, 'call_id' | 
 }
 
 /** Whether its origin is no call, but what ranks lost by their node. */
-export const isLoss = ({ call_id, losses = [] }: Pick<Incident, 'call_id' | 'losses'>): boolean => call_id === '' && losses.length > 0;
+export const isLoss = ({ call_id, kind }: Pick<Incident, 'call_id' | 'kind'>): boolean => call_id === '' && (kind === 'stopped' || kind === 'waited for core');
 
 const MOST_NAMED = 4;
 
 /** What lost the time, where that is no recorded call. */
-export function originText(incident: Pick<Incident, 'call_id' | 'losses' | 'rank'>): string {
+export function originText(incident: Pick<Incident, 'call_id' | 'kind' | 'losses' | 'rank'>): string {
   const { rank, losses = [] } = incident;
   if (!isLoss(incident))
     return rank === null ? 'The call that lost the time is not on record.' : `Rank ${rank} came last; nothing abnormal of it is on record.`;

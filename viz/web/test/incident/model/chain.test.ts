@@ -34,11 +34,13 @@ describe('words', () => {
   });
   test('what lost the time where it is no recorded call', () => {
     const loss = { id: 'L0:1:1w', rank: 1, begin_us: 0, end_us: 2_000_000, lost_us: 1_000_000, beyond_us: 0 };
-    const of = (rank: number | null, losses: (typeof loss)[]) => incidentOf([], { call_id: '', rank, losses });
-    expect(originText(of(1, [loss]))).toBe('Kept from running by the node, whatever calls it was in: rank 1 for 1 s of 2 s');
+    const of = (rank: number | null, losses: (typeof loss)[], kind: Part['kind'] = 'late sender') => incidentOf([], { call_id: '', rank, losses, kind });
+    const lost = of(1, [loss], 'waited for core');
+    expect(originText(lost)).toBe('Kept from running by the node, whatever calls it was in: rank 1 for 1 s of 2 s');
     expect(originText(of(1, []))).toBe('Rank 1 came last; nothing abnormal of it is on record.');
     expect(originText(of(null, []))).toBe('The call that lost the time is not on record.');
-    expect([isLoss(of(1, [loss])), isLoss(of(1, [])), isLoss(incidentOf([], { losses: [loss] }))]).toEqual([true, false, false]);
+    // Of a wait in which its rank had no core for a while the origin is not known either.
+    expect([lost, of(1, [loss]), of(1, []), incidentOf([], { losses: [loss] })].map(isLoss)).toEqual([true, false, false, false]);
   });
   const part: Part = { kind: 'late sender', lost_us: 1, function: 'compute', rank: 3, call_id: ORIGIN, is_matched: true };
   test.each([
