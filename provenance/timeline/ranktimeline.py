@@ -262,9 +262,13 @@ def _arguments(call: CallRecord) -> dict[str, Argument]:
 
 
 def _see_stack(thread: _Thread, stack: Sequence[StackFrame], depth: int) -> None:
-    """Take the frames of a stack, whose innermost is at this depth."""
+    """Take the frames of a stack, whose innermost is at this depth.
+
+    One without an id began before what a flight recorder holds: other records know it better.
+    """
     for up, (frame, outer) in enumerate(zip_longest(stack, stack[1:])):
-        _see(thread, frame, depth - up, outer.id if outer else "")
+        if frame.id:
+            _see(thread, frame, depth - up, outer.id if outer else "")
 
 
 def _see(thread: _Thread, call: StackFrame | WindowCall, depth: int, parent_id: str) -> Slice:

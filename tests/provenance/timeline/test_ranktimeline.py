@@ -226,3 +226,13 @@ def test_each_rank_has_its_own() -> None:
     timelines = list(rank_timelines(records))
     assert [(timeline.program, timeline.rank) for timeline in timelines] == [(0, 1), (0, 2), (1, 1)]
     assert [len(timeline.anomalies()) for timeline in timelines] == [2, 1, 1]
+
+
+def test_calls_around_one_from_a_flight_recorder_that_it_does_not_hold_are_left_out() -> None:
+    known = make_record(row=7, function="MPI_Recv()", entry_us=2_000)
+    outer = [StackFrame("", name, 1_000, 0, False) for name in ("main", ".TAU application")]
+    wait = msgspec.structs.replace(known, call_stack=[known.call_stack[0], *outer], depth=2, window=[])
+    (timeline,) = rank_timelines([wait])
+    assert [(one.id, one.parent_id, one.depth) for lane in timeline.lanes for one in lane.slices] == [
+        (wait.id, "", 2)
+    ]
