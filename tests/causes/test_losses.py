@@ -161,6 +161,15 @@ def test_what_the_analysis_itself_takes_is_an_incident_only_where_calls_are_abno
     assert book.update().gone == [1]
 
 
+def test_several_who_take_a_core_together_are_named_by_the_first() -> None:
+    rows = [*ticks(1, -200, 0, core=1), *ticks(1, 0, 1_000, ran_us=7_000, waited_us=13_000, core=1)]
+    thieves = [other(0, 1_000, 1, 250, "thiefB"), other(0, 1_000, 1, 255, "thiefA")]
+    (one,) = incidents(batch(rows, thieves, losses=[loss(1, 0, 1_000, 650)]))
+    assert one.parts[0].by == "thiefA (root, process 4711) and others"
+    (one,) = incidents(batch(rows, thieves[:1], losses=[loss(1, 0, 1_000, 650)]))
+    assert one.parts[0].by == ""
+
+
 def test_a_loss_that_goes_on_is_the_same_incident() -> None:
     book = IncidentBook()
     for end_ms in (500, 1_000, 2_000):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 from msgspec.structs import replace
@@ -89,6 +90,13 @@ def _waited(waited_us: float, flag: Flag, scene: Scene, seen: Seen) -> Part:
 
 
 def culprit(waited_us: float, rivals: tuple[Rival, ...]) -> Rival | None:
-    """Who ran most on its cores; None where nobody ran long enough."""
+    """Who ran most on its cores, or several who are not of the program; None where they ran for too short."""
     first = rivals[0] if rivals else None
-    return first if first is not None and first.ran_us >= CULPRIT_SHARE * waited_us else None
+    if first is not None and first.ran_us >= CULPRIT_SHARE * waited_us:
+        return first
+    foreign = [one for one in rivals if one.is_foreign]
+    ran_us = sum(one.ran_us for one in foreign)
+    if not foreign or ran_us < CULPRIT_SHARE * waited_us:
+        return None
+    others = " and others" if len({one.name for one in foreign}) > 1 else ""
+    return dataclasses.replace(foreign[0], name=foreign[0].name + others, ran_us=ran_us)
