@@ -1,4 +1,4 @@
-"""PerfFlowAspect's conventions: its options, pointcuts and flows, and its trace files and their names.
+"""PerfFlowAspect's conventions: its package, options, pointcuts and flows, its trace files and their names.
 
 May import nothing of ours.
 """

@@ -19,6 +19,7 @@ import click
 import __main__
 from chimbuko.errors import ConfigError
 from chimbuko.overhead.switch import become_plainly, is_plain
+from chimbuko.perfflow.standin import StandIn
 from chimbuko.process.ranks import RANK_VARIABLES
 from chimbuko.recorder.launch import become
 from chimbuko.recorder.native.program import NativeProgram, native_program
@@ -70,6 +71,8 @@ def command(
     Of a Python script every call of its own functions is recorded; of a native program its MPI calls and
     messages, and what was compiled with -finstrument-functions or names itself with chimbuko.h.
 
+    A Python program that is annotated for PerfFlowAspect has our annotations in place of that package.
+
     Python 3.11 itself executes lines of Python up to 2.5 times slower while any profiler listens to calls;
     --aspect and --annotated-only need none, nor does Python 3.12.
 
@@ -118,6 +121,7 @@ def command(
     # Before the program registers anything, so that it comes last.
     atexit.register(_end_as_interrupted)
     session.start(program_name(program), rank)
+    StandIn("chimbuko.annotations.perfflowaspect").install()
     compiled = compile if annotate is None else annotate()
     with_all = not annotated_only and not aspects
     try:

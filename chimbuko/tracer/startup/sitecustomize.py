@@ -30,9 +30,11 @@ def _join_family():
         return
     sys.path.insert(0, _PACKAGE_HOME)
     try:
+        from chimbuko.perfflow.standin import StandIn
         from chimbuko.tracer import session
 
         session.start_as_member()
+        StandIn("chimbuko.annotations.perfflowaspect").install()
         if "CHIMBUKO_ASPECTS" in os.environ:
             from chimbuko.annotations import importhook
 
