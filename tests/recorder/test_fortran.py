@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from chimbuko.recorder.native.library import INCLUDE
 from chimbuko.trace.schema import (
     COMM_TAG,
     DETAIL_COMMUNICATOR,
@@ -34,7 +35,10 @@ def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     if reason := why_missing(mpi, "mpif90"):
         pytest.skip(reason)
     folder = tmp_path_factory.mktemp("fortran")
-    program = mpi.build(PROGRAMS / "halo.F90", folder / "halo", "mpif90", "-finstrument-functions", *flags)
+    # A region lasts, although the compiler instruments what begins it as well.
+    ours = [str(INCLUDE / "chimbuko_fortran.c"), str(INCLUDE / "chimbuko.f90"), f"-J{folder}"]
+    flags = ("-finstrument-functions", *ours, *flags)
+    program = mpi.build(PROGRAMS / "halo.F90", folder / "halo", "mpif90", *flags)
     return record(folder, [program], mpi.launch(4))
 
 
@@ -47,6 +51,7 @@ def test_calls_are_recorded_once(ranks: list[Stream]) -> None:
         assert calls["MPI_Isend()"] == calls["MPI_Irecv()"] == ROUNDS + 1
         assert calls["MPI_Init()"] == calls["MPI_Finalize()"] == calls["MPI_Comm_set_name()"] == 1
         assert stream.nesting()[exchange, "MPI_Waitall()"] == ROUNDS
+        assert stream.nesting()["turn", exchange] == calls["turn"] == ROUNDS
 
 
 def test_messages_are_recorded_once(ranks: list[Stream]) -> None:

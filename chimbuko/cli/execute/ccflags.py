@@ -21,7 +21,8 @@ def command(header: bool, folder: bool) -> None:
       mpicc -O2 $(chimbuko cc-flags) app.c -o app
       mpicc -O2 $(chimbuko cc-flags --header) app.c -o app
       PKG_CONFIG_PATH=$(chimbuko cc-flags --folder) pkg-config --cflags chimbuko
-      D=$(chimbuko cc-flags --folder); mpif90 $D/chimbuko_fortran.c $D/chimbuko.f90 app.f90 -o app
+      D=$(chimbuko cc-flags --folder); mpicc -c $D/chimbuko_fortran.c
+      mpif90 chimbuko_fortran.o $D/chimbuko.f90 app.f90 -o app
     """
     flags = [f"-I{INCLUDE}", "-g"]
     if not header:

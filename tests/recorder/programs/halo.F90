@@ -6,7 +6,9 @@ program halo
 #else
   use mpi
 #endif
+  use chimbuko
   implicit none
+  integer(region), save :: turning = 0
   integer, parameter :: rounds = 50, cells = 100
   integer :: rank, ranks, next, before, round, half_rank, failure, index
 #ifdef MODERN
@@ -26,7 +28,9 @@ program halo
   before = mod(rank + ranks - 1, ranks)
   mine = rank
   do round = 1, rounds
+    call begin_region(turning, 'turn')
     call exchange
+    call end_region(turning)
     change = sum(theirs - mine)
     call MPI_Allreduce(change, total, 1, MPI_DOUBLE_PRECISION, MPI_SUM, MPI_COMM_WORLD, failure)
   end do
