@@ -16,7 +16,7 @@ from typing import Final
 from chimbuko.errors import ChimbukoError, ConfigError
 from chimbuko.namespaces.analyses.loadbalance import CALIPER
 from chimbuko.namespaces.client.client import Client
-from chimbuko.namespaces.relay.caliperprofile import is_whole, read_profile
+from chimbuko.namespaces.relay.caliperprofile import RANK, is_whole, read_profile
 from chimbuko.namespaces.relay.running import run_beside
 from chimbuko.namespaces.tree.paths import key_of
 from chimbuko.process.lifetime import log
@@ -57,7 +57,9 @@ def monitor(command: Sequence[str], folder: Path | None, program: str, service: 
         if not command:
             repeat_until_asked(following.look, LOOK_S)
             return 0
-        variables = {"CALI_RECORDER_DIRECTORY": str(profiles)}
+        # Without that key Caliper's mpi.rank is in no profile.
+        key = os.environ.get("CALI_AGGREGATE_KEY", RANK)
+        variables = {"CALI_RECORDER_DIRECTORY": str(profiles), "CALI_AGGREGATE_KEY": key}
         if not any(choice in os.environ for choice in _CHOICES):
             variables["CALI_SERVICES_ENABLE"] = SERVICES
             if "CALI_MPI_WHITELIST" not in os.environ:

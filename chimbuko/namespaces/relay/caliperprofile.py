@@ -26,7 +26,7 @@ _LAST: Final = b"__rec=globals"
 _TIMES: Final = {"time.duration.ns": 1e-3, "time.duration": 1.0}
 """Names of times, and what makes µs of them; of the latter where it does not say another unit."""
 _UNITS: Final = {"nsec": 1e-3, "usec": 1.0, "msec": 1e3, "sec": 1e6}
-_RANK: Final = "mpi.rank"
+RANK: Final = "mpi.rank"
 _CALLS: Final = "region.count"
 
 
@@ -97,7 +97,7 @@ def read_profile(data: bytes) -> Profile:
         raise ObservationError(
             "it has no times of regions; record with CALI_SERVICES_ENABLE=aggregate,event,recorder,timer"
         )
-    rank = reader.globals.get(_RANK)
+    rank = reader.globals.get(RANK)
     if profile.rank is None and rank is not None:
         profile.rank = _number(rank)
     return profile
@@ -109,7 +109,7 @@ def _take(record: Mapping[str, Any], reader: CaliperStreamReader, profile: Profi
     region = str(path[-1]) if isinstance(path, Sequence) and path else NO_REGION
     for name, value in record.items():
         kind, _, metric = name.rpartition("#")
-        if name == _RANK:
+        if name == RANK:
             profile.rank = _number(value)
         elif metric in _TIMES and kind in ("", "sum"):
             profile.exclusive_us[region] += float(value) * _microseconds(reader, metric)

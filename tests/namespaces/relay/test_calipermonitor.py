@@ -67,6 +67,7 @@ def program_of(profiles: dict[str, bytes]) -> str:
     return (
         "import os, pathlib, sys\n"
         "assert 'aggregate' in os.environ['CALI_SERVICES_ENABLE']\n"
+        "assert os.environ['CALI_AGGREGATE_KEY'] == 'mpi.rank'\n"
         "folder = pathlib.Path(os.environ['CALI_RECORDER_DIRECTORY'])\n"
         f"for at, (name, data) in enumerate({profiles!r}.items()):\n"
         "    (folder / f'd_{os.getpid() + at}_{name}.cali').write_bytes(data)\n"
