@@ -93,10 +93,10 @@ def test_held_events_come_in_order_or_are_counted(parts: list[list[tuple[int, in
 
 def test_ranks_stay_what_they_are() -> None:
     catalogue = Catalogue()
-    for number, rank in enumerate((None, 0, 5, 5)):
+    for number, rank in enumerate((None, 0, 5, 5, -1, 1 << 70)):
         catalogue.processes[catalogue.process(number)].rank = rank
     ranks = LiveRanks(catalogue)
-    assert [ranks.of(process) for process in (0, 1, 2, 3, 0)] == [0, 1, 5, 2, 0]
+    assert [ranks.of(process) for process in (0, 1, 2, 3, 0, 4, 5)] == [0, 1, 5, 2, 0, 3, 4]
 
 
 def test_what_is_followed_is_what_is_converted(tmp_path: Path) -> None:

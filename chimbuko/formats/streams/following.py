@@ -16,6 +16,7 @@ from chimbuko.errors import TraceFormatError
 from chimbuko.formats.events import NO_EVENTS, Catalogue, Kind
 from chimbuko.formats.readers.registry import Reader, format_of, reader_of
 from chimbuko.formats.streams.processes import Streams
+from chimbuko.formats.streams.ranks import stated
 from chimbuko.formats.streams.spill import ordered
 from chimbuko.formats.streams.tail import GrowingFile
 from chimbuko.trace.tausettings import WriterSettings
@@ -81,9 +82,10 @@ class LiveRanks:
         """Rank of a process; it stays what it is from the first question on."""
         if process not in self._ranks:
             taken = set(self._ranks.values())
-            wanted = self._catalogue.processes[process].rank
-            free = next(rank for rank in itertools.count() if rank not in taken)
-            self._ranks[process] = free if wanted is None or wanted in taken else wanted
+            wanted = stated(self._catalogue.processes[process])
+            if wanted is None or wanted in taken:
+                wanted = next(rank for rank in itertools.count() if rank not in taken)
+            self._ranks[process] = wanted
         return self._ranks[process]
 
 

@@ -10,6 +10,11 @@ from chimbuko.formats.events import Process
 MOST_RANK = 10_000_000
 
 
+def stated(process: Process) -> int | None:
+    """The rank that a trace gives a process, where it can be one."""
+    return process.rank if process.rank is not None and 0 <= process.rank < MOST_RANK else None
+
+
 def assigned(processes: Sequence[Process], used: Collection[int]) -> list[int]:
     """A rank for each process: the one that the trace gives it, if no other has it, or one that is free.
 
@@ -22,8 +27,8 @@ def assigned(processes: Sequence[Process], used: Collection[int]) -> list[int]:
     ranks: dict[int, int] = {}
     order = sorted(range(len(processes)), key=lambda number: number not in used)
     for number in order:
-        wanted = processes[number].rank
-        if wanted is not None and 0 <= wanted < MOST_RANK and wanted not in taken:
+        wanted = stated(processes[number])
+        if wanted is not None and wanted not in taken:
             ranks[number] = wanted
             taken.add(wanted)
     free = (number for number in itertools.count() if number not in taken)
