@@ -63,7 +63,7 @@ live: install ## An MPI program beside a real TAU, with known delays: what is fo
 
 soak: install ## Everything around the application is killed, stopped and slowed, with 16 streams, again and again.
 	$(BIN)/python -m pytest -m soak tests/integration
-	$(BIN)/python tests/fuzz/steps.py --seconds 600
+	$(BIN)/python -m tests.fuzz --seconds 4200
 
 faults: install ## Server, broker and agents are killed, stopped, cut off and starved, at other moments each time.
 	CHIMBUKO_FAULTS_ROUNDS=10 $(BIN)/python -m pytest -m 'not soak' tests/integration/test_faults.py tests/pserver/test_exactly_once.py

@@ -6,7 +6,6 @@ import gzip
 import io
 import json
 import multiprocessing
-import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -134,6 +133,9 @@ def _say_otherwise(text: bytearray, at: int, chance: Chance) -> None:
             b"-1",
             b"1e400",
             b"99999999999999999999999",
+            b"4611686018427387903",
+            b"-4.6e15",
+            b"4.6e15",
             b"NaN",
             b'"\\ud800"',
             b"null",
@@ -146,8 +148,14 @@ def _say_otherwise(text: bytearray, at: int, chance: Chance) -> None:
 SPOILS: tuple[Spoil, ...] = (_cut, _change, _insert, _leave_out, _repeat, _blank, _say_otherwise)
 
 
-def one_round(name: str, seed: int) -> None:
-    """A file with something wrong from some place on: no more than a line, and all that came before it."""
+def one_round(name: str, seed: int, folder: Path) -> None:
+    """A file with something wrong from some place on: no more than a line, and all that came before it.
+
+    Parameters
+    ----------
+    folder
+        For its files; empty.
+    """
     chance = np.random.default_rng(seed)
     whole = made(name)
     text, first = bytearray(whole), len(whole)
@@ -156,33 +164,30 @@ def one_round(name: str, seed: int) -> None:
         if text:
             SPOILS[int(chance.integers(len(SPOILS)))](text, at, chance)
             first = min(first, at)
-    with tempfile.TemporaryDirectory() as folder_name:
-        folder = Path(folder_name)
-        (folder / "before").mkdir()
-        before, spoilt = folder / "before" / name, folder / name
-        before.write_bytes(whole[:first])
-        spoilt.write_bytes(bytes(text))
-        expected, found = _events(before), _events(spoilt)
-        assert found[: len(expected)].tolist() == expected.tolist(), "what came before is there"
-        if chance.integers(2):
-            # A packed file that is cut off, or whose sum is wrong.
-            packed = gzip.compress(bytes(text))
-            spoilt = folder / f"{name}.gz"
-            spoilt.write_bytes(packed[: int(chance.integers(20, len(packed) + 1))])
-        try:
-            result = convert([spoilt], folder / "streams", "program", PERIOD_US)
-        except TraceFormatError as error:
-            complaints = [str(error)]
-        else:
-            complaints = result.complaints
-        for complaint in complaints:
-            assert "\n" not in complaint and len(complaint) < 1_000, complaint
+    (folder / "before").mkdir()
+    before, spoilt = folder / "before" / name, folder / name
+    before.write_bytes(whole[:first])
+    spoilt.write_bytes(bytes(text))
+    expected, found = _events(before), _events(spoilt)
+    assert found[: len(expected)].tolist() == expected.tolist(), "what came before is there"
+    if chance.integers(2):
+        # A packed file that is cut off, or whose sum is wrong.
+        packed = gzip.compress(bytes(text))
+        spoilt = folder / f"{name}.gz"
+        spoilt.write_bytes(packed[: int(chance.integers(20, len(packed) + 1))])
+    try:
+        result = convert([spoilt], folder / "streams", "program", PERIOD_US)
+    except TraceFormatError as error:
+        complaints = [str(error)]
+    else:
+        complaints = result.complaints
+    for complaint in complaints:
+        assert "\n" not in complaint and len(complaint) < 1_000, complaint
 
 
-def otf2_round(folder: Path, seed: int) -> None:
+def otf2_round(seed: int, folder: Path) -> None:
     """An archive with something wrong in one of its files. Its library in C must not end the process."""
     chance = np.random.default_rng(seed)
-    folder.mkdir()
     anchor = write_otf2(folder)
     files = sorted(path for path in anchor.parent.rglob("*") if path.is_file())
     spoilt = files[int(chance.integers(len(files)))]
