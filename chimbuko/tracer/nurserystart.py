@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -12,6 +13,9 @@ from pathlib import Path
 
 import chimbuko
 from chimbuko.tracer.family import SEPARATOR, leave
+
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What ends a program, and the nursery with all of its writers is to outlive."""
 
 _BACKLOG = 1024
 _LONGEST_ADDRESS = 107
@@ -26,6 +30,16 @@ def start_nursery() -> str:
     OSError
         There is no room for a process, a descriptor or the folder.
     """
+    # They often go to the program's whole process group: a nursery that died of one before it has a group of
+    # its own would leave its folder behind. It begins with them blocked, as it inherits that.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
+    try:
+        return _start_in_room()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _start_in_room() -> str:
     address = _make_room(os.path.abspath(os.environ.get("TMPDIR") or "/tmp"))
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:

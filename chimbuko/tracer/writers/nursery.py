@@ -17,7 +17,7 @@ from contextlib import suppress
 from chimbuko.process.oomscore import Sacrifice, oom_score, set_oom_score
 from chimbuko.tracer.chunks import Header
 from chimbuko.tracer.connection import LENGTH, peer_of
-from chimbuko.tracer.nurserystart import clear_room
+from chimbuko.tracer.nurserystart import ENDING_SIGNALS, clear_room
 from chimbuko.tracer.writers.members import MOST_IN_ALL, Members, State
 from chimbuko.tracer.writers.writer import ignore_signals, serve_member
 
@@ -35,6 +35,7 @@ def main() -> None:
     try:
         os.setsid()
         ignore_signals()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING_SIGNALS)
         # Its writers have it, too.
         set_oom_score(oom_score(Sacrifice.WRITER))
         # What it loads is not to become each writer's own by a collection there.

@@ -39,6 +39,7 @@ from chimbuko.trace.schema import (
 from chimbuko.trace.tausettings import WriterSettings, claim
 from chimbuko.trace.writer import StreamWriter
 from chimbuko.tracer.chunks import COMPLETE, Handover, Header
+from chimbuko.tracer.nurserystart import ENDING_SIGNALS
 from chimbuko.tracer.writers.members import Members, Started, State
 from chimbuko.tracer.writers.steps import LARGEST_STEP_BYTES, Step, StepBuilder
 
@@ -235,7 +236,7 @@ def _await_reader(stream: StreamWriter, names: StreamNames, read_mark: Path, lat
 
 def ignore_signals() -> None:
     """What a scheduler sends to all is for the program; this process ends when its input does."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in ENDING_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
 
