@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from chimbuko.errors import ConfigError
 from chimbuko.runs import userindex
-from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory
+from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory, RunInfo
 
 
 def runs_in(folder: Path) -> list[RunDirectory]:
     """The runs in the folders of ``folder``, by path; what is being made there begins with a dot."""
     return [RunDirectory(info.parent.absolute()) for info in sorted(folder.glob("[!.]*/run.json"))]
+
+
+def infos_of(runs: Iterable[RunDirectory]) -> dict[RunDirectory, RunInfo]:
+    """What is known of each run; one whose folder has gone, or is damaged, is left out."""
+    found = {}
+    for run in runs:
+        with suppress(ConfigError):
+            found[run] = run.read_info()
+    return found
 
 
 def noted_runs() -> list[RunDirectory]:
@@ -46,8 +56,8 @@ def find_run(path: Path | None) -> RunDirectory:
         if not found:
             which = "one that 'chimbuko runs' lists" if noted_runs() else "the folder of one"
             raise ConfigError(f"no run under ./{RUNS_FOLDER}; name {which}, or make one with 'chimbuko run'")
-        infos = {run: run.read_info() for run in found}
-        return max(found, key=lambda run: (infos[run].has_started, infos[run].started_us))
+        infos = infos_of(found) or {run: run.read_info() for run in found}
+        return max(infos, key=lambda run: (infos[run].has_started, infos[run].started_us))
     run = RunDirectory(path.absolute())
     if not run.info_path.exists() and path.name == str(path):
         run = _run_called(str(path)) or run
@@ -61,8 +71,7 @@ def _run_called(name: str) -> RunDirectory | None:
     if by_folder.info_path.exists():
         return by_folder
     for runs in (runs_in(RUNS_FOLDER), noted_runs()):
-        infos = {run: run.read_info() for run in runs}
-        found = [run for run, info in infos.items() if name in (info.id, info.name)]
+        found = [run for run, info in infos_of(runs).items() if name in (info.id, info.name)]
         if len(found) > 1:
             folders = ", ".join(str(run.path) for run in found)
             raise ConfigError(f"{name}: {len(found)} runs have this name; give a folder instead: {folders}")

@@ -32,7 +32,7 @@ from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.store.urls import public_url
 from chimbuko.runs.directory import RunDirectory, RunInfo, check_name
-from chimbuko.runs.finding import runs_in
+from chimbuko.runs.finding import infos_of, runs_in
 from chimbuko.runs.secretfiles import write_secret
 
 FORMAT = 1
@@ -255,8 +255,8 @@ def _check_room(folder: Path, manifest: Manifest) -> None:
 
 
 def _check_free(folder: Path, manifest: Manifest) -> None:
-    for run in runs_in(folder.parent):
-        if run.read_info().id == manifest.run:
+    for run, info in infos_of(runs_in(folder.parent)).items():
+        if info.id == manifest.run:
             raise ConfigError(f"{manifest.name}: this run is here already, in {run.path}")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder}: is there already; choose another folder with --output")

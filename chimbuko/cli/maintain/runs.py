@@ -29,7 +29,7 @@ from chimbuko.provenance.manage.transfer import rename_run
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.store.vacuum import vacuum
 from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory, RunInfo, check_name
-from chimbuko.runs.finding import find_run, noted_runs, runs_in
+from chimbuko.runs.finding import find_run, infos_of, noted_runs, runs_in
 from chimbuko.units import format_duration_us, number_of, parse_age_us, parse_duration_us
 from chimbuko.visible import visible
 
@@ -120,8 +120,8 @@ def rename(run_dir: Path, name: str) -> None:
     run = find_run(run_dir)
     check_name(name)
     with held(run) as info:
-        for other in runs_in(run.path.parent):
-            if other != run and name in (other.path.name, other.read_info().name):
+        for other, found in infos_of(runs_in(run.path.parent)).items():
+            if other != run and name in (other.path.name, found.name):
                 raise ConfigError(f"{name}: the run in {other.path} has this name; choose another")
         with _writing(run, info) as engine:
             rename_run(engine, info.id, name)

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from chimbuko.cli.output.table import Column, Output
-from chimbuko.errors import StoreError
+from chimbuko.errors import ConfigError, StoreError
 from chimbuko.launcher.outcome.recovery import recovery_lines
 from chimbuko.provenance.manage.inventory import RunTotals, stored_runs, totals_of_runs
 from chimbuko.provenance.manage.lifecycle import RUNNING, left_bytes, state_of
@@ -68,7 +68,13 @@ def list_runs(runs: Iterable[RunDirectory]) -> Listing:
     problems: list[str] = []
     listed, recoveries = [], []
     for run in runs:
-        info = run.read_info()
+        try:
+            info = run.read_info()
+        except ConfigError as error:
+            # It may have been deleted just now.
+            if run.info_path.exists():
+                problems.append(str(error))
+            continue
         recoveries += recovery_lines(run, info)
         url = run.used_store_url(info)
         if url not in totals:

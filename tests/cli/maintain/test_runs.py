@@ -137,6 +137,19 @@ def test_a_store_that_cannot_be_read_hides_no_run(made: MadeRun) -> None:
     assert "not a usable database" in result.stderr
 
 
+def test_a_damaged_run_hides_no_other(made: MadeRun) -> None:
+    (damaged := RUNS_FOLDER / "damaged").mkdir()
+    (damaged / "run.json").write_text('{"id":')
+    listed = done()
+    assert [run["name"] for run in listed["runs"]] == ["heat"]
+    assert "damaged/run.json: not readable" in listed["problems"][0]
+    # The newest that can be read, and another name.
+    for words in ([], [str(made.directory.read_info().id)]):
+        assert CliRunner().invoke(main, ["query", *words]).exit_code == 0
+    made.directory.info_path.unlink()
+    assert "not readable" in CliRunner().invoke(main, ["query"]).stderr
+
+
 def test_stores_of_earlier_versions_are_listed_as_they_are(made: MadeRun) -> None:
     change_version(made.directory.store_path, "0002")
     before = made.directory.store_path.read_bytes()
