@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from typing import Any
 
@@ -16,6 +17,7 @@ from chimbuko.insitu.pipeline.unitcosts import measured
 from chimbuko.units import format_share
 
 DEFAULT = Pipeline(1)
+_POSITIVE = click.FloatRange(min=0, min_open=True, max=math.inf, max_open=True)
 
 
 @click.command("pipeline", short_help="Simulate a run of many ranks, and what is full first.")
@@ -28,25 +30,29 @@ DEFAULT = Pipeline(1)
     help="Ranks on each.",
 )
 @click.option(
-    "--period", type=float, default=DEFAULT.period_s, show_default=True, help="Seconds from step to step."
+    "--period",
+    type=_POSITIVE,
+    default=DEFAULT.period_s,
+    show_default=True,
+    help="Seconds from step to step.",
 )
 @click.option(
     "--rows",
-    type=float,
+    type=_POSITIVE,
     default=DEFAULT.rows_per_s,
     show_default=True,
     help="Events of each rank in a second.",
 )
 @click.option(
     "--findings",
-    type=float,
+    type=click.FloatRange(min=0, max=math.inf, max_open=True),
     default=DEFAULT.findings_per_s,
     show_default=True,
     help="Abnormal calls of each node in a second.",
 )
 @click.option(
     "--agent-cores",
-    type=float,
+    type=_POSITIVE,
     default=DEFAULT.agent_cores,
     show_default=True,
     help="Of a node, for its agent and readers.",

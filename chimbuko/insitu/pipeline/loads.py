@@ -45,11 +45,9 @@ class Pipeline:
             *("agent_cores", "server_parts", "service_cores"),
         ):
             if not 0 < getattr(self, name) < float("inf"):
-                raise ConfigError(
-                    f"{name.replace('_', ' ')}: {getattr(self, name):g} is given; it is a positive number"
-                )
+                raise ConfigError(f"{name}: {getattr(self, name):g} is given; it is a positive number")
         if not 0 <= self.findings_per_s < float("inf"):
-            raise ConfigError(f"findings per s: {self.findings_per_s:g} is given; it is 0 or more")
+            raise ConfigError(f"findings_per_s: {self.findings_per_s:g} is given; it is 0 or more")
 
     @property
     def nodes(self) -> int:

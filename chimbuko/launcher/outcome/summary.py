@@ -16,6 +16,7 @@ from chimbuko.launcher.outcome.losses import (
     DROPPED_STEPS,
     MISSED_STEPS,
     NO_STREAM,
+    NO_STREAM_YET,
     WITHOUT_END,
     Loss,
     LossyStream,
@@ -197,7 +198,7 @@ def summary_lines(summary: Summary) -> list[str]:
         f"{number_of(summary.rows, 'events')})"
     ]
     if not summary.ranks and summary.transport != Transport.RECORDED:
-        lines.append(NO_STREAM)
+        lines.append(NO_STREAM_YET if summary.is_interrupted else NO_STREAM)
     lines += incident_lines(summary.incidents, summary.recurrences)
     if summary.metrics:
         lines.append("Wrong in what the programs publish:")

@@ -152,3 +152,11 @@ def test_what_cannot_be_used_gets_one_line(files: Path, words: list[str], said: 
     assert done.exit_code == 2
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", ["--period", "--rows", "--agent-cores", "--findings"])
+@pytest.mark.parametrize("value", ["-1", "inf"])
+def test_what_no_run_can_have_is_named_as_it_was_given(option: str, value: str) -> None:
+    found = model("pipeline", "--ranks", "10", option, value)
+    assert found.exit_code == 2
+    assert f"Invalid value for '{option}': {float(value)} is not in the range" in found.stderr

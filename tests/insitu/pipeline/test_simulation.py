@@ -91,10 +91,10 @@ def test_a_server_in_parts_has_a_share_of_the_ranks_and_all_messages() -> None:
 @pytest.mark.parametrize(
     ("wrong", "text"),
     [
-        ({"period_s": 0.0}, "period s: 0 is given; it is a positive number"),
-        ({"rows_per_s": float("nan")}, "rows per s: nan is given"),
-        ({"findings_per_s": -1.0}, "findings per s: -1 is given; it is 0 or more"),
-        ({"agent_cores": float("inf")}, "agent cores: inf is given"),
+        ({"period_s": 0.0}, "period_s: 0 is given; it is a positive number"),
+        ({"rows_per_s": float("nan")}, "rows_per_s: nan is given"),
+        ({"findings_per_s": -1.0}, "findings_per_s: -1 is given; it is 0 or more"),
+        ({"agent_cores": float("inf")}, "agent_cores: inf is given"),
     ],
 )
 def test_a_run_that_cannot_be_gets_a_clear_line(wrong: dict[str, float], text: str) -> None:

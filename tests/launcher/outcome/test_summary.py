@@ -234,6 +234,10 @@ def test_run_without_a_stream_says_what_it_most_often_means(tmp_path: Path) -> N
     (line,) = (line for line in lines if line.startswith("No trace stream appeared"))
     for words in ("not linked with MPI", "tau_exec -T serial,pthread", "'chimbuko trace'"):
         assert words in line
+    run.interrupted_path.touch()
+    lines = summary_lines(summarize(run, []))
+    assert "No trace stream had appeared when the run was interrupted" in lines
+    assert not any("'chimbuko trace'" in line for line in lines)
 
 
 @pytest.mark.parametrize("kind", LOSS_NAMES.values())
