@@ -8,7 +8,6 @@ from a process whose threads follow the run, and not with our order of what ends
 from __future__ import annotations
 
 import http.client
-import logging
 import socket
 import ssl
 import sys
@@ -84,8 +83,10 @@ class _Handler(WSGIRequestHandler):
             self.request.close()
 
     def log(self, type: str, message: str, *args: Any) -> None:
-        if type == "error":
-            logging.getLogger("chimbuko.viz").error("a request failed; the page shows which")
+        """Nothing: all that comes here is of clients that fell silent, or speak another language.
+
+        What fails in an answer is in the server's own log.
+        """
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Refuse what is no request at all, in the form that all errors have."""

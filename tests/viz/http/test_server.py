@@ -160,7 +160,9 @@ def test_connections_without_a_request_hold_few_threads(
             one.close()
 
 
-def test_who_says_nothing_is_sent_away(finished: MadeRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_says_nothing_is_sent_away_without_a_line_in_the_log(
+    finished: MadeRun, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(server, "REQUEST_S", 0.2)
     with serving(finished.directory, 0, TOKEN, None) as url:
         port = urlsplit(url).port or 0
@@ -168,6 +170,7 @@ def test_who_says_nothing_is_sent_away(finished: MadeRun, monkeypatch: pytest.Mo
             with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as one:
                 one.sendall(said)
                 assert one.recv(1) == b""
+    assert not caplog.messages
 
 
 def test_who_sends_a_request_too_slowly_is_sent_away(
