@@ -65,7 +65,7 @@ PICTURES = (
     Picture("health", "/health", ".overtime svg"),
 )
 LIVE = Picture("live", "", ".heatmap canvas", size=(1280, 640))
-"""Taken with --only live, where there is a TAU and an MPI."""
+"""Taken with --only live, where there is an MPI."""
 LIVE_S = 40
 WORKFLOW = Picture("workflow", "/workflow", "[data-panel=quantity] path", size=(1280, 940))
 """Taken with --only workflow, of the example's workflow, which takes half a minute."""
@@ -192,7 +192,7 @@ def _of_a_live_run(chromium: Browser, scratch: Path) -> None:
     compiler = ["mpicc", "-O2", "-g", "-finstrument-functions"]
     subprocess.run([*compiler, str(source), "-o", str(program), "-lm"], check=True)
     words = ["run", "--output", str(run), "--", "mpirun", "-n", "4"]
-    words += ["tau_exec", "-T", "mpi,pthread", "-adios2_trace", str(program)]
+    words += [sys.executable, "-m", "chimbuko", "trace", str(program)]
     words += ["--seconds", str(LIVE_S), "--delays", "20", "--truth", str(scratch)]
     command = [sys.executable, "-m", "chimbuko", *words]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as live:
@@ -246,8 +246,11 @@ def _served(run: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     command = [sys.executable, "-u", "-m", "chimbuko", "view", str(run)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        yield _address_in(server.stdout), server
-        server.terminate()
+        try:
+            yield _address_in(server.stdout), server
+        finally:
+            # Whatever went wrong: it is waited for.
+            server.terminate()
 
 
 def _address_in(output: IO[str]) -> str:

@@ -52,7 +52,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="chimbuko-demo-") as scratch:
         first = recorded_part(options.folder / f"{started}-demo-recorded", options.pace, Path(scratch))
         live = options.folder / f"{started}-demo-live"
-        second = live_part(live, options.seed, Path(scratch))
+        program = compiled(options.folder.absolute() / "demo-program" / "heat_mpi")
+        second = live_part(live, program, options.seed, Path(scratch))
     say(f"Look at both: {shlex.join([str(MPI / 'chimbuko'), 'view', str(options.folder)])}")
     return first or second
 
@@ -77,13 +78,19 @@ def keep_trace(recorded: Path, run: RunDirectory) -> None:
     note_recorded(run, find_recorded([str(run.trace / "*.bp")]))
 
 
-def live_part(folder: Path, seed: int, scratch: Path) -> int:
+def compiled(program: Path) -> Path:
+    """The example in C, compiled once. It stays: timelines look up names of functions in it."""
+    source = HERE / "heat_mpi.c"
+    if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
+        program.parent.mkdir(parents=True, exist_ok=True)
+        flags = ["-O2", "-g", "-finstrument-functions"]
+        subprocess.run([str(MPI / "mpicc"), *flags, str(source), "-o", str(program)], check=True)
+    return program
+
+
+def live_part(folder: Path, program: Path, seed: int, scratch: Path) -> int:
     """The heat equation in C on MPI ranks, under our own recorder; MPI is that of the mpich wheel."""
     say(f"2 of 2, through files: an MPI program in C, recorded live; delays by seed {seed}")
-    program = scratch / "heat_mpi"
-    source = str(HERE / "heat_mpi.c")
-    flags = ["-O2", "-g", "-finstrument-functions"]
-    subprocess.run([str(MPI / "mpicc"), *flags, source, "-o", str(program)], check=True)
     traced = [sys.executable, "-m", "chimbuko", "trace", str(program), "--seed", str(seed)]
     traced += ["--delays", str(LIVE_DELAYS), "--seconds", str(LIVE_SECONDS), "--truth", str(scratch)]
     launch = [str(MPI / "mpirun"), "-n", str(LIVE_RANKS)]
