@@ -24,6 +24,7 @@ from chimbuko.viz.api.endpoints import ENDPOINTS
 from chimbuko.viz.api.openapi import ROOT
 from chimbuko.viz.http.app import NOT_BUILT, STATIC, plain_app
 from chimbuko.viz.live.feed import Feed
+from chimbuko.viz.live.livetotals import STATISTICS
 
 MOST_BYTES = 5_000_000
 """Of a report: what mail servers let through, with room to spare."""
@@ -43,8 +44,6 @@ ALWAYS_LEFT_OUT = ["timelines of whole ranks", "comparison with other runs", "ex
 
 ENOUGH_MISSED = 3
 """Answers of one kind for which there was no room: no further ones are tried, as each takes its time."""
-
-STATISTICS = ("mean", "stddev", "maximum", "minimum", "total", "skewness", "kurtosis", "steps")
 
 Query = list[tuple[str, str]]
 

@@ -19,7 +19,9 @@ from chimbuko.statistics.flaggedsteps import moments_per_step
 from chimbuko.viz.live.recentsteps import RecentSteps
 from chimbuko.viz.live.sums import Sums, summed
 
-Statistic = Literal["mean", "stddev", "maximum", "minimum", "total", "skewness", "kurtosis", "steps"]
+Statistic = Literal[
+    "mean", "stddev", "maximum", "minimum", "total", "skewness", "kurtosis", "steps", "severity_us"
+]
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 Row = TypeVar("Row")
 
@@ -28,7 +30,7 @@ LEAST_RANKED = 20
 
 
 class Ranking(msgspec.Struct, frozen=True):
-    """The ranks with the largest and the smallest value of one statistic of anomalies per step."""
+    """The ranks with the largest and the smallest value of one statistic."""
 
     statistic: Statistic
     n: int

@@ -171,8 +171,11 @@ def test_functions_are_ranked_by_their_abnormal_calls_per_step(
         for name in FUNCTIONS
     }
     ranking = tally.function_ranking(statistic, 2)
-    attribute = "n" if statistic == "steps" else statistic
-    values = {name: getattr(twin, attribute) for name, twin in twins.items()}
+    if statistic == "severity_us":
+        values = {row.name: row.severity_us for row in finished.function_statistics()}
+    else:
+        attribute = "n" if statistic == "steps" else statistic
+        values = {name: getattr(twin, attribute) for name, twin in twins.items()}
     assert ranking.functions == len(FUNCTIONS)
     for rows, largest in ((ranking.top, True), (ranking.bottom, False)):
         expected = sorted(values.values(), reverse=largest)[:2]

@@ -84,6 +84,14 @@ def function_counts(finished: MadeRun) -> dict[str, Moments]:
     }
 
 
+def test_ranks_of_a_run_without_incidents_begin_with_the_time_that_they_lost(
+    page: Page, provenance: Provenance
+) -> None:
+    assert page.get_by_label("Statistic of anomalies per step").input_value() == "severity_us"
+    worst = max(provenance.steps.rank_statistics(), key=lambda row: row.severity_us)
+    assert ranks_in(page, "top")[0] == worst.rank
+
+
 @pytest.mark.parametrize("statistic", first(2, STATISTICS))
 def test_ranks_stand_in_the_order_of_the_database(page: Page, provenance: Provenance, statistic: str) -> None:
     rows = sorted(provenance.steps.rank_statistics(), key=lambda row: row.rank)

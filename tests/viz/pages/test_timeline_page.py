@@ -356,7 +356,7 @@ def test_the_whole_of_a_recorded_trace_is_shown(
         page = watched.page
         page.goto(f"{watched.base}r/heat/timeline?rank=0:1&with=0:2")
         # First what is stored, then, when the trace was read by a worker, all of it.
-        page.wait_for_selector(".timeline .unit:has-text('All calls of the recorded trace')")
+        page.wait_for_selector("[data-source]:has-text('All calls of the recorded trace')")
         page.click(".timeline button:text('Table')")
         page.wait_for_selector(".span-table tbody tr")
         calls: dict[str, Any] = page.evaluate(

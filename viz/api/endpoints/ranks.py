@@ -27,13 +27,17 @@ class RankingParameters(msgspec.Struct, frozen=True, kw_only=True):
     """By what ranks, or functions, are put in order."""
 
     statistic: Annotated[
-        Statistic, Meta(description="Of the anomalies per step; `steps` is how many steps there are.")
+        Statistic,
+        Meta(
+            description="Of the anomalies per step; `steps` is how many steps there are, "
+            "`severity_us` the time that the abnormal calls lost."
+        ),
     ] = "mean"
     n: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="How many at either end.")] = 5
 
 
 class RankingAnswer(Answer, frozen=True, kw_only=True):
-    """The ranks with the largest and the smallest value of one statistic of anomalies per step."""
+    """The ranks with the largest and the smallest value of one statistic."""
 
     statistic: Statistic
     n: int
@@ -58,7 +62,7 @@ def _ranks_statement(_: ServedRun, wanted: RankingParameters) -> str | None:
 def ranks(run: ServedRun, wanted: RankingParameters) -> RankingAnswer:
     """The most and the least problematic ranks.
 
-    By one statistic of their anomalies per step, over all their analysed steps.
+    By one statistic of their anomalies per step, or by what those lost, over all their analysed steps.
     """
     ranking = run.feed.ranking(wanted.statistic, wanted.n)
     return RankingAnswer(**msgspec.structs.asdict(ranking))

@@ -4,7 +4,7 @@ import { callsRequest, PAGE_SIZE } from '../shared/api/requests';
 import { go, view } from '../shared/address/address';
 import { calls, filters } from './calls';
 import { zero_us } from '../shared/session/session';
-import { Empty, Panel, Reading, useHeld } from '../shared/parts/panel';
+import { Empty, NewOrder, Panel, Reading, useHeld } from '../shared/parts/panel';
 import { CallTable } from './calltable';
 import { Nothing } from './nothing';
 import type { CallPage } from '../shared/api/types';
@@ -20,11 +20,7 @@ export function Calls() {
   const summary = page === null ? '' : `${page.is_total_exact ? '' : 'More than '}${exact(page.total)} calls match.`;
   const actions = (
     <>
-      {held.waits && (
-        <button class="quiet" onClick={held.update}>
-          order changed · update
-        </button>
-      )}
+      <NewOrder held={held} />
       {page !== null && <Pages page={page} />}
     </>
   );

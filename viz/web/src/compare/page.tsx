@@ -52,7 +52,7 @@ function Page({ found }: { found: ComparisonAnswer }) {
   return (
     <>
       <h1 class="answer" data-answer>
-        <Sentence text={sentences[0] ?? ''} />
+        <Sentence text={`${sentences[0]}.`} />
       </h1>
       <ul class="sentences">
         {sentences.slice(1).map((sentence) => (

@@ -3,7 +3,7 @@ import * as api from '../shared/api/functionrequests';
 import { addressOf, follow } from '../shared/address/address';
 import { ranks, subject } from './function';
 import { programs } from '../shared/session/session';
-import { Empty, Panel, Reading, useHeld } from '../shared/parts/panel';
+import { Empty, NewOrder, Panel, Reading, useHeld } from '../shared/parts/panel';
 import { Track } from '../shared/charts/track';
 import type { Total } from '../shared/api/types';
 
@@ -24,11 +24,7 @@ export function RanksPanel() {
         {found && found.total > rows.length && `worst ${rows.length} of ${exact(found.total)} · `}
         lost, {unit === 'clock' ? 'h:mm:ss' : unit}
       </span>
-      {held.waits && (
-        <button class="quiet" onClick={held.update}>
-          order changed · update
-        </button>
-      )}
+      <NewOrder held={held} />
     </>
   );
   return (

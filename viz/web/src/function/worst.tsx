@@ -6,7 +6,7 @@ import { timeText } from '../shared/session/clock';
 import { known, subject, worst } from './function';
 import { programs, run } from '../shared/session/session';
 import { Triangle } from '../shared/charts/mark';
-import { Empty, Panel, Reading, useHeld } from '../shared/parts/panel';
+import { Empty, NewOrder, Panel, Reading, useHeld } from '../shared/parts/panel';
 import type { CallSummary } from '../shared/api/types';
 
 const orderOf = (rows: readonly CallSummary[] | null): string => rows?.map((row) => row.id).join() ?? '';
@@ -22,11 +22,7 @@ export function WorstPanel() {
   const actions = (
     <>
       <span class="unit">{summary}</span>
-      {held.waits && (
-        <button class="quiet" onClick={held.update}>
-          order changed · update
-        </button>
-      )}
+      <NewOrder held={held} />
       {found !== null && found.total > 0 && (
         <a href={addressOf(all)} onClick={(event) => follow(event, all)}>
           All in the chart

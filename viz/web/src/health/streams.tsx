@@ -5,7 +5,7 @@ import { streamsRequest } from '../shared/api/requests';
 import { addressOf, follow, go, view } from '../shared/address/address';
 import { streams } from './health';
 import { NodeLink } from '../shared/parts/nodelink';
-import { Empty, Panel, Reading, useHeld } from '../shared/parts/panel';
+import { Empty, NewOrder, Panel, Reading, useHeld } from '../shared/parts/panel';
 import { Table } from '../shared/parts/table';
 import type { StreamHealth } from '../shared/api/types';
 
@@ -60,11 +60,7 @@ export function Streams() {
           </option>
         ))}
       </select>
-      {held.waits && (
-        <button class="quiet" onClick={held.update}>
-          order changed · update
-        </button>
-      )}
+      <NewOrder held={held} />
       {streamCursor !== null && (
         <button class="quiet" onClick={() => go({ streamCursor: null })}>
           « First

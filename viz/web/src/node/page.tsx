@@ -1,7 +1,8 @@
+import { useEffect } from 'preact/hooks';
 import { nodeAnswer } from './model/parts';
 import { percent, plural, sinceStart, wallClock } from '../shared/units/units';
 import { nodeRequest, nodesRequest } from '../shared/api/noderequests';
-import { addressOf, follow, view } from '../shared/address/address';
+import { addressOf, follow, go, view } from '../shared/address/address';
 import { zero_us } from '../shared/session/session';
 import { Listed } from '../shared/parts/listed';
 import { NodeLink } from '../shared/parts/nodelink';
@@ -20,8 +21,17 @@ export function NodePage() {
   return <main class="detail node-page">{node === '' ? <AllNodes /> : <OneNode key={node} name={node} />}</main>;
 }
 
+/** Of a run on one node the list would be all but empty: its page is shown at once. */
+function useOnlyNode(names: readonly string[]): void {
+  const only = names.length === 1 ? names[0] : undefined;
+  useEffect(() => {
+    if (only !== undefined) go({ node: only }, 'replace');
+  }, [only]);
+}
+
 function AllNodes() {
   const answer = nodes.value.value;
+  useOnlyNode(answer?.nodes.map(({ name }) => name) ?? []);
   if (answer === null) return nodes.error.value === null ? <Reading what="nodes" /> : <Empty>{nodes.error.value}</Empty>;
   const rows = answer.nodes.map(({ name, begin_us, end_us }) => [
     <NodeLink name={name} />,

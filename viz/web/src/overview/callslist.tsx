@@ -12,7 +12,7 @@ import { hideTip, hoveredFunction, hoveredRank, showTip } from '../shared/sessio
 import { programs, run, status, zero_us } from '../shared/session/session';
 import { Triangle } from '../shared/charts/mark';
 import { NodeLink } from '../shared/parts/nodelink';
-import { Empty, Panel, Reading, useHeld } from '../shared/parts/panel';
+import { Empty, NewOrder, Panel, Reading, useHeld, type Held } from '../shared/parts/panel';
 import type { CallSummary } from '../shared/api/types';
 
 const orderOf = (rows: readonly CallSummary[] | null): string => rows?.map((row) => row.id).join() ?? '';
@@ -38,7 +38,7 @@ export function CallsList() {
       name="worst"
       title="Abnormal calls"
       summary={first ? sentence(first) : 'None.'}
-      actions={<Choices waits={held.waits} update={held.update} />}
+      actions={<Choices held={held} />}
       hold={held.handlers}
       asks={{
         json: callsAsked.value,
@@ -66,7 +66,7 @@ export function CallsList() {
   );
 }
 
-function Choices({ waits, update }: { waits: boolean; update: () => void }) {
+function Choices({ held }: { held: Held }) {
   const page = calls.value.value;
   const all: Partial<View> = {
     page: 'calls',
@@ -79,11 +79,7 @@ function Choices({ waits, update }: { waits: boolean; update: () => void }) {
   return (
     <>
       <ListChoice />
-      {waits && (
-        <button class="quiet" onClick={update}>
-          order changed · update
-        </button>
-      )}
+      <NewOrder held={held} />
       {page && page.total > 0 && (
         <a href={addressOf(all)} onClick={(event) => follow(event, all)} data-total={page.total}>
           all {count(page.total)}

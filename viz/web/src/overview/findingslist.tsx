@@ -1,13 +1,13 @@
 import { ranked } from '../shared/names/answer';
 import { incidentsCommand } from '../shared/asking/commands';
 import { shorten, wrapped } from '../shared/names/names';
-import { clock, columnUnit, count, exact, inUnit, plural, sinceStart } from '../shared/units/units';
+import { clock, lostUnit, count, exact, inUnit, plural, sinceStart } from '../shared/units/units';
 import type { View } from '../shared/address/model/view';
 import { incidentsRequest } from '../shared/api/requests';
 import { addressOf, follow } from '../shared/address/address';
 import { hideTip, hoveredRank, showTip } from '../shared/session/page';
 import { programs, zero_us } from '../shared/session/session';
-import { Empty, Panel, Reading, useHeld } from '../shared/parts/panel';
+import { Empty, NewOrder, Panel, Reading, useHeld } from '../shared/parts/panel';
 import { Sentence } from '../shared/parts/sentence';
 import { Table } from '../shared/parts/table';
 import { ListChoice } from './listchoice';
@@ -22,7 +22,7 @@ export function FindingsList() {
   const held = useHeld(incidents.value.value, orderOf);
   const found = held.shown;
   const findings = found === null ? [] : findingsOf(found);
-  const unit = columnUnit(findings.flatMap((one) => one.cost_us ?? []));
+  const unit = lostUnit(findings.flatMap((one) => one.cost_us ?? []));
   const costText = (us: number): string => inUnit(us, unit);
   return (
     <Panel
@@ -32,11 +32,7 @@ export function FindingsList() {
       actions={
         <>
           <ListChoice />
-          {held.waits && (
-            <button class="quiet" onClick={held.update}>
-              order changed · update
-            </button>
-          )}
+          <NewOrder held={held} />
           {found !== null && (
             <span class="unit" data-total={found.total}>
               {count(found.total + found.recurrences.length)} · core {unit === 'clock' ? 'h:mm:ss' : unit}

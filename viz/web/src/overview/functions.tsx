@@ -2,14 +2,14 @@ import type { ComponentChildren } from 'preact';
 import { useMemo } from 'preact/hooks';
 import { placedName, shortenAll, wrapped, type ShortName } from '../shared/names/names';
 import { STATISTIC_NAMES, type FunctionLine, type FunctionLines } from './model/ranking';
-import { columnUnit, digits, duration, exact, inUnit } from '../shared/units/units';
-import { FUNCTION_STATISTICS, type FunctionStatistic, type View } from '../shared/address/model/view';
+import { lostUnit, digits, duration, exact, inUnit } from '../shared/units/units';
+import { RANKINGS, type RankedBy, type View } from '../shared/address/model/view';
 import { functionRankingRequest, originsRequest } from '../shared/api/requests';
 import type { Request } from '../shared/api/request';
 import { addressOf, follow, go, view } from '../shared/address/address';
 import { hideTip, hoveredFunction, showTip } from '../shared/session/page';
 import { functions } from './overview';
-import { Empty, Panel, Reading, useHeld } from '../shared/parts/panel';
+import { Empty, NewOrder, Panel, Reading, useHeld, type Held } from '../shared/parts/panel';
 import { Table } from '../shared/parts/table';
 import { Track } from '../shared/charts/track';
 
@@ -55,7 +55,7 @@ export function Functions() {
       name="functions"
       title="Functions"
       summary={summaryOf(shown, names, text)}
-      actions={<Choices shown={shown} waits={held.waits} update={held.update} />}
+      actions={<Choices shown={shown} held={held} />}
       hold={held.handlers}
       asks={{
         json: requestOf(asked, n),
@@ -108,32 +108,28 @@ function Nothing({ shown }: { shown: FunctionLines }) {
   );
 }
 
-function Choices({ shown, waits, update }: { shown: FunctionLines | null; waits: boolean; update: () => void }) {
+function Choices({ shown, held }: { shown: FunctionLines | null; held: Held }) {
   const unit = unitOf(shown);
   const by = shown?.by ?? view.value.by;
   const isElsewhere = view.value.by === 'origin' && by !== 'origin';
   return (
     <>
-      <select aria-label="Statistic of functions" value={by} onChange={(event) => go({ by: event.currentTarget.value as FunctionStatistic })}>
-        {FUNCTION_STATISTICS.filter((name) => name !== 'origin' || !isElsewhere).map((name) => (
+      <select aria-label="Statistic of functions" value={by} onChange={(event) => go({ by: event.currentTarget.value as RankedBy })}>
+        {RANKINGS.filter((name) => name !== 'origin' || !isElsewhere).map((name) => (
           <option key={name} value={name}>
             {STATISTIC_NAMES[name]}
           </option>
         ))}
       </select>
       {isTime(shown) && <span class="unit">{unit === 'clock' ? 'h:mm:ss' : unit}</span>}
-      {waits && (
-        <button class="quiet" onClick={update}>
-          order changed · update
-        </button>
-      )}
+      <NewOrder held={held} />
     </>
   );
 }
 
 const isTime = (shown: FunctionLines | null): boolean => shown?.by === 'severity_us' || shown?.by === 'origin';
 
-const unitOf = (shown: FunctionLines | null) => columnUnit((shown?.top ?? []).flatMap((row) => [row.severity_us, row.waited_us ?? 0]));
+const unitOf = (shown: FunctionLines | null) => lostUnit((shown?.top ?? []).flatMap((row) => [row.severity_us, row.waited_us ?? 0]));
 
 /** One unit for all values. */
 function textOf(shown: FunctionLines | null): (value: number) => string {
@@ -209,7 +205,7 @@ function summaryOf(shown: FunctionLines | null, names: ReadonlyMap<string, Short
 
 function FunctionTable({ shown, names }: { shown: FunctionLines | null; names: ReadonlyMap<string, ShortName> }) {
   const [top, bottom] = [shown?.top ?? [], shown?.bottom ?? []];
-  const unit = columnUnit([...top, ...bottom].flatMap((row) => [row.severity_us, row.waited_us ?? 0]));
+  const unit = lostUnit([...top, ...bottom].flatMap((row) => [row.severity_us, row.waited_us ?? 0]));
   const heading = unit === 'clock' ? 'h:mm:ss' : unit;
   const isOrigin = shown?.by === 'origin';
   const isOther = shown !== null && !isTime(shown);
@@ -232,7 +228,7 @@ function FunctionTable({ shown, names }: { shown: FunctionLines | null; names: R
   );
 }
 
-function requestOf(by: FunctionStatistic, n: number): Request {
+function requestOf(by: RankedBy, n: number): Request {
   if (by === 'origin') return originsRequest('function', n);
   return by === 'severity_us' ? ['functions', [['limit', String(n)]]] : functionRankingRequest(by, n);
 }

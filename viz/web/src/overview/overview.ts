@@ -17,14 +17,14 @@ export const LISTED = 30;
 const isOpen = computed(() => view.value.page === 'overview');
 const rankKey = computed(() => (isOpen.value ? `${view.value.statistic} ${view.value.n}` : null));
 const functionKey = computed(() => (isOpen.value ? `${view.value.by} ${view.value.n}` : null));
-/** By time lost at the origin; of a run whose incidents nobody knows by anomalies per step. */
+/** By time lost at the origin; of a run without incidents by what its calls lost. */
 export const ranking = question<RankLines>(
   () => rankKey.value,
   async (signal) => {
     const { statistic, n } = view.value;
     if (statistic !== 'origin') return rankedRanks(await api.getRanks(statistic, n, signal));
     const found = await api.getOrigins('rank', n, signal);
-    return found.total > 0 ? originRanks(found) : rankedRanks(await api.getRanks('mean', n, signal));
+    return found.total > 0 ? originRanks(found) : rankedRanks(await api.getRanks('severity_us', n, signal));
   },
   { live: true, keep: true },
 );

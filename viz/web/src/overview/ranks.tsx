@@ -1,7 +1,7 @@
 import { ranked } from '../shared/names/answer';
 import { STATISTIC_NAMES, type RankLine, type RankLines } from './model/ranking';
-import { columnUnit, digits, duration, exact, inUnit } from '../shared/units/units';
-import { MOST_RANKS, RANK_STATISTICS, type RankStatistic } from '../shared/address/model/view';
+import { lostUnit, digits, duration, exact, inUnit } from '../shared/units/units';
+import { MOST_RANKS, RANKINGS, type RankedBy } from '../shared/address/model/view';
 import { originsRequest, rankingRequest } from '../shared/api/requests';
 import { go, view } from '../shared/address/address';
 import { hideTip, hoveredRank, showTip } from '../shared/session/page';
@@ -10,7 +10,7 @@ import { ranking } from './overview';
 import { programs } from '../shared/session/session';
 import { Field } from '../shared/parts/field';
 import { Mark } from '../shared/charts/mark';
-import { Empty, Panel, Reading, useHeld } from '../shared/parts/panel';
+import { Empty, NewOrder, Panel, Reading, useHeld, type Held } from '../shared/parts/panel';
 import { Table } from '../shared/parts/table';
 import { Track } from '../shared/charts/track';
 import { toggle } from './choose';
@@ -18,7 +18,7 @@ import { toggle } from './choose';
 export const keyOf = (row: RankLine): string => `${row.program}:${row.rank}`;
 const orderOf = (value: RankLines | null): string => (value === null ? '' : [...value.top, null, ...value.bottom].map((row) => row && keyOf(row)).join());
 
-/** Ranks with the most and the fewest anomalies per step. */
+/** Ranks that lost most and least, or with the most and the fewest anomalies per step. */
 export function Ranks() {
   const held = useHeld(ranking.value.value, orderOf);
   const { statistic, n } = view.value;
@@ -31,7 +31,7 @@ export function Ranks() {
       name="ranks"
       title="Ranks"
       summary={shown ? summaryOf(shown) : ''}
-      actions={<Choices shown={asked} waits={held.waits} update={held.update} />}
+      actions={<Choices shown={asked} held={held} />}
       hold={held.handlers}
       asks={asked === 'origin' ? { json: originsRequest('rank', n) } : { json: rankingRequest(asked, n), hasSql: asked !== 'skewness' && asked !== 'kurtosis' }}
       table={() => <RankTable shown={shown} />}
@@ -50,13 +50,13 @@ export function Ranks() {
   );
 }
 
-function Choices({ shown, waits, update }: { shown: RankStatistic; waits: boolean; update: () => void }) {
+function Choices({ shown, held }: { shown: RankedBy; held: Held }) {
   const { statistic, n } = view.value;
   const isElsewhere = statistic === 'origin' && shown !== 'origin';
   return (
     <>
-      <select aria-label="Statistic of anomalies per step" value={shown} onChange={(event) => go({ statistic: event.currentTarget.value as RankStatistic })}>
-        {RANK_STATISTICS.filter((name) => name !== 'origin' || !isElsewhere).map((name) => (
+      <select aria-label="Statistic of anomalies per step" value={shown} onChange={(event) => go({ statistic: event.currentTarget.value as RankedBy })}>
+        {RANKINGS.filter((name) => name !== 'origin' || !isElsewhere).map((name) => (
           <option key={name} value={name}>
             {STATISTIC_NAMES[name]}
           </option>
@@ -74,11 +74,7 @@ function Choices({ shown, waits, update }: { shown: RankStatistic; waits: boolea
           return true;
         }}
       />
-      {waits && (
-        <button class="quiet" onClick={update}>
-          order changed · update
-        </button>
-      )}
+      <NewOrder held={held} />
     </>
   );
 }
@@ -93,8 +89,8 @@ interface ListProps {
 function RankList({ shown, name, rows }: ListProps) {
   const isOrigin = shown.by === 'origin';
   const most = Math.max(0, ...shown.top.map((row) => row.value));
-  const unit = columnUnit(isOrigin ? rows.flatMap((row) => [row.value, row.waited_us ?? 0]) : []);
-  const text = isOrigin ? (us: number) => inUnit(us, unit) : digits;
+  const unit = lostUnit(isOrigin ? rows.flatMap((row) => [row.value, row.waited_us ?? 0]) : []);
+  const text = isOrigin ? (us: number) => inUnit(us, unit) : shown.by === 'severity_us' ? duration : digits;
   return (
     <div class="rank-list" data-list={name}>
       {isOrigin ? (
@@ -175,6 +171,7 @@ function summaryOf(shown: RankLines): string {
   if (!first) return 'No rank has reported yet.';
   const name = ranked(keyOf(first), programs.value);
   if (shown.by === 'origin') return `Of ${exact(shown.ranks)} ranks, most core time was lost because of ${name}: ${duration(first.value)}.`;
+  if (shown.by === 'severity_us') return `Of ${exact(shown.ranks)} ranks, ${name} lost most time in its abnormal calls: ${duration(first.value)}.`;
   return `Of ${exact(shown.ranks)} ranks, ${name} has the highest ${STATISTIC_NAMES[shown.by]} of anomalies per step: ${digits(first.value)}.`;
 }
 

@@ -1,25 +1,35 @@
+import { useMemo } from 'preact/hooks';
 import { callAnswer } from '../shared/names/answer';
 import { showCommand } from '../shared/asking/commands';
-import { shorten } from '../shared/names/names';
-import { spotLines } from './model/timelinewords';
+import { placedName, shorten, shortenAll } from '../shared/names/names';
+import { clock, duration } from '../shared/units/units';
+import { abnormalIn, numbered, sourceText, spotLines } from './model/timelinewords';
 import { addressOf, follow, view } from '../shared/address/address';
 import { detail, wording } from '../calls/calls';
 import { copy } from '../shared/session/page';
-import { run } from '../shared/session/session';
+import { run, zero_us } from '../shared/session/session';
+import { Triangle } from '../shared/charts/mark';
 import * as timeline from './timeline';
 import { IncidentLink } from '../shared/parts/incidentlink';
 import { Menu } from '../shared/parts/menu';
-import { Empty, Panel } from '../shared/parts/panel';
+import { Panel } from '../shared/parts/panel';
+
+/** More are found by zooming in. */
+const MOST_LISTED = 100;
 
 /** The chosen call: what is known of it, and where to go from it. */
 export function Chosen() {
   const { call } = view.value;
   const record = timeline.record.value;
   const spot = timeline.chosen.value;
+  const all = timeline.found.value.value;
   return (
     <Panel name="chosen" title="Selected call" summary={call === null ? 'None.' : `Call ${call}.`}>
+      <p class="hint" data-source>
+        {all !== null && sourceText(all)}
+      </p>
       {call === null ? (
-        <Empty>Click a bar to select its call, or press ] for the next abnormal one. Drag to zoom, Shift-drag to pan.</Empty>
+        <p class="hint">Click a bar to select its call, or press ] for the next abnormal one. Drag to zoom, Shift-drag to pan.</p>
       ) : (
         <div class="chosen-call">
           <p class="chosen-head">
@@ -57,7 +67,46 @@ export function Chosen() {
           )}
         </div>
       )}
+      <AbnormalCalls />
     </Panel>
+  );
+}
+
+/** The abnormal calls that the picture shows, those that lost most first. */
+function AbnormalCalls() {
+  const all = timeline.found.value.value;
+  const [shown, { programs }] = [timeline.rested.value, wording.value];
+  const found = useMemo(() => (all === null ? [] : abnormalIn(all, shown).slice(0, MOST_LISTED)), [all, shown]);
+  const names = useMemo(
+    () =>
+      shortenAll(
+        found.map(({ call }) => call.function),
+        40,
+      ),
+    [found],
+  );
+  if (found.length === 0) return null;
+  return (
+    <ol class="abnormal-calls" aria-label="Abnormal calls in this time, the worst first">
+      {found.map(({ id, rank, call }) => (
+        <li key={id}>
+          <button
+            class="abnormal-call"
+            aria-pressed={view.value.call === id}
+            data-abnormal={id}
+            title={placedName(call.function)}
+            onClick={() => timeline.choose(id, [call.entry_us, call.entry_us + call.inclusive_us])}
+          >
+            <Triangle />
+            <code>{names.get(call.function)?.text}</code>
+            <span class="abnormal-where">
+              rank {numbered(rank, programs)}, {clock(call.entry_us - zero_us.value)}
+            </span>
+            <span class="abnormal-lost">+{duration(call.severity_us)}</span>
+          </button>
+        </li>
+      ))}
+    </ol>
   );
 }
 

@@ -134,9 +134,6 @@ function Actions() {
         </button>
       )}
       <GroupLegend />
-      <span class="unit" title={all === null ? undefined : sourceText(all)}>
-        {all !== null && sourceText(all)}
-      </span>
       <Indexing />
     </>
   );

@@ -235,16 +235,20 @@ function ring(context: CanvasRenderingContext2D, picture: Picture, { line, at }:
   context.strokeRect(x0 - 1.5, line.y + 0.5, x1 - x0 + 3, ROW - 1);
 }
 
-/** Of many arrows those whose other end is elsewhere are left to the pointer, and the others are faint. */
+/** Of many arrows those whose other end is elsewhere are left to the pointer, and the others are faint, most so where nobody waited long. */
 function paintArrows(context: CanvasRenderingContext2D, picture: Picture, emphasis: Emphasis): void {
   const { theme } = picture;
   const isFew = picture.arrows.length <= FEW_ARROWS;
   const isTold = picture.arrows.length <= FEW_ARROWS / 2;
   const shown = isFew ? picture.arrows : picture.arrows.filter((arrow) => arrow.to !== null).slice(0, MOST_ARROWS);
-  context.globalAlpha = shown.length <= FEW_ARROWS ? 1 : 0.4;
+  const isFaint = shown.length > FEW_ARROWS;
   // A wait that can be seen at this scale.
   const least_us = (3 * (picture.shown[1] - picture.shown[0])) / (picture.width - GUTTER);
-  for (const arrow of shown) paintArrow(context, arrow, colour('text-2', theme), arrow.waited_us > least_us ? 2 : 1);
+  for (const arrow of shown) {
+    const isWait = arrow.waited_us > least_us;
+    context.globalAlpha = isFaint ? (isWait ? 0.6 : 0.15) : 1;
+    paintArrow(context, arrow, colour('text-2', theme), isWait ? 2 : 1);
+  }
   context.globalAlpha = 1;
   // Words of those that lead out of the picture would stand on the bars above and below.
   if (isTold)

@@ -22,7 +22,7 @@ export function healthAnswer(vitals: Vitals): string {
   return `Trustworthy: ${said.join(', ')}.`;
 }
 
-const ranksOf = (ranks: number): string => (ranks === 1 ? 'the one rank' : `all ${exact(ranks)} ranks`);
+const ranksOf = (ranks: number): string => (ranks === 1 ? 'the one rank' : ranks === 2 ? 'both ranks' : `all ${exact(ranks)} ranks`);
 
 function doubtsOf({ status, sums, agents }: Vitals): string[] {
   const { states } = sums;

@@ -1,6 +1,6 @@
 /** Places of the analysis, in words. */
 
-import { digits, percent, plural } from '../../shared/units/units';
+import { digits, exact, percent, plural } from '../../shared/units/units';
 import type { AnalysisInterval, PredictedPlacement } from '../../shared/api/types';
 
 /** Where the analysis runs. */
@@ -11,7 +11,7 @@ export function whereText({ where, cores, application_cores }: Pick<PredictedPla
     if (where === 'inside') return `on 1 core of the application, ${share}`;
     return `on 1 core of its own, ${share}, ${application_cores} for the application`;
   }
-  if (where === 'shared') return `on all ${plural(cores, 'core')}`;
+  if (where === 'shared') return cores === 1 ? 'on the one core' : cores === 2 ? 'on both cores' : `on all ${exact(cores)} cores`;
   if (where === 'inside') return `on ${plural(cores, 'core')} of the application`;
   return `on ${plural(cores, 'core')} of its own, ${application_cores} for the application`;
 }

@@ -96,7 +96,7 @@ export function nodeAnswer(name: string, facts: NodeFacts): string {
 
 function usedText({ ranks, cores }: NodeFacts): string {
   const watched = ranks.filter((rank) => rank.length_us > 0);
-  if (watched.length === 0) return `${plural(ranks.length, 'rank')}.`;
+  if (watched.length === 0) return ranks.length === 0 ? 'No rank was seen on it.' : `${plural(ranks.length, 'rank')}.`;
   const used = watched.reduce((sum, rank) => sum + rank.ran_us / rank.length_us, 0);
   const waited = watched.reduce((sum, rank) => sum + rank.waited_us, 0) / watched.reduce((sum, rank) => sum + rank.length_us, 0);
   const wait = waited < 0.01 ? '' : `, and waited for one for ${percent(Math.min(1, waited))} of the time`;

@@ -8,7 +8,8 @@ export function HeatLegend({ size, bins, toCome }: { size: { ranks: number; step
   return (
     <p class="heat-legend">
       <span data-cell-size>
-        row = {plural(size.ranks, 'rank')}, column = {plural(size.steps, 'step')}; worst wins
+        row = {plural(size.ranks, 'rank')}, column = {plural(size.steps, 'step')}
+        {size.ranks > 1 || size.steps > 1 ? '; worst wins' : ''}
       </span>
       <span class="heat-bins" aria-label={`${measureName(view.value.measure)} of one rank in one step`}>
         <span>

@@ -1,10 +1,10 @@
 /** Ranks and functions as lines of one list, whatever they are put in order by; what that is, in words. */
 
-import { STATISTICS, type FunctionStatistic, type RankStatistic } from '../../shared/address/model/view';
+import { STATISTICS, type RankedBy } from '../../shared/address/model/view';
 import { digits, duration, exact, plural } from '../../shared/units/units';
 import type { FunctionRanking, FunctionRankRow, FunctionRow, Origin, OriginsAnswer, Ranking, RankRow } from '../../shared/api/types';
 
-export const STATISTIC_NAMES: Record<FunctionStatistic, string> = {
+export const STATISTIC_NAMES: Record<RankedBy, string> = {
   origin: 'at origin',
   severity_us: 'time lost',
   mean: 'average',
@@ -34,7 +34,7 @@ export interface RankLine extends Line {
 }
 
 export interface RankLines {
-  by: RankStatistic;
+  by: RankedBy;
   /** How many there are to choose from. */
   ranks: number;
   headings: string[];
@@ -50,14 +50,14 @@ export interface FunctionLine extends Line {
 }
 
 export interface FunctionLines {
-  by: FunctionStatistic;
+  by: RankedBy;
   /** How many there are to choose from. */
   functions: number;
   top: FunctionLine[];
   bottom: FunctionLine[];
 }
 
-/** Ranks by one statistic of their anomalies per step. */
+/** Ranks by what their abnormal calls lost, or by one statistic of their anomalies per step. */
 export function rankedRanks({ statistic, ranks, top, bottom }: Ranking): RankLines {
   const line = (row: RankRow): RankLine => ({
     program: row.program,
@@ -70,9 +70,15 @@ export function rankedRanks({ statistic, ranks, top, bottom }: Ranking): RankLin
       `time lost: ${duration(row.severity_us)}`,
       `last step: ${exact(row.last_step)}`,
     ],
-    cells: STATISTICS.map((name) => digits(row[name])),
+    cells: [duration(row.severity_us), ...STATISTICS.map((name) => digits(row[name]))],
   });
-  return { by: statistic, ranks, headings: STATISTICS.map((name) => STATISTIC_NAMES[name]), top: top.map(line), bottom: bottom.map(line) };
+  return {
+    by: statistic,
+    ranks,
+    headings: [STATISTIC_NAMES.severity_us, ...STATISTICS.map((name) => STATISTIC_NAMES[name])],
+    top: top.map(line),
+    bottom: bottom.map(line),
+  };
 }
 
 /** Ranks by the core time that was lost because of them. */

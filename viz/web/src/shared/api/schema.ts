@@ -365,12 +365,12 @@ export interface components {
         };
         /**
          * RankingAnswer
-         * @description The ranks with the largest and the smallest value of one statistic of anomalies per step.
+         * @description The ranks with the largest and the smallest value of one statistic.
          */
         RankingAnswer: {
             ok: boolean;
             /** @enum {unknown} */
-            statistic: "kurtosis" | "maximum" | "mean" | "minimum" | "skewness" | "stddev" | "steps" | "total";
+            statistic: "kurtosis" | "maximum" | "mean" | "minimum" | "severity_us" | "skewness" | "stddev" | "steps" | "total";
             n: number;
             ranks: number;
             top: components["schemas"]["RankStatistics"][];
@@ -401,7 +401,7 @@ export interface components {
         FunctionRankingAnswer: {
             ok: boolean;
             /** @enum {unknown} */
-            statistic: "kurtosis" | "maximum" | "mean" | "minimum" | "skewness" | "stddev" | "steps" | "total";
+            statistic: "kurtosis" | "maximum" | "mean" | "minimum" | "severity_us" | "skewness" | "stddev" | "steps" | "total";
             n: number;
             functions: number;
             top: components["schemas"]["FlaggedFunction"][];

@@ -94,6 +94,22 @@ export function Reading({ what }: { what: string }) {
   return <p class="empty reading">Reading {what}…</p>;
 }
 
+/** What a list that is kept still says of its order. */
+export interface Held {
+  waits: boolean;
+  update: () => void;
+}
+
+/** Takes the order that has come while a list was kept still; narrow panels show its last word alone. */
+export function NewOrder({ held: { waits, update } }: { held: Held }) {
+  if (!waits) return null;
+  return (
+    <button class="quiet" aria-label="order changed · update" onClick={update}>
+      <span class="in-wide">order changed · </span>update
+    </button>
+  );
+}
+
 /**
  * Keeps a list still while the pointer is over it or the focus in it.
  *

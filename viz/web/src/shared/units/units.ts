@@ -64,6 +64,12 @@ export function columnUnit(values: Iterable<number>): DurationUnit {
   return durationUnit(largest);
 }
 
+/** The same for a column of lost times, in seconds up to an hour: its largest is often a sum, and the others are short. */
+export function lostUnit(values: readonly number[]): DurationUnit {
+  const unit = columnUnit(values);
+  return unit === 'clock' && Math.max(...values) < 3600e6 ? 's' : unit;
+}
+
 /** 2:05 or 1:12:06. */
 export function clock(us: number): string {
   const seconds = Math.round(Math.abs(us) / 1e6);

@@ -5,10 +5,10 @@ import { ANOMALY, DOUBTFUL, judgedOf, LAUNCHED, MERGED, OPEN, RECEIVED, type Ran
 import { parentOf, type Arrow, type Lane, type RibbonMark, type Scene, type Spot } from './lines';
 import type { Range } from '../../shared/address/model/ranges';
 import { bytes, digits, duration, exact, fixed, plural, ratio, score, sinceStart } from '../../shared/units/units';
-import type { RankKey } from '../../shared/api/types';
+import type { Judged, RankKey } from '../../shared/api/types';
 import type { Wording } from '../../calls/model/callpoints';
 
-const numbered = (rank: RankKey, programs: number): string => (programs > 1 ? rank : rank.split(':')[1]) as string;
+export const numbered = (rank: RankKey, programs: number): string => (programs > 1 ? rank : rank.split(':')[1]) as string;
 
 export const nameOf = ({ line, at }: Spot): string => line.spans.functions[line.row.function[at] as number] as string;
 
@@ -108,15 +108,28 @@ export function rangeText(first: number, last: number, zero_us: number): string 
 }
 
 /** What the page says first, where no recorded call is chosen. */
-export function sceneAnswer(ranks: readonly RankSpans[], [first, last]: Range, wording: Wording): string {
+export function sceneAnswer(ranks: readonly RankSpans[], shown: Range, wording: Wording): string {
   const main = ranks[0] as RankSpans;
   const name = `Rank ${numbered(main.rank, wording.programs)}`;
-  const abnormal = [...main.judged.values()].filter((call) => call.is_anomaly && call.entry_us <= last && call.entry_us + call.inclusive_us >= first);
-  const worst = abnormal.reduce<(typeof abnormal)[number] | null>((best, call) => (best === null || call.severity_us > best.severity_us ? call : best), null);
-  if (worst === null) return `${name}: no abnormal call in this time.`;
+  const abnormal = abnormalIn([main], shown);
+  const worst = abnormal[0]?.call;
+  if (worst === undefined) return `${name}: no abnormal call in this time.`;
   const found = `${exact(abnormal.length)} abnormal ${abnormal.length === 1 ? 'call' : 'calls'}`;
   return `${name}: ${found}; the worst is ${shorten(worst.function, 40).text}, ${duration(worst.severity_us)} lost.`;
 }
+
+export interface Abnormal {
+  id: string;
+  rank: RankKey;
+  call: Judged;
+}
+
+/** The abnormal calls of some ranks in a time, those that lost most first. */
+export const abnormalIn = (ranks: readonly RankSpans[], [first, last]: Range): Abnormal[] =>
+  ranks
+    .flatMap(({ rank, judged }) => [...judged].map(([id, call]): Abnormal => ({ id: `${rank}:${id}`, rank, call })))
+    .filter(({ call }) => call.is_anomaly && call.entry_us <= last && call.entry_us + call.inclusive_us >= first)
+    .sort((a, b) => b.call.severity_us - a.call.severity_us);
 
 /** What is in the picture, and what is not. */
 export function sourceText(ranks: readonly RankSpans[]): string {

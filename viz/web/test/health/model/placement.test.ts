@@ -25,6 +25,8 @@ describe('cores of a placement', () => {
     ['own', 1, 3, { application: 3, both: 0, analysis: 1 }, 'on 1 core of its own, 3 for the application'],
     ['inside', 1, 4, { application: 3, both: 1, analysis: 0 }, 'on 1 core of the application'],
     ['shared', 4, 4, { application: 0, both: 4, analysis: 0 }, 'on all 4 cores'],
+    ['shared', 2, 2, { application: 0, both: 2, analysis: 0 }, 'on both cores'],
+    ['shared', 1, 1, { application: 0, both: 1, analysis: 0 }, 'on the one core'],
     ['own', 0.5, 3, { application: 3, both: 0, analysis: 0.5 }, 'on 1 core of its own, by a quota of 0.5 core, 3 for the application'],
     ['inside', 0.25, 4, { application: 3.75, both: 0.25, analysis: 0 }, 'on 1 core of the application, by a quota of 0.25 core'],
     ['shared', 0.25, 4, { application: 3.75, both: 0.25, analysis: 0 }, 'on all cores, by a quota of 0.25 core'],

@@ -57,5 +57,6 @@ describe('the parts of a node', () => {
     expect(nodeAnswer('n1', facts)).toBe('n1: nothing was found wrong. 2 ranks used 1 of 2 cores, and waited for one for 20 % of the time.');
     const wrong = { kind: 'oversubscribed', text: '', advice: '', times: [] };
     expect(nodeAnswer('n1', { ...facts, findings: [wrong] })).toContain('n1: oversubscribed. ');
+    expect(nodeAnswer('n1', { ...facts, ranks: [] })).toBe('n1: nothing was found wrong. No rank was seen on it.');
   });
 });

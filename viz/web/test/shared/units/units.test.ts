@@ -30,6 +30,10 @@ test('one unit for a column', () => {
   expect(values.map((value) => units.inUnit(value, unit))).toEqual(['0.003', '12', '0.4']);
 });
 
+test('lost times are in seconds up to an hour', () => {
+  expect([[176e6, 12e3], [4000e6, 12e3], [3, 12_000], []].map(units.lostUnit)).toEqual(['s', 'clock', 'ms', 'µs']);
+});
+
 test.each([
   [0, '0'],
   [9_999, '9,999'],

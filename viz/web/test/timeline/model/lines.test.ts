@@ -17,7 +17,7 @@ import {
   spotOf,
   type Spot,
 } from '../../../src/timeline/model/lines';
-import { arrowLines, rangeText, ribbonLines, sceneAnswer, sourceText, spotLines } from '../../../src/timeline/model/timelinewords';
+import { abnormalIn, arrowLines, rangeText, ribbonLines, sceneAnswer, sourceText, spotLines } from '../../../src/timeline/model/timelinewords';
 import { answer } from './timelineanswer';
 
 const wording = { zero_us: 0, programs: 1, metric: 'exclusive', detector: 'sstd' } as const;
@@ -136,6 +136,9 @@ describe('words', () => {
   test('of the page', () => {
     expect(sceneAnswer([own, other], [0, 1000], wording)).toBe('Rank 1: 1 abnormal call; the worst is relax, 60 µs lost.');
     expect(sceneAnswer([own, other], [300, 1000], wording)).toBe('Rank 1: no abnormal call in this time.');
+    const worst = abnormalIn([own, other], [0, 1000]);
+    expect(worst.map(({ id }) => id)).toEqual(['0:1:1:9', '0:2:1:9']);
+    expect(worst.map(({ call }) => call.function)).toEqual(['relax', 'relax']);
     expect(sourceText([own])).toContain('not kept');
     expect(sourceText([{ ...own, source: 'trace' }])).toBe('All calls of the recorded trace. Calls shorter than 4 µs are merged, abnormal ones never.');
     expect(rangeText(86e6, 86.6e6, 0)).toBe('86.000–86.600 s');

@@ -14,12 +14,9 @@ export type StreamState = (typeof server.STREAM_STATES)[number];
 export const STREAM_STATES: readonly StreamState[] = ['reading', 'silent', 'ended', 'broken', 'lost'];
 export type StreamOrder = (typeof server.STREAM_ORDERS)[number];
 export const STREAM_ORDERS: readonly StreamOrder[] = ['loss', 'rank', 'rows', 'largest_step_bytes'];
-/** Ranks are also ranked by the core time that was lost because of them. */
-export const RANK_STATISTICS = ['origin', ...STATISTICS] as const;
-export type RankStatistic = (typeof RANK_STATISTICS)[number];
-/** Functions also by the time that their own calls lost, waits included. */
-export const FUNCTION_STATISTICS = ['origin', 'severity_us', ...STATISTICS] as const;
-export type FunctionStatistic = (typeof FUNCTION_STATISTICS)[number];
+/** Ranks and functions are ranked by the core time that was lost because of them, and by what their own calls lost, waits included. */
+export const RANKINGS = ['origin', 'severity_us', ...STATISTICS] as const;
+export type RankedBy = (typeof RANKINGS)[number];
 export const LISTS = ['incidents', 'worst', 'newest'] as const;
 export type List = (typeof LISTS)[number];
 /** How wide a call path is in the flame graph: by all its time, or by what its abnormal calls lost. */
@@ -43,10 +40,10 @@ export interface View {
   /** Folders of further runs after, beside this one, in the same way. */
   also: string;
   selected: Selected;
-  statistic: RankStatistic;
+  statistic: RankedBy;
   n: number;
   /** What functions are ranked by. */
-  by: FunctionStatistic;
+  by: RankedBy;
   /** What the overview lists: incidents, or calls in an order. */
   list: List;
   /** What of each step the overview's map and chart show. */
@@ -194,9 +191,9 @@ export function parseView(path: string, query: string): View {
   return {
     ...parsePath(path, given),
     selected: parseSelected(given.get('sel') ?? ''),
-    statistic: oneOf(RANK_STATISTICS, given.get('statistic'), FIRST_VIEW.statistic),
+    statistic: oneOf(RANKINGS, given.get('statistic'), FIRST_VIEW.statistic),
     n: Math.min(MOST_RANKS, Math.max(1, whole(given.get('n')) ?? FIRST_VIEW.n)),
-    by: oneOf(FUNCTION_STATISTICS, given.get('by'), FIRST_VIEW.by),
+    by: oneOf(RANKINGS, given.get('by'), FIRST_VIEW.by),
     list: oneOf(LISTS, given.get('list'), FIRST_VIEW.list),
     measure: oneOf(MEASURES, given.get('measure'), FIRST_VIEW.measure),
     zoom: parseRange(given.get('zoom')),
