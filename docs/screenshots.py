@@ -61,7 +61,7 @@ PICTURES = (
     Picture("call", "/call/0/{rest}", ".panel svg:not(.mark)", size=(1280, 900)),
     Picture("incident", "/incident/{incident_id}", "[data-panel=twin]", size=(1280, 1000)),
     Picture("function", "/fn?function={function}", ".panel svg:not(.mark)"),
-    Picture("flame", "/flame?find=mpi", ".flame-chart canvas", size=(1280, 400)),
+    Picture("flame", "/flame?find=mpi", ".flame-chart canvas", size=(1280, 560)),
     Picture("health", "/health", ".overtime svg"),
 )
 LIVE = Picture("live", "", ".heatmap canvas", size=(1280, 640))

@@ -81,5 +81,6 @@ def relabelled_line(relabelled: Relabelled) -> str:
     deleted = f" ({relabelled.deleted:,} deleted)" if relabelled.deleted else ""
     return (
         f"Judged again by the final model: {changed:,} of {relabelled.calls:,} recorded calls changed; "
-        f"{relabelled.now_normal:,} are normal now{deleted}, {relabelled.now_abnormal:,} abnormal"
+        f"{relabelled.now_normal:,} {'is' if relabelled.now_normal == 1 else 'are'} normal now{deleted}, "
+        f"{relabelled.now_abnormal:,} abnormal"
     )
