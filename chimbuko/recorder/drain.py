@@ -23,9 +23,9 @@ from chimbuko.process.ranks import rank_from, stated_rank
 from chimbuko.recorder.place import (
     READY,
     Listing,
+    as_begun,
     drain,
     is_alive,
-    is_process_file,
     process_files,
     remove_place,
 )
@@ -106,9 +106,9 @@ class _Drain:
             log(f"{refused} processes were not recorded: too many at a time, or in all")
 
     def _take_in(self) -> None:
-        for name in self._listing.news():
+        for name in as_begun(self._listing.news()):
             path = self._folder / name
-            if is_process_file(name) and path not in self._seen:
+            if path not in self._seen:
                 self._seen.add(path)
                 self._begin(path)
 

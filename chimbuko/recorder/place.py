@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -149,6 +150,16 @@ def process_files(place: Path) -> list[Path]:
 def is_process_file(name: str) -> bool:
     """Whether a file of this name is a process's, and complete."""
     return name.endswith(PROCESS_SUFFIX) and not name.startswith(".")
+
+
+def as_begun(names: Iterable[str]) -> list[str]:
+    """Names of files of processes as these began: their numbers begin anew at some time."""
+    return sorted(filter(is_process_file, names), key=_start_ns)
+
+
+def _start_ns(name: str) -> int:
+    start = name.removesuffix(PROCESS_SUFFIX).rpartition("-")[2]
+    return int(start) if start.isdecimal() else 0
 
 
 class Listing:

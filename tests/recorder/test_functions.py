@@ -13,6 +13,7 @@ import pytest
 
 import chimbuko
 from chimbuko.recorder.native.library import INCLUDE, recorder_library
+from chimbuko.recorder.place import as_begun
 from tests.recorder.streams import Stream, record
 
 PROGRAMS = Path(__file__).with_name("programs")
@@ -66,6 +67,11 @@ def test_forked_child_is_a_rank_of_its_own(recorded: list[Stream]) -> None:
     assert [stream.rank for stream in recorded] == [0, 1]
     assert recorded[1].calls() == {".TAU application": 1, "inner": 7}
     assert recorded[1].metadata("Parent Process").startswith("rank 0, pid ")
+
+
+def test_children_are_further_ranks_also_where_numbers_of_processes_begin_anew() -> None:
+    names = ["311-2000.process", "32701-1000.process", "32701-1000-0.ring", "9-900.process"]
+    assert as_begun(names) == ["9-900.process", "32701-1000.process", "311-2000.process"]
 
 
 @pytest.mark.parametrize("language", ["c", "cc"])
