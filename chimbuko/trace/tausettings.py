@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     # A traced program loads this module, and must not pay for numpy.
     from chimbuko.trace.writer import StreamWriter
 
+_OF_A_RUN = re.compile(r"chimbuko-(?:[0-9a-f]{12}|overhead)-.+")
+"""Names of folders that runs make for streams of their own."""
+
 KEPT_SST_STEPS = 4
 """The newest steps that a writer over SST keeps in memory, read or not, for a reader that comes late."""
 UNREAD_SST_STEPS = 4
@@ -317,8 +320,11 @@ def claim(stream: Path) -> bool:
     Raises
     ------
     ConfigError
-        The folder cannot be written.
+        The folder cannot be written, or the run that had made it has ended.
     """
+    if _OF_A_RUN.fullmatch(stream.parent.name) and not stream.parent.exists():
+        # Nobody would remove it a second time.
+        raise ConfigError(f"{stream.parent}: the run has ended, and removed it")
     instance = parse_stream_path(stream)
     # The same rank may be named in several ways.
     owner = f"{instance.program}-{instance.rank}" if instance else stream.name

@@ -207,6 +207,16 @@ def test_a_rank_is_claimed_once_however_it_is_named(tmp_path: Path) -> None:
     assert find_live(tmp_path) == []
 
 
+@pytest.mark.parametrize("name", ["chimbuko-0123456789ab-node1", "chimbuko-overhead-x1"])
+def test_the_folder_of_a_run_that_has_ended_is_not_made_again(name: str, tmp_path: Path) -> None:
+    stream = tmp_path / name / "tau-metrics-app-0.bp"
+    with pytest.raises(ConfigError, match="the run has ended"):
+        claim(stream)
+    assert not stream.parent.exists()
+    stream.parent.mkdir()
+    assert claim(stream)
+
+
 def test_a_claim_without_a_folder_is_a_one_line_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="cannot be claimed"):
