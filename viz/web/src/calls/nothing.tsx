@@ -2,12 +2,19 @@ import { exact } from '../shared/units/units';
 import { filtersOf } from '../shared/asking/filters';
 import { go, view } from '../shared/address/address';
 import { EVERY, ways } from './calls';
+import { status } from '../shared/session/session';
 import { Empty } from '../shared/parts/panel';
 
 /** Nothing matches: what would without which filter. */
 export function Nothing() {
   if (filtersOf(view.value).length === 0)
-    return <Empty>No call is recorded yet. Anomalies, and normal calls to compare them with, appear here as they are found.</Empty>;
+    return (
+      <Empty>
+        {status.value?.state === 'ended'
+          ? 'No call was recorded: none was abnormal.'
+          : 'No call is recorded yet. Anomalies, and normal calls to compare them with, appear here as they are found.'}
+      </Empty>
+    );
   const useful = ways.value.value?.filter((way) => way.calls > 0);
   return (
     <div class="empty">
