@@ -37,7 +37,8 @@ class MetricAnomalies:
         self._known: dict[Source, dict[str, float]] = defaultdict(dict)
         self._steps: dict[Source, int] = {}
         self._counted: dict[Source, int] = defaultdict(int)
-        self._newest_client: dict[int, str] = {}
+        self._newest_client: dict[tuple[str, int], str] = {}
+        """Who published a quantity of a rank last: programs have quantities of their own."""
         self.ranks: set[int] = set()
         """Those that have published something that is watched."""
 
@@ -58,10 +59,11 @@ class MetricAnomalies:
         for source in sorted(touched):
             step = self._steps.get(source, self._counted[source])
             self._counted[source] += 1
-            self._look_for_restart(source, step)
             for name, value in self._known[source].items():
                 self.ranks.add(source[1])
                 quantity = self._quantities.setdefault(name, Quantity(name, _role(name)))
+                if self._is_begun_again(name, source, step):
+                    quantity.restart()
                 yield from quantity.take(source[1], step, observation.time_us, value)
 
     @property
@@ -74,18 +76,20 @@ class MetricAnomalies:
         for _, quantity in sorted(self._quantities.items()):
             yield from quantity.finish()
 
-    def _look_for_restart(self, source: Source, step: int) -> None:
-        """Where another client publishes of a rank, from an earlier step on, the program begins again."""
+    def _is_begun_again(self, name: str, source: Source, step: int) -> bool:
+        """Whether another client published this of the rank before, at a later step than this one does."""
         client, rank = source
-        before = self._newest_client.get(rank)
-        if before not in (None, client):
-            is_earlier = step < self._steps.get((before or "", rank), self._counted[before or "", rank])
+        before = self._newest_client.get((name, rank), client), rank
+        self._newest_client[name, rank] = client
+        if before == source:
+            return False
+        is_later = self._steps.get(before, self._counted[before]) > step
+        # It has ended: what it has published does not go on.
+        del self._known[before][name]
+        if not self._known[before]:
             for gone in (self._known, self._steps, self._counted):
-                gone.pop((before or "", rank), None)
-            for name in self._known[source] if is_earlier else ():
-                if name in self._quantities:
-                    self._quantities[name].restart()
-        self._newest_client[rank] = client
+                gone.pop(before, None)
+        return is_later
 
 
 def metric_anomalies(observations: Sequence[Observation]) -> Nested:

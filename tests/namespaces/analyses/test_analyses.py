@@ -21,7 +21,7 @@ from chimbuko.namespaces.exchange.reader import Observation
 from chimbuko.namespaces.tree.change import Change
 from chimbuko.namespaces.tree.leaves import as_leaf
 from chimbuko.namespaces.tree.paths import parse_path
-from tests.namespaces.metrics.astaroth import RANKS, local_instability
+from tests.namespaces.metrics.astaroth import RANKS, global_drift, local_instability
 
 
 def observed(*values: dict[str, Any]) -> list[Observation]:
@@ -138,6 +138,26 @@ def test_a_client_that_begins_again_is_another_run_of_the_program() -> None:
     )
     found = metric_anomalies([*first, *(msgspec.structs.replace(one, client="d") for one in again)])
     assert [(one["step"], one["kind"]) for one in found["findings"].values()] == [(0, "not a number")]
+
+
+def test_programs_with_keys_of_their_own_do_not_disturb_each_other() -> None:
+    """Whichever of them is ahead: each is compared with itself."""
+    drifting = global_drift(1)
+
+    def program(name: str, ahead: int) -> list[Observation]:
+        values = [
+            {f"{name}/Rank {rank}/timestep": int(step) + ahead for rank in range(RANKS)}
+            | {f"{name}/Rank {rank}/local_mass": drifting.mass[at, rank] for rank in range(RANKS)}
+            for at, step in enumerate(drifting.steps[:120])
+        ]
+        return [msgspec.structs.replace(one, client=name) for one in observed(*values)]
+
+    slow, fast = program("slow", 0), program("fast", 1_000)
+    together = metric_anomalies([one for both in zip(slow, fast, strict=True) for one in both])
+    alone = [*metric_anomalies(slow)["findings"].values(), *metric_anomalies(fast)["findings"].values()]
+    assert [one["kind"] for one in alone] == 2 * ["global drift"]
+    sentences = {one["sentence"] for one in together["findings"].values()}
+    assert sentences == {one["sentence"] for one in alone}
 
 
 def test_series_have_all_values_of_a_leaf() -> None:
