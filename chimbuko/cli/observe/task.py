@@ -17,7 +17,7 @@ def command() -> None:
     Examples:
       chimbuko task started simulate-17 --program heat --nodes node7,node8 --cores 16
       chimbuko task ended simulate-17 --exit-code 0
-      chimbuko task read 'pilot.0000/task.*/*.prof'
+      chimbuko task read 'rp.session.*/*.prof' 'pilot.0000/*.prof' 'pilot.0000/task.*/*.prof'
     """
 
 
@@ -75,8 +75,8 @@ def read(patterns: tuple[str, ...], follow: bool, service: str | None) -> None:
 
     \b
     Examples:
-      chimbuko task read 'pilot.0000/task.*/*.prof'
-      chimbuko task read --follow 'pilot.0000/*.prof' 'pilot.0000/task.*/*.prof'
+      chimbuko task read 'rp.session.*/*.prof' 'pilot.0000/*.prof' 'pilot.0000/task.*/*.prof'
+      chimbuko task read --follow 'rp.session.*/*.prof' 'pilot.0000/*.prof' 'pilot.0000/task.*/*.prof'
     """
     from chimbuko.workflow.records.profilefiles import publish_profiles
 

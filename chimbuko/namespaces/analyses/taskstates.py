@@ -19,7 +19,8 @@ def task_states(observations: Sequence[Observation]) -> Nested:
     """Number of tasks in each state now, and of each task the seconds that it was in those that it has left.
 
     Leaves are ``TASK/states/TIME`` and ``TASK/events/TIME``, with times in seconds since the epoch. Where
-    there are RADICAL-Pilot's events ``run_time_s`` is that from ``rank_start`` to ``rank_stop``.
+    there are RADICAL-Pilot's events ``run_time_s`` is from the first ``rank_start`` to the last
+    ``rank_stop``.
     """
     states: dict[str, dict[float, str]] = defaultdict(dict)
     events: dict[str, dict[str, float]] = defaultdict(dict)
@@ -31,7 +32,9 @@ def task_states(observations: Sequence[Observation]) -> Nested:
             if kind == "states":
                 states[task][float(time)] = leaf
             elif kind == "events":
-                events[task][leaf] = float(time)
+                # Each rank has such an event.
+                first_or_last = min if leaf == _BEGIN else max
+                events[task][leaf] = first_or_last(events[task].get(leaf, float(time)), float(time))
     tasks: Nested = {}
     for task, entered in states.items():
         times = sorted(entered)

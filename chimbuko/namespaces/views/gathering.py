@@ -140,7 +140,15 @@ class _Task:
 
     def _enter(self, time: str, state: str) -> None:
         with suppress(ValueError, OverflowError):
-            self.states[round(float(time) * 1e6)] = state
+            time_us = round(float(time) * 1e6)
+            # Each of a thousand ranks begins: the first one counts, whichever is heard of first.
+            before_us = max((one for one in self.states if one <= time_us), default=time_us)
+            if self.states.get(before_us) == state:
+                return
+            after_us = min((one for one in self.states if one > time_us), default=time_us)
+            if self.states.get(after_us) == state:
+                del self.states[after_us]
+            self.states[time_us] = state
             while len(self.states) > MOST_STATES:
                 del self.states[min(self.states)]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from chimbuko.errors import ConfigError
 from chimbuko.namespaces.client.client import Client
-from chimbuko.workflow.records.profiles import observations_of
+from chimbuko.workflow.records.profiles import TaskProfiles
 from chimbuko.workflow.records.record import NAMESPACE
 
 
@@ -61,12 +61,12 @@ def publish_profiles(patterns: Sequence[str], place: str | None, look_s: float |
     ConfigError, ServiceError
         There is no such file, or no service.
     """
-    files = ProfileFiles(patterns)
+    files, profiles = ProfileFiles(patterns), TaskProfiles()
     number = 0
     with Client(place) as client, suppress(KeyboardInterrupt):
         workflow = client.create(NAMESPACE)
         while True:
-            for values in observations_of(files.new_lines()):
+            for values in profiles.observations(files.new_lines()):
                 workflow.update_all(values)
                 number += 1
             workflow.publish()

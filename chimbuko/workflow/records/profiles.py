@@ -1,7 +1,8 @@
-"""RADICAL-Pilot's profiles, files ``*.prof`` of its tasks: lines in, states and events of tasks out. No I/O.
+"""RADICAL-Pilot's profiles, files ``*.prof``: lines in, states and events of tasks out. No I/O.
 
-A line has seven fields with commas between them: time, event, component, thread, task, state, message. The
-time is in seconds since the epoch, and lines that begin with ``#`` are comments.
+Its components and its tasks write them. A line has seven fields with commas between them: time, event,
+component, thread, task, state, message. The time is in seconds since the epoch, and lines that begin with
+``#`` are comments.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from chimbuko.workflow.records.record import entered, time_key
 from chimbuko.workflow.tasks.task import State
 
 _FIELDS = 7
-_TASK = re.compile(r"(task|unit)\.[\w.-]+")
+_NAME = re.compile(r"[^\s/]{1,255}")
+_USUAL_NAME = re.compile(r"(task|unit)\.[\w.-]+")
+_STATE_OF_TASKS = re.compile(r"(TMGR|UMGR|AGENT)_\w+")
 _STATES = {
     "NEW": State.NEW,
     "TMGR_SCHEDULING": State.NEW,
@@ -28,23 +31,40 @@ ADVANCE = "advance"
 """The event by which a task comes into a state."""
 
 
-def observations_of(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """What lines of a profile say of tasks, each as values for the namespace ``workflow``.
+class TaskProfiles:
+    """What lines of profiles say of tasks, which may have any name: they are known by their states."""
 
-    Lines that are of something else than a task, or broken off, give nothing.
-    """
-    for line in lines:
-        fields = line.rstrip("\n").split(",", _FIELDS - 1)
-        if line.startswith("#") or len(fields) < _FIELDS:
-            continue
-        time_s, event, _, _, task, state, _ = fields
-        time_us = _time_us(time_s)
-        if time_us is None or not event or not _TASK.fullmatch(task):
-            continue
-        if event != ADVANCE:
-            yield {task: {"events": {time_key(time_us): event}}}
-        elif state in _STATES:
-            yield entered(task, _STATES[state], time_us, {})
+    def __init__(self) -> None:
+        self._since_us: dict[str, int] = {}
+
+    def observations(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+        """What lines say of tasks, each as values for the namespace ``workflow``.
+
+        Lines that are of something else than a task, or broken off, give nothing. Where one says of a time
+        before that of which another one has said the state, the state is the later one.
+        """
+        for line in lines:
+            fields = line.rstrip("\n").split(",", _FIELDS - 1)
+            if line.startswith("#") or len(fields) < _FIELDS:
+                continue
+            time_s, event, _, _, task, state, _ = fields
+            time_us = _time_us(time_s)
+            if time_us is None or not event or not self._is_task(task, state):
+                continue
+            since_us = self._since_us.setdefault(task, 0)
+            if event != ADVANCE:
+                yield {task: {"events": {time_key(time_us): event}}}
+            elif state in _STATES:
+                known = entered(task, _STATES[state], time_us, {})
+                if time_us < since_us:
+                    del known[task]["state"]
+                self._since_us[task] = max(time_us, since_us)
+                yield known
+
+    def _is_task(self, name: str, state: str) -> bool:
+        if name in self._since_us or _USUAL_NAME.fullmatch(name):
+            return True
+        return _NAME.fullmatch(name) is not None and _STATE_OF_TASKS.fullmatch(state) is not None
 
 
 def _time_us(text: str) -> int | None:

@@ -244,6 +244,7 @@ def test_tasks_are_counted_by_state_and_timed_in_each() -> None:
         observed(
             {"a/state": "NEW", "a/states/10.0": "NEW", "b/states/10.0": "NEW"},
             {"a/states/11.5": "EXECUTING", "b/states/10.5": "SCHEDULED", "a/events/11.75": "rank_start"},
+            {"a/events/11.875": "rank_start", "a/events/12.75": "rank_stop"},
             # A task that is tried again is twice in a state; what comes late is put where it belongs.
             {"a/states/14.0": "EXECUTING", "a/states/13.0": "SCHEDULED", "a/events/13.0": "rank_stop"},
             {"a/states/16.5": "DONE", "a/states/soon": "DONE", "a/nodes": "n1"},

@@ -76,6 +76,16 @@ def test_what_there_is_no_room_for_is_counted(monkeypatch: pytest.MonkeyPatch) -
     assert views.left_out == 2 + 1 + 2
 
 
+def test_a_task_of_many_ranks_runs_once() -> None:
+    """RADICAL-Pilot says of each rank when it began."""
+    gathered = Gathered()
+    ranks = {f"{second}.5": "rank_start" for second in range(2, 102)}
+    task = {"states": {"1.0": "SCHEDULED", "2.0": "EXECUTING"}, "events": ranks}
+    gathered.take(observation("workflow", 0, {"task.000000": task}))
+    (shown,) = gathered.views.tasks
+    assert shown.states == [(1_000_000, "SCHEDULED"), (2_000_000, "EXECUTING")]
+
+
 def test_what_others_publish_there_does_no_harm() -> None:
     """Wrong types, times that are none, keys that are too few."""
     gathered = Gathered()

@@ -1,4 +1,4 @@
-"""RADICAL-Pilot's profiles: a task's, as its executor writes them, and what is no such thing."""
+"""RADICAL-Pilot's profiles: as it wrote them, and what is no such thing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from chimbuko.namespaces.exchange.place import PLACE_VARIABLE
 from chimbuko.namespaces.exchange.reader import Reader
 from chimbuko.workflow.records.profilefiles import ProfileFiles
-from chimbuko.workflow.records.profiles import observations_of
+from chimbuko.workflow.records.profiles import TaskProfiles
 from tests.integration.conftest import Command
 from tests.namespaces.served import served
 
@@ -18,37 +18,52 @@ EVENTS = (
     *("launch_start", "launch_pre", "launch_submit", "exec_start", "exec_pre", "rank_start", "rank_stop"),
     *("exec_post", "exec_stop", "launch_collect", "launch_post", "launch_stop"),
 )
-TASK = "#time,event,comp,thread,uid,state,msg\n" + "".join(
-    f"1700000000.{at:02d}5,{event},,,task.000003,AGENT_EXECUTING,\n" for at, event in enumerate(EVENTS)
-)
-AGENT = """#time,event,comp,thread,uid,state,msg
-1699999999.0,sync_abs,agent.0,MainThread,agent.0,,node7:10.0.0.7:1699999999.0:1699999999.0:ntp
-1699999999.25,advance,agent_scheduling.0000,MainThread,task.000003,AGENT_SCHEDULING,
-1700000000.0,advance,agent_executing.0000,MainThread,task.000003,AGENT_EXECUTING,
-1700000000.0,get,agent_executing.0000,MainThread,pilot.0000,,a, b
-1700000001.0,advance,agent.0,MainThread,task.000003,DONE,
-1700000001.5,advance,agent.0,MainThread,task.000003,SOMETHING_NEW,
-"""
+RECORDED = Path(__file__).parent / "radicalpilot"
+"""What RADICAL-Pilot 1.103 wrote of two of five tasks on one machine: its client, its agent, each task."""
 
 
 def test_profiles_are_read_into_the_namespace(tmp_path: Path) -> None:
-    (tmp_path / "task.000003").mkdir()
-    (tmp_path / "task.000003" / "task.000003.prof").write_text(TASK)
-    (tmp_path / "agent.prof").write_text(AGENT)
     with served(tmp_path / "service", namespaces=("workflow",)) as service, Reader(service.path) as reader:
-        words = ["task", "read", tmp_path / "*.prof", tmp_path / "task.*" / "*.prof"]
+        words = [
+            "task",
+            "read",
+            *(RECORDED / place for place in ("session/*", "pilot.*/*.prof", "*/task.*/*")),
+        ]
         command = Command(*words, environment={PLACE_VARIABLE: str(service.path)})
         assert command.end() == 0, command.output
-        task = reader.read("workflow")["task.000003"]
-    assert command.lines == ["15 lines of tasks were published"]
-    assert task["state"] == "DONE"
-    assert task["states"] == {
-        "1699999999.250000": "SCHEDULED",
-        "1700000000.000000": "EXECUTING",
-        "1700000001.000000": "DONE",
+        tasks = reader.read("workflow")
+    assert command.lines == ["69 lines of tasks were published"]
+    assert {name: task["state"] for name, task in tasks.items()} == {
+        "task.000003": "CANCELED",
+        "task.000004": "FAILED",
     }
-    assert [event for _, event in sorted(task["events"].items())] == list(EVENTS)
-    assert task["events"]["1700000000.065000"] == "rank_stop"
+    assert tasks["task.000003"]["states"] == {
+        "1795691955.437525": "NEW",
+        "1795691955.442611": "NEW",
+        "1795691979.304443": "SCHEDULED",
+        "1795691979.356404": "EXECUTING",
+        "1795691980.786876": "CANCELED",
+    }
+    events = [event for _, event in sorted(tasks["task.000004"]["events"].items())]
+    assert [event for event in events if event in EVENTS] == list(EVENTS)
+    assert {"schedule_ok", "task_run_start", "unschedule_stop"} <= set(events)
+    assert tasks["task.000004"]["events"]["1795691979.533009"] == "rank_stop"
+
+
+def test_a_task_may_have_any_name_and_what_is_read_late_is_no_new_state() -> None:
+    agent, task, client = (
+        (RECORDED / name).read_text().replace("task.000004", "simulate").splitlines()
+        for name in ("pilot.0000/agent.prof", "pilot.0000/task.000004/task.000004.prof", "session/tmgr.prof")
+    )
+    profiles = TaskProfiles()
+    found = [values["simulate"] for values in profiles.observations(task) if "simulate" in values]
+    assert [list(values["events"].values()) for values in found] == [[event] for event in EVENTS]
+    late = [*profiles.observations(client), *profiles.observations(agent)]
+    assert {name for values in late for name in values} == {"simulate", "task.000003"}
+    states = [values["simulate"]["state"] for values in late if "state" in values.get("simulate", {})]
+    assert states == ["NEW", "NEW", "FAILED"]
+    entered = {state for values in late for state in values.get("simulate", {}).get("states", {}).values()}
+    assert entered == {"NEW", "SCHEDULED", "EXECUTING", "FAILED"}
 
 
 def test_no_file_is_one_line(tmp_path: Path) -> None:
@@ -71,13 +86,14 @@ def test_files_that_grow_give_whole_lines_once_and_in_order(tmp_path: Path) -> N
 
 
 FIELD = st.one_of(
-    st.sampled_from(["", "advance", "task.1", "DONE", "1.5", "nan", "inf", "-1", "#"]), st.text(max_size=4)
+    st.sampled_from(["", "advance", "task.1", "DONE", "AGENT_EXECUTING", "1.5", "nan", "inf", "-1", "#"]),
+    st.text(max_size=4),
 )
 
 
 @settings(max_examples=30)
 @given(st.lists(st.lists(FIELD, max_size=9).map(",".join)))
 def test_nothing_that_stands_in_a_file_breaks_the_reader(lines: list[str]) -> None:
-    for values in observations_of(lines):
+    for values in TaskProfiles().observations(lines):
         ((task, known),) = values.items()
-        assert task.startswith(("task.", "unit.")) and known
+        assert task and "," not in task and known
