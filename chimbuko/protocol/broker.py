@@ -283,6 +283,8 @@ def _quoted(path: Path) -> str:
 def _advice(error: redis.RedisError) -> str:
     if "CERTIFICATE_VERIFY_FAILED" in str(error):
         return "for an authority of your own add ?ssl_ca_certs=FILE to its URL"
+    if isinstance(error, redis.AuthenticationError):
+        return "are its user and password, or the place of the job, still right?"
     return "is it running?"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from concurrent.futures import Future
@@ -19,6 +20,8 @@ MOST_AT_ONCE = 100
 """Publications in one round trip."""
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
 """Between two attempts while the broker does not answer."""
+_COMMAND = re.compile(r"^Command # \d+ \(.*?\) of pipeline caused error: ", re.DOTALL)
+"""What redis-py says first: the publication itself, of which some bytes are no text."""
 
 
 class Outbox:
@@ -104,7 +107,7 @@ class Outbox:
                 self._send(letters)
                 continue
             except (redis.RedisError, RedisClusterException, OSError) as error:
-                self.last_error = str(error)
+                self.last_error = _COMMAND.sub("", str(error))
             with self._changed:
                 left_s = self._deadline_s - time.monotonic()
                 if self._is_closing and left_s <= 0:

@@ -11,13 +11,14 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 import redis
+from redis.exceptions import RedisClusterException
 
 from chimbuko.errors import ChimbukoError, ServiceError
 from chimbuko.namespaces.exchange.keys import Shard, about_key, asked_prefix
 from chimbuko.namespaces.exchange.place import DEFAULT_JOB, READER, WRITER, About
 from chimbuko.namespaces.service.folder import ServiceFolder, ServiceSettings
 from chimbuko.namespaces.service.merging import make_log
-from chimbuko.namespaces.service.rights import grant, revoke
+from chimbuko.namespaces.service.rights import grant, has_users, revoke
 from chimbuko.namespaces.tree.wire import VERSION
 from chimbuko.process.cores import pin
 from chimbuko.process.mishaps import Mishaps
@@ -30,6 +31,8 @@ from chimbuko.process.supervisor import ServiceGroup
 from chimbuko.protocol.broker import LOOPBACK, PrivateBroker
 
 LOOK_PERIOD_S = 0.2
+USERS_LOOK_S = 2.0
+"""Between two looks whether a broker that is not ours still has the users of jobs."""
 STOP_S = 20.0
 SETTLED_S = 10.0
 """So long a change of rights may take to come into force."""
@@ -92,6 +95,7 @@ class Serving:
         self._client: redis.Redis | None = None
         self._granted: dict[str, dict[str, str]] = {}
         """The users of each job, by role."""
+        self._users_look_at_s = 0.0
 
     def start(self) -> None:
         """Start all of it, and wait until it can be used."""
@@ -125,19 +129,26 @@ class Serving:
     def look_after(self) -> list[str]:
         """Start again what ended, and bring new rights into force; one line for each thing that is new."""
         lines = [*self._revive_broker(), *self._instances.look_after()]
-        # A broker that is away comes back.
-        away = suppress(redis.ConnectionError, redis.TimeoutError)
+        # A broker that is away comes back, and a cluster replaces a node.
+        away = suppress(
+            redis.ConnectionError, redis.TimeoutError, redis.exceptions.ClusterError, RedisClusterException
+        )
         with self._mishaps.survived("the rights of jobs cannot be changed yet"), away:
+            self._update_rights()
             if not self._is_introduced():
-                # The broker was started anew by somebody else, and had kept nothing.
+                # The broker, or a node of it, was started anew by somebody else, and had not kept all.
                 self._granted.clear()
                 self._introduce()
-            self._update_rights()
         return lines
 
     def _is_introduced(self) -> bool:
         assert self._client is not None
-        return bool(self._client.exists(about_key(self._options.settings.name)))
+        if not self._client.exists(about_key(self._options.settings.name)):
+            return False
+        if self._broker is not None or time.monotonic() < self._users_look_at_s:
+            return True
+        self._users_look_at_s = time.monotonic() + USERS_LOOK_S
+        return has_users(self._client, {user for users in self._granted.values() for user in users.values()})
 
     def stop(self) -> None:
         """End all of it: first the instances, which merge what has been published, and then the broker."""

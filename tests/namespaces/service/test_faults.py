@@ -15,6 +15,7 @@ from chimbuko.namespaces.client.client import Client
 from chimbuko.namespaces.exchange.place import find_place
 from chimbuko.namespaces.exchange.reader import Reader
 from chimbuko.namespaces.tree.wire import VERSION
+from chimbuko.protocol.broker import PrivateBroker, connect
 from chimbuko.protocol.messages import PAYLOAD
 from tests.namespaces.served import Served, served
 from tests.patience import PATIENCE_S
@@ -187,6 +188,42 @@ def test_old_values_and_publications_make_room_for_new_ones(tmp_path: Path) -> N
         assert client.delivered == 301
 
 
+def test_why_a_broker_takes_nothing_is_said_in_its_words(tmp_path: Path) -> None:
+    with served(tmp_path / "service") as service, service.folder.connect() as broker:
+        client = Client(service.path)
+        broker.config_set("min-replicas-to-write", 1)
+        client.create("application").publish_tree_async({"a": 1})
+        with pytest.raises(ServiceError, match=r"^1 publication did not arrive \(NOREPLICAS"):
+            client.close(0.5)
+        broker.config_set("min-replicas-to-write", 0)
+
+
+def users_of(broker: redis.Redis) -> set[bytes]:
+    return set(broker.execute_command("ACL", "USERS")) - {b"default"}  # type: ignore[no-untyped-call]
+
+
+def lose_users(broker: redis.Redis) -> None:
+    """As a server does that is started anew: it has kept what was published, and no users."""
+    broker.execute_command("ACL", "DELUSER", *users_of(broker))  # type: ignore[no-untyped-call]
+
+
+def test_users_that_the_broker_has_lost_are_there_again(tmp_path: Path) -> None:
+    with (
+        PrivateBroker(tmp_path / "broker.log") as broker,
+        served(tmp_path / "service", broker=broker.url) as service,
+        Client(service.path) as client,
+    ):
+        namespace = client.create("application")
+        namespace.publish_tree({"before": 1})
+        with connect(broker.url) as owner:
+            lose_users(owner)
+        arrived = namespace.publish_tree_async({"after": 2})
+        service.until(arrived.done)
+        arrived.result()
+        with Reader(service.path) as reader:
+            assert reader.read("application") == {"before": 1, "after": 2}
+
+
 @pytest.mark.thorough
 def test_in_a_cluster_it_is_the_same(tmp_path: Path, cluster: str) -> None:
     with served(tmp_path / "service", instances=2, broker=cluster) as service:
@@ -204,3 +241,7 @@ def test_in_a_cluster_it_is_the_same(tmp_path: Path, cluster: str) -> None:
             client.create("application").publish_tree({"a": 1})
         with pytest.raises(ServiceError, match="did not arrive"):
             client.close()
+        with redis.Redis.from_url(cluster) as node:
+            users = users_of(node)
+            lose_users(node)
+            service.until(lambda: users_of(node) == users)
