@@ -206,7 +206,9 @@ class Host:
             # Those of a run that goes on may take a moment to come back.
             expected = agents_at_work(self._run) if self._is_resumed else []
             membership = Membership(services.broker, expected)
-            membership.look()
+            # A broker that ends meanwhile is brought back once the others are ready.
+            with suppress(redis.RedisError):
+                membership.look()
             services.wait_ready()
             self._has_begun = True
             try:
