@@ -16,14 +16,25 @@ def new_mark(folder: Path) -> dict[str, str]:
 
 
 def marked(mark: dict[str, str]) -> list[str]:
-    """Ids and command lines of all processes that have inherited a mark."""
-    found = []
+    """Ids and command lines of all processes that have inherited a mark, and of their children."""
+    parents: dict[int, int] = {}
+    found: set[int] = set()
     for name in os.listdir("/proc"):
+        process = Path("/proc") / name
         with suppress(OSError):
-            if name.isdecimal() and int(name) != os.getpid() and _has(Path("/proc") / name, mark[VARIABLE]):
-                words = Path(f"/proc/{name}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-                found.append(f"{name} {words}")
-    return found
+            if name.isdecimal() and int(name) != os.getpid():
+                parents[int(name)] = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+                if _has(process, mark[VARIABLE]):
+                    found.add(int(name))
+    # The broker of a run has written its title over its environment, and no file open.
+    while children := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= children
+    lines = []
+    for pid in sorted(found):
+        with suppress(OSError):
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+            lines.append(f"{pid} {words}")
+    return lines
 
 
 def none_left(mark: dict[str, str], patience_s: float = 5.0) -> list[str]:
