@@ -67,10 +67,10 @@ class StreamHandle:
     """The time, of the last tick, in which they could have."""
     core_use: CoreUse | None = None
     """Of that process at the last tick, where it is quiet."""
-    drained_before: int = 0
-    """Its heartbeat when its process was started."""
+    stood_at: int = 0
+    """The first step that was not committed when its process was started."""
     failures: int = 0
-    """Processes that have died, one after the other, without having read anything."""
+    """Processes that have died, one after the other, without having committed anything."""
     is_abandoned: bool = False
     """Nobody shall read it any more."""
     is_waiting: bool = False

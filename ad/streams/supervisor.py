@@ -26,9 +26,9 @@ HUNG_S = 120.0
 """No step of a recorded stream takes so long, but in a damaged file ADIOS2 may hang."""
 SUSPECT_S = 1.0
 """So long a reader is quiet before the kernel is asked for its time: that takes 0.05 ms."""
-MOST_FAILURES = 12
-"""Processes of a followed stream that may die one after the other without having read anything. Pauses
-between them double, to ten seconds: together they are more than a minute."""
+MOST_FAILURES = {Transport.FILES: 12, Transport.RECORDED: 3}
+"""Processes that may die one after the other without having committed anything. Pauses between them double,
+to ten seconds: of a followed stream they are more than a minute together. A recorded one is damaged then."""
 LONGEST_PAUSE_TICKS = 40
 MOST_JOINS = 3
 """Processes that may join a stream over SST: each is a risk for its writer."""
@@ -121,7 +121,7 @@ class Supervisor:
             self._forks.ask(Request(kill=stream.key))
 
     def _start(self, stream: StreamHandle) -> None:
-        stream.drained_before = stream.box[Cell.HEARTBEAT]
+        stream.stood_at = stream.box.next_step
         self._forks.ask(Request(start=stream.next_attempt()))
 
     def _ended(self, stream: StreamHandle, code: int) -> None:
@@ -135,8 +135,9 @@ class Supervisor:
             log(f"reader of {stream.name.path} has no memory left; given up")
             stream.give_up(UNREADABLE_STREAMS)
             return
-        has_read = stream.box[Cell.HEARTBEAT] != stream.drained_before
-        stream.failures = 0 if has_read else stream.failures + 1
+        # A step that kills its reader does so again behind those that each successor reads anew.
+        has_committed = stream.box.next_step != stream.stood_at
+        stream.failures = 0 if has_committed else stream.failures + 1
         if self._may_go_on(stream):
             log(f"reader of {stream.name.path} ended ({code}); another takes over")
             stream.pause_ticks = min((1 << stream.failures) - 1, LONGEST_PAUSE_TICKS)
@@ -150,13 +151,12 @@ class Supervisor:
             stream.give_up()
 
     def _may_go_on(self, stream: StreamHandle) -> bool:
-        """A recorded stream on which a reader died is damaged."""
         if stream.is_abandoned:
             return False
         if stream.transport is Transport.SST:
             # When nobody writes any more there is nothing to join.
             return stream.attempts < MOST_JOINS and not stream.box[Cell.IS_ALL_WRITTEN]
-        return stream.transport is Transport.FILES and stream.failures < MOST_FAILURES
+        return stream.failures < MOST_FAILURES[stream.transport]
 
     def _watch(self, stream: StreamHandle, passed_s: float) -> None:
         """Kill a reader that does not drain: killed it is harmless to the application, stuck it is not."""
@@ -179,6 +179,10 @@ class Supervisor:
         if stream.quiet_s <= (HUNG_S if stream.transport is Transport.RECORDED else STUCK_S):
             return
         stream.quiet_s = 0.0
+        if stream.transport is Transport.RECORDED:
+            # Another one would hang there, too.
+            self.give_up(stream)
+            return
         # Over SST a reader waits for the next step for as long as that takes.
         awaits_step = stream.transport is Transport.SST and stream.phase is Phase.IDLE
         if not awaits_step or (stream.core_use is not None and stream.core_use.is_stopped):

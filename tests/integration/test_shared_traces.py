@@ -63,22 +63,25 @@ def what_came_of(run: Outcome) -> object:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("is_whole_agent", [False, True])
-def test_an_agent_that_was_killed_goes_on(
+@pytest.mark.parametrize("killed", ["readers", "agent", "whole agent"])
+def test_what_was_killed_goes_on(
     shared: tuple[Command, Command],
     command: Services,
     heat4_run: Outcome,
     tmp_path: Path,
-    is_whole_agent: bool,
+    killed: str,
 ) -> None:
     services, first = shared
     agent = first.service(AGENT)
     first.wait_until(lambda: len(first.readers) == 2)
-    if is_whole_agent:
+    if killed == "whole agent":
         # A job script starts it again.
         first.process.kill()
         first = command("agent", tmp_path / "run", "--node", "a")
         first.wait_for_line("reads share 1 of 2")
+    elif killed == "readers":
+        for reader in first.readers:
+            os.kill(reader, signal.SIGKILL)
     else:
         os.kill(agent, signal.SIGKILL)
         first.wait_for_line("ended early and was started again")

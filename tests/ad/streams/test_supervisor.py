@@ -20,7 +20,7 @@ from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.ad.streams.supervisor import Supervisor
 from chimbuko.calls.record import StreamHealth
 from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.messages import RecordBatch
+from chimbuko.protocol.messages import ALL_EPOCHS, NO_EPOCH, RecordBatch
 from chimbuko.trace.discovery import Transport, parse_stream_path
 from tests.ad.forking import warm_fork_server
 from tests.ad.spinning import spinning
@@ -112,19 +112,49 @@ def test_a_reader_that_gets_no_core_is_not_mistaken_for_one_that_hangs(
     assert (health.state, health.steps, health.rows) == ("ended", 500, 4000)
 
 
-def test_stream_whose_reader_dies_is_lost_with_what_was_read(forks: ForkServer, tmp_path: Path) -> None:
-    path = tmp_path / "tau-metrics-app-0.bp"
+def waiting_stream(folder: Path) -> StreamHandle:
+    """In lockstep its reader waits at the second of three steps for an epoch that nobody closes; the first
+    one has no time.
+    """
+    path = folder / "tau-metrics-app-0.bp"
     steps = random_stream(1, [(4, 2, 2)] * 3)
-    # In lockstep the reader waits here for an epoch that nobody closes; the step before has no time.
     steps[1].events[:, -1] = 1_000_000_000
     write_stream(path, steps, "BP5")
-    stream = recorded(path, tmp_path / "stream", lockstep=True)
+    return recorded(path, folder / "stream", lockstep=True)
+
+
+def kill(stream: StreamHandle) -> None:
+    # Its end may not have been heard of since the last look.
+    with suppress(ProcessLookupError):
+        os.kill(stream.pid, signal.SIGKILL)
+
+
+def test_a_recorded_stream_whose_reader_is_killed_is_read_to_its_end(
+    forks: ForkServer, tmp_path: Path
+) -> None:
+    stream = waiting_stream(tmp_path)
+
+    def kill_first() -> None:
+        if stream.pid and stream.phase is Phase.WAITING:
+            if stream.attempts == 1:
+                kill(stream)
+            else:
+                stream.box.put_model(1, ALL_EPOCHS, NO_EPOCH, stream.schema.empty(1))
+
+    supervise(forks, stream, kill_first)
+    health = last_health(stream)
+    assert (health.state, health.steps, health.rows) == ("ended", 3, 24)
+    assert stream.attempts == 2
+
+
+def test_a_recorded_stream_each_of_whose_readers_dies_is_lost_with_what_was_read(
+    forks: ForkServer, tmp_path: Path
+) -> None:
+    stream = waiting_stream(tmp_path)
 
     def kill_waiting() -> None:
         if stream.pid and stream.phase is Phase.WAITING:
-            # Its end may not have been heard of since the last look.
-            with suppress(ProcessLookupError):
-                os.kill(stream.pid, signal.SIGKILL)
+            kill(stream)
 
     supervise(forks, stream, kill_waiting)
     health = last_health(stream)
