@@ -52,6 +52,15 @@ class Fit:
         return tuple(name for name in self.measured.parameters if name not in self.model.form.parameters)
 
 
+@dataclass(frozen=True)
+class HeldOut:
+    """How well a model predicts points that it was not fitted to."""
+
+    agreement: Agreement
+    clamps: tuple[str, ...]
+    """Where it was asked for what it does not stand for, in words."""
+
+
 def fit(measured: Measured) -> Fit:
     """The model of one part of a workflow, with 200 replicates for intervals.
 
@@ -83,13 +92,30 @@ def fit(measured: Measured) -> Fit:
     return Fit(measured, model, best.error, agreement(time_s, predicted))
 
 
+def try_on(fitted: Fit, held_out: Measured) -> HeldOut:
+    """Compare what a model predicts with further points of its part.
+
+    Raises
+    ------
+    ConfigError
+        They lack a parameter of the model.
+    """
+    part = held_out.part
+    for name in fitted.model.form.parameters:
+        if name not in held_out.parameters:
+            raise ConfigError(f"points of '{part}' that are held out: no column '{name}'")
+    rows = [dict(zip(held_out.parameters, row, strict=True)) for row in held_out.points.tolist()]
+    estimates = [fitted.model.at(row) for row in rows]
+    clamps = dict.fromkeys(f"{part}: {clamp}" for one in estimates for clamp in one.clamps)
+    return HeldOut(agreement(held_out.time_s, [one.time_s for one in estimates]), tuple(clamps))
+
+
 @dataclass(frozen=True)
 class _Ranked:
     hypothesis: Hypothesis
     coefficients: Float64Array
     relative_residuals: Float64Array
     error: float
-
     uncertainty: float
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -14,6 +15,10 @@ from chimbuko.errors import ConfigError
 MOST_PARAMETERS = 3
 MOST_SPREAD = 100.0
 """Times of one point that differ by such a factor are not of one unit, or not of one program."""
+STEEPEST = 4.0
+"""Nor are those of two neighbours, where that is also more than this power of what a parameter grows by: more
+than any model that is tried makes of it.
+"""
 
 
 @dataclass(frozen=True)
@@ -69,5 +74,32 @@ def measured(part: str, rows: Sequence[tuple[Mapping[str, float], float]]) -> Me
                 f"{part}: times at {where} lie between {min(times_s):g} and {max(times_s):g} s; "
                 "are their units mixed?"
             )
+    _check_neighbours(part, parameters, {point: sum(own) / len(own) for point, own in by_point.items()})
     points = np.array(list(by_point), float).reshape(len(by_point), len(parameters))
     return Measured(part, parameters, points, tuple(np.array(times) for times in by_point.values()))
+
+
+def _check_neighbours(
+    part: str, parameters: Sequence[str], time_s: Mapping[tuple[float, ...], float]
+) -> None:
+    """Raises ConfigError where points that differ in one parameter alone have times of different units."""
+    for at, name in enumerate(parameters):
+        lines: dict[tuple[float, ...], list[tuple[float, float]]] = {}
+        for point, mean_s in time_s.items():
+            lines.setdefault(point[:at] + point[at + 1 :], []).append((point[at], mean_s))
+        for line in lines.values():
+            for (low, low_s), (high, high_s) in pairwise(sorted(line)):
+                factor = max(low_s, high_s) / min(low_s, high_s)
+                if factor > max(MOST_SPREAD, (high / low) ** STEEPEST):
+                    raise ConfigError(
+                        f"{part}: {low_s:g} s at {name} = {low:g}, and {high_s:g} s at {name} = {high:g}; "
+                        "are their units mixed?"
+                    )
+
+
+def check_unit(about: str, measured_s: float, predicted_s: float) -> None:
+    """Raises ConfigError where what was measured cannot be in the unit of what was predicted."""
+    if predicted_s and not 1 / MOST_SPREAD < measured_s / predicted_s < MOST_SPREAD:
+        raise ConfigError(
+            f"{about} took {measured_s:g} s, and {predicted_s:.3g} s are predicted; are their units mixed?"
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
@@ -44,12 +45,13 @@ def sampling_plan(values: Mapping[str, Sequence[float]]) -> list[dict[str, float
 
 
 def _spread(name: str, given: Sequence[float]) -> list[float]:
+    for value in given:
+        if not (value > 0 and math.isfinite(value)):
+            raise ConfigError(f"{name} = {value:g}: values of a parameter are positive numbers")
     values = sorted(set(given))
     if len(values) < POINTS_PER_PARAMETER:
         raise ConfigError(
             f"{name}: {len(values)} different values; a model needs {POINTS_PER_PARAMETER} of each parameter"
         )
-    if not values[0] > 0:
-        raise ConfigError(f"{name} = {values[0]:g}: values of a parameter are positive")
     last = len(values) - 1
     return [values[round(at * last / (POINTS_PER_PARAMETER - 1))] for at in range(POINTS_PER_PARAMETER)]

@@ -48,8 +48,9 @@ def advices(run: RunDirectory, most: int) -> list[AgentAdvice]:
     try:
         agents = reported_agents(run.read_report())
     except (OSError, msgspec.MsgspecError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(
-            f"{run.path}: it has left no report, so nobody knows what its agents took ({error})"
+            f"{run.path}: it has left no report, so nobody knows what its agents took ({reason})"
         ) from error
     with open_run(run) as provenance:
         transport = provenance.run().transport

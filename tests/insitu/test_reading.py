@@ -59,6 +59,11 @@ def test_without_parts_all_is_the_application() -> None:
         ("ranks,threads,time_s\n1,1,2\n2,,2\n", "line 3: threads is '', which is no number"),
         ("part,time_s\na,2\n", "no parameter of a"),
         ("ranks,time_s\n1,1.5\n1,1500\n", "are their units mixed"),
+        (
+            "ranks,time_s\n8,5.2\n16,2.6\n32,1300\n64,650\n",
+            "2.6 s at ranks = 16, and 1300 s at ranks = 32; are",
+        ),
+        ("n,m,time_s\n1,1,1\n1,2,0.5\n1,4,250\n2,1,1\n", "0.5 s at m = 2, and 250 s at m = 4; are their"),
         ('ranks,time_s\n"1,2\n', "1 cell under 2"),
     ],
 )

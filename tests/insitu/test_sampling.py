@@ -33,7 +33,14 @@ def test_there_are_5_11_and_17() -> None:
 
 
 @pytest.mark.parametrize(
-    "values", [[1.0, 2.0, 4.0, 8.0], [1.0, 1.0, 1.0, 1.0, 2.0], [0.0, 1.0, 2.0, 3.0, 4.0]]
+    "values",
+    [
+        [1.0, 2.0, 4.0, 8.0],
+        [1.0, 1.0, 1.0, 1.0, 2.0],
+        [0.0, 1.0, 2.0, 3.0, 4.0],
+        [1.0, 2.0, 3.0, float("nan"), 4.0],
+        [1.0, 2.0, 3.0, 4.0, float("inf")],
+    ],
 )
 def test_too_few_values_and_those_that_are_not_positive_are_refused(values: list[float]) -> None:
     with pytest.raises(ConfigError, match=r"needs 5 of each|are positive"):

@@ -10,10 +10,11 @@ from chimbuko.cli.output.jsontext import print_json
 from chimbuko.cli.plan import agents, modeltables, pipeline
 from chimbuko.errors import ConfigError
 from chimbuko.insitu.advice import advise
-from chimbuko.insitu.fitting import Fit, fit
+from chimbuko.insitu.fitting import Fit, HeldOut, fit, try_on
+from chimbuko.insitu.measured import check_unit
 from chimbuko.insitu.plots import plot_agreement, plot_fits, plot_split
 from chimbuko.insitu.prediction import interval, predict
-from chimbuko.insitu.quality import Agreement, agreement
+from chimbuko.insitu.quality import agreement
 from chimbuko.insitu.reading import (
     WorkflowTable,
     parse_choices,
@@ -137,7 +138,9 @@ def predict_runs(
     predictions = [predict(workflow, placement) for placement in parsed]
     intervals = [interval(workflow, placement) for placement in parsed]
     measured_s = [time_s for _, time_s in asked]
-    predicted_s = [one.total_s for one in predictions[len(placements) :]]
+    predicted_s = [one.total_s for one in predictions[len(placements) :]] if runs else []
+    for (text, time_s), expected_s in zip(runs, predicted_s, strict=True):
+        check_unit(f"{measured}: '{text}'", time_s, expected_s)
     found = agreement([time_s for _, time_s in runs], predicted_s) if runs else None
     if plot is not None:
         plot_agreement([time_s for _, time_s in runs], predicted_s, plot)
@@ -145,9 +148,7 @@ def predict_runs(
         rows = zip(predictions, intervals, measured_s, strict=True)
         print_json({"predictions": [modeltables.as_prediction(*row) for row in rows], "agreement": found})
         return
-    modeltables.print_predictions(predictions, intervals, measured_s)
-    if found is not None:
-        modeltables.print_agreement(found)
+    modeltables.print_predictions(predictions, intervals, measured_s, found)
 
 
 @command.command("advise", short_help="Recommend where tasks run, and on how much.")
@@ -190,14 +191,13 @@ def _fits(csv: Path) -> dict[str, Fit]:
     return {part: fit(one) for part, one in parse_points(read_text(csv), str(csv)).items()}
 
 
-def _tried(fits: dict[str, Fit], held_out: Path) -> dict[str, Agreement]:
+def _tried(fits: dict[str, Fit], held_out: Path) -> dict[str, HeldOut]:
     """How well models predict points that they were not fitted to."""
     tried = {}
     for part, one in parse_points(read_text(held_out), str(held_out)).items():
         if part not in fits:
             raise ConfigError(f"{held_out}: no model of '{part}'; there are {', '.join(fits)}")
-        rows = [dict(zip(one.parameters, row, strict=True)) for row in one.points.tolist()]
-        tried[part] = agreement(one.time_s, [fits[part].model.at(row).time_s for row in rows])
+        tried[part] = try_on(fits[part], one)
     return tried
 
 

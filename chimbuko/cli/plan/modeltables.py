@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from chimbuko.cli.output.table import Column, Output
 from chimbuko.insitu.advice import Advice
-from chimbuko.insitu.fitting import Fit
+from chimbuko.insitu.fitting import Fit, HeldOut
 from chimbuko.insitu.prediction import Prediction
 from chimbuko.insitu.quality import Agreement
 from chimbuko.units import format_change, format_share
@@ -16,7 +16,7 @@ from chimbuko.units import format_change, format_share
 Interval = tuple[float, float] | None
 
 
-def print_fits(fits: Sequence[Fit], held_out: dict[str, Agreement]) -> None:
+def print_fits(fits: Sequence[Fit], held_out: dict[str, HeldOut]) -> None:
     """Models with how well they predict."""
     output = Output()
     columns = [Column("PART"), Column("POINTS", True), Column("ERROR", True), Column("R²", True)]
@@ -28,13 +28,17 @@ def print_fits(fits: Sequence[Fit], held_out: dict[str, Agreement]) -> None:
     if held_out:
         output.heading("Points that were held out")
         columns = [Column("PART"), Column("POINTS", True), Column("R²", True), Column("WORST", True)]
-        output.table(columns, [[part, *_agreement_cells(found)] for part, found in held_out.items()])
+        output.table(columns, [[part, *_agreement_cells(one.agreement)] for part, one in held_out.items()])
+        _print_clamps(output, held_out.values())
 
 
 def print_predictions(
-    predictions: Sequence[Prediction], intervals: Sequence[Interval], measured_s: Sequence[float | None]
+    predictions: Sequence[Prediction],
+    intervals: Sequence[Interval],
+    measured_s: Sequence[float | None],
+    found: Agreement | None,
 ) -> None:
-    """One line for each placement, beside what was measured where it was."""
+    """One line for each placement, beside what was measured where it was, and how well that agrees."""
     output = Output()
     columns = [Column("PLACEMENT"), Column("APPROACH"), Column("S/STEP", True), Column("SECONDS", True)]
     columns += [Column("95 %", True), Column("WAITS FOR")]
@@ -47,16 +51,11 @@ def print_predictions(
             cells += [f"{measured:.5g}", format_change(one.total_s / measured - 1)]
         rows.append(cells)
     output.table(columns, rows)
+    if found is not None:
+        r_squared = "not defined" if found.r_squared is None else f"{found.r_squared:.4f}"
+        worst = format_share(found.max_relative_error, ".1f")
+        output.line(f"{found.points} runs: R² {r_squared}, greatest relative error {worst}")
     _print_clamps(output, predictions)
-
-
-def print_agreement(found: Agreement) -> None:
-    """Of whole runs."""
-    r_squared = "not defined" if found.r_squared is None else f"{found.r_squared:.4f}"
-    Output().line(
-        f"{found.points} runs: R² {r_squared}, greatest relative error "
-        f"{format_share(found.max_relative_error, '.1f')}"
-    )
 
 
 def print_advice(advice: Advice, limit: int, parameter: str) -> None:
@@ -94,7 +93,7 @@ def print_advice(advice: Advice, limit: int, parameter: str) -> None:
     _print_clamps(output, shown)
 
 
-def as_fit(one: Fit, held_out: Agreement | None) -> dict[str, Any]:
+def as_fit(one: Fit, held_out: HeldOut | None) -> dict[str, Any]:
     """For JSON."""
     points = [dict(zip(one.measured.parameters, row, strict=True)) for row in one.measured.points.tolist()]
     return {
@@ -104,7 +103,7 @@ def as_fit(one: Fit, held_out: Agreement | None) -> dict[str, Any]:
         "ranges": dict(one.model.ranges),
         "error": one.error,
         "agreement": asdict(one.agreement),
-        "held_out": None if held_out is None else asdict(held_out),
+        "held_out": held_out and {**asdict(held_out.agreement), "clamps": held_out.clamps},
         "does_not_depend_on": list(one.idle_parameters),
         "points": [
             {
@@ -146,8 +145,8 @@ def _prediction_cells(one: Prediction) -> list[str]:
     return [str(one.placement), one.approach, f"{one.step_s:.5g}", f"{one.total_s:.5g}"]
 
 
-def _print_clamps(output: Output, predictions: Sequence[Prediction]) -> None:
-    clamps = dict.fromkeys(clamp for one in predictions for clamp in one.clamps)
+def _print_clamps(output: Output, found: Iterable[Prediction | HeldOut]) -> None:
+    clamps = dict.fromkeys(clamp for one in found for clamp in one.clamps)
     if clamps:
         output.heading("Outside of what the models stand for")
         for clamp in clamps:

@@ -109,13 +109,13 @@ def _services(
     run: Pipeline, costs: UnitCosts, of_part: dict[str, Load], tick_s: float, random: np.random.Generator
 ) -> tuple[dict[str, PartResult], float]:
     """All services, which share the cores of their node; and the share of messages that are put off."""
-    arrivals, messages = {}, np.zeros(TICKS)
+    arrivals, messages = dict[str, list[float]](), [0.0] * TICKS
     phases = _phases(run.nodes, run.period_s, tick_s, random)
     for part in SERVICES:
         cost, work = costs.parts[part].cpu_s, of_part[part].work
-        arrivals[part] = _spread(cost, work, phases, tick_s, random)
+        arrivals[part] = _spread(cost, work, phases, tick_s, random).tolist()
         if part == "server":
-            messages = cost.message * work.message * tick_s * phases
+            messages = (cost.message * work.message * tick_s * phases).tolist()
     waiting = dict.fromkeys(SERVICES, 0.0)
     lags = {part: np.empty(TICKS) for part in SERVICES}
     put_off_s = 0.0
@@ -134,7 +134,7 @@ def _services(
         part: _part(of_part[part], lags[part], costs.parts[part], waiting[part], 0.0, 0.0)
         for part in SERVICES
     }
-    return found, put_off_s / max(float(messages.sum()), 1e-12)
+    return found, put_off_s / max(sum(messages), 1e-12)
 
 
 def _part(

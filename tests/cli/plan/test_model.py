@@ -49,10 +49,12 @@ def test_a_fit_is_tried_on_points_that_were_held_out(files: Path) -> None:
     found = model("fit", "points.csv", "--held-out", "more.csv")
     assert "0.005 + 32 * ranks^-1" in found.stdout
     assert "Points that were held out" in found.stdout
+    said = "application: ranks = 128 is taken as 64, the end of what was measured"
+    assert said in found.stdout
     (one,) = json.loads(model("fit", "points.csv", "--held-out", "more.csv", "--json").stdout)
     assert one["terms"][1]["coefficient"] == pytest.approx(32.0)
     assert one["held_out"]["points"] == 3
-    # At 128, beyond what was measured, it is that of 64.
+    assert one["held_out"]["clamps"] == [said]
     assert one["held_out"]["max_relative_error"] == pytest.approx(0.505 / 0.3 - 1)
     assert one["points"][0]["interval_s"] == pytest.approx([8.005, 8.005])
 
@@ -144,10 +146,15 @@ def test_a_picture_without_matplotlib_says_what_to_install(
             ["predict", "workflow.toml", "--points", "points.csv", "--measured", "points.csv"],
             "no column 'placement'",
         ),
+        (
+            ["predict", "workflow.toml", "--points", "points.csv", "--measured", "runs.csv"],
+            "runs.csv: 'image=8' took 0.06 s, and 60.1 s are predicted; are their units mixed?",
+        ),
     ],
 )
 def test_what_cannot_be_used_gets_one_line(files: Path, words: list[str], said: str) -> None:
     (files / "image.csv").write_text("part,ranks,time_s\nimage,2,1\n")
+    (files / "runs.csv").write_text("placement,time_ms\nall=sync,95000\nimage=8,60\n")
     done = model(*words)
     assert done.exit_code == 2
     assert said in done.stderr
@@ -160,3 +167,10 @@ def test_what_no_run_can_have_is_named_as_it_was_given(option: str, value: str) 
     found = model("pipeline", "--ranks", "10", option, value)
     assert found.exit_code == 2
     assert f"Invalid value for '{option}': {float(value)} is not in the range" in found.stderr
+
+
+def test_what_a_pipeline_asks_of_its_parts_is_json_too() -> None:
+    found = json.loads(model("pipeline", "--ranks", "100000", "--json").stdout)
+    assert found["bottleneck"]["share"] > 1.0
+    assert found["parts"][0]["load"]["part"] == "readers"
+    assert 0.0 < found["put_off_share"] <= 1.0
