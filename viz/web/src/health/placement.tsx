@@ -10,7 +10,7 @@ const PLACES = [
   { heading: 'analysis runs' },
   { heading: 'step takes', isNumber: true },
   { heading: 'added, %', isNumber: true },
-  { heading: 'its cores are busy, %', isNumber: true },
+  { heading: 'busy, %', isNumber: true },
 ];
 
 const INTERVALS = [

@@ -8,7 +8,7 @@ const BAR_PX = 16;
 const ROW_PX = 22;
 const BARS_PX = 240;
 /** More placements of large nodes are in the table. */
-const MOST_BARS = 8;
+const MOST_BARS = 12;
 
 const PARTS = [
   { part: 'application', words: 'application' },
@@ -72,7 +72,7 @@ export function Split({ placements }: { placements: readonly PredictedPlacement[
             <i class={`placement-key ${part}`} aria-hidden="true" /> {of}
           </span>
         ))}
-        cores of the node, in the order of the table, and how long a step takes
+        cores of the node, in the order of the table{shown.length < placements.length && ` (its first ${shown.length})`}, and how long a step takes
       </figcaption>
     </figure>
   );
