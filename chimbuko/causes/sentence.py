@@ -216,7 +216,9 @@ def _hit(incident: Incident) -> list[Waited]:
 def _loss(incident: Incident, hit: Sequence[Waited]) -> str:
     """What ranks lost by their node, in many calls."""
     losses, main = incident.losses, main_part(incident.parts)
-    lost_us = sum(one.beyond_us for one in losses) + sum(one.lost_us for one in hit)
+    beyond_us = sum(one.beyond_us for one in losses) + sum(one.lost_us for one in hit)
+    # Some of it may be in waits of the same ranks for each other, which count by themselves.
+    lost_us = max(beyond_us, sum(one.lost_us for one in losses))
     ranks = {one.rank for one in losses} | {one.rank for one in hit}
     lost, who = _duration(lost_us), ranks_in_words(ranks)
     span_us = max(one.end_us for one in losses) - min(one.begin_us for one in losses)

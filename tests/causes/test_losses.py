@@ -170,6 +170,27 @@ def test_several_who_take_a_core_together_are_named_by_the_first() -> None:
     assert one.parts[0].by == ""
 
 
+def test_ranks_that_wait_for_each_other_in_a_loss_lost_all_of_it() -> None:
+    waits = [
+        replace(flag("MPI_Waitall()", 3, begin, begin + 600, received_from=[1]), is_flagged=False)
+        for begin in (100, 900)
+    ]
+    (one,) = incidents(shared(loss(1, 0, 2_000, 1_000), loss(3, 0, 2_000, 1_000)), waits)
+    assert {lost.rank: lost.beyond_us for lost in one.losses} == {1: 1e6, 3: 0}
+    assert "took core 1 for 2 s, which ranks 1 and 3 waited for; rank 3 waited" in sentence(one)
+
+
+def test_who_takes_a_core_beside_the_analysis_is_named() -> None:
+    rows = [*ticks(1, -200, 0, core=1), *ticks(1, 0, 1_000, ran_us=7_000, waited_us=13_000, core=1)]
+    ours = [other(0, 1_000, 1, 200, f"chimbuko.{name}") for name in ("ad.age", "proven")]
+    for thief_ms, by in ((300, "thief (root, process 4711)"), (200, "the analysis itself")):
+        taken = batch(rows, [*ours, other(0, 1_000, 1, thief_ms, "thief")], losses=[loss(1, 0, 1_000, 650)])
+        book = IncidentBook()
+        book.put_samples(taken)
+        book.update()
+        assert [part.by for parts in book.parts.values() for part in parts] == [by]
+
+
 def test_a_loss_that_goes_on_is_the_same_incident() -> None:
     book = IncidentBook()
     for end_ms in (500, 1_000, 2_000):

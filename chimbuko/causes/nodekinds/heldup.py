@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.losses import sampled_part
 from chimbuko.causes.evidence.nodescene import Rival
-from chimbuko.causes.evidence.part import Kind, Part
+from chimbuko.causes.evidence.part import ANALYSIS, Kind, Part
 from chimbuko.causes.evidence.scene import POLLING_SHARE, Scene
 from chimbuko.causes.evidence.threadtime import Seen
 from chimbuko.causes.nodekinds.division import LEAST_SHARE, divided
@@ -91,9 +91,10 @@ def _waited(waited_us: float, flag: Flag, scene: Scene, seen: Seen) -> Part:
 
 def culprit(waited_us: float, rivals: tuple[Rival, ...]) -> Rival | None:
     """Who ran most on its cores, or several who are not of the program; None where they ran for too short."""
-    first = rivals[0] if rivals else None
-    if first is not None and first.ran_us >= CULPRIT_SHARE * waited_us:
-        return first
+    enough = [one for one in rivals if one.ran_us >= CULPRIT_SHARE * waited_us]
+    if enough:
+        # We are there all the time; who comes is why it is worse.
+        return next((one for one in enough if one.is_foreign and one.name != ANALYSIS), enough[0])
     foreign = [one for one in rivals if one.is_foreign]
     ran_us = sum(one.ran_us for one in foreign)
     if not foreign or ran_us < CULPRIT_SHARE * waited_us:
