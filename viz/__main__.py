@@ -12,14 +12,13 @@ import shutil
 import signal
 import socket
 import sys
-import threading
 from pathlib import Path
 
 import click
 
 from chimbuko.errors import ChimbukoError
 from chimbuko.process.lifetime import say_ready
-from chimbuko.process.signals import END, FROM_OTHERS, heed
+from chimbuko.process.signals import END, FROM_OTHERS, Ending, heed
 from chimbuko.protocol.broker import BROKER_VARIABLE
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.viz.http.listening import Front
@@ -88,10 +87,10 @@ def main(
     hosts: tuple[str, ...],
 ) -> None:
     """Serve the dashboard of one run until it is asked to end."""
-    stopping = threading.Event()
-    signal.signal(END, lambda *_: stopping.set())
+    stopping = Ending()
+    signal.signal(END, stopping.set)
     # Started by a user it is its own master.
-    heed(FROM_OTHERS, lambda *_: stopping.set())
+    heed(FROM_OTHERS, stopping.set)
     front = Front(bind, certificate, key, public_url)
     parent = os.getppid()
     run, names = RunDirectory(run_dir.absolute()), frozenset(hosts)

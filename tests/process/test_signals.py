@@ -13,7 +13,7 @@ import pytest
 
 from chimbuko.process import starting
 from chimbuko.process.service import Service
-from chimbuko.process.signals import END, FROM_OTHERS, no_ctrl_c
+from chimbuko.process.signals import END, FROM_OTHERS, Ending, no_ctrl_c
 from chimbuko.process.starting import Starter
 from chimbuko.process.supervisor import ServiceGroup
 
@@ -94,3 +94,18 @@ def test_what_is_started_without_ctrl_c_never_hears_it_and_we_do_afterwards() ->
     child.send_signal(signal.SIGINT)
     child.communicate(b"\n")
     assert child.returncode == 0
+
+
+def test_signals_that_come_all_the_time_end_each_wait() -> None:
+    # A handler that sets an Event waits for ever where its wait() has just taken the lock.
+    before = signal.getsignal(signal.SIGALRM)
+    try:
+        for _ in range(300):
+            ending = Ending()
+            assert not ending.is_set() and not ending.wait(0.0)
+            signal.signal(signal.SIGALRM, ending.set)
+            signal.setitimer(signal.ITIMER_REAL, 1e-6, 1e-5)
+            assert ending.wait(60.0) and ending.is_set()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)

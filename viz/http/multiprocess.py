@@ -13,6 +13,7 @@ from chimbuko.process.lifetime import log
 from chimbuko.process.nameholding import HeldFolder
 from chimbuko.process.oomscore import Sacrifice
 from chimbuko.process.service import Service
+from chimbuko.process.signals import Ending
 from chimbuko.process.supervisor import ServiceGroup
 from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker
 from chimbuko.runs.directory import RunDirectory
@@ -31,7 +32,7 @@ def serving_together(
     broker_url: str | None,
     hosts: frozenset[str],
     processes: int,
-    stopping: threading.Event,
+    stopping: Ending,
     jobs_broker: str | None = None,
     jobs_folder: Path | None = None,
     listening: socket.socket | None = None,
@@ -94,7 +95,7 @@ def _members(
     secrets: dict[str, str],
     logs: Path,
     listening: socket.socket,
-    stopping: threading.Event,
+    stopping: Ending,
     joint: PrivateBroker | None,
 ) -> Iterator[None]:
     """Processes that are looked after while the context lasts."""

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +15,7 @@ import click
 from chimbuko.errors import ConfigError
 from chimbuko.formats.streams.conversion import losses_of, program_name
 from chimbuko.formats.streams.following import Following
+from chimbuko.process.signals import Ending
 from chimbuko.trace.engines import SST
 from chimbuko.trace.tausettings import WriterSettings
 from chimbuko.units import parse_duration_us
@@ -64,7 +64,7 @@ def command(patterns: tuple[str, ...], idle: str, command_line: tuple[str, ...])
     if settings.engine.upper() == SST:
         raise ConfigError("one process cannot write several streams over SST; use --transport files")
     idle_s = parse_duration_us(idle) / 1e6
-    is_over = threading.Event()
+    is_over = Ending()
     program = program_name(Path(patterns[0].replace("*", "").replace("?", "")))
     process = _started(command_line) if command_line else None
 
@@ -102,7 +102,7 @@ def _follow(
     period_s: float,
     idle_s: float,
     process: subprocess.Popen[bytes] | None,
-    is_over: threading.Event,
+    is_over: Ending,
 ) -> None:
     news_s = step_s = time.monotonic()
     while not is_over.is_set():

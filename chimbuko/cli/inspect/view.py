@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from chimbuko.launcher.outcome.reach import reach, reachable_run
 from chimbuko.launcher.services.addressfile import AddressFile
 from chimbuko.process.lifetime import end_within
 from chimbuko.process.nameholding import HeldFolder
-from chimbuko.process.signals import FROM_OTHERS, heed
+from chimbuko.process.signals import FROM_OTHERS, Ending, heed
 from chimbuko.runs.directory import PAGE_TOKEN, RUNS_FOLDER, RunDirectory
 from chimbuko.runs.finding import runs_in
 from chimbuko.viz.http.listening import Front
@@ -116,8 +115,8 @@ def command(
     from chimbuko.viz.http.server import serving, serving_folder
     from chimbuko.viz.jobs.workerpool import WorkerPool
 
-    stopping = threading.Event()
-    heed(FROM_OTHERS, lambda *_: stopping.set())
+    stopping = Ending()
+    heed(FROM_OTHERS, stopping.set)
     front = Front(bind, certificate, key, public_url)
     hosts = frozenset[str]()
     folder = _folder_of_runs(run_dir)

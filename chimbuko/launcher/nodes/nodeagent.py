@@ -20,7 +20,7 @@ from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.transport import StreamPlace, place_of_others, place_on_node, shield_of
 from chimbuko.process.cores import pin
 from chimbuko.process.mishaps import Mishaps
-from chimbuko.process.signals import FROM_OTHERS, heed
+from chimbuko.process.signals import FROM_OTHERS, Ending, heed
 from chimbuko.protocol.membership import Presence, ask_to_end
 from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.runs.directory import AGENT_MARK, COMING_MARK, RunDirectory, RunInfo
@@ -79,7 +79,7 @@ class NodeAgent:
         self._node = node
         self._streams = streams
         self._patience_s = patience_s
-        self._stop = threading.Event()
+        self._stop = Ending()
         self._problems: list[str] = []
         self._mishaps = Mishaps(self._problems)
         self._rescue_at_s = math.inf
