@@ -147,12 +147,8 @@ class Collector:
         if not self._fast_threads:
             return
         began_ns = time.thread_time_ns()
-        stretches = self._fast.read(self._fast_threads)
-        for tid, stretch in stretches.items():
-            if tid in self._losses:
-                self._losses[tid][1].add(stretch)
         had_waited = self._has_waited
-        has_waited = self._has_waited = any(one.has_waited for one in stretches.values())
+        has_waited = self._has_waited = self._fast.read(self._fast_threads)
         cost_us = (time.thread_time_ns() - began_ns) // 1000
         self.fast_cost_us += cost_us
         wanted_s = min(max(cost_us / 1e6 / FAST_SHARE, FAST_S), SLOWEST_S)
@@ -226,6 +222,10 @@ class Collector:
         """What ranks lost since the last time by being kept from running, with samples from around it that
         were not given away before; None where they lost nothing.
         """
+        # Not look by look: each would cost more, and so they would be further apart.
+        for tid, stretch in self._fast.stretches():
+            if tid in self._losses:
+                self._losses[tid][1].add(stretch)
         found = [
             RankLoss(of.program, of.rank, is_stopped, *loss)
             for of, losses in self._losses.values()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ MOST_READINGS = 16_384
 """Some 400 bytes each: 60 s of five threads at 20 ms."""
 RESTLESS_PER_S = 1_000
 """A thread that is put on a core so often may be one that is moved all the time."""
+MUCH_WAITED = 0.2
 MOST_MOVES = 65_535
 LONGEST_US = 500_000
 """Between two readings of a thread that make a row: it was not looked at in between."""
@@ -91,23 +93,33 @@ class FastRing:
     def __init__(self, files: ProcReader, capacity: int = MOST_READINGS) -> None:
         self._files = files
         self._pairs: deque[_Pair] = deque(maxlen=capacity)
+        self._new: deque[_Pair] = deque(maxlen=capacity)
+        """Of them, those that ``stretches`` has not given yet."""
         self._threads: dict[int, _Thread] = {}
 
-    def read(self, threads: dict[int, int]) -> dict[int, Stretch]:
+    def read(self, threads: dict[int, int]) -> bool:
         """Look at threads, by their number and that of their process.
 
-        Returns what each of them did since the last look at it.
+        Returns whether one of them waited for a core for ``MUCH_WAITED`` of the time since the last look.
         """
-        found = {}
+        has_waited = False
         for tid, pid in threads.items():
             thread = self._threads.get(tid)
             if thread is None:
                 thread = self._threads[tid] = _Thread(self._files, pid, tid)
             before, now = thread.last, thread.read()
             if before is not None and now is not None:
-                self._pairs.append(_Pair(before, now))
-                found[tid] = _stretch(before, now)
-        return found
+                pair = _Pair(before, now)
+                self._pairs.append(pair)
+                self._new.append(pair)
+                has_waited = has_waited or _has_waited(before, now)
+        return has_waited
+
+    def stretches(self) -> Iterator[tuple[int, Stretch]]:
+        """What each thread did from look to look, of all looks since the last time."""
+        while self._new:
+            pair = self._new.popleft()
+            yield pair.now.tid, _stretch(pair.before, pair.now)
 
     def forget(self, tid: int) -> None:
         """A thread is not looked at any longer."""
@@ -179,6 +191,13 @@ def system_call(data: bytes) -> int:
     """Number of the system call that a thread is in, by ``syscall``; ``NO_CALL`` where it is not known."""
     number = data.split(b" ", 1)[0]
     return int(number) if number.isdigit() and len(number) < 5 else NO_CALL
+
+
+def _has_waited(before: _Reading, now: _Reading) -> bool:
+    if before.times is None or now.times is None:
+        return False
+    waited_ns = now.times.waited_ns - before.times.waited_ns
+    return waited_ns > MUCH_WAITED * 1000 * (now.time_us - before.time_us)
 
 
 def _stretch(before: _Reading, now: _Reading) -> Stretch:

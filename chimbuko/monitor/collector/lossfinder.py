@@ -14,10 +14,8 @@ LEAST_SHARE = 0.10
 LEAST_OF_USUAL = 0.5
 """Nor waits for a core that are not this much more than what is usual: of ranks that share their cores all
 the time, now one waits longer and now another."""
-MUCH_WAITED = 0.2
-"""Of the time between two looks."""
-QUIET_US = 500_000
-"""A loss is over when so long nothing was added to it."""
+QUIET_US, RESUMED_US = 500_000, 100_000
+"""A loss is over when so long nothing was added to it; and a stop, when the thread has gone on for so long."""
 LONGEST_US = 60_000_000
 """What lasts longer is how the node is, and usual from then on: its findings say so."""
 WINDOW_US = 1_000_000
@@ -61,11 +59,6 @@ class Stretch(NamedTuple):
             return self.end_us - self.still_us, self.end_us, self.still_us
         return self.begin_us, self.end_us, 0
 
-    @property
-    def has_waited(self) -> bool:
-        """Whether it waited for a core for much of the time."""
-        return self.waited_us > MUCH_WAITED * self.length_us
-
 
 class Loss(NamedTuple):
     """From the first to the last moment that was lost."""
@@ -85,10 +78,13 @@ class LossFinder:
     ----------
     longest_us
         A loss that lasts longer is over then.
+    quiet_us
+        One is over, too, when so long nothing was added to it.
     """
 
-    def __init__(self, longest_us: int = sys.maxsize) -> None:
+    def __init__(self, longest_us: int = sys.maxsize, quiet_us: int = QUIET_US) -> None:
         self._longest_us = longest_us
+        self._quiet_us = quiet_us
         self._sum_us = self._most_us = 0.0
         self._lost_us = self._lost_at_most_us = 0.0
         self._begin_us = self._end_us = 0
@@ -112,7 +108,7 @@ class LossFinder:
         """
         over = None
         if self._sum_us > 0.0 and (
-            begin_us - self._end_us >= QUIET_US or end_us - self._begin_us > self._longest_us
+            begin_us - self._end_us >= self._quiet_us or end_us - self._begin_us > self._longest_us
         ):
             over = self._ended()
         gain_us = lost_us - allowed * (end_us - begin_us)
@@ -158,7 +154,7 @@ class LossesOfThread:
 
     def __init__(self) -> None:
         self._usual = UsualWait()
-        self._stops, self._waits = LossFinder(), LossFinder(LONGEST_US)
+        self._stops, self._waits = LossFinder(quiet_us=RESUMED_US), LossFinder(LONGEST_US)
         self._given: set[tuple[bool, Loss]] = set()
         self._over: list[tuple[bool, Loss]] = []
 

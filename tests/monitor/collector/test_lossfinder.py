@@ -86,6 +86,24 @@ def test_before_it_is_known_what_is_usual_no_wait_is_a_loss_but_a_stop_is() -> N
     assert losses(stopped) == [(True, Loss(100 * MS, 200 * MS, 100 * MS))]
 
 
+@pytest.mark.parametrize(("between_us", "count"), [(60 * MS, 1), (300 * MS, 2)])
+def test_stops_are_one_where_the_thread_hardly_goes_on_between_them(between_us: int, count: int) -> None:
+    begin_us, length_us = 100 * MS, 200 * MS
+    second_us = begin_us + length_us + between_us
+    end_us = second_us + length_us
+    found = losses(
+        [
+            *looks(0, begin_us),
+            *looks(begin_us, begin_us + length_us, is_stopped=True),
+            *looks(begin_us + length_us, second_us),
+            *looks(second_us, end_us, is_stopped=True),
+            *looks(end_us, end_us + 300 * MS),
+        ]
+    )
+    assert [loss.lost_us for _, loss in found] == [2 * length_us // count] * count
+    assert (found[0][1].begin_us, found[-1][1].end_us) == (begin_us, end_us)
+
+
 def test_a_load_that_stays_is_usual_after_a_minute() -> None:
     begin_us = CALM_S * 1_000 * MS
     load = looks(begin_us, begin_us + 3 * LONGEST_US, 0.5)
