@@ -15,7 +15,7 @@ LEAST_OF_USUAL = 0.5
 """Nor waits for a core that are not this much more than what is usual: of ranks that share their cores all
 the time, now one waits longer and now another."""
 QUIET_US, RESUMED_US = 500_000, 100_000
-"""A loss is over when so long nothing was added to it; and a stop, when the thread has gone on for so long."""
+"""A loss is over when so long nothing was added to it; a stop, when the thread has gone on for so long."""
 LONGEST_US = 60_000_000
 """What lasts longer is how the node is, and usual from then on: its findings say so."""
 WINDOW_US = 1_000_000
