@@ -13,7 +13,7 @@ from chimbuko.ad.analysis.rankspeed import RankSpeeds
 from chimbuko.ad.analysis.statistics import Learned
 from chimbuko.ad.analysis.telemetry import StreamTelemetry
 from chimbuko.ad.analysis.traffic import Traffic
-from chimbuko.ad.calls.callpaths import CallPaths
+from chimbuko.ad.calls.callpaths import CallPaths, busiest
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.records.channels import Channels, landmarks
 from chimbuko.ad.records.counters import Counters
@@ -26,6 +26,7 @@ from chimbuko.arrays import Float64Array, Int32Array, Int64Array, Rows
 from chimbuko.calls.record import CounterStatistics, StepCount, StreamHealth
 from chimbuko.calls.recordarrays import PackedRecords
 from chimbuko.config import METRICS, AnalysisConfig
+from chimbuko.protocol.messages import PathTimes
 from chimbuko.trace.schema import StreamNames, TraceStep
 
 
@@ -219,6 +220,13 @@ class StreamAnalysis:
     def counter_statistics(self) -> list[CounterStatistics]:
         """Running totals of all counters."""
         return self._counters.statistics()
+
+    def path_times(self) -> PathTimes:
+        """What its calls took by call path."""
+        rows = busiest(self._paths.times())
+        timers, at = np.unique(rows["function"][1:], return_inverse=True)
+        rows["function"][1:] = at
+        return PathTimes([self._names.timer_name(timer) for timer in timers.tolist()], rows.tobytes())
 
     def health(self, state: str) -> StreamHealth:
         """Running totals."""

@@ -10,10 +10,13 @@ from chimbuko.ad.calls.kernels.callpaths import follow_paths
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.calls.usual import UsualRuntimes
 from chimbuko.arrays import Rows
-from chimbuko.calls.callpaths import MOST_PATHS, PathTable
+from chimbuko.calls.callpaths import MOST_PATHS, PATH_TIME, PathTable
+from chimbuko.kernels.paths import NONE, OTHERS
 
 MOST_DEPTH = 64
 """Deeper calls are on no path of their own: a recursion would have one for each level."""
+MOST_TIMES = 256
+"""Of a rank, those of which it is stored what they took: 3 kB."""
 
 
 class CallPaths:
@@ -29,6 +32,8 @@ class CallPaths:
         self._table = PathTable(most_paths)
         self._most_depth = most_depth
         self._handed_out = self._table.all[:0]
+        self._times = np.zeros(1, PATH_TIME)
+        """Of what was handed out."""
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_handed_out": None}
@@ -58,6 +63,17 @@ class CallPaths:
         """How many paths there are."""
         return len(self._table.rows)
 
+    def times(self) -> Rows:
+        """``PATH_TIME`` rows of all paths: all calls since the stream began; functions are timer ids."""
+        rows = self._table.rows
+        times = np.zeros(len(rows), PATH_TIME)
+        times[: len(self._times)] = self._times
+        times["parent"], times["function"] = rows["parent"], rows["function"]
+        for name in ("calls", "exclusive_us"):
+            # Without calls, other columns mean nothing.
+            np.add(times[name], rows[name], out=times[name], where=rows["calls"] != 0)
+        return times
+
     def hand_out(self) -> Rows:
         """``PATH`` rows of all paths, with the calls since the last time; functions are timer ids.
 
@@ -70,5 +86,30 @@ class CallPaths:
         handed_out = self._handed_out[: len(rows)]
         # As bytes: column by column it takes three times as long.
         handed_out.view(np.uint8)[:] = rows.view(np.uint8)
+        self._times = self.times()
         self._table.forget_calls()
         return handed_out
+
+
+def busiest(times: Rows, most: int = MOST_TIMES) -> Rows:
+    """The ``PATH_TIME`` rows with the most time in them and in what they call, ``OTHERS`` for all others.
+
+    Callers stand before what they call, and none of them is left out.
+    """
+    parents = times["parent"].tolist()
+    below_us, below = np.maximum(times["exclusive_us"], 0.0), times["calls"].copy()
+    for path in range(len(times) - 1, OTHERS, -1):
+        if parents[path] != NONE:
+            below_us[parents[path]] += below_us[path]
+            below[parents[path]] += below[path]
+    below[OTHERS] = 0
+    # No caller has less time than what it calls, and of two that have the same it stands first.
+    by_time = np.argsort(-below_us, kind="stable")
+    kept = np.sort(by_time[below[by_time] > 0][:most])
+    numbers = np.full(len(times) + 1, NONE, np.int32)
+    numbers[kept] = np.arange(1, 1 + len(kept))
+    found = times[[OTHERS, *kept]]
+    found["parent"][1:] = numbers[found["parent"][1:]]
+    for name in ("calls", "exclusive_us"):
+        found[name][OTHERS] = times[name].sum() - found[name][1:].sum()
+    return found

@@ -21,7 +21,7 @@ import numpy as np
 from chimbuko.ad.spool.segments import FRAME, SUFFIX, first_sequence, frames_of, locked, segment_paths
 from chimbuko.calls.record import CounterStatistics, Metadata, StepCount, StreamHealth
 from chimbuko.calls.recordarrays import HEAD, PackedRecords, joined
-from chimbuko.protocol.messages import RecordBatch
+from chimbuko.protocol.messages import PathTimes, RecordBatch
 
 _TEMPORARY_SUFFIX = ".tmp"
 SEGMENT_BYTES = 1 << 20
@@ -48,6 +48,8 @@ class SpoolFrame:
     """Of all counters, where they are due."""
     left_out: dict[str, int] = field(default_factory=dict)
     """Function to number of its abnormal calls that are not recorded."""
+    paths: PathTimes | None = None
+    """At the end of the stream."""
 
 
 @dataclass
@@ -138,6 +140,7 @@ class SpoolWriter:
             health=frame.health,
             dropped=dict(self.dropped),
             counter_statistics=frame.counter_statistics,
+            paths=frame.paths,
         )
         try:
             self._write(batch, self._has_to_begin_segment())

@@ -376,6 +376,7 @@ class StreamProcess:
             new_metadata(self._names, self._known_metadata, self._spec.program),
             analysis.health(state),
             analysis.counter_statistics() if are_counters_due else [],
+            None if records is None else analysis.path_times(),
         )
 
 

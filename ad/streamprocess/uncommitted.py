@@ -9,6 +9,7 @@ from chimbuko.ad.handoff import outbox
 from chimbuko.ad.spool.spool import SpoolFrame, SpoolWriter
 from chimbuko.calls.record import CounterStatistics, Metadata, StreamHealth
 from chimbuko.calls.recordarrays import PackedRecords, joined
+from chimbuko.protocol.messages import PathTimes
 
 MOST_HELD_BYTES = 8 << 20
 """Records of steps that wait for a commit while there is no room for one; then steps wait in files, or what
@@ -58,6 +59,7 @@ class Uncommitted:
         metadata: list[Metadata],
         health: StreamHealth,
         counter_statistics: list[CounterStatistics],
+        paths: PathTimes | None,
     ) -> SpoolFrame:
         """All of it for the spool, and the records ``last`` behind it."""
         left_out: Counter[str] = Counter()
@@ -71,4 +73,5 @@ class Uncommitted:
             health=health,
             counter_statistics=counter_statistics,
             left_out=dict(left_out),
+            paths=paths,
         )

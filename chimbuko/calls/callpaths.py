@@ -33,6 +33,17 @@ Sums of whole numbers are exact up to 2^53, in whatever order they are added; be
 have numbers of whoever made the table.
 """
 
+PATH_TIME = np.dtype(
+    [
+        ("parent", np.int32),  # as in ``PATH``
+        ("function", np.int32),
+        ("calls", np.int64),
+        ("exclusive_us", np.float64),
+    ],
+    align=True,
+)
+"""What the calls of one call path took, all together; without any they took nothing."""
+
 MOST_PATHS = 1 << 12
 """Of a stream, and of a program: 330 kB stay in a cache. With 16,384 a made-up trace that fills them took a
 seventh longer to analyse."""

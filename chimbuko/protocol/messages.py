@@ -169,6 +169,14 @@ class ModelUpdate(msgspec.Struct, frozen=True, array_like=True):
     last one, where they are few."""
 
 
+class PathTimes(msgspec.Struct, frozen=True, array_like=True):
+    """What the calls of a stream took by call path, of all since it began."""
+
+    functions: list[str]
+    rows: bytes
+    """Rows of ``chimbuko.calls.callpaths.PATH_TIME``; functions are places in the list."""
+
+
 class RecordBatch(msgspec.Struct, frozen=True, array_like=True):
     """A piece of one stream's spool on its way to the store; sending it twice is harmless."""
 
@@ -184,6 +192,8 @@ class RecordBatch(msgspec.Struct, frozen=True, array_like=True):
     kept of one function, or the spool had no room."""
     counter_statistics: list[CounterStatistics] = []
     """Of counters that have changed; the last one of a counter replaces those before."""
+    paths: PathTimes | None = None
+    """At the end of the stream."""
 
     @classmethod
     def of_others(cls, name: str, program: int, rank: int, node: str, records: PackedRecords) -> RecordBatch:

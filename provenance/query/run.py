@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Self
 
 import msgspec
+import numpy as np
 from sqlalchemy import Engine, and_, select
 
 from chimbuko.calls.record import CounterStatistics, Metadata, StreamHealth
@@ -14,6 +16,7 @@ from chimbuko.provenance.query.models import Models
 from chimbuko.provenance.query.reader import RunReader
 from chimbuko.provenance.query.steps import Steps
 from chimbuko.provenance.store.engine import open_for_reading
+from chimbuko.provenance.store.numbering import RANK_PATH
 from chimbuko.provenance.store.tables import (
     COUNTER_STATISTICS,
     DROPPED,
@@ -23,6 +26,7 @@ from chimbuko.provenance.store.tables import (
     PATH_STATISTICS,
     PROGRAMS,
     PRUNINGS,
+    RANK_PATHS,
     STREAM_HEALTH,
 )
 from chimbuko.runs.directory import RunDirectory, RunInfo
@@ -49,6 +53,16 @@ class Pruning(msgspec.Struct, frozen=True):
     normal_calls: int
     severity_us: float
     """Of the anomalies together."""
+
+
+class RankPath(msgspec.Struct, frozen=True):
+    """The calls of one call path on one rank, as far as they count for the detector."""
+
+    functions: list[str]
+    """Outermost first."""
+    calls: int
+    exclusive_us: float
+    """All together."""
 
 
 class Provenance:
@@ -132,6 +146,17 @@ class Provenance:
         return [
             PathStatistics(programs[on_path[-1]], [functions[number] for number in on_path], *of_path)
             for on_path, of_path in on_paths
+        ]
+
+    def rank_paths(self, program: int, rank: int) -> list[RankPath]:
+        """Each call path of a rank; none before its stream has ended, and of runs of earlier versions."""
+        columns = RANK_PATHS.c
+        of_rank = columns.run == self.reader.run, columns.program == program, columns.rank == rank
+        paths, functions = self.reader.names.paths, self.reader.names.functions
+        return [
+            RankPath([functions[number] for number in paths.functions(path)], calls, exclusive_us)
+            for (packed,) in self.reader.rows(select(columns.paths).where(*of_rank))
+            for path, calls, exclusive_us in np.frombuffer(zlib.decompress(packed), RANK_PATH).tolist()
         ]
 
     def function_statistics(self) -> list[FunctionStatistics]:

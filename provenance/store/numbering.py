@@ -15,6 +15,8 @@ from chimbuko.errors import StoreError
 from chimbuko.provenance.store.tables import PATHS
 from chimbuko.provenance.store.upsert import insert
 
+RANK_PATH = np.dtype([("path", np.int32), ("calls", np.int64), ("exclusive_us", np.float64)])
+"""What the calls of one call path took on one rank, all together."""
 NO_PATH = -1
 """As number of a call path: there is none, or it is not known."""
 

@@ -41,6 +41,7 @@ TABLES = {
     "prunings": "Calls of a function that were removed afterwards",
     "function_statistics": "Latest statistics of a function over all its calls on all ranks",
     "path_statistics": "Latest statistics of a call path over all its calls on all ranks",
+    "rank_paths": "What the calls of a rank took by call path, once its stream has ended",
 }
 """What a row is."""
 
@@ -200,6 +201,9 @@ _HERE = {
         "rule": "What was removed",
     },
     "path_statistics": _RUNTIMES,
+    "rank_paths": {
+        "paths": "Number of each call path with its calls and time in itself, packed; the dashboard shows it"
+    },
     "function_statistics": _RUNTIMES
     | {
         "drift": "How many times as long its calls take now as at first",

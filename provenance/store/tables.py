@@ -363,6 +363,10 @@ PATH_STATISTICS = _keyed(
 )
 """``PathStatistics``, the latest of each call path."""
 
+RANK_PATHS = _indexed("rank_paths", _key("program"), _key("rank"), _integer("calls"), _blob("paths"))
+"""``PathTimes`` of a rank whose stream has ended: how many calls they are of, and ``RANK_PATH`` rows of
+``store.numbering``, compressed with zlib."""
+
 FUNCTION_STATISTICS = _keyed(
     "function_statistics",
     _key("function"),

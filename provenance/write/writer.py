@@ -10,12 +10,15 @@ from functools import partial
 from typing import Any
 
 import msgspec
+import numpy as np
 from sqlalchemy import Connection, Engine, select
 
+from chimbuko.calls.callpaths import OTHER_PATHS, PATH_TIME
 from chimbuko.calls.record import StreamHealth
 from chimbuko.causes.incidentbook import Changes
 from chimbuko.causes.recurrence import Recurrence
 from chimbuko.errors import StoreError
+from chimbuko.kernels.paths import NONE
 from chimbuko.monitor.samples.nodebatch import PackedBatch
 from chimbuko.namespaces.metrics.finding import Finding
 from chimbuko.protocol.messages import (
@@ -27,7 +30,7 @@ from chimbuko.protocol.messages import (
 )
 from chimbuko.provenance.store.encode import call_rows, node_state_rows, store_records
 from chimbuko.provenance.store.engine import store_errors
-from chimbuko.provenance.store.numbering import Numbering, PathNumbering, path_key
+from chimbuko.provenance.store.numbering import RANK_PATH, Numbering, PathNumbering, path_key
 from chimbuko.provenance.store.tables import (
     COUNTER_STATISTICS,
     DROPPED,
@@ -39,6 +42,7 @@ from chimbuko.provenance.store.tables import (
     NODE_STATES,
     PATH_STATISTICS,
     PROGRAMS,
+    RANK_PATHS,
     RUNS,
     STREAM_HEALTH,
     TEXTS,
@@ -59,6 +63,7 @@ _WRITE_DROPPED = Upsert.of_all(DROPPED, "anomalies")
 _WRITE_HEALTH = Upsert.of_all(STREAM_HEALTH)
 _WRITE_STATISTICS = Upsert.of_all(FUNCTION_STATISTICS)
 _WRITE_PATH_STATISTICS = Upsert.of_all(PATH_STATISTICS)
+_WRITE_RANK_PATHS = Upsert.of_all(RANK_PATHS, "calls")
 _WRITE_COUNTERS = Upsert.of_all(COUNTER_STATISTICS, "n")
 _WRITE_MODELS = Upsert.of_all(MODELS)
 _WRITE_PROGRAMS = Upsert.of_all(PROGRAMS)
@@ -108,6 +113,7 @@ class Writer:
             write_calls(connection, run.number, calls)
             run.steps.write(connection, (step for batch in batches for step in batch.steps))
             _WRITE_NODE_STATES.write(connection, [(*key, state) for key, state in states.items()])
+            _write_rank_paths(connection, run, batches, functions)
             for upsert, rows in _other_rows(run.number, batches, texts):
                 upsert.write(connection, rows)
 
@@ -230,6 +236,34 @@ def _write_paths(connection: Connection, run: _StoredRun, statistics: Sequence[P
     _WRITE_PATH_STATISTICS.write(connection, rows)
 
 
+def _write_rank_paths(
+    connection: Connection,
+    run: _StoredRun,
+    batches: Sequence[RecordBatch],
+    functions: Mapping[tuple[int, str], int],
+) -> None:
+    """Write what calls took by path where a stream has ended; ``functions`` are those of the batches."""
+    for batch in batches:
+        if batch.paths is None:
+            continue
+        program, rank = batch.health.program, batch.health.rank
+        names = [*batch.paths.functions, OTHER_PATHS]
+        times = np.frombuffer(batch.paths.rows, PATH_TIME)
+        on_paths: list[list[int]] = []
+        for parent, function in times[["parent", "function"]].tolist():
+            above = [] if parent == NONE else on_paths[parent]
+            # Of the others the function is -1: the last name.
+            on_paths.append([*above, functions[program, names[function]]])
+        paths = [(program, path_key(on_path)) for on_path in on_paths]
+        numbers = run.paths.of(connection, paths)
+        rows = np.zeros(len(times), RANK_PATH)
+        rows["path"] = [numbers[path] for path in paths]
+        for name in ("calls", "exclusive_us"):
+            rows[name] = times[name]
+        packed = zlib.compress(rows[rows["calls"] > 0].tobytes(), 9)
+        _WRITE_RANK_PATHS.write(connection, [(run.number, program, rank, int(rows["calls"].sum()), packed)])
+
+
 def _write_models(connection: Connection, run: _StoredRun, models: Sequence[FunctionModel]) -> None:
     numbers = run.functions.of(connection, ((model.program, model.name) for model in models))
     rows = [
@@ -243,6 +277,9 @@ def _functions_in(batches: Sequence[RecordBatch]) -> Iterator[tuple[int, str]]:
     for batch in batches:
         for name in batch.records.functions.values():
             yield batch.health.program, name
+        if batch.paths is not None:
+            for name in (*batch.paths.functions, OTHER_PATHS):
+                yield batch.health.program, name
 
 
 def _texts_in(batches: Sequence[RecordBatch]) -> Iterator[tuple[str]]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.trace.reader import StreamReader
 from chimbuko.trace.schema import EventType, TraceStep
@@ -104,6 +105,13 @@ def test_runtimes_by_call_path_are_those_of_the_trace(heat4: Path, heat4_run: Ou
     ):
         expected = (*moments_of(exclusive_us[path]), *moments_of(inclusive_us[path]))
         assert tuple(runtimes) == pytest.approx(expected, rel=1e-9)
+    calls, spent_us = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
+    with open_run(RunDirectory(heat4_run.folder)) as provenance:
+        for one in (one for rank in range(4) for one in provenance.rank_paths(0, rank)):
+            calls[*one.functions] += one.calls
+            spent_us[*one.functions] += round(one.exclusive_us)
+    assert calls == {path: len(runtimes_us) for path, runtimes_us in exclusive_us.items()}
+    assert spent_us == {path: sum(runtimes_us) for path, runtimes_us in exclusive_us.items()}
 
 
 @pytest.mark.thorough

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from chimbuko.buckets import EDGES_US
+from chimbuko.calls.callpaths import PATH_TIME
 from chimbuko.calls.record import (
     CallRecord,
     CounterStatistics,
@@ -26,12 +27,14 @@ from chimbuko.calls.record import (
 from chimbuko.calls.recordarrays import pack
 from chimbuko.calls.schema import Label
 from chimbuko.config import AnalysisConfig
+from chimbuko.kernels.paths import NONE
 from chimbuko.monitor.samples.nodebatch import packed
 from chimbuko.protocol.keys import RunKeys
 from chimbuko.protocol.messages import (
     Frame,
     FunctionModel,
     FunctionStatistics,
+    PathTimes,
     RankStatistics,
     RecordBatch,
     RunStatistics,
@@ -58,6 +61,7 @@ KERNEL = (
     + "Grid<Device<Cuda, Space>> const&, " * 60
     + "double)::{lambda(int)#3}, Kokkos::RangePolicy<Kokkos::Cuda>, Kokkos::Cuda> >(int)"
 )
+MAIN = "main [{heat2d.c} {68,0}]"
 FUNCTIONS = (
     "relax_block [{heat2d.c} {47,0}]",
     "jacobi_sweep [{heat2d.c} {51,0}]",
@@ -221,6 +225,7 @@ def store(writer: Writer, made: MadeRun, first: int, end: int) -> None:
             health=health,
             dropped={"MPI_Waitall()": 2} if rank == 1 else {},
             counter_statistics=[_counter("Message size sent to all nodes", [8_192] * end, rank)],
+            paths=_path_times(rank) if end == STEPS else None,
         )
         writer.write([batch])
     writer.write_statistics(
@@ -232,6 +237,12 @@ def store(writer: Writer, made: MadeRun, first: int, end: int) -> None:
 
 def _counter(name: str, values: list[int], rank: int) -> CounterStatistics:
     return CounterStatistics(name, *Moments.of([value + rank for value in values]).row())
+
+
+def _path_times(rank: int) -> PathTimes:
+    """One call of main, and 40 in it, each of which took a µs longer for each rank before."""
+    rows = [(NONE, NONE, 0, 0.0), (NONE, 0, 1, 5e6), (1, 1, 40, 40 * (EXPECTED_US[1] + rank))]
+    return PathTimes([MAIN, FUNCTIONS[1]], np.array(rows, PATH_TIME).tobytes())
 
 
 def _happen(made: MadeRun) -> None:
@@ -268,7 +279,7 @@ def _record(
     stack = [
         StackFrame(event, FUNCTIONS[number], entry, end, is_anomaly),
         StackFrame(time_step, "time_step [{heat2d.c} {61,0}]", entry - 9_000, end + 9_000, False),
-        StackFrame(main, "main [{heat2d.c} {68,0}]", ZERO_US, 0, False),
+        StackFrame(main, MAIN, ZERO_US, 0, False),
     ]
     window = []
     for before in range(5, 0, -1):

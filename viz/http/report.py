@@ -152,6 +152,8 @@ def _collect(answers: _Answers) -> list[str]:
     _calls(answers)
     for one in functions:
         _function(answers, one["function"], one["program"])
+    for rank in reported:
+        answers.ask("paths", [("rank", rank)], "flame graphs of ranks")
     missed = [f"{name} ({count})" if count > 1 else name for name, count in answers.missed.items() if name]
     listed = sum(len(incidents.get(name, [])) for name in ("recurrences", "metrics"))
     further = incidents.get("total", 0) + listed - findings

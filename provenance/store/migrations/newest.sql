@@ -1,7 +1,7 @@
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL
 );
-INSERT INTO "alembic_version" VALUES('0011');
+INSERT INTO "alembic_version" VALUES('0012');
 CREATE TABLE calls (
 	id INTEGER NOT NULL, 
 	run INTEGER NOT NULL, 
@@ -235,6 +235,14 @@ CREATE TABLE prunings (
  WITHOUT ROWID
 
 ;
+CREATE TABLE rank_paths (
+	run INTEGER NOT NULL, 
+	program INTEGER NOT NULL, 
+	rank INTEGER NOT NULL, 
+	calls BIGINT NOT NULL, 
+	paths BLOB NOT NULL, 
+	CONSTRAINT pk_rank_paths PRIMARY KEY (run, program, rank)
+);
 CREATE TABLE rank_totals (
 	run INTEGER NOT NULL, 
 	program INTEGER NOT NULL, 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.ad.analysis.statistics import Learned
-from chimbuko.ad.calls.callpaths import CallPaths
+from chimbuko.ad.calls.callpaths import CallPaths, busiest
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.calls.usual import UsualRuntimes
 from chimbuko.ad.handoff.telemetry import PathOutbox
@@ -41,8 +41,15 @@ def nested(depth: int, function: int = 1, times: int = 3) -> TraceStep:
 
 
 @EXAMPLES
-@given(traces() | damaged_traces(), st.sampled_from((2, 4, 64)), st.sampled_from((2, 5, 64)))
-def test_paths_are_those_of_the_slow_twin(trace: MadeTrace, most_paths: int, most_depth: int) -> None:
+@given(
+    traces() | damaged_traces(),
+    st.sampled_from((2, 4, 64)),
+    st.sampled_from((2, 5, 64)),
+    st.sampled_from((0, 2, 64)),
+)
+def test_paths_are_those_of_the_slow_twin(
+    trace: MadeTrace, most_paths: int, most_depth: int, most: int
+) -> None:
     stacks, slow_stacks = CallStacks(RANK), SlowStacks(RANK)
     paths, slow = CallPaths(most_paths, most_depth), SlowPaths(most_paths, most_depth)
     merged = PathTable(most_paths)
@@ -57,6 +64,25 @@ def test_paths_are_those_of_the_slow_twin(trace: MadeTrace, most_paths: int, mos
         path: columns_of(runtimes, slow.inclusive_us[path]) for path, runtimes in slow.exclusive_us.items()
     }
     assert paths_of(merged.rows) == expected
+    # Handed out or not, a process that goes on knows what all of it took.
+    paths.read(stacks, UsualRuntimes(False))
+    slow.read(slow_stacks, made_names())
+    times = pickle.loads(pickle.dumps(paths)).times()
+    took = {path: (len(us), sum(us)) for path, us in slow.exclusive_us.items()}
+    assert paths_of(times) == took
+    rows = busiest(times, most)
+    kept = paths_of(rows)
+    assert len(rows) <= 1 + most
+    assert {path: row for path, row in kept.items() if path} == {path: took[path] for path in kept if path}
+    for column in (0, 1):
+        assert sum(row[column] for row in kept.values()) == sum(row[column] for row in took.values())
+    below_us = {
+        path: sum(us for other, (_, us) in took.items() if other[: len(path)] == path)
+        for path in took
+        if path
+    }
+    left = [below_us[path] for path in below_us.keys() - kept.keys()]
+    assert max(left, default=0) <= min((below_us[path] for path in below_us.keys() & kept), default=1 << 62)
 
 
 def test_a_recursion_takes_as_many_paths_as_it_may_be_deep() -> None:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
 from chimbuko.ad.detectors import make_detector
@@ -14,6 +15,7 @@ from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.handoff.namesfile import NamesFile, read_names
 from chimbuko.ad.spool.spool import SpoolReader
 from chimbuko.ad.streamprocess.process import StreamProcess
+from chimbuko.calls.callpaths import PATH_TIME
 from chimbuko.calls.recordarrays import unpack
 from chimbuko.config import AnalysisConfig
 from chimbuko.protocol.messages import ALL_EPOCHS, RecordBatch
@@ -87,6 +89,9 @@ def test_a_recorded_stream_ends_with_everything_handed_over(
     assert len(finals) == len(set(finals)) > 0
     counters = {one.name: one.n for one in batches[-1].counter_statistics}
     assert counters["heat residual x1e6"] > 0
+    *others, last = batches
+    assert last.paths is not None and all(batch.paths is None for batch in others)
+    assert np.frombuffer(last.paths.rows, PATH_TIME)["calls"].sum() == taken.paths["calls"].sum()
     assert any(item.key == "Hostname" for batch in batches for item in batch.metadata)
     assert capfd.readouterr() == ("", "")
 

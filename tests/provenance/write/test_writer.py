@@ -4,16 +4,24 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, Table, select
 
+from chimbuko.calls.callpaths import OTHER_PATHS, PATH_TIME
 from chimbuko.calls.record import CallRecord, CounterStatistics, Metadata, StepCount, StreamHealth
 from chimbuko.calls.schema import Label
-from chimbuko.protocol.messages import FunctionModel, FunctionStatistics, RecordBatch, RunStatistics
+from chimbuko.protocol.messages import (
+    FunctionModel,
+    FunctionStatistics,
+    PathTimes,
+    RecordBatch,
+    RunStatistics,
+)
 from chimbuko.provenance.query.filters import CallFilter
-from chimbuko.provenance.query.run import Dropped, Provenance
+from chimbuko.provenance.query.run import Dropped, Provenance, RankPath
 from chimbuko.provenance.store.engine import StoreRefused
 from chimbuko.provenance.store.tables import (
     COUNTER_STATISTICS,
@@ -225,6 +233,21 @@ def test_the_latest_statistics_of_a_counter_are_kept(
     writer.write([batch(1, counter_statistics=[early]), batch(2, counter_statistics=[late])])
     writer.write([batch(1, counter_statistics=[early])])
     assert provenance.counter_statistics() == [(0, 1, late)]
+
+
+def test_what_the_calls_of_a_rank_took_is_kept_by_path(
+    writer: Writer, provenance: Provenance, batch: Batch
+) -> None:
+    rows = [(-1, -1, 2, 7.0), (-1, 0, 1, 100.0), (1, 1, 0, 0.0), (2, 0, 5, 30.0)]
+    times = PathTimes(["main", "f"], np.array(rows, PATH_TIME).tobytes())
+    for _ in range(2):
+        writer.write([batch(1), batch(2, paths=times)])
+    assert provenance.rank_paths(0, 1) == [
+        RankPath([OTHER_PATHS], 2, 7.0),
+        RankPath(["main"], 1, 100.0),
+        RankPath(["main", "f", "main"], 5, 30.0),
+    ]
+    assert provenance.rank_paths(0, 0) == provenance.rank_paths(1, 1) == []
 
 
 @pytest.mark.parametrize(

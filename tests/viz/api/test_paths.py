@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from chimbuko.protocol.messages import PathStatistics
 from chimbuko.viz.api.endpoints.functions import PathTree
 from tests.viz.api.conftest import Api
-from tests.viz.made_run import MadeRun
+from tests.viz.made_run import FUNCTIONS, MAIN, MadeRun
 
 PATHS = st.dictionaries(
     st.tuples(st.integers(0, 1), st.lists(st.sampled_from("abc"), min_size=1, max_size=5).map(tuple)),
@@ -53,7 +53,9 @@ def test_abnormal_calls_stand_with_their_paths(api: Api, finished: MadeRun) -> N
         assert api.ask(f"calls?path={node['path']}").json["total"] == node["anomalies"]
 
 
-def test_of_one_rank_is_known_what_its_abnormal_calls_lost(api: Api, finished: MadeRun) -> None:
+def test_of_one_rank_is_known_what_its_calls_took_and_the_abnormal_ones_lost(
+    api: Api, finished: MadeRun
+) -> None:
     for rank in ("0:1", "0:2"):
         of_rank = [call for call in finished.anomalies if rank == f"{call.program}:{call.rank}"]
         nodes = api.ask(f"paths?rank={rank}").json["paths"]
@@ -61,7 +63,11 @@ def test_of_one_rank_is_known_what_its_abnormal_calls_lost(api: Api, finished: M
         assert sum(node["severity_us"] for node in nodes) == pytest.approx(
             sum(call.severity_us for call in of_rank)
         )
-        assert all(node["calls"] == 0 and node["exclusive"] is None for node in nodes)
+        assert {
+            (node["function"], node["parent"]): (node["calls"], node["exclusive_us"])
+            for node in nodes
+            if node["calls"]
+        } == {(MAIN, None): (1, 5e6), (FUNCTIONS[1], 0): (40, 40 * (8_500.0 + int(rank[2:])))}
 
 
 def test_paths_of_one_function_come_with_their_callers_only(api: Api) -> None:

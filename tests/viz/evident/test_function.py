@@ -351,3 +351,8 @@ def test_its_call_paths_lead_to_a_flame_graph(page: Page, provenance: Provenance
     page.keyboard.press("Escape")
     page.get_by_label("Width of frames").select_option("lost")
     page.wait_for_selector("[data-panel=flame] h2 >> text=time lost")
+    # Of one rank, too.
+    page.goto(f"{page.url}&rank=0:1")
+    page.get_by_label("Width of frames").select_option("time")
+    page.wait_for_selector("[data-panel=flame] h2:has-text('time in calls'):has-text('rank 1')")
+    page.locator("tr[data-frame] td.number", has_text=re.compile("^40$")).wait_for()

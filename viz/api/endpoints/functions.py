@@ -11,6 +11,7 @@ from msgspec import Meta
 from chimbuko.protocol.messages import FunctionStatistics, PathStatistics
 from chimbuko.provenance.query.aggregates import Total
 from chimbuko.provenance.query.filters import MOST, CallFilter, Number, Text
+from chimbuko.provenance.query.run import RankPath
 from chimbuko.viz.api.distribution import Distribution, distribution
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
 from chimbuko.viz.api.pages import PageParameters, page_of
@@ -98,8 +99,8 @@ class PathsParameters(msgspec.Struct, frozen=True, kw_only=True):
     rank: Annotated[
         RankText | None,
         Meta(
-            description="Only abnormal calls of this rank, as `program:rank`; runtimes, which are known over "
-            "all ranks together, are left out."
+            description="Only calls of this rank, as `program:rank`: what they took is known once its stream "
+            "has ended, how runtimes are spread over all ranks together only."
         ),
     ] = None
 
@@ -124,6 +125,8 @@ class PathNode(msgspec.Struct, kw_only=True):
     """Number of the path, for the filter of calls; null where none of its calls is abnormal."""
     calls: int = 0
     """That count for the detector; 0 where nothing is reported this path itself."""
+    exclusive_us: float = 0.0
+    """Of these calls, all together."""
     exclusive: PathRuntimes | None = None
     inclusive: PathRuntimes | None = None
     anomalies: int = 0
@@ -161,8 +164,14 @@ class PathTree:
         """Take in what is known of the runtimes of a path."""
         node = self.node(statistics.program, statistics.functions)
         node.calls = statistics.calls
+        node.exclusive_us = statistics.calls * statistics.exclusive_mean_us
         node.exclusive = _runtimes(statistics, "exclusive")
         node.inclusive = _runtimes(statistics, "inclusive")
+
+    def add_rank_path(self, program: int, path: RankPath) -> None:
+        """Take in what the calls of a path took on one rank."""
+        node = self.node(program, path.functions)
+        node.calls, node.exclusive_us = path.calls, path.exclusive_us
 
     def add_total(self, total: Total) -> None:
         """Take in what the abnormal calls of a path cost."""
@@ -181,22 +190,24 @@ def _paths_statement(_: ServedRun, wanted: PathsParameters) -> str | None:
 
 @get("/paths", _paths_statement)
 def paths(run: ServedRun, wanted: PathsParameters) -> PathsAnswer:
-    """The tree of call paths over all ranks, with the runtimes and the abnormal calls of each."""
+    """The tree of call paths, over all ranks or of one, with the runtimes and the abnormal calls of each."""
     tree = PathTree()
-    for statistics in run.provenance.path_statistics() if wanted.rank is None else []:
-        if _is_wanted(wanted, statistics.program, statistics.functions):
-            tree.add_statistics(statistics)
-    for total in run.provenance.calls.totals("path", _of_rank(wanted.rank)):
+    calls = CallFilter()
+    if wanted.rank is None:
+        for statistics in run.provenance.path_statistics():
+            if _is_wanted(wanted, statistics.program, statistics.functions):
+                tree.add_statistics(statistics)
+    else:
+        program, rank = parse_rank(wanted.rank)
+        assert program is not None
+        calls = CallFilter(program=program, rank=rank)
+        for path in run.provenance.rank_paths(program, rank):
+            if _is_wanted(wanted, program, path.functions):
+                tree.add_rank_path(program, path)
+    for total in run.provenance.calls.totals("path", calls):
         if _is_wanted(wanted, total.program, total.functions):
             tree.add_total(total)
     return PathsAnswer(paths=tree.nodes)
-
-
-def _of_rank(text: str | None) -> CallFilter:
-    if text is None:
-        return CallFilter()
-    program, rank = parse_rank(text)
-    return CallFilter(program=program, rank=rank)
 
 
 def _is_wanted(wanted: PathsParameters, program: int | None, functions: list[str] | None) -> bool:

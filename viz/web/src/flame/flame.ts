@@ -10,8 +10,8 @@ import { question } from '../shared/session/question';
 import { run } from '../shared/session/session';
 import type { RankKey } from '../shared/api/types';
 
-/** Time in calls is known over all ranks together only. */
-export const rank = computed<RankKey | null>(() => (view.value.weight === 'lost' ? oneRank(view.value.rank) : null));
+/** Whose call paths they are; null for those of all ranks together. */
+export const rank = computed<RankKey | null>(() => oneRank(view.value.rank));
 
 export const found = question(
   () => (view.value.page === 'flame' ? `paths ${rank.value ?? ''}` : null),

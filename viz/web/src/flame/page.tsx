@@ -1,7 +1,6 @@
 import { boxLines, flameAnswer, WEIGHT_NAMES } from './model/flamewords';
 import { rowsOf, type Frame } from './model/frames';
 import { found, frames, matches, rank, zoomed, zoomTo } from './flame';
-import { oneRank } from '../shared/address/model/ranges';
 import { Chart } from './chart';
 import { Find } from './find';
 import { groupLook, type Look } from './flamepainter';
@@ -16,8 +15,9 @@ import { Empty, Panel, Reading } from '../shared/parts/panel';
 import { ranked } from '../shared/names/answer';
 import { shorten } from '../shared/names/names';
 import { programs } from '../shared/session/session';
+import type { RankKey } from '../shared/api/types';
 
-/** Where does time go? The call paths of all ranks, as a flame graph. */
+/** Where does time go? The call paths of all ranks, or of one, as a flame graph. */
 export function FlamePage() {
   const failure = found.error.value;
   return (
@@ -52,7 +52,7 @@ function Picture() {
       ) : known === null ? (
         <Reading what="call paths" />
       ) : isEmpty ? (
-        <Empty>{NOTHING[weight]}</Empty>
+        <Empty>{weight === 'time' && rank.value !== null ? <NothingOfRank rank={rank.value} /> : NOTHING[weight]}</Empty>
       ) : (
         <Chart
           label={`Flame graph of ${of}`}
@@ -74,6 +74,19 @@ const NOTHING: Readonly<Record<Weight, string>> = {
   time: 'No runtimes by call path are known yet: they arrive a few times in a run, and imported runs may have none.',
   lost: 'No abnormal call is on these call paths: nothing was lost above the usual.',
 };
+
+function NothingOfRank({ rank: of }: { rank: RankKey }) {
+  return (
+    <>
+      Time in calls of {ranked(of, programs.value)} alone is known once its stream has ended; runs of earlier versions have none.{' '}
+      <a href={addressOf(LOST)} onClick={(event) => follow(event, LOST)}>
+        What it lost
+      </a>
+    </>
+  );
+}
+
+const LOST = { weight: 'lost', frame: '' } as const;
 
 function Actions() {
   const { weight } = view.value;
@@ -99,7 +112,6 @@ function Actions() {
 /** The frame that fills the width, and how to leave it; what the picture cannot show. */
 function Chosen() {
   const { weight } = view.value;
-  const wanted = oneRank(view.value.rank);
   const frame = frames.value[zoomed.value];
   if (frame === undefined || found.value.value === null) return null;
   return (
@@ -117,16 +129,6 @@ function Chosen() {
         </>
       )}
       {zoomed.value === 0 && <span class="unit">A click zooms to a frame. Callers stand above what they call, the widest first.</span>}
-      {weight === 'time' && wanted !== null && (
-        <span class="unit" data-note>
-          Runtimes by call path are kept over all ranks together, not of {ranked(wanted, programs.value)} alone.{' '}
-          <a href={addressOf(LOST)} onClick={(event) => follow(event, LOST)}>
-            What it lost
-          </a>
-        </span>
-      )}
     </p>
   );
 }
-
-const LOST = { weight: 'lost', frame: '' } as const;

@@ -91,12 +91,12 @@ const newFrame = (name: string, program: number, depth: number, parent: number, 
 function isInclusive(nodes: readonly PathNode[], { weight, metric }: Wanted): boolean {
   if (weight === 'lost') return metric === 'inclusive';
   // Imported runs may know one of the runtimes only.
-  return !nodes.some((node) => (node.exclusive?.maximum_us ?? 0) > 0);
+  return !nodes.some((node) => node.exclusive_us > 0);
 }
 
 function valueOf(node: PathNode, weight: Weight, inclusive: boolean): number {
   if (weight === 'lost') return node.severity_us;
-  return node.calls * ((inclusive ? node.inclusive : node.exclusive)?.mean_us ?? 0);
+  return inclusive ? node.calls * (node.inclusive?.mean_us ?? 0) : node.exclusive_us;
 }
 
 /** Callers stand before those they call: from the end, each has all of its own. */

@@ -41,7 +41,7 @@ export const getTrend = (subject: Subject, by: 'step' | 'time', signal: AbortSig
 export const ranksRequest = (subject: Subject): Request => ['totals', [['by', 'rank'], ...ofFunction(subject), ['limit', String(MOST_RANKS)]]];
 export const getRanks = (subject: Subject, signal: AbortSignal): Promise<Totals> => get(...ranksRequest(subject), signal);
 
-/** All call paths; of one rank what its abnormal calls lost. */
+/** All call paths, over all ranks or of one. */
 export const allPathsRequest = (rank: RankKey | null): Request => ['paths', rank === null ? [] : [['rank', rank]]];
 export const getAllPaths = (rank: RankKey | null, signal: AbortSignal): Promise<PathsAnswer> => get(...allPathsRequest(rank), signal);
 

@@ -576,6 +576,7 @@ export interface components {
             function: string;
             path: number | null;
             calls: number;
+            exclusive_us: number;
             exclusive: components["schemas"]["PathRuntimes"] | null;
             inclusive: components["schemas"]["PathRuntimes"] | null;
             anomalies: number;

@@ -56,6 +56,11 @@ describe('frames', () => {
     ]);
   });
 
+  test('of one rank, whose runtimes are known all together only', () => {
+    const sums = NODES.map((one) => ({ ...one, exclusive: null, inclusive: null }));
+    expect(framesOf(sums, TIME)).toEqual(framesOf(NODES, TIME));
+  });
+
   test('time that callers lose with what they call counts once', () => {
     const nodes = [node(null, 'main', 1, 1, 1, 100), node(0, 'f', 1, 1, 1, 90)];
     const wanted: Wanted = { ...TIME, weight: 'lost', metric: 'inclusive' };

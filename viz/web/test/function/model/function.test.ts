@@ -11,6 +11,7 @@ const node = (parent: number | null, name: string, calls = 0, severity_us = 0): 
   function: name,
   path: calls > 0 ? 1 : null,
   calls,
+  exclusive_us: 0,
   exclusive: null,
   inclusive: null,
   anomalies: 0,
