@@ -18,7 +18,8 @@ import click
 
 from chimbuko.errors import ChimbukoError
 from chimbuko.process.lifetime import say_ready
-from chimbuko.process.signals import END, FROM_OTHERS, Ending, heed
+from chimbuko.process.signals import END, FROM_OTHERS, heed
+from chimbuko.process.wakeup import Ending
 from chimbuko.protocol.broker import BROKER_VARIABLE
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.viz.http.listening import Front

@@ -13,7 +13,6 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from queue import Empty, SimpleQueue
 from typing import Any
 
 END = signal.SIGRTMIN + 4
@@ -68,35 +67,6 @@ def ended_by_ctrl_c() -> Iterator[None]:
     finally:
         if is_heeded:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-class Ending:
-    """What signals, and threads, set and the main thread waits for.
-
-    An ``Event`` will not do: where a handler sets it that has interrupted its ``wait`` in the moment in which
-    that holds the lock, both wait for ever, and no further signal is heard. To put into a ``SimpleQueue`` is
-    allowed to handlers.
-    """
-
-    def __init__(self) -> None:
-        self._asked: SimpleQueue[None] = SimpleQueue()
-
-    def set(self, *_: object) -> None:
-        """May be the handler of a signal."""
-        self._asked.put(None)
-
-    def is_set(self) -> bool:
-        """Whether somebody has."""
-        return not self._asked.empty()
-
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Sleep until somebody has, or the time is over; returns whether somebody has. For one thread."""
-        try:
-            self._asked.get(timeout=timeout_s)
-        except Empty:
-            return False
-        self.set()
-        return True
 
 
 class StopSignal:

@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Self
 
@@ -38,6 +39,35 @@ class Wakeup:
         select.select([self._reading, *readable], [], [], timeout_s)
         with suppress(BlockingIOError):
             os.read(self._reading, 1 << 12)
+
+
+class Ending:
+    """What signals, and threads, set and the main thread waits for.
+
+    An ``Event`` will not do: where a handler sets it that has interrupted its ``wait`` in the moment in which
+    that holds the lock, both wait for ever, and no further signal is heard. To put into a ``SimpleQueue`` is
+    allowed to handlers.
+    """
+
+    def __init__(self) -> None:
+        self._asked: SimpleQueue[None] = SimpleQueue()
+
+    def set(self, *_: object) -> None:
+        """May be the handler of a signal."""
+        self._asked.put(None)
+
+    def is_set(self) -> bool:
+        """Whether somebody has."""
+        return not self._asked.empty()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Sleep until somebody has, or the time is over; returns whether somebody has. For one thread."""
+        try:
+            self._asked.get(timeout=timeout_s)
+        except Empty:
+            return False
+        self.set()
+        return True
 
 
 def repeat_until_asked(do: Callable[[], None], period_s: float) -> None:

@@ -13,9 +13,10 @@ import pytest
 
 from chimbuko.process import starting
 from chimbuko.process.service import Service
-from chimbuko.process.signals import END, FROM_OTHERS, Ending, no_ctrl_c
+from chimbuko.process.signals import END, FROM_OTHERS, no_ctrl_c
 from chimbuko.process.starting import Starter
 from chimbuko.process.supervisor import ServiceGroup
+from chimbuko.process.wakeup import Ending
 
 GOES_ON = """
 import signal, subprocess, sys, time

@@ -13,8 +13,8 @@ from chimbuko.process.lifetime import log
 from chimbuko.process.nameholding import HeldFolder
 from chimbuko.process.oomscore import Sacrifice
 from chimbuko.process.service import Service
-from chimbuko.process.signals import Ending
 from chimbuko.process.supervisor import ServiceGroup
+from chimbuko.process.wakeup import Ending
 from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker
 from chimbuko.runs.directory import RunDirectory
 from chimbuko.viz.http.listening import TOKEN_VARIABLE, Front

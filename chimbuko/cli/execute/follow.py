@@ -15,7 +15,7 @@ import click
 from chimbuko.errors import ConfigError
 from chimbuko.formats.streams.conversion import losses_of, program_name
 from chimbuko.formats.streams.following import Following
-from chimbuko.process.signals import Ending
+from chimbuko.process.wakeup import Ending
 from chimbuko.trace.engines import SST
 from chimbuko.trace.tausettings import WriterSettings
 from chimbuko.units import parse_duration_us

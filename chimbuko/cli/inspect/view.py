@@ -14,7 +14,8 @@ from chimbuko.launcher.outcome.reach import reach, reachable_run
 from chimbuko.launcher.services.addressfile import AddressFile
 from chimbuko.process.lifetime import end_within
 from chimbuko.process.nameholding import HeldFolder
-from chimbuko.process.signals import FROM_OTHERS, Ending, heed
+from chimbuko.process.signals import FROM_OTHERS, heed
+from chimbuko.process.wakeup import Ending
 from chimbuko.runs.directory import PAGE_TOKEN, RUNS_FOLDER, RunDirectory
 from chimbuko.runs.finding import runs_in
 from chimbuko.viz.http.listening import Front

@@ -20,7 +20,8 @@ from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.transport import StreamPlace, place_of_others, place_on_node, shield_of
 from chimbuko.process.cores import pin
 from chimbuko.process.mishaps import Mishaps
-from chimbuko.process.signals import FROM_OTHERS, Ending, heed
+from chimbuko.process.signals import FROM_OTHERS, heed
+from chimbuko.process.wakeup import Ending
 from chimbuko.protocol.membership import Presence, ask_to_end
 from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.runs.directory import AGENT_MARK, COMING_MARK, RunDirectory, RunInfo

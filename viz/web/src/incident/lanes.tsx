@@ -64,8 +64,8 @@ function Chart({ incident }: { incident: Incident }) {
   useEffect(() => {
     pictureWidth.value = Math.max(0, width - GUTTER);
   }, [width]);
-  // A span of an answer before is none of this one.
-  useEffect(() => setPointed(NOTHING), [scene.value]);
+  // A span of an answer before is none of this one, but the same call may be in it.
+  useEffect(() => setPointed(({ spot }) => (spot === null ? NOTHING : { spot: spotOf(scene.value, idAt(spot)), arrow: null })), [scene.value]);
   useEffect(() => {
     if (canvas.current === null || width <= GUTTER) return;
     const made = pictureOf(incident, width, height);
