@@ -65,8 +65,10 @@ def write_error(text: str) -> None:
     Not by way of ``sys.stderr``: what that could not write it tries again at the end of the process, which
     then has an exit code of its own.
     """
+    rest = text.encode(errors="replace")
     with suppress(OSError):
-        os.write(2, text.encode(errors="replace"))
+        while rest:
+            rest = rest[os.write(2, rest) :]
 
 
 def do_without_scipy() -> None:

@@ -17,10 +17,10 @@ from chimbuko.errors import ConfigError, ServiceError
 from chimbuko.monitor.procfs.cpulist import format_cpulist
 from chimbuko.monitor.service.endings import Endings, LogWatch
 from chimbuko.monitor.service.program import attach, run
-from chimbuko.monitor.service.session import Settings
+from chimbuko.monitor.service.settings import Settings
 from chimbuko.monitor.topology.reading import read_topology
 from chimbuko.monitor.topology.tree import summary
-from chimbuko.process.lifetime import log
+from chimbuko.process.lifetime import log, write_error
 from chimbuko.units import parse_duration_us
 from chimbuko.visible import visible
 
@@ -29,7 +29,13 @@ if TYPE_CHECKING:
 
 
 @click.command("monitor", short_help="Watch a program's threads and cores, without a trace.")
-@click.option("--pid", type=click.IntRange(min=1), help="Watch a process that runs already, until it ends.")
+@click.option(
+    "--pid",
+    "pids",
+    type=click.IntRange(min=1),
+    multiple=True,
+    help="Watch a process that runs already, until it ends. Repeatable.",
+)
 @click.option("--period", default="1s", show_default=True, metavar="TIME", help="Time between two samples.")
 @click.option(
     "--core",
@@ -85,7 +91,7 @@ if TYPE_CHECKING:
 @click.option("--topology", is_flag=True, help="Show how this node is built, and end.")
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 def command(
-    pid: int | None,
+    pids: tuple[int, ...],
     period: str,
     core: int | None,
     folder: Path | None,
@@ -131,18 +137,18 @@ def command(
     if messages and folder is not None:
         _count_messages(messages, folder)
         return
-    if publish and pid is None and not command_line:
+    if publish and not pids and not command_line:
         from chimbuko.namespaces.sources.hardware import HardwarePublisher
         from chimbuko.process.wakeup import repeat_until_asked
 
         with HardwarePublisher() as publisher:
             repeat_until_asked(publisher.publish, _seconds("--period", period, 0.05))
         return
-    if (pid is None) == (not command_line):
+    if bool(pids) == bool(command_line):
         raise ConfigError("give either a command behind --, or --pid")
-    if pid is not None and (watch_log or stop_file):
+    if pids and (watch_log or stop_file):
         raise ConfigError("--watch-log and --stop-file end what they have started: give a command behind --")
-    if pid is not None and count_messages:
+    if pids and count_messages:
         raise ConfigError("--count-messages loads a library into what it starts: give a command behind --")
     time_out_s = _seconds("--time-out", time_out, 1.0)
     allowed = os.sched_getaffinity(0)
@@ -162,16 +168,15 @@ def command(
         # Values of a sample live until the next one: to look for cycles among them costs, and finds none.
         gc.freeze()
         gc.set_threshold(100_000, 50, 100)
-        if pid is not None:
-            print("\n".join(map(visible, attach(pid, settings))))
+        if pids:
+            print("\n".join(map(visible, attach(pids, settings))))
             return
         endings = Endings(LogWatch(watch_log, time_out_s) if watch_log else None, stop_file)
         with _counting(command_line, folder if count_messages else None) as counting:
             code, lines = run(command_line, settings, endings, counting)
             if lines and counting is not None:
                 lines += counting.tables()
-        if lines:
-            print("\n".join(map(visible, lines)), file=sys.stderr)
+        write_error("".join(f"{visible(line)}\n" for line in lines))
     sys.exit(code)
 
 

@@ -83,7 +83,7 @@ def sampler_beside(span: Span) -> Iterator[Finding]:
             thread
             for thread in workers(span)
             if len(sampler.cpus) == 1
-            and sampler.cpus[0] in thread.cpus
+            and _has_run_on(thread, sampler.cpus[0])
             and thread.tid not in crowded
             and BESIDE_PER_S < cut_off_per_s(thread) <= CUT_OFF_PER_S
         ]
@@ -98,6 +98,11 @@ def sampler_beside(span: Span) -> Iterator[Finding]:
             )
 
 
+def _has_run_on(thread: ThreadSpan, cpu: int) -> bool:
+    """Whether it may have: it was seen there, or moved, or where it ran is not known."""
+    return cpu in thread.cpus and (thread.processor in (cpu, -1) or thread.migrations > 0)
+
+
 def foreign_load(span: Span) -> Iterator[Finding]:
     """Processes that are not watched take time on cores that workers wait for."""
     waiting, cpus, total_s = _waited_for(span)
@@ -107,7 +112,7 @@ def foreign_load(span: Span) -> Iterator[Finding]:
     if taken_s > FOREIGN_SHARE * total_s:
         yield Finding(
             "foreign load",
-            f"others take {format_share(taken_s / total_s)} of cores {format_cpulist(cpus)}, this program "
+            f"others take {format_share(taken_s / total_s)} of {_named(cpus)}, this program "
             f"{format_share(own_s / total_s)}; of its threads {len(waiting)} waited for a core; "
             f"{_whose(span, taken_s)}",
             "look for what else runs there (top), or ask for nodes of your own",
@@ -124,7 +129,7 @@ def analysis_beside(span: Span) -> Iterator[Finding]:
         who = number_of(len(waiting), "threads")
         yield Finding(
             "analysis beside workers",
-            f"the analysis itself takes {format_share(taken_s / total_s)} of cores {format_cpulist(cpus)}, "
+            f"the analysis itself takes {format_share(taken_s / total_s)} of {_named(cpus)}, "
             f"for which {who} waited up to {format_share(longest)} of the time",
             "leave it cores without workers ('chimbuko model agents RUN' says how many)",
             tuple(sorted(thread.tid for thread in waiting)),
@@ -136,6 +141,11 @@ def _waited_for(span: Span) -> tuple[list[ThreadSpan], set[int], float]:
     waiting = [thread for thread in workers(span) if (thread.waited_share or 0.0) > WAITED_SHARE]
     cpus = {cpu for thread in waiting for cpu in thread.cpus} & span.cores.keys()
     return waiting, cpus, sum(span.cores[cpu].total_s for cpu in cpus)
+
+
+def _named(cpus: set[int]) -> str:
+    """``core 0``, ``cores 0-3``."""
+    return f"core{'' if len(cpus) == 1 else 's'} {format_cpulist(cpus)}"
 
 
 def _analysis_s(span: Span, not_own_s: float) -> float:
@@ -155,8 +165,9 @@ def undersubscribed(span: Span) -> Iterator[Finding]:
     cpus = {cpu for cpus in groups(span) for cpu in cpus} & span.cores.keys()
     idle = {cpu for cpu in cpus if span.cores[cpu].share(span.cores[cpu].idle_s) > IDLE_SHARE}
     if idle:
+        verb = "is" if len(idle) == 1 else "are"
         yield Finding(
             "undersubscribed",
-            f"{len(idle)} of {number_of(len(cpus), 'cores')} ({format_cpulist(idle)}) are idle",
+            f"{len(idle)} of {number_of(len(cpus), 'cores')} ({format_cpulist(idle)}) {verb} idle",
             "start more threads or ranks (OMP_NUM_THREADS), or ask for fewer cores",
         )

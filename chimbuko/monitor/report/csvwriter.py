@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+import errno
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -17,20 +18,25 @@ TICKS = 100
 
 
 class CsvWriter:
-    """The files of all processes of a node; those without a rank are named by their numbers."""
+    """The files of all processes of a node; those without a rank are named by their numbers.
 
-    def __init__(self, folder: Path, node: str) -> None:
+    Parameters
+    ----------
+    goes_on
+        Whether files that are there are of this run, and appended to; those of an earlier one are replaced.
+    """
+
+    def __init__(self, folder: Path, node: str, goes_on: bool = False) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._node = node
+        self._goes_on = goes_on
         self._files: dict[int, IO[str]] = {}
         """Of processes that live."""
         self._paths: dict[int, Path] = {}
-        self._step = 0
 
-    def write(self, span: Span, total: Span, identities: dict[int, Identity]) -> None:
+    def write(self, span: Span, total: Span, identities: Mapping[int, Identity]) -> None:
         """Append a period: of hardware threads shares, of threads counts since they were first seen."""
-        self._step += 1
         for pid in self._files.keys() - span.processes.keys():
             self._files.pop(pid).close()
         if len(self._paths) > 2 * len(identities):
@@ -40,28 +46,41 @@ class CsvWriter:
             if pid not in span.processes:
                 continue
             lines = csv.writer(self._file(identity), quoting=csv.QUOTE_NONNUMERIC)
-            head = (self._node, identity.rank or 0, ranked.index(pid) if pid in ranked else 0, self._step)
+            head = (self._node, identity.rank or 0, ranked.index(pid) if pid in ranked else 0, total.periods)
             lines.writerows((*head, *line) for line in self._lines(identity, span, total))
 
     def close(self) -> None:
         """End all files."""
-        for file in self._files.values():
-            file.close()
+        while self._files:
+            self._files.popitem()[1].close()
 
     def _file(self, identity: Identity) -> IO[str]:
         pid = identity.pid
         if pid not in self._files:
             known = self._paths.get(pid)
             path = self._paths[pid] = known or self._new_path(identity)
-            self._files[pid] = open(path, "a" if known else "w", newline="", encoding="utf-8")  # noqa: SIM115
-            if not known:
+            is_begun = path.exists() and (known is not None or self._goes_on)
+            self._files[pid] = self._open(path, "a" if is_begun else "w")
+            if not is_begun:
                 csv.writer(self._files[pid], quoting=csv.QUOTE_NONNUMERIC).writerow(COLUMNS)
         return self._files[pid]
+
+    def _open(self, path: Path, mode: str) -> IO[str]:
+        try:
+            return open(path, mode, newline="", encoding="utf-8")
+        except OSError as error:
+            if error.errno != errno.EMFILE or not self._files:
+                raise
+        # There are more processes than files that may be open (ulimit -n).
+        self.close()
+        return open(path, mode, newline="", encoding="utf-8")
 
     def _new_path(self, identity: Identity) -> Path:
         name = f"{self._node}.{identity.pid}" if identity.rank is None else str(identity.rank)
         path = self._folder / f"zs.data.{name}.csv"
-        return self._folder / f"zs.data.{name}.{identity.pid}.csv" if path.exists() else path
+        # What a rank starts says that it is this rank, too.
+        is_taken = path in self._paths.values()
+        return self._folder / f"zs.data.{name}.{identity.pid}.csv" if is_taken else path
 
     def _lines(self, identity: Identity, span: Span, total: Span) -> Iterator[tuple[str, str, str, str, str]]:
         if span.memory:

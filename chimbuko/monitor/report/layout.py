@@ -33,7 +33,7 @@ def _lines(
     yield f"Duration of execution: {span.seconds:.3f} s"
     yield from ("", "Process Summary:")
     for one in processes:
-        rank = "MPI  - " if one.rank is None else f"MPI {one.rank:03d} - "
+        rank = "" if one.rank is None else f"MPI {one.rank:03d} - "
         yield f"{rank}PID {one.pid} - Node {node} - CPUs allowed: [{format_cpulist(_cpus(one, span))}]"
     yield from ("", "LWP (thread) Summary:")
     order = {one.pid: at for at, one in enumerate(processes)}

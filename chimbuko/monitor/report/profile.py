@@ -104,7 +104,7 @@ def load(folder: Path, node: str) -> Profile:
     paths = sorted(folder.glob("profile.*.json"))
     own = folder / f"profile.{node}.json"
     if not paths:
-        made = shlex.join(["chimbuko", "monitor", "--csv", str(folder)])
+        made = f"chimbuko monitor --csv {shlex.quote(str(folder))} -- COMMAND"
         raise ConfigError(f"{folder}: no profile of a run; make one with: {made}")
     path = own if own in paths else paths[0]
     try:

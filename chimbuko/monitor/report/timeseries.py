@@ -62,9 +62,25 @@ class TimeSeriesWriter:
         self._named: set[str] = set()
 
     def write(self, span: Span, identities: Mapping[int, Identity]) -> None:
-        """Append a period."""
+        """Append a period.
+
+        Raises
+        ------
+        ConfigError
+            It cannot be written any more.
+        """
         columns = columns_of(span, identities)
         columns["time_s"] = np.array([time.time()])
+        try:
+            self._write(span, columns)
+        except RuntimeError as error:
+            raise ConfigError(adios2_reason(error)) from error
+
+    def close(self) -> None:
+        """End the file."""
+        self._engine.Close()
+
+    def _write(self, span: Span, columns: Mapping[str, Column]) -> None:
         self._engine.BeginStep()
         for tid, one in span.threads.items():
             name = f"thread {tid}"
@@ -76,10 +92,6 @@ class TimeSeriesWriter:
                 self._put(name, column)
         # What was put is read until then.
         self._engine.EndStep()
-
-    def close(self) -> None:
-        """End the file."""
-        self._engine.Close()
 
     def _put(self, name: str, column: Column) -> None:
         count = [len(column)]

@@ -41,6 +41,8 @@ class Election:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._leading: int | None = None
+        self.is_first = False
+        """Whether this process samples, and no other of the job has done so before it."""
         self._entry = folder / MEMBERS / str(os.getpid())
 
     @property
@@ -48,14 +50,24 @@ class Election:
         """Whether it is this process that samples."""
         return self._leading is not None
 
-    def join(self, root: int) -> None:
-        """Have a program watched by whoever samples.
+    def meet(self) -> None:
+        """Make the folder where the monitors of this job meet.
 
         Raises
         ------
         ConfigError
-            The folder is another user's.
+            It is another user's, or cannot be made.
         """
+        try:
+            with self._registry():
+                pass
+        except OSError as error:
+            raise ConfigError(
+                f"{self._folder}: cannot be made ({error.strerror}); set TMPDIR to a folder of yours"
+            ) from error
+
+    def join(self, root: int) -> None:
+        """Have a program watched by whoever samples."""
         own, its = start_ticks_of(os.getpid()), start_ticks_of(root)
         with self._registry():
             self._entry.parent.mkdir(mode=0o700, exist_ok=True)
@@ -68,9 +80,13 @@ class Election:
             number = os.open(self._folder / LEADER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 fcntl.lockf(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                self._leading = number
             except OSError:
                 os.close(number)
+            else:
+                self._leading = number
+                self.is_first = not os.fstat(number).st_size
+                with suppress(OSError):
+                    os.write(number, b"taken")
         return self.leads
 
     def roots(self) -> list[int]:
@@ -98,7 +114,9 @@ class Election:
             self._entry.unlink(missing_ok=True)
             others = any(start_ticks_of(pid) == start for pid, start, _, _ in self._joined())
             if others and self.leads:
-                write_atomically(self._folder / STATE, state(), 0o600)
+                # Without room for it the next one begins anew.
+                with suppress(OSError):
+                    write_atomically(self._folder / STATE, state(), 0o600)
             if not others:
                 self.lead()
             elif self._leading is not None:

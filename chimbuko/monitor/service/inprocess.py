@@ -6,15 +6,20 @@ import atexit
 import os
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from chimbuko.errors import ConfigError
 from chimbuko.monitor.procfs.cpulist import format_cpulist
 from chimbuko.monitor.service.election import Election, folder_of_job
-from chimbuko.monitor.service.session import Session, Settings
+from chimbuko.monitor.service.session import Session
+from chimbuko.monitor.service.settings import Settings, check_folder
+from chimbuko.process.lifetime import log
 from chimbuko.process.ranks import stated_rank
+from chimbuko.visible import visible
 
 SHORTEST_S, LONGEST_S = 0.05, 3600.0
+NAME = "chimbuko-monitor"
 _lock = threading.Lock()
 _running: Monitor | None = None
 
@@ -28,7 +33,12 @@ class Monitor:
         self.pid = os.getpid()
         self._end = threading.Event()
         self._lines: list[str] = []
-        self._thread = threading.Thread(target=self._run, name="chimbuko-monitor", daemon=True)
+        if report is not None:
+            check_folder(report.parent)
+        ranked = stated_rank(os.environ) is not None
+        election = Election(folder_of_job(os.environ, os.getppid())) if ranked else None
+        self._session = Session(settings, election)
+        self._thread = threading.Thread(target=self._run, name=NAME, daemon=True)
         self._thread.start()
 
     def stop(self) -> list[str]:
@@ -48,21 +58,27 @@ class Monitor:
         with _lock:
             _running = None
         atexit.unregister(self.stop)
+        text = "".join(f"{visible(line)}\n" for line in self._lines)
         if self._lines and self._report is not None:
-            self._report.write_text("\n".join(self._lines) + "\n", encoding="utf-8")
+            try:
+                self._report.write_text(text, encoding="utf-8")
+            except OSError as error:
+                log(f"{self._report}: the report cannot be written there ({error.strerror})")
         elif self._lines:
-            print("\n".join(self._lines), file=sys.stderr)
+            # Into a notebook, too; that nobody reads it is no fault of the program's.
+            with suppress(OSError, ValueError):
+                print(text, end="", file=sys.stderr, flush=True)
         return self._lines
 
     def _run(self) -> None:
-        ranked = stated_rank(os.environ) is not None
-        session = Session(
-            os.getpid(), self._settings, Election(folder_of_job(os.environ, os.getppid())) if ranked else None
-        )
-        session.period()
+        # What "top -H" and the report show; Python gives its threads names of its own only.
+        with suppress(OSError), open(f"/proc/self/task/{threading.get_native_id()}/comm", "w") as file:
+            file.write(NAME)
+        self._session.join([self.pid])
+        self._session.period()
         while not self._end.wait(self._settings.period_s):
-            session.period()
-        self._lines = session.end()
+            self._session.period()
+        self._lines = self._session.end()
 
 
 def start(
@@ -89,7 +105,7 @@ def start(
     Raises
     ------
     ConfigError
-        A period or a core that there is not.
+        A period or a core that there is not, or a file that cannot be written.
     """
     global _running
     if not SHORTEST_S <= period_s <= LONGEST_S:

@@ -6,16 +6,21 @@ import os
 import signal
 import subprocess
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Protocol
 
 from chimbuko.errors import ConfigError
-from chimbuko.monitor.sampling.identity import read_identity, start_ticks_of
+from chimbuko.monitor.procfs.task import parse_thread_group
+from chimbuko.monitor.sampling.identity import start_ticks_of
 from chimbuko.monitor.service.election import Election, folder_of_job
 from chimbuko.monitor.service.endings import Endings
-from chimbuko.monitor.service.session import Session, Settings
-from chimbuko.process.lifetime import log
+from chimbuko.monitor.service.session import Session
+from chimbuko.monitor.service.settings import Settings
+from chimbuko.process.lifetime import log, write_error
 from chimbuko.process.ranks import stated_rank
+from chimbuko.process.signals import heed
 from chimbuko.process.wakeup import Wakeup
 
 TIMED_OUT = 124
@@ -52,7 +57,7 @@ def run(
     Raises
     ------
     ConfigError
-        It cannot be run.
+        It cannot be run, or not be watched as the settings say; then it is not started.
     """
     ranked = stated_rank(os.environ) is not None
     election = Election(folder_of_job(os.environ, os.getppid())) if ranked else None
@@ -62,57 +67,93 @@ def run(
         **os.environ,
         **(beside.variables if beside is not None else {}),
     }
+    session = Session(settings, election)
     with Wakeup() as wakeup:
         try:
             # It inherits what a launcher has opened for it, as MPICH's does; of ours nothing is inherited.
             process = subprocess.Popen(command, env=environment, close_fds=False)
         except OSError as error:
             raise ConfigError(f"{command[0]}: cannot be run ({error.strerror})") from error
-        # Ctrl-C reaches the program as well, which decides what becomes of it; SIGTERM is passed on.
+        # Ctrl-C reaches the program as well, which decides what becomes of it; others are passed on.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, lambda number, _: process.send_signal(number))
+        heed((signal.SIGTERM, signal.SIGHUP), lambda number, _: process.send_signal(number))
         ending = _Ending(process, endings)
-        lines = _watch(
-            Session(process.pid, settings, election),
-            lambda: process.poll() is not None,
-            lambda timeout_s: wakeup.wait(min(timeout_s, ending.look())),
-            settings.period_s,
-            beside.collect if beside is not None else _nothing,
-        )
+        try:
+            session.join([process.pid])
+            lines = _watch(
+                session,
+                lambda: process.poll() is not None,
+                lambda timeout_s: wakeup.wait(min(timeout_s, ending.look())),
+                settings.period_s,
+                beside.collect if beside is not None else _nothing,
+            )
+        except Exception as error:
+            # Whatever it is, it must not end the program, nor change its exit code.
+            write_error(traceback.format_exc())
+            log(f"the monitor has failed ({error}); the program goes on without it")
+            process.wait()
+            lines = []
     # As a shell says that a signal ended it.
     code = process.returncode if process.returncode >= 0 else 128 - process.returncode
     return TIMED_OUT if ending.timed_out else code, lines
 
 
-def attach(pid: int, settings: Settings) -> list[str]:
-    """Watch a process until it ends, or Ctrl-C or SIGTERM comes: the lines of the report.
+def attach(pids: Sequence[int], settings: Settings) -> list[str]:
+    """Watch processes until all have ended, or Ctrl-C, SIGTERM or SIGHUP comes: the lines of the report.
 
     Raises
     ------
     ConfigError
-        There is no such process.
+        There is no such process, or a file cannot be written.
     """
-    identity = read_identity(pid)
-    if identity is None:
-        raise ConfigError(f"--pid {pid}: no such process on this node")
+    starts = {pid: _start_of(pid) for pid in pids}
+    session = Session(settings)
+    session.join(list(starts))
     asked: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda which, _: asked.append(which))
+    heed((signal.SIGHUP,), lambda which, _: asked.append(which))
+    with ExitStack() as stack, Wakeup() as wakeup:
+        descriptors = {pid: found for pid in starts if (found := _descriptor(pid)) is not None}
+        for descriptor in descriptors.values():
+            stack.callback(os.close, descriptor)
+
+        def living() -> set[int]:
+            return {pid for pid, start in starts.items() if start_ticks_of(pid) == start}
+
+        return _watch(
+            session,
+            lambda: bool(asked) or not living(),
+            lambda timeout_s: wakeup.wait(
+                timeout_s, [descriptors[pid] for pid in descriptors.keys() & living()]
+            ),
+            settings.period_s,
+            _nothing,
+        )
+
+
+def _start_of(pid: int) -> int:
     try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        raise ConfigError(f"--pid {pid}: no such process on this node") from None
+        with open(f"/proc/{pid}/status", "rb") as file:
+            process = parse_thread_group(file.read())
+    except OSError:
+        process = None
+    if process is not None and process != pid:
+        raise ConfigError(f"--pid {pid}: a thread of process {process}; give --pid {process}")
+    start = start_ticks_of(pid)
+    if start is None:
+        raise ConfigError(f"--pid {pid}: no such process on this node")
+    return start
+
+
+def _descriptor(pid: int) -> int | None:
+    """Of what becomes readable when a process ends. Linux before 5.3 has none, nor have Pythons that were
+    built there: then its end is seen at the next sample.
+    """
     try:
-        with Wakeup() as wakeup:
-            return _watch(
-                Session(pid, settings),
-                lambda: bool(asked) or start_ticks_of(pid) != identity.start_ticks,
-                lambda timeout_s: wakeup.wait(timeout_s, [descriptor]),
-                settings.period_s,
-                _nothing,
-            )
-    finally:
-        os.close(descriptor)
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
 
 
 def _nothing() -> None:

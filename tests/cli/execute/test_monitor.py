@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -142,13 +144,123 @@ def test_topology() -> None:
         (["--period", "1ms", "--", "true"], "give between 50ms and 3600s"),
         (["--core", "60000", "--", "true"], "this process may use"),
         (["--", "/no/such/program"], "/no/such/program: cannot be run"),
+        (["--csv", "/dev/null/samples", "--", "touch", "RAN"], "/dev/null/samples: not a folder"),
+        (["--prometheus", "/no/such/a.prom", "--", "touch", "RAN"], "/no/such: no such folder"),
+        (["--adios", "/no/such/a.bp", "--", "touch", "RAN"], "/no/such: no such folder"),
+        (["--baseline", "/no/such", "--", "touch", "RAN"], "no profile of a run"),
     ],
 )
-def test_errors_say_what_to_do(arguments: list[str], error: str) -> None:
-    done = CliRunner().invoke(main, ["monitor", *arguments])
+def test_errors_say_what_to_do(arguments: list[str], error: str, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    done = CliRunner().invoke(main, ["monitor", *(str(ran) if one == "RAN" else one for one in arguments)])
     assert done.exit_code == 2
     assert error in done.stderr
     assert len(done.stderr.splitlines()) == 1
+    assert not ran.exists(), "the program was started, and nobody watched it"
+
+
+SLEEPS_TWICE = "import time; time.sleep(0.4); raise SystemExit(3)"
+
+
+def no_large_files() -> None:
+    """Python ignores the signal; to write more fails, as it does where a disk is full."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (256, 256))
+
+
+def test_a_full_disk_ends_the_table_and_not_the_program(tmp_path: Path) -> None:
+    exports = ("--csv", str(tmp_path / "csv"), "--prometheus", str(tmp_path / "a.prom"), "--adios")
+    done = monitor(
+        *("--period", "50ms", *exports, str(tmp_path / "a.bp"), "--", sys.executable, "-c", SLEEPS_TWICE),
+        preexec_fn=no_large_files,
+    )
+    assert done.returncode == 3, done.stderr
+    assert "Traceback" not in done.stderr
+    for name in ("csv", "a.prom", "a.bp"):
+        assert done.stderr.count(f"{tmp_path / name}: cannot be written to (") == 1, done.stderr
+    assert "Duration of execution" in done.stderr
+
+
+def test_that_nobody_reads_the_report_does_not_change_the_exit_code() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "chimbuko", "monitor", "--period", "50ms", "--heartbeat", "--"]
+    done = subprocess.run([*command, sys.executable, "-c", SLEEPS_TWICE], stderr=writing, timeout=PATIENCE_S)
+    os.close(writing)
+    assert done.returncode == 3
+
+
+FAILS = """
+import sys
+from chimbuko.cli import main
+from chimbuko.monitor.service.session import Session
+
+def fail(self, is_last=False):
+    raise RuntimeError("made up")
+
+Session.period = fail
+main(["monitor", "--", sys.executable, "-c", "raise SystemExit(3)"])
+"""
+
+
+def test_a_monitor_that_fails_leaves_the_program_alone() -> None:
+    done = subprocess.run([sys.executable, "-c", FAILS], capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == 3
+    assert "the monitor has failed (made up); the program goes on without it" in done.stderr
+
+
+def test_a_program_that_ends_within_its_first_period() -> None:
+    done = monitor("--", "true")
+    assert done.returncode == 0
+    assert done.stderr.startswith("It ended within its first period (1000 ms)"), done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signals_reach_the_program(number: signal.Signals) -> None:
+    command = [sys.executable, "-m", "chimbuko", "monitor", "--period", "50ms", "--heartbeat", "--"]
+    watching = subprocess.Popen([*command, "sleep", "100"], stderr=subprocess.PIPE, text=True)
+    assert watching.stderr is not None
+    watching.stderr.readline()
+    watching.send_signal(number)
+    _, report = watching.communicate(timeout=PATIENCE_S)
+    assert watching.returncode == 128 + number
+    assert "Duration of execution" in report
+
+
+def test_several_processes_are_watched_until_the_last_has_ended() -> None:
+    programs = [subprocess.Popen(["cat"], stdin=subprocess.PIPE) for _ in range(2)]
+    pids = [word for one in programs for word in ("--pid", str(one.pid))]
+    command = [sys.executable, "-m", "chimbuko", "monitor", "--period", "50ms", "--heartbeat", *pids]
+    watching = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert watching.stderr is not None
+    try:
+        while " 2 processes," not in watching.stderr.readline():
+            pass
+        programs[0].communicate()
+        while " 1 process," not in watching.stderr.readline():
+            pass
+    finally:
+        programs[1].communicate()
+    report, _ = watching.communicate(timeout=PATIENCE_S)
+    assert all(f"PID {one.pid} - " in report for one in programs)
+
+
+def test_the_number_of_a_thread_is_none_of_a_process() -> None:
+    found: list[int] = []
+    meet = threading.Barrier(2)
+
+    def say() -> None:
+        found.append(threading.get_native_id())
+        meet.wait()
+        meet.wait()
+
+    thread = threading.Thread(target=say)
+    thread.start()
+    meet.wait()
+    done = CliRunner().invoke(main, ["monitor", "--pid", str(found[0])])
+    meet.wait()
+    thread.join()
+    assert done.exit_code == 2
+    assert f"a thread of process {os.getpid()}; give --pid {os.getpid()}" in done.stderr
 
 
 def test_a_program_has_the_descriptors_that_its_launcher_has_opened_for_it() -> None:

@@ -62,6 +62,8 @@ def test_each_kind_alone(made: Span, kind: str) -> None:
     "made",
     [
         span(thread(1, (0,)), thread(2, (1,)), SAMPLER, cores={0: 0.9, 1: 0.9}),
+        # It may run on the sampler's core, but never has; something else cuts it off.
+        span(thread(1, (0, 1), involuntary=80, processor=0), SAMPLER),
         # The second thread of a core does next to nothing.
         span(thread(1, busy=0.98, waited_s=0.1), thread(2, busy=0.01, waited_s=0.1), cores={0: 1.0}),
         # A core is shared, and there is time enough for both.
@@ -89,7 +91,7 @@ def test_foreign_load_says_whose_share_is_whose() -> None:
     made = span(thread(1, busy=0.3, waited_s=6.0), cores={0: 1.0})
     (finding,) = findings(made)
     assert finding.text == (
-        "others take 70 % of cores 0, this program 30 %; of its threads 1 waited for a core; whose is unknown"
+        "others take 70 % of core 0, this program 30 %; of its threads 1 waited for a core; whose is unknown"
     )
     own = replace(thread(2, busy=0.68), waited_s=0.1)
     assert "foreign load" not in kinds(span(thread(1, busy=0.3, waited_s=6.0), own, cores={0: 1.0}))
@@ -101,11 +103,11 @@ def test_what_the_analysis_itself_takes_is_no_foreign_load() -> None:
     (finding,) = findings(made)
     assert (finding.kind, finding.text) == (
         "analysis beside workers",
-        "the analysis itself takes 20 % of cores 0, for which 1 thread waited up to 30 % of the time",
+        "the analysis itself takes 20 % of core 0, for which 1 thread waited up to 30 % of the time",
     )
     beside = replace(made, threads={1: thread(1, busy=0.5, waited_s=5.0)})
     foreign, analysis = findings(beside)
-    assert foreign.text.endswith("waited for a core; whose is unknown") and "30 % of cores 0" in foreign.text
+    assert foreign.text.endswith("waited for a core; whose is unknown") and "30 % of core 0," in foreign.text
     assert analysis.kind == "analysis beside workers"
     # Little of it, or nobody waits.
     assert kinds(replace(made, others_s={"chimbuko.proven (root)": 0.4, "thief (root)": 0.5})) == [

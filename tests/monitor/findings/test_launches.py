@@ -57,6 +57,8 @@ def launch(table: str, seconds: float) -> Span:
                 user_s=float(user) / 100 * seconds,
                 involuntary=int(cut_off),
                 waited_s=None,
+                # The tables do not say.
+                processor=-1,
             )
             for at, (tid, system, user, cut_off, cpus) in enumerate(rows)
         ),

@@ -39,7 +39,7 @@ def test_report() -> None:
 
 def test_findings_come_with_advice() -> None:
     lines = report(span(thread(1, busy=0.0, state="T", still_periods=6)), {1: identity(1, None, (0,))}, "n")
-    assert "MPI  - PID 1 - Node n - CPUs allowed: [0]" in lines
+    assert "PID 1 - Node n - CPUs allowed: [0]" in lines
     assert lines[-2:] == [
         "stopped: the 1 thread of process 1 stand still for 6 periods",
         "    let it go on (kill -CONT 1)",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import resource
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -89,8 +92,6 @@ def test_ours_are_read_back(tmp_path: Path) -> None:
 
 
 def replaced(period):  # type: ignore[no-untyped-def]
-    from dataclasses import replace
-
     return replace(period, processes={})
 
 
@@ -104,6 +105,42 @@ def test_the_file_of_a_process_that_has_ended_is_closed(tmp_path: Path) -> None:
     writer.write(one, both, identities)
     path = tmp_path / "zs.data.n7.10.csv"
     assert {found.step for found in read_zerosum(path)} == {1}
-    writer.write(both, both, identities)
+    writer.write(both, replace(both, periods=3), identities)
     writer.close()
     assert {found.step for found in read_zerosum(path)} == {1, 3}
+
+
+@pytest.mark.parametrize(("goes_on", "steps"), [(False, [2]), (True, [1, 2])])
+def test_a_table_of_this_run_goes_on_and_one_of_an_earlier_run_is_replaced(
+    tmp_path: Path, goes_on: bool, steps: list[int]
+) -> None:
+    for period in (1, 2):
+        writer = CsvWriter(tmp_path, "n7", goes_on)
+        made = span(thread(10), processes={10: None}, seconds=1.0)  # type: ignore[dict-item]
+        writer.write(made, replace(made, periods=period), {10: Identity(10, 1, "./app", 3, 4, (0,), {})})
+        writer.close()
+    (path,) = tmp_path.iterdir()
+    assert path.name == "zs.data.3.csv"
+    assert sorted({found.step for found in read_zerosum(path)}) == steps
+
+
+def test_more_processes_than_files_that_may_be_open(tmp_path: Path) -> None:
+    identities = {pid: Identity(pid, 1, "./app", None, 1, (0,), {}) for pid in range(10, 30)}
+    made = span(*map(thread, identities), processes=dict.fromkeys(identities), seconds=1.0)  # type: ignore[arg-type]
+    writer = CsvWriter(tmp_path, "n7")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with open(os.devnull) as highest:
+        # Numbers below may be free: as many as are open are filled first.
+        fillers = [os.dup(highest.fileno()) for _ in range(8)]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(fillers) + 5, limits[1]))
+        try:
+            writer.write(made, made, identities)
+            writer.write(made, replace(made, periods=2), identities)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            for number in fillers:
+                os.close(number)
+    writer.close()
+    for pid in identities:
+        found = list(read_zerosum(tmp_path / f"zs.data.n7.{pid}.csv"))
+        assert {one.step for one in found} == {1, 2}

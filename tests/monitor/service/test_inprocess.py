@@ -60,3 +60,7 @@ def test_errors() -> None:
         chimbuko.monitor.start(period_s=0)
     with pytest.raises(ConfigError, match="core=60000"):
         chimbuko.monitor.start(core=60000)
+    with pytest.raises(ConfigError, match="/dev/null/samples: not a folder"):
+        chimbuko.monitor.start(csv="/dev/null/samples")
+    with pytest.raises(ConfigError, match="/no/such: no such folder"):
+        chimbuko.monitor.start(report="/no/such/report.txt")
