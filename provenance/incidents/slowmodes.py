@@ -10,7 +10,7 @@ from statistics import median
 from chimbuko.calls.record import judged_us
 from chimbuko.causes.evidence.waiting import Waits, waits_in
 from chimbuko.causes.incident import NodeLoss
-from chimbuko.causes.modes import SlowMode
+from chimbuko.causes.modes import APART, SlowMode
 from chimbuko.causes.recurrence import Habit, Recurrence
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.incidents.modecauses import ModeCauses
@@ -37,7 +37,7 @@ def slow_modes(
     A mode of a function in which ranks wait is left out where its calls waited for delays that are known:
     these are incidents. So is one that holds more than a few of its calls: ranks ordinarily wait for each
     other. So is one whose calls were slow while their rank lost its core in all that it did: that is an
-    incident.
+    incident. Calls of incidents that took many times as long as those of a mode are none of it.
 
     Parameters
     ----------
@@ -66,15 +66,20 @@ def _finding(
     losses: Sequence[tuple[int, NodeLoss]],
     causes: ModeCauses,
 ) -> Recurrence | None:
-    recorded = _recorded(provenance, mode, program)
+    all_recorded = _recorded(provenance, mode, program)
+    apart = [one for one in all_recorded if one.incident_id and _judged_us(one) >= APART * mode.typical_us]
+    recorded = [one for one in all_recorded if one not in apart]
     if sum(_is_in(call, losses) for call in recorded) > len(recorded) / 2:
         return None
     is_wait = waits_in(mode.function) is not Waits.NOT
     if is_wait and (mode.share > MOST_SHARE_OF_WAITS or _is_explained(provenance, recorded)):
         return None
-    slow = max(1, round(mode.share * calls))
     run_us = provenance.steps.time_range() or (0, 0)
-    cost_us = slow * mode.lost_us
+    all_slow = max(1, round(mode.share * calls))
+    slow = all_slow - len(apart)
+    cost_us = all_slow * mode.lost_us - sum(_judged_us(call) - mode.usual_us for call in apart)
+    if slow <= 0 or cost_us <= 0.0:
+        return None
     in_incidents = [call for call in recorded if call.incident_id][: FEW - 1]
     if sum(_judged_us(call) - mode.usual_us for call in in_incidents) >= MOST_OF_IT * cost_us:
         return None
@@ -94,7 +99,7 @@ def _finding(
         begin_us=min((call.entry_us for call in recorded), default=run_us[0]),
         end_us=max((call.exit_us for call in recorded), default=run_us[1]),
         examples=examples,
-        share=mode.share,
+        share=mode.share * slow / all_slow,
         typical_us=mode.typical_us,
         usual_us=mode.usual_us,
         callers=_callers(provenance, mode, program),
@@ -128,11 +133,15 @@ def _judged_us(call: CallSummary) -> float:
 def _is_explained(provenance: Provenance, recorded: Sequence[CallSummary]) -> bool:
     """Whether most of these waits belong to an incident that began elsewhere."""
     incidents = Incidents(provenance.reader)
-    origins = {
-        number: incidents.one(number).summary.call_id
+    known = {
+        number: incidents.one(number).incident
         for number in {call.incident_id for call in recorded if call.incident_id}
     }
-    explained = [call for call in recorded if origins.get(call.incident_id, "") not in ("", call.id)]
+    explained = [
+        call
+        for call in recorded
+        if (one := known.get(call.incident_id)) and (one.is_loss or one.call_id not in ("", call.id))
+    ]
     return len(explained) > len(recorded) / 2
 
 

@@ -34,8 +34,9 @@ def scene_of(reader: RunReader, calls: Sequence[CallRecord]) -> Scene:
 
 
 def parts_of(scene: Scene) -> list[Part]:
-    """What all its calls together lost."""
-    return [part for flag in list(scene.flags.values()) for part in split(flag, scene)]
+    """What all its calls together lost; ranks may have lost more meanwhile, in no call."""
+    calls = [flag for flag in scene.flags.values() if flag.loss is None]
+    return [part for flag in calls for part in split(flag, scene)]
 
 
 def _end_us(call: CallRecord) -> int:

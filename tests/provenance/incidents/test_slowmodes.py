@@ -23,7 +23,7 @@ from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.writer import Writer
 from tests.causes.flagged import at, record
 from tests.causes.losses import loss, shared
-from tests.causes.nodes import batch, names, thread
+from tests.causes.nodes import batch, names, thread, ticks
 from tests.sample_records import RUN_ID, make_batches
 
 
@@ -165,7 +165,7 @@ def test_a_few_that_hold_most_of_a_mode_are_incidents_only(
     assert found(writer, provenance, engine, uneven, every_second("step")) == []
     # Of which only half are in incidents: what else there is must be said.
     ((_, one),) = found(writer, provenance, engine, replace(uneven, lost_us=2 * uneven.lost_us), [])
-    assert one.calls == 70
+    assert one.calls == 62
 
 
 def test_a_mode_of_a_function_that_the_run_does_not_know_is_left_out(
@@ -173,3 +173,26 @@ def test_a_mode_of_a_function_that_the_run_does_not_know_is_left_out(
 ) -> None:
     writer.write_statistics(statistics("step"))
     assert slow_modes(provenance, [mode("of another run")]) == []
+
+
+def test_what_another_rank_lost_meanwhile_is_no_cause_of_a_mode(
+    writer: Writer, provenance: Provenance, engine: Engine
+) -> None:
+    # Rank 3 waits while rank 2 is stopped: so its waits are explained, and in no mode either.
+    stops = [loss(2, 1000 * n, 1000 * n + 80, 80, is_stopped=True) for n in range(8)]
+    rows = [row for n in range(8) for row in ticks(2, 1000 * n, 1000 * n + 80, state=b"T", ran_us=0)]
+    writer.write_samples([packed(batch(rows, losses=stops))])
+    assert found(writer, provenance, engine, mode("MPI_Recv()"), every_second("MPI_Recv()")) == []
+    # What rank 3 computes meanwhile is its own affair.
+    ((_, one),) = found(writer, provenance, engine, mode("step"), every_second("step"))
+    assert one.cause == ""
+
+
+def test_a_call_that_took_many_times_as_long_as_those_of_a_mode_is_an_incident_and_none_of_it(
+    writer: Writer, provenance: Provenance, engine: Engine
+) -> None:
+    far = record("step", 2, 500, 1_500, row=99, usual_ms=0.015)
+    uneven = replace(mode("step"), lost_us=(70 * 79_985 + 999_985) / 71, share=0.0071)
+    ((told, one),) = found(writer, provenance, engine, uneven, [*every_second("step"), far])
+    assert (one.calls, one.ranks) == (70, [3]) and one.cost_us == pytest.approx(70 * 79_985)
+    assert told.startswith("step: 70 of 10,000 calls (0.7 %) take 80 ms on average instead of 15 µs")
