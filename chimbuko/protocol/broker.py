@@ -14,6 +14,7 @@ import time
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Self, cast
 from urllib.parse import urlsplit
 
@@ -26,6 +27,8 @@ from chimbuko.process.lifetime import become_ours, die_with_parent
 from chimbuko.process.oomscore import Sacrifice, oom_score
 from chimbuko.process.signals import FROM_OTHERS
 
+BROKER_NAME = "chimbuko.broker"
+"""Of a private one's process, so that it counts as one of ours whichever run it serves."""
 START_TIMEOUT_S = 10.0
 MOST_CLIENTS = 20_000
 """Of a private broker, if the system lets it open so many files; by default 10,000 agents are too many."""
@@ -166,14 +169,19 @@ class PrivateBroker:
             f"logfile {_quoted(self._log.absolute())}\n"
         )
         # The settings go through standard input, so that the password is in no file and no process list.
-        self._process = subprocess.Popen(
-            [str(valkey_server()), "-"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            preexec_fn=_become_broker,
-        )
+        with TemporaryDirectory(prefix="chimbuko-") as folder:
+            # The kernel calls a process by the last part of the path that it was started by.
+            own_name = Path(folder) / BROKER_NAME
+            own_name.symlink_to(valkey_server())
+            self._process = subprocess.Popen(
+                [str(valkey_server()), "-"],
+                executable=own_name,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                preexec_fn=_become_broker,
+            )
         assert self._process.stdin is not None
         self._process.stdin.write(settings.encode())
         self._process.stdin.close()

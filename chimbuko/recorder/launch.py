@@ -90,7 +90,11 @@ def _start_drain(folder: Path, environment: Mapping[str, str]) -> None:
     package_home = str(Path(chimbuko.__file__).parent.parent)
     paths = os.pathsep.join(filter(None, (package_home, environment.get("PYTHONPATH", ""))))
     # It is not this process's child: the program may wait for any child and must not meet a stranger.
-    starter = "import os; os.fork() and os._exit(0); from chimbuko.recorder.drain import main; main()"
+    starter = (
+        "import os; os.fork() and os._exit(0); "
+        "from chimbuko.process.signals import be_called; be_called('chimbuko.drain'); "
+        "from chimbuko.recorder.drain import main; main()"
+    )
     # It outlives the program, and must not hold what others read to its end. The program waits until it is
     # ready, since a ring may be full in a moment.
     said = standard_error(folder)

@@ -80,7 +80,11 @@ def _start(listener: socket.socket) -> None:
     environment["OPENBLAS_NUM_THREADS"] = "1"
     # It is not this process's child: the program may wait for any child and must not meet a stranger.
     # -P: modules in the program's folder are not for it.
-    starter = "import os; os.fork() and os._exit(0); from chimbuko.tracer.writers.nursery import main; main()"
+    starter = (
+        "import os; os.fork() and os._exit(0); "
+        "from chimbuko.process.signals import be_called; be_called('chimbuko.tracer'); "
+        "from chimbuko.tracer.writers.nursery import main; main()"
+    )
     # It outlives the program, and must not hold what others read to its end.
     subprocess.run(
         [sys.executable, "-P", "-c", starter],

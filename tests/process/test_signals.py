@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from chimbuko.monitor.procfs.task import is_of_analysis
 from chimbuko.process import starting
 from chimbuko.process.service import Service
 from chimbuko.process.signals import END, FROM_OTHERS, no_ctrl_c
@@ -110,3 +111,10 @@ def test_signals_that_come_all_the_time_end_each_wait() -> None:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
+
+
+def test_a_process_of_ours_is_known_by_its_name_also_where_it_has_no_packages() -> None:
+    program = "from chimbuko.process.signals import be_called; be_called('chimbuko.guard'); "
+    program += "print(open('/proc/self/comm').read())"
+    said = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=True)
+    assert is_of_analysis(said.stdout.strip())

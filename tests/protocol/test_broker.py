@@ -17,7 +17,9 @@ import redis
 from redis.cluster import RedisCluster
 
 from chimbuko.errors import ConfigError, ServiceError
+from chimbuko.monitor.procfs.task import is_of_analysis
 from chimbuko.protocol.broker import (
+    BROKER_NAME,
     BROKER_VARIABLE,
     PrivateBroker,
     address_of,
@@ -81,6 +83,11 @@ def test_the_password_is_in_no_process_list_and_no_file(broker: PrivateBroker) -
     assert password is not None and len(password) >= 32
     assert password.encode() not in Path(f"/proc/{broker.pid}/cmdline").read_bytes()
     assert password.encode() not in Path(f"/proc/{broker.pid}/environ").read_bytes()
+
+
+def test_it_counts_as_the_analysis_whichever_run_it_serves(broker: PrivateBroker) -> None:
+    name = Path(f"/proc/{broker.pid}/comm").read_text().strip()
+    assert name == BROKER_NAME and is_of_analysis(name)
 
 
 def test_it_listens_where_it_is_told(tmp_path: Path) -> None:

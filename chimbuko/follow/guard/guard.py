@@ -25,7 +25,7 @@ from chimbuko.follow.guard.trimmer import IDLE_S, Trimmer
 from chimbuko.follow.guard.watchdog import PATIENCE_S, Watchdog
 from chimbuko.follow.room import Room
 from chimbuko.follow.writers import has_writer
-from chimbuko.process.signals import END, ignore_others
+from chimbuko.process.signals import END, be_called, ignore_others
 
 LINGER_S = 30.0
 """An application that was just started has no stream yet, and one of its launchers may be gone."""
@@ -233,6 +233,7 @@ def keep_guard(options: Options) -> None:
 
 def main() -> None:
     """Entry of ``python -m chimbuko.follow.guard.guard``."""
+    be_called("chimbuko.guard")
     # What was inherited may be a stream: ADIOS2's files stay open in children.
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     try:
