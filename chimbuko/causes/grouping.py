@@ -12,7 +12,8 @@ NEAR_SHARE = 0.5
 """Of the shorter one's time: waits of which nobody knows for whom are one if they overlap by so much."""
 SAME_TAKING_US = 1_000_000
 """Calls that lost a core to the same process are one delay, with no more than this between them."""
-
+SAME_STOP_SHARE = 0.8
+"""Of the longer one's time: ranks that stood still together for so much of it were stopped together."""
 
 OF_NODE_SHARE = 0.5
 """Of a call's excess, that its node must explain to be why it was slow."""
@@ -109,6 +110,7 @@ def groups(
         flag for flag in lost if flag.is_wait and main_part(parts[flag.id]).kind not in OF_NODE
     )
     stands_for |= _taken_together(lost, parts)
+    stands_for |= _stopped_together(lost, parts)
     members: dict[str, list[str]] = defaultdict(list)
     for call_id, root in roots.items():
         members[stands_for.get(root, root)].append(call_id)
@@ -149,6 +151,26 @@ def _taken_together(lost: Iterable[Flag], parts: Mapping[str, Sequence[Part]]) -
         if before is None or flag.exit_us > before.exit_us or not is_same:
             last[culprit] = flag
     return stands_for
+
+
+def _stopped_together(lost: Iterable[Flag], parts: Mapping[str, Sequence[Part]]) -> dict[str, str]:
+    """Id of each call whose rank was stopped to that of the first one whose rank was so at the same time."""
+    stands_for: dict[str, str] = {}
+    first: list[Flag] = []
+    stopped = [flag for flag in lost if main_part(parts[flag.id]).kind is Kind.STOPPED]
+    for flag in sorted(stopped, key=lambda flag: (flag.common_from_us, flag.id)):
+        first = [one for one in first if one.common_to_us > flag.common_from_us]
+        same = next((one for one in first if _is_same_stop(one, flag)), flag)
+        stands_for[flag.id] = same.id
+        if same is flag:
+            first.append(flag)
+    return stands_for
+
+
+def _is_same_stop(one: Flag, other: Flag) -> bool:
+    longer_us = max(flag.lost_to_us - flag.lost_from_us for flag in (one, other))
+    is_together = one.overlap_us(other) >= SAME_STOP_SHARE * longer_us
+    return one.program == other.program and one.rank != other.rank and is_together
 
 
 def _are_near(one: Flag, other: Flag) -> bool:

@@ -75,6 +75,8 @@ class Incident(msgspec.Struct, frozen=True):
     """Whether the origin is abnormal itself, where it is on record; else calls that waited for it are."""
     losses: list[NodeLoss] = []
     """What the samples of a node say that ranks lost. Where it is no call the first one is the origin."""
+    is_of_all: bool = False
+    """Whether all ranks of the program that are known, and more than one, were stopped together."""
 
     @property
     def id(self) -> str:

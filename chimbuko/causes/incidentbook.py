@@ -86,6 +86,7 @@ class IncidentBook:
 
     def see(self, record: CallRecord) -> None:
         """A recorded call, abnormal or not: when messages were sent and collective operations entered."""
+        self.scene.ranks[record.program].add(record.rank)
         self.scene.ends.put(record)
 
     def withdraw(self, call_ids: Iterable[str]) -> None:
@@ -233,6 +234,7 @@ class IncidentBook:
         losses = [self._loss(flag, calls) for flag in flags if flag.loss is not None]
         main = main_part(parts)
         hosts = {flag.rank for flag in flags if not flag.is_gpu}
+        stopped = {flag.rank for flag in flags if main_part(self.parts[flag.id]).kind is Kind.STOPPED}
         return Incident(
             number=number,
             program=origin.program,
@@ -263,6 +265,7 @@ class IncidentBook:
             waited=sorted(waited, key=lambda one: (-one.lost_us, one.call_id)),
             is_flagged=origin.is_flagged,
             losses=sorted(losses, key=lambda one: (one.id != root, one.begin_us, one.id)),
+            is_of_all=len(stopped) > 1 and stopped == self.scene.ranks[origin.program],
         )
 
     def _loss(self, loss: Flag, calls: Iterable[Flag]) -> NodeLoss:

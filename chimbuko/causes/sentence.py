@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from chimbuko.calls.functionnames import short_name
-from chimbuko.causes.evidence.part import OF_NODE, Kind, Part
+from chimbuko.causes.evidence.part import LIMIT, OF_NODE, Kind, Part
 from chimbuko.causes.grouping import main_part
 from chimbuko.causes.incident import Incident, Waited
 from chimbuko.causes.recurrence import Habit, Recurrence
@@ -29,9 +29,12 @@ def sentence(incident: Incident) -> str:
     cost = f"{_core_seconds(incident.cost_us)} lost."
     hit = _hit(incident)
     clauses = []
-    if incident.is_loss:
+    stood_us = _stood_us(incident, hit)
+    if len(stood_us) > 1:
+        clauses.append(_stopped_together(incident, stood_us))
+    elif incident.is_loss:
         clauses.append(_loss(incident, hit))
-    elif hit or (_is_taken(incident) and incident.losses):
+    elif _is_taken(incident) and (hit or incident.losses):
         clauses.append(_taking(incident, hit))
     elif incident.call_id:
         clauses.append(_origin(incident))
@@ -170,6 +173,8 @@ def _of_node(part: Part, incident: Incident) -> str:
     match part.kind:
         case Kind.STOPPED:
             return f"{rank} stood still for {lost} (stopped)"
+        case Kind.WAITED_FOR_CORE if part.by == LIMIT:
+            return f"{part.by} kept it from running for {lost}"
         case Kind.WAITED_FOR_CORE if part.by:
             return f"{part.by} took core{on_core} for {lost}"
         case Kind.WAITED_FOR_CORE:
@@ -186,7 +191,7 @@ def _of_node(part: Part, incident: Incident) -> str:
         case Kind.NETWORK:
             return f"it waited {lost} for a socket or a pipe"
         case Kind.HELD_LOCK:
-            whose = f"while its thread {part.by} ran" if part.by else "which another thread held"
+            whose = f"while its thread {part.by} ran" if part.by else "which somebody else held"
             return f"it waited {lost} for a lock, {whose}"
         case Kind.GPU_THROTTLED:
             return f"{part.by} was slowed down for {lost}, for heat or by its power supply"
@@ -204,13 +209,37 @@ def _is_taken(incident: Incident) -> bool:
 
 
 def _hit(incident: Incident) -> list[Waited]:
-    """Other calls of an incident that lost a core to the same process, or were part of the same loss; none
-    where the origin lost none.
+    """Other calls of an incident that lost a core to the same process, were stopped at the same time on other
+    ranks, or were part of the same loss; none where the origin lost none.
     """
-    if not (_is_taken(incident) or incident.is_loss):
-        return []
     kind = main_part(incident.parts).kind
-    return [one for one in incident.waited if one.kind is kind and not one.for_call_id]
+    same = [one for one in incident.waited if one.kind is kind and not one.for_call_id]
+    if _is_taken(incident) or incident.is_loss:
+        return same
+    return [one for one in same if one.rank != incident.rank] if kind is Kind.STOPPED else []
+
+
+def _stood_us(incident: Incident, hit: Sequence[Waited]) -> dict[int, float]:
+    """For how long each rank stood still that was stopped; none where that is not what it was by."""
+    main = main_part(incident.parts)
+    if main.kind is not Kind.STOPPED:
+        return {}
+    lost: dict[int, float] = defaultdict(float)
+    if incident.call_id and incident.rank is not None:
+        lost[incident.rank] = main.lost_us
+    for one in hit:
+        lost[one.rank] += one.lost_us
+    for loss in incident.losses:
+        lost[loss.rank] = max(lost[loss.rank], loss.lost_us)
+    return lost
+
+
+def _stopped_together(incident: Incident, stood_us: Mapping[int, float]) -> str:
+    """Who was stopped at the same time."""
+    who = ranks_in_words(stood_us)
+    if incident.is_of_all:
+        who = "both ranks" if len(stood_us) == 2 else f"all {number_of(len(stood_us), 'ranks')}"
+    return f"{who} stood still for {_how_long(stood_us)} (stopped), at the same time"
 
 
 def _loss(incident: Incident, hit: Sequence[Waited]) -> str:
@@ -229,7 +258,14 @@ def _loss(incident: Incident, hit: Sequence[Waited]) -> str:
     if not main.by:
         its = "its core" if len(ranks) == 1 else "their cores"
         return f"{who} waited {lost} for {its}, which somebody else had"
-    calls = f"{number_of(len(hit), 'abnormal calls')} on " if hit else ""
+    if len(ranks) > 1 and main.by in {f"rank {rank}" for rank in ranks}:
+        return f"{who} waited {lost} for their cores, which they took from each other"
+    calls = number_of(len(hit), "abnormal calls")
+    if main.by == LIMIT:
+        return f"{main.by} kept {who} from running for {lost}{f', with {calls}' if hit else ''}"
+    if hit and {one.rank for one in hit} != ranks:
+        return f"{main.by} took {_core(main)} for {lost}, which {who} waited for, with {calls}"
+    calls = f"{calls} on " if hit else ""
     return f"{main.by} took {_core(main)} for {lost}, which {calls}{who} waited for"
 
 
@@ -268,12 +304,15 @@ def _wait(incident: Incident, operation: str, waited: Sequence[Waited]) -> str:
     lost: dict[int, float] = defaultdict(float)
     for one in waited:
         lost[one.rank] += one.lost_us
-    shortest, longest = min(lost.values()), max(lost.values())
+    return f"{ranks_in_words(lost)} waited {_how_long(lost)}{_for_whom(incident)} in {operation}"
+
+
+def _how_long(lost_us: Mapping[int, float]) -> str:
+    """What ranks lost: about the same each, or from the one who lost least to the one who lost most."""
+    shortest, longest = min(lost_us.values()), max(lost_us.values())
     if longest <= ALIKE * shortest:
-        how_long = _duration(sum(lost.values()) / len(lost)) + (" each" if len(lost) > 1 else "")
-    else:
-        how_long = f"{_duration(shortest)} to {_duration(longest)}"
-    return f"{ranks_in_words(lost)} waited {how_long}{_for_whom(incident)} in {operation}"
+        return _duration(sum(lost_us.values()) / len(lost_us)) + (" each" if len(lost_us) > 1 else "")
+    return f"{_duration(shortest)} to {_duration(longest)}"
 
 
 def _for_whom(incident: Incident) -> str:

@@ -10,8 +10,8 @@ from chimbuko.calls.record import CallRecord
 from chimbuko.causes.evidence.flag import Flag, flag_of
 from chimbuko.causes.evidence.gputime import GpuSeen
 from chimbuko.causes.evidence.nodescene import NodeScene, called
-from chimbuko.causes.evidence.systemcalls import FILES, LOCKS, SOCKETS
 from chimbuko.causes.evidence.threadtime import STOPPED, Seen
+from chimbuko.monitor.procfs.systemcalls import FILES, LOCKS, SOCKETS
 from chimbuko.monitor.samples.nodebatch import Rows, ThreadName
 from chimbuko.provenance.nodes.callcauses import scene_of
 from chimbuko.provenance.query.reader import RunReader

@@ -201,3 +201,24 @@ def test_a_loss_that_goes_on_is_the_same_incident() -> None:
     again = IncidentBook(9, {one.losses[0].id: 1})
     again.put_samples(shared(loss(1, 0, 2_000, 1_000)))
     assert [found.number for found in again.update().incidents] == [1]
+
+
+def test_all_ranks_that_are_stopped_at_once_are_said_to_be_also_where_no_call_was_flagged() -> None:
+    rows = [row for rank in range(4) for row in ticks(rank, 0, 500, state=b"T", ran_us=0)]
+    stops = batch(rows, losses=[loss(rank, rank, 500 + rank, 500, True) for rank in range(4)])
+    (one,) = incidents(stops)
+    assert one.is_of_all and sentence(one) == (
+        "all 4 ranks stood still for 500 ms each (stopped), at the same time: 2.0 core-seconds lost."
+    )
+
+
+def test_what_a_limit_takes_is_no_core_that_somebody_took() -> None:
+    rows = [*ticks(1, -200, 0), *ticks(1, 0, 2_000, ran_us=10_000, waited_us=10_000)]
+    state = (at(0), 2_000_000, 0, 0, 0, 0, 0, 1_000_000, 0, 0)
+    limited = batch(rows, states=[state], losses=[loss(1, 0, 2_000, 1_000)])
+    hit = [flag("compute", 1, begin, begin + 100, usual_ms=10) for begin in (200, 600)]
+    (one,) = incidents(limited, hit)
+    assert sentence(one) == (
+        "the CPU limit of its control group kept rank 1 from running for 1 s of 2 s, with 2 abnormal calls: "
+        "1.0 core-seconds lost."
+    )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 import pytest
 
 from chimbuko.causes.evidence.flag import Flag
-from chimbuko.causes.evidence.part import Kind, Part
+from chimbuko.causes.evidence.part import LIMIT, Kind, Part
 from chimbuko.causes.incident import Incident
 from chimbuko.causes.incidentbook import IncidentBook
 from chimbuko.causes.sentence import sentence
@@ -73,6 +74,7 @@ def test_calls_that_lost_a_core_to_one_process_are_one_incident(late: bool) -> N
     [
         (Part(Kind.WAITED_FOR_CORE, 5e4), "as it waited 50 ms for its core, which somebody else had"),
         (Part(Kind.WAITED_FOR_CORE, 5e4, by="rank 2", core=0), "as rank 2 took core 0 for 50 ms"),
+        (Part(Kind.WAITED_FOR_CORE, 5e4, by=LIMIT), f"as {LIMIT} kept it from running for 50 ms"),
         (Part(Kind.PAGE_FAULTS, 5e4, count=40_000), "as 40,000 page faults took 50 ms"),
         (Part(Kind.MEMORY, 5e4, count=9), "as memory was short for 50 ms, with 9 pages read back"),
         (Part(Kind.MIGRATION, 5e4), "as it was moved from core to core all the time, which took 50 ms"),
@@ -116,5 +118,26 @@ def test_who_is_held_up_in_a_wait_for_those_that_wait_for_it_is_the_origin(
 def test_all_ranks_may_be_stopped_at_once() -> None:
     flags = [flag("MPI_Waitall()", rank, rank, 300, received_from=[1 - rank]) for rank in (0, 1)]
     samples = batch([row for rank in (0, 1) for row in ticks(rank, 0, 300, state=b"T", ran_us=0)])
-    found = [(one.kind, one.rank, one.waited) for one in incidents(flags, samples)]
-    assert found == [(Kind.STOPPED, 0, []), (Kind.STOPPED, 1, [])]
+    (one,) = incidents(flags, samples)
+    assert (one.kind, one.rank, [wait.rank for wait in one.waited]) == (Kind.STOPPED, 0, [1])
+    assert sentence(one) == (
+        "both ranks stood still for 298 ms each (stopped), at the same time: 0.6 core-seconds lost."
+    )
+
+
+def test_ranks_that_are_stopped_together_are_one_incident_and_one_after_the_other_two() -> None:
+    def stop(rank: int, begin: int, end: int) -> list[np.void]:
+        return ticks(rank, begin, end, state=b"T", ran_us=0)
+
+    flags = [flag("compute", rank, 0, 300) for rank in (0, 1, 2)]
+    waits = flag("MPI_Allreduce()", 3, 2, 301)
+    together = batch([row for rank in (0, 1, 2) for row in stop(rank, 0, 300)])
+    (one,) = incidents([*flags, waits], together)
+    assert sentence(one) == (
+        "ranks 0, 1 and 2 stood still for 299 ms each (stopped), at the same time; "
+        "rank 3 waited 298 ms for it in MPI_Allreduce: 1.2 core-seconds lost."
+    )
+    # One was stopped when half of the other's time was over.
+    apart = [flag("compute", 0, 0, 300), flag("compute", 1, 160, 460)]
+    found = incidents(apart, batch([*stop(0, 0, 300), *stop(1, 160, 460)]))
+    assert [(one.rank, one.is_of_all) for one in found] == [(0, False), (1, False)]

@@ -281,8 +281,8 @@ class NodeScene:
                     return len(there), cores
         return 0, 0
 
-    def siblings(self, flag: Flag) -> tuple[str, ...]:
-        """Other threads of a call's process that ran while it lost time, most first."""
+    def siblings(self, flag: Flag, least_us: float) -> tuple[str, ...]:
+        """Other threads of a call's process that ran for so long while it lost time, most first."""
         node, own = self._nodes[flag.node], self._tid(flag)
         begin_us, end_us = flag.lost_from_us, flag.lost_to_us
         pid = node.names[own].pid if own in node.names else None
@@ -290,7 +290,7 @@ class NodeScene:
         for tid, name in node.names.items():
             if name.pid == pid and tid != own:
                 ran[name.name] += round(sum(_ran_us(node.best(tid, begin_us, end_us), begin_us, end_us)))
-        return tuple(name for name, us in ran.most_common() if us > 0)
+        return tuple(name for name, us in ran.most_common() if us >= least_us)
 
     def group(self, flag: Flag) -> Group:
         """What the control groups of its node were short of while a call lost time."""

@@ -74,6 +74,8 @@ HELD_UP = frozenset((Kind.STOPPED, Kind.WAITED_FOR_CORE))
 
 ANALYSIS = "the analysis itself"
 """Who took a core, where that were processes of ours."""
+LIMIT = "the CPU limit of its control group"
+"""What kept it from a core, where nobody else took that."""
 
 
 class Part(msgspec.Struct, frozen=True):

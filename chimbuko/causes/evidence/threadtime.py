@@ -12,9 +12,9 @@ from dataclasses import astuple, dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from chimbuko.monitor.procfs.systemcalls import NO_CALL
 from chimbuko.monitor.samples.intervals import ends_us, overlaps_us
 from chimbuko.monitor.samples.nodebatch import Rows
-from chimbuko.monitor.samples.rows import NO_CALL
 
 Times = npt.NDArray[np.float64]
 
@@ -139,7 +139,7 @@ def seen_in(
         waited_us=float(waited) - usual_us,
         usual_wait_us=usual_us,
         system_us=min(float((own_rows["system_us"] * of_ran).sum()), float(ran)),
-        asleep_us=_asleep(own_rows, within[2], float(still), bool(was_stopped[own][:1].any())),
+        asleep_us=_asleep(own_rows, within[2], float(still), was_stopped[own].tolist()),
         minor_faults=float((own_rows["minor_faults"] * of_row).sum()),
         major_faults=float((own_rows["major_faults"] * of_row).sum()),
         slices=slices,
@@ -209,16 +209,21 @@ def _within(times: Times, inside_us: Times, usual: Times | None) -> Times:
     return np.asarray(np.where(length <= FINE_US, within, certain))
 
 
-def _asleep(rows: Rows, still_us: Times, total_us: float, was_stopped: bool) -> dict[tuple[str, int], float]:
-    """How long it slept, by what in."""
+def _asleep(
+    rows: Rows, still_us: Times, total_us: float, was_stopped: list[bool]
+) -> dict[tuple[str, int], float]:
+    """How long it slept, by what in; ``was_stopped`` says of each row whether it was when that began."""
     found: Counter[tuple[str, int]] = Counter()
-    before: tuple[str, int] | None = (STOPPED, NO_CALL) if was_stopped else None
+    stood = STOPPED, NO_CALL
+    before: tuple[str, int] | None = None
     states = [state.decode() for state in rows["state"].tolist()]
-    for state, call, us in zip(states, rows["call"].tolist(), still_us.tolist(), strict=True):
+    columns = zip(states, rows["call"].tolist(), still_us.tolist(), was_stopped, strict=True)
+    for state, call, us, was in columns:
         letter = STOPPED if state == "t" else state
         now = (letter, call) if letter in (STOPPED, DEVICE, ASLEEP) else None
-        # One that runs again slept in what it was found in before.
-        into = now or before
+        # One that runs again slept in what it was found in before. Which it does after a stop, too: the sleep
+        # that it is found in then has just begun.
+        into = stood if was else now or before
         if into is not None:
             found[into] += us
         before = now

@@ -11,8 +11,8 @@ from collections import defaultdict
 
 from chimbuko.causes.evidence.nodescene import Group
 from chimbuko.causes.evidence.part import Kind
-from chimbuko.causes.evidence.systemcalls import FILES, LOCKS, SOCKETS
 from chimbuko.causes.evidence.threadtime import Seen
+from chimbuko.monitor.procfs.systemcalls import FILES, LOCKS, SOCKETS
 
 LEAST_SHARE = 0.1
 """Of the excess, that a part is named for: less is within what looks at a thread leave open."""
@@ -27,7 +27,9 @@ FAULT_US = 2.5
 LEAST_MOVES, LEAST_MOVED_SHARE = 3, 0.3
 """Of the looks at it: found on another core than before so often, it is moved all the time ..."""
 SHORT_SLICE_US = 1000.0
-"""... if it never stays longer on one. A core that threads share gives each of them 3 ms or so at a time."""
+"""... if it never stays longer on one. A core that threads share gives each of them 3 ms or so ..."""
+LEAST_SLICES_PER_S = 1000.0
+"""... and if it is put on one so often: fewer moves cost it 5 % of its time at most."""
 COLD_US = 50.0
 """For so long it runs on each core that it comes to for being moved: the kernel's part, which ticks of 10 ms
 hardly see, and the program's own with caches that are cold. To fill 1 MB of them takes as long."""
@@ -58,8 +60,9 @@ def is_moved(seen: Seen) -> bool:
     """Whether a thread was moved from core to core all the time."""
     is_often = seen.moves >= LEAST_MOVES and seen.moves >= LEAST_MOVED_SHARE * seen.looks
     is_short = seen.ran_us < SHORT_SLICE_US * seen.slices
+    is_restless = 1e6 * seen.slices >= LEAST_SLICES_PER_S * seen.length_us
     slept_us = sum(map(seen.slept_us, (FILES, SOCKETS, LOCKS)))
-    return is_often and is_short and slept_us <= SLEPT_SHARE * (seen.length_us - seen.ran_us)
+    return is_often and is_short and is_restless and slept_us <= SLEPT_SHARE * (seen.length_us - seen.ran_us)
 
 
 def _asleep(seen: Seen, group: Group) -> list[tuple[Kind, float]]:

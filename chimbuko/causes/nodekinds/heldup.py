@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.losses import sampled_part
 from chimbuko.causes.evidence.nodescene import Rival
-from chimbuko.causes.evidence.part import ANALYSIS, Kind, Part
+from chimbuko.causes.evidence.part import ANALYSIS, LIMIT, Kind, Part
 from chimbuko.causes.evidence.scene import POLLING_SHARE, Scene
 from chimbuko.causes.evidence.threadtime import Seen
 from chimbuko.causes.nodekinds.division import LEAST_SHARE, divided
@@ -21,7 +21,6 @@ THROTTLED_SHARE = 0.5
 """Of the wait, that its control group must have been kept from its cores."""
 LOOK_US = 20_000
 """From one look at a rank's thread to the next, where that costs little."""
-LIMIT = "the CPU limit of its control group"
 
 
 def stopped(flag: Flag, scene: Scene) -> Iterator[Part]:

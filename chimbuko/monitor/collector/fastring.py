@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from chimbuko.monitor.collector.lossfinder import Stretch
+from chimbuko.monitor.procfs.systemcalls import NO_CALL, PIPE, descriptor, is_frozen, system_call
 from chimbuko.monitor.procfs.task import SchedStat, TaskStat, parse_migrations, parse_schedstat, parse_stat
 from chimbuko.monitor.samples.nodebatch import Rows
-from chimbuko.monitor.samples.rows import NO_CALL, THREAD
+from chimbuko.monitor.samples.rows import THREAD
 from chimbuko.monitor.sampling.procreader import ProcReader
 
 TICK_US = 1_000_000 // os.sysconf("SC_CLK_TCK")
@@ -24,6 +25,7 @@ RESTLESS_PER_S = 1_000
 """A thread that is put on a core so often may be one that is moved all the time."""
 MUCH_WAITED = 0.2
 MOST_MOVES = 65_535
+_NO_FILES = "pipe:", "socket:", "anon_inode:"
 LONGEST_US = 500_000
 """Between two readings of a thread that make a row: it was not looked at in between."""
 
@@ -38,7 +40,8 @@ class _Reading(NamedTuple):
     sched: bytes
     times: SchedStat | None
     """What ``sched`` says."""
-    call: bytes
+    call: int
+    """The system call that it slept in."""
     moved: bytes
     """How often it was moved; not read where it is put on a core as seldom as most threads are."""
 
@@ -55,13 +58,13 @@ class _Pair:
 class _Thread:
     """The files of one thread."""
 
-    __slots__ = ("_call", "_moved", "_pid", "_sched", "_stat", "_tid", "last")
+    __slots__ = ("_call", "_moved", "_pid", "_place", "_sched", "_stat", "_tid", "last")
 
     def __init__(self, files: ProcReader, pid: int, tid: int) -> None:
         folder = f"/proc/{pid}/task/{tid}/"
         self._pid, self._tid = pid, tid
-        self._stat, self._sched, self._call, self._moved = (
-            files.file(folder + name) for name in ("stat", "schedstat", "syscall", "sched")
+        self._stat, self._sched, self._call, self._place, self._moved = (
+            files.file(folder + name) for name in ("stat", "schedstat", "syscall", "wchan", "sched")
         )
         self.last: _Reading | None = None
 
@@ -75,15 +78,30 @@ class _Thread:
             return self.last
         times, stat = parse_schedstat(sched), self._stat.read()
         # What it sleeps in can only be seen while it does.
-        is_asleep = stat[stat.rfind(b") ") + 2 :][:1] in (b"S", b"D")
-        call = self._call.read() if is_asleep else b""
+        call = NO_CALL
+        if (state := _state(stat)) in (b"S", b"D"):
+            data = self._call.read()
+            if is_frozen(state, data, self._place.read()):
+                stat = _stopped(stat)
+            else:
+                call = PIPE if state == b"S" and self._is_pipe(data) else system_call(data)
         is_restless = last is not None and _slices_per_s(last, times, now_us) > RESTLESS_PER_S
         moved = self._moved.read() if is_restless else b""
         self.last = _Reading(now_us, self._tid, self._pid, stat, sched, times, call, moved) if stat else None
         return self.last
 
+    def _is_pipe(self, data: bytes) -> bool:
+        """Whether it reads or writes a socket or a pipe, or what else is no file."""
+        number = descriptor(data)
+        if not number:
+            return False
+        try:
+            return os.readlink(f"/proc/{self._pid}/fd/{number}").startswith(_NO_FILES)
+        except OSError:
+            return False
+
     def close(self) -> None:
-        for file in (self._stat, self._sched, self._call, self._moved):
+        for file in (self._stat, self._sched, self._call, self._place, self._moved):
             file.close()
 
 
@@ -166,7 +184,7 @@ def _row(before: _Reading, now: _Reading) -> tuple[object, ...] | None:
         max(0, second.minor_faults - first.minor_faults),
         max(0, second.major_faults - first.major_faults),
         *(slices, _moves(before, now, first.processor != second.processor), second.processor),
-        *(system_call(now.call), second.state.encode()),
+        *(now.call, second.state.encode()),
     )
 
 
@@ -187,15 +205,12 @@ def _user_us(first: TaskStat, second: TaskStat) -> int:
     return max(0, second.user_ticks - first.user_ticks) * TICK_US
 
 
-def system_call(data: bytes) -> int:
-    """Number of the system call that a thread is in, by ``syscall``; ``NO_CALL`` where it is not known."""
-    number = data.split(b" ", 1)[0]
-    return int(number) if number.isdigit() and len(number) < 5 else NO_CALL
-
-
 def _has_waited(before: _Reading, now: _Reading) -> bool:
     if before.times is None or now.times is None:
         return False
+    if now.sched == before.sched and _state(now.stat) == b"R":
+        # It waits now, and has all the time: the kernel counts that when it is over.
+        return True
     waited_ns = now.times.waited_ns - before.times.waited_ns
     return waited_ns > MUCH_WAITED * 1000 * (now.time_us - before.time_us)
 
@@ -211,4 +226,15 @@ def _stretch(before: _Reading, now: _Reading) -> Stretch:
 
 
 def _is_stopped(reading: _Reading) -> bool:
-    return reading.stat[reading.stat.rfind(b") ") + 2 :][:1] in (b"T", b"t")
+    return _state(reading.stat) in (b"T", b"t")
+
+
+def _state(stat: bytes) -> bytes:
+    """The kernel's letter."""
+    return stat[stat.rfind(b") ") + 2 :][:1]
+
+
+def _stopped(stat: bytes) -> bytes:
+    """What ``stat`` would say if a signal had stopped it."""
+    before, _, behind = stat.rpartition(b") ")
+    return before + b") T" + behind[1:]

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chimbuko.monitor.procfs.task import TaskStat, parse_stat
+from chimbuko.monitor.procfs.task import TaskStat, parse_ended_ticks, parse_stat
 from chimbuko.monitor.samples.nodebatch import Rows
 from chimbuko.monitor.samples.rows import OTHER
-from chimbuko.monitor.sampling.procreader import ProcReader
+from chimbuko.monitor.sampling.procreader import ProcReader, read_once
 
 TICK_US = 1_000_000 // os.sysconf("SC_CLK_TCK")
 LEAST_US = 20_000
@@ -30,10 +30,21 @@ class _Seen(NamedTuple):
     """As it was read: of a process that sleeps it stays the same."""
     stat: TaskStat
     time_us: int
+    ended_ticks: int
+    """Of processes that it had started, and that are over; without what is reported of these themselves."""
+
+    @property
+    def ran_us(self) -> int:
+        """All that."""
+        return (self.stat.user_ticks + self.stat.system_ticks + self.ended_ticks) * TICK_US
 
 
 class Others:
-    """Finds what other processes of the node did from one look to the next."""
+    """Finds what other processes of the node did from one look to the next.
+
+    With what a process ran counts what those ran that it started and that were over before anybody saw them,
+    as those of a shell's loop.
+    """
 
     def __init__(self, files: ProcReader) -> None:
         self._files = files
@@ -41,16 +52,20 @@ class Others:
         self._suspects: dict[int, tuple[int, int]] = {}
         """When a process was found to run, or new, and how long it had run, in µs, of those that did last."""
         self._boot_us = 0
+        self._ancestors: dict[int, set[int]] = {}
+        """Of each watched process: what they have started is the program."""
 
     def look(self, time_us: int, watched: Collection[int]) -> Rows:
         """OTHER rows of processes that ran since the last look, or since they began."""
         pids = {int(name) for name in os.listdir("/proc") if name.isdigit()} - set(watched)
-        rows, now = self._look(time_us, pids)
-        for pid in self._last.keys() - now.keys():
-            self._files.forget(_path(pid))
-        self._last = now
+        for pid in watched:
+            if pid not in self._ancestors:
+                self._ancestors[pid] = _ancestors(pid)
+        for pid in self._last.keys() - pids:
+            self._end(pid)
+        rows, self._last = self._look(time_us, pids)
         running = sorted(self._suspects.items(), key=lambda one: one[1], reverse=True)[:MOST_SUSPECTS]
-        self._suspects = {pid: ran for pid, ran in running if pid in now}
+        self._suspects = {pid: ran for pid, ran in running if pid in self._last}
         return rows
 
     def look_again(self, time_us: int) -> Rows:
@@ -63,33 +78,61 @@ class Others:
         is_first = not self._last
         now: dict[int, _Seen] = {}
         rows = []
-        for pid in pids:
-            data = self._files.read(_path(pid))
+        # A process before those that it started: of one that ends meanwhile it has not counted the time yet.
+        read = {pid: self._files.read(_path(pid)) for pid in sorted(pids)}
+        stats = {pid: parse_stat(data) for pid, data in read.items() if not self._is_same(pid, data)}
+        for pid, stat in stats.items():
+            if stat is None or self._is_another(pid, stat):
+                self._end(pid)
+        # Who has started the program sees that to its end, and the first process those without parents.
+        counting = set(pids).difference({1}, *self._ancestors.values())
+        for pid, data in read.items():
             before = self._last.get(pid)
-            if before is not None and before.data == data:
+            if before is not None and pid not in stats:
                 now[pid] = before._replace(time_us=time_us)
                 continue
-            stat = parse_stat(data)
+            stat = stats[pid]
             if stat is None:
                 continue
-            now[pid] = _Seen(data, stat, time_us)
-            is_new = before is None or before.stat.start_ticks != stat.start_ticks
+            ended_ticks = 0 if before is None else before.ended_ticks
+            if pid in counting:
+                ended_ticks = parse_ended_ticks(data)
+            now[pid] = seen = _Seen(data, stat, time_us, ended_ticks)
+            is_new = before is None
             if is_first and is_new:
                 continue
-            if before is None or is_new:
+            if before is None:
                 nothing = stat._replace(user_ticks=0, system_ticks=0)
-                before = _Seen(data, nothing, self._since_us(stat, time_us))
-            ran_us = _ran_us(stat) - _ran_us(before.stat)
+                before = _Seen(data, nothing, self._since_us(stat, time_us), 0)
+            ran_us = seen.ran_us - before.ran_us
             if ran_us >= LEAST_US:
                 length_us = max(1, time_us - before.time_us)
                 who = stat.name.encode()[:16], user_of(pid).encode()[:16]
                 rows.append((before.time_us, length_us, pid, stat.processor, ran_us, *who))
-            elif time_us - before.time_us <= FRESH_US:
+            elif ran_us < 0 or time_us - before.time_us <= FRESH_US:
                 # It counts with what it runs until the next look.
-                now[pid] = before._replace(data=data)
+                now[pid] = before._replace(data=data, stat=before.stat._replace(parent=stat.parent))
             if is_new or stat.state == RUNNING or ran_us >= LEAST_US:
                 self._suspects[pid] = time_us, ran_us
         return np.array(rows, OTHER), now
+
+    def _is_same(self, pid: int, data: bytes) -> bool:
+        before = self._last.get(pid)
+        return before is not None and before.data == data
+
+    def _is_another(self, pid: int, stat: TaskStat) -> bool:
+        """Whether a number is used again."""
+        before = self._last.get(pid)
+        return before is not None and before.stat.start_ticks != stat.start_ticks
+
+    def _end(self, pid: int) -> None:
+        """A process is over: what is known of it is no news when the one that started it counts it."""
+        self._files.forget(_path(pid))
+        ended = self._last.pop(pid, None)
+        parent = self._last.get(ended.stat.parent) if ended is not None else None
+        if ended is not None and parent is not None:
+            known_ticks = parent.ended_ticks + ended.ran_us // TICK_US
+            self._last[ended.stat.parent] = parent._replace(ended_ticks=known_ticks)
 
     def _since_us(self, stat: TaskStat, time_us: int) -> int:
         """When a process began."""
@@ -97,12 +140,18 @@ class Others:
         return min(time_us, self._boot_us + stat.start_ticks * TICK_US)
 
 
-def _ran_us(stat: TaskStat) -> int:
-    return (stat.user_ticks + stat.system_ticks) * TICK_US
-
-
 def _path(pid: int) -> str:
     return f"/proc/{pid}/stat"
+
+
+def _ancestors(pid: int) -> set[int]:
+    """Who started a process, who started that, and so on."""
+    found: set[int] = set()
+    stat = parse_stat(read_once(_path(pid)))
+    while stat is not None and stat.parent > 0 and stat.parent not in found:
+        found.add(stat.parent)
+        stat = parse_stat(read_once(_path(stat.parent)))
+    return found
 
 
 def _uptime_us() -> int:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from chimbuko.monitor.procfs.systemcalls import NO_CALL
 from chimbuko.monitor.samples.nodebatch import Rows
-from chimbuko.monitor.samples.rows import ANYBODY, CORE, GPU, NO_CALL, NOBODY, NODE, THREAD
+from chimbuko.monitor.samples.rows import ANYBODY, CORE, GPU, NOBODY, NODE, THREAD
 from chimbuko.monitor.sampling.sample import Sample
 from chimbuko.monitor.sampling.span import Span
 

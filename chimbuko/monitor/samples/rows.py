@@ -22,7 +22,7 @@ THREAD = np.dtype(
         ("slices", "<u4"),  # how often it was put on a core
         ("migrations", "<u2"),  # how often it was found on another core than before
         ("core", "<i2"),  # where it ran last; -1 where that is not known
-        ("call", "<i2"),  # number of the system call that it slept in at the end; NO_CALL without
+        ("call", "<i2"),  # system call that it slept in at the end (procfs.systemcalls)
         ("state", "S1"),  # at the end, the kernel's letter
     ]
 )
@@ -82,5 +82,3 @@ GPU = np.dtype(
 
 ANYBODY, NOBODY = 0, -1
 """Several watched processes use a GPU, or it is not known who; none of those that use it is watched."""
-
-NO_CALL = -1

@@ -123,9 +123,11 @@ def _process(pid: int, earlier: Sample, later: Sample) -> ProcessSpan:
         written = _rise(before.io.written_bytes, now.io.written_bytes)
     group = later.groups.get(pid)
     throttled_us = _throttled_us(earlier.groups.get(pid), group)
+    cpu_ticks = 0 if before is None else _rise(before.cpu_ticks, now.cpu_ticks)
     memory = now.memory
     return ProcessSpan(
-        pid, memory.resident_bytes, memory.peak_bytes, read, written, group, throttled_us / 1e6
+        *(pid, memory.resident_bytes, memory.peak_bytes, read, written, group, throttled_us / 1e6),
+        cpu_ticks / TICKS_PER_S,
     )
 
 

@@ -16,11 +16,21 @@ LOOK_SHARE = 0.10
 
 
 def foreign_s(span: Span, cpus: Collection[int]) -> float:
-    """CPU time on some cores that is not of the threads that may run there."""
+    """CPU time on some cores that is not of the threads that may run there, nor of others of their processes
+    which nobody saw, as they lived for short.
+    """
     busy_s = sum(span.cores[cpu].busy_s for cpu in cpus if cpu in span.cores)
     may = frozenset(cpus)
-    own_s = sum(one.user_s + one.system_s for one in span.threads.values() if not may.isdisjoint(one.cpus))
-    return max(0.0, busy_s - own_s)
+    own_s = 0.0
+    unseen_s = {pid: one.cpu_s for pid, one in span.processes.items()}
+    there = set()
+    for one in span.threads.values():
+        ran_s = one.user_s + one.system_s
+        if not may.isdisjoint(one.cpus):
+            own_s += ran_s
+            there.add(one.pid)
+        unseen_s[one.pid] = unseen_s.get(one.pid, 0.0) - ran_s
+    return max(0.0, busy_s - own_s - sum(max(0.0, unseen_s[pid]) for pid in there))
 
 
 LOOK_EVERY = 10

@@ -44,6 +44,8 @@ class ProcessCounters(NamedTuple):
 
     memory: ProcessMemory
     io: ProcessIO | None
+    cpu_ticks: int = 0
+    """Of all its threads, also those that have ended."""
 
 
 class GroupCounters(NamedTuple):

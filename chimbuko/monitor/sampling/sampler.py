@@ -7,14 +7,14 @@ from collections.abc import Iterable
 
 from chimbuko.monitor.gpus.present import Gpus
 from chimbuko.monitor.procfs.system import parse_cores, parse_meminfo, parse_pressure
-from chimbuko.monitor.procfs.task import parse_io, parse_process_memory
+from chimbuko.monitor.procfs.task import parse_io, parse_process_memory, parse_stat
 from chimbuko.monitor.sampling.groupreader import GroupReader
 from chimbuko.monitor.sampling.procreader import ProcReader
 from chimbuko.monitor.sampling.sample import ProcessCounters, Sample, ThreadCounters
 from chimbuko.monitor.sampling.span import TICKS_PER_S
 from chimbuko.monitor.sampling.threadreader import ProcessThreads
 
-PROCESS_FILES = ("status", "io")
+PROCESS_FILES = ("status", "io", "stat")
 GROUPS_EVERY = 10
 """Samples between two looks at which control groups processes are in."""
 PRESSURES = ("cpu", "memory", "io")
@@ -90,7 +90,9 @@ class Sampler:
     def _process(self, pid: int) -> ProcessCounters:
         read = self._files.read
         memory = parse_process_memory(read(f"/proc/{pid}/status"))
-        return ProcessCounters(memory, parse_io(read(f"/proc/{pid}/io")))
+        stat = parse_stat(read(f"/proc/{pid}/stat"))
+        cpu_ticks = stat.user_ticks + stat.system_ticks if stat is not None else 0
+        return ProcessCounters(memory, parse_io(read(f"/proc/{pid}/io")), cpu_ticks)
 
     def _forget(self, pid: int) -> None:
         self._threads.pop(pid).close()

@@ -167,6 +167,8 @@ class ProcessSpan:
     """Its control group at the end."""
     throttled_s: float = 0.0
     """For how long that was kept from its cores."""
+    cpu_s: float = 0.0
+    """Of all its threads, also those that ended before anybody saw them; 0 where that is not known."""
 
     def then(self, later: ProcessSpan) -> ProcessSpan:
         """Both spans as one."""
@@ -176,6 +178,7 @@ class ProcessSpan:
             read_bytes=self.read_bytes + later.read_bytes,
             written_bytes=self.written_bytes + later.written_bytes,
             throttled_s=self.throttled_s + later.throttled_s,
+            cpu_s=self.cpu_s + later.cpu_s,
         )
 
 

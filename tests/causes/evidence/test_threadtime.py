@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.causes.evidence.systemcalls import FILES, LOCKS
 from chimbuko.causes.evidence.threadtime import Seen, Usual, seen_in
+from chimbuko.monitor.procfs.systemcalls import FILES, LOCKS
 from chimbuko.monitor.samples.rows import THREAD
 from tests.causes.flagged import at
 from tests.causes.nodes import thread, ticks
@@ -137,3 +137,17 @@ def test_a_stop_lies_where_its_rows_begin_and_end_it() -> None:
     for begin, end, stopped, ran in calls:
         found = seen(rows, begin, end)
         assert (round(found.stopped_us), round(found.ran_us)) == (1000 * stopped, 1000 * ran), (begin, end)
+
+
+def test_a_thread_that_sleeps_for_something_soon_after_a_stop_was_stopped_until_then() -> None:
+    # Looks 60 ms apart, as where they cost much: it goes on at 170 ms, ends its call, and sleeps.
+    rows = [
+        *ticks(1, -180, 0),
+        thread(1, 0, 60, state=b"T"),
+        thread(1, 60, 120, ran_us=0, state=b"T"),
+        thread(1, 120, 180, ran_us=10_000, state=b"S", call=230),
+    ]
+    assert seen(rows, 60, 170).stopped_us == pytest.approx(110_000)
+    # What it sleeps in later is no stop.
+    later = thread(1, 180, 240, ran_us=0, state=b"S", call=230)
+    assert seen([*rows, later], 180, 240).stopped_us == 0

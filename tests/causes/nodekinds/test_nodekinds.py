@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.causes.evidence.flag import Flag
-from chimbuko.causes.evidence.part import OF_NODE, Kind, Part
+from chimbuko.causes.evidence.part import LIMIT, OF_NODE, Kind, Part
 from chimbuko.causes.evidence.scene import Scene
-from chimbuko.causes.evidence.systemcalls import FILES, LOCKS, SOCKETS
 from chimbuko.causes.grouping import main_part
-from chimbuko.causes.nodekinds import gpucalls, heldup
+from chimbuko.causes.nodekinds import gpucalls
 from chimbuko.causes.split import split
+from chimbuko.monitor.procfs.systemcalls import FILES, LOCKS, SOCKETS
 from chimbuko.monitor.samples.nodebatch import NodeBatch, ThreadName
 from chimbuko.monitor.samples.rows import NOBODY
 from tests.causes.flagged import at, flag
@@ -108,6 +108,11 @@ def test_who_never_stays_on_a_core_for_long_runs_for_being_moved_too() -> None:
     assert first.lost_us == pytest.approx(20_000)
 
 
+def test_threads_that_share_cores_are_moved_now_and_then_and_wait_for_them() -> None:
+    shared = ticks(1, 0, 200, ran_us=5_000, waited_us=15_000, slices=8, migrations=1)
+    assert top(around(), shared).kind is Kind.WAITED_FOR_CORE
+
+
 def test_short_sleeps_for_a_disk_are_no_wait_for_a_core() -> None:
     # Woken 20 times in a look, each time behind another one that computes.
     calm = around(ran_us=4_000, waited_us=2_000, slices=4, state=b"S")
@@ -133,7 +138,7 @@ def test_who_ran_on_the_core_meanwhile_took_it() -> None:
     for beside in (ticks(2, 0, 200, core=0), ticks(2, 0, 200, core=1, ran_us=4_000)):
         assert (top(waiting, beside).by, top(waiting, beside).core) == ("", None)
     throttled = [(at(0), 1_000_000, 0, 0, 0, 0, 0, 160_000, 0, 0)]
-    assert top(waiting, states=throttled).by == heldup.LIMIT
+    assert top(waiting, states=throttled).by == LIMIT
 
 
 def test_a_wait_that_polls_on_a_shared_core_is_a_wait_all_the_same() -> None:

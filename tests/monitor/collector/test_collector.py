@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +19,11 @@ from hypothesis import strategies as st
 from chimbuko.monitor.collector import collector as sampling
 from chimbuko.monitor.collector.collector import Collector, Watched
 from chimbuko.monitor.collector.lossfinder import LEAST_LOST_US
-from chimbuko.monitor.collector.others import Others
+from chimbuko.monitor.collector.others import LEAST_US, TICK_US, Others
 from chimbuko.monitor.collector.slicering import SliceRing
 from chimbuko.monitor.procfs.cpulist import format_cpulist
-from chimbuko.monitor.samples.nodebatch import NodeBatch
+from chimbuko.monitor.procfs.task import parse_ended_ticks, parse_stat
+from chimbuko.monitor.samples.nodebatch import NodeBatch, Rows
 from chimbuko.monitor.samples.rows import OTHER, THREAD
 from chimbuko.monitor.sampling.procreader import ProcReader
 from chimbuko.monitor.topology.sysfs import read_sysfs
@@ -276,3 +278,58 @@ def test_a_process_that_has_just_begun_is_looked_at_again_before_it_has_run_for_
             own = rows[rows["pid"] == burst.pid]
         burst.kill()
     assert len(own) and 0 < own["ran_us"][0] <= own["length_us"][0] + 20_000
+
+
+@contextmanager
+def started(script: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A shell that runs a script in a session of its own."""
+    with subprocess.Popen(
+        ["/bin/sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    ) as shell:
+        try:
+            yield shell
+        finally:
+            os.killpg(shell.pid, signal.SIGKILL)
+
+
+def of(pid: int, rows: Rows) -> int:
+    return int(rows["ran_us"][rows["pid"] == pid].sum())
+
+
+def test_short_processes_count_with_the_one_that_started_them() -> None:
+    others = Others(ProcReader())
+    others.look(now_us(), {})
+    with started(f"while :; do {sys.executable} -S -c 'for _ in range(500000): pass'; done") as shell:
+        ran_us, own_us = 0, 0
+        while ran_us < 200_000 + own_us:
+            time.sleep(0.05)
+            ran_us += of(shell.pid, others.look(now_us(), {}))
+            stat = parse_stat(Path(f"/proc/{shell.pid}/stat").read_bytes())
+            assert stat is not None
+            own_us = (stat.user_ticks + stat.system_ticks) * TICK_US
+
+
+def test_what_a_process_ran_is_no_news_when_the_one_that_started_it_has_seen_it_to_its_end() -> None:
+    others = Others(ProcReader())
+    others.look(now_us(), {})
+    with started("while :; do :; done & echo $!; read go; kill $!; wait; read end") as shell:
+        assert shell.stdin is not None and shell.stdout is not None
+        child, ran_us = int(shell.stdout.readline()), 0
+        while ran_us < 200_000:
+            time.sleep(0.05)
+            ran_us += of(child, others.look(now_us(), {}))
+        shell.stdin.write(b"go\n")
+        shell.stdin.flush()
+        stat = Path(f"/proc/{shell.pid}/stat")
+        while not parse_ended_ticks(stat.read_bytes()):
+            time.sleep(0.01)
+        of_shell_us = sum(of(shell.pid, others.look(now_us(), {})) for _ in range(2))
+        # What it ran after it was looked at last may be news.
+        assert of_shell_us <= parse_ended_ticks(stat.read_bytes()) * TICK_US - ran_us + LEAST_US
+
+
+def test_what_ended_processes_ran_is_not_known_where_stat_is_damaged() -> None:
+    numbers = b" ".join([b"1"] * 45)
+    assert parse_ended_ticks(b"7 (a) b) S " + numbers) == 2
+    for data in (b"", b"7 (app) S 1 2", b"7 (app) S " + numbers.replace(b"1", b"-1")):
+        assert parse_ended_ticks(data) == 0

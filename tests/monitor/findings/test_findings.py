@@ -97,6 +97,16 @@ def test_foreign_load_says_whose_share_is_whose() -> None:
     assert "foreign load" not in kinds(span(thread(1, busy=0.3, waited_s=6.0), own, cores={0: 1.0}))
 
 
+def test_threads_of_a_program_that_nobody_saw_are_no_load_of_others() -> None:
+    """Such as those of a loop, which live for shorter than a period."""
+    known = {1: ProcessSpan(1, 1, 1, cpu_s=9.5)}
+    made = span(thread(1, busy=0.3, waited_s=6.0), processes=known, cores={0: 1.0})
+    assert kinds(made) == []
+    elsewhere = thread(2, (1,), busy=0.65)
+    beside = replace(elsewhere, pid=1)
+    assert kinds(replace(made, threads={**made.threads, 2: beside})) == ["foreign load"]
+
+
 def test_what_the_analysis_itself_takes_is_no_foreign_load() -> None:
     others_s = {"chimbuko.proven (root)": 2.0, "thief (root)": 0.5}
     made = span(thread(1, busy=0.7, waited_s=3.0), cores={0: 1.0}, others_s=others_s)

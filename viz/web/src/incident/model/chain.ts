@@ -85,6 +85,7 @@ export function partText({ kind, function: name, rank, is_matched, by = '', coun
     case 'stopped':
       return 'its process was stopped';
     case 'waited for core':
+      if (by.startsWith('the CPU limit')) return `${by} kept it from running`;
       return `its core was taken by ${by === '' ? 'somebody who is not known' : by}`;
     case 'page faults':
       return `the kernel gave it memory, in ${exact(count)} page faults`;

@@ -1146,6 +1146,7 @@ export interface components {
             waited: components["schemas"]["Waited"][];
             is_flagged: boolean;
             losses: components["schemas"]["NodeLoss"][];
+            is_of_all: boolean;
         };
         /**
          * Kind

@@ -49,6 +49,8 @@ describe('words', () => {
     [{ ...part, is_matched: false }, 'waiting for a message from rank 3, which was in compute (by when it lost time; no message shows it)'],
     [{ ...part, kind: 'late at collective' as const }, 'waiting for rank 3, which came last, which was in compute'],
     [{ ...part, kind: 'late child' as const }, 'before it called compute'],
+    [{ ...part, kind: 'waited for core' as const, by: 'rank 2' }, 'its core was taken by rank 2'],
+    [{ ...part, kind: 'waited for core' as const, by: 'the CPU limit of its control group' }, 'the CPU limit of its control group kept it from running'],
     [{ ...part, kind: 'more bytes' as const }, 'more bytes: compute'],
     [{ ...part, kind: 'waited for GPU' as const }, 'until compute was over on the GPU'],
     [{ ...part, kind: 'GPU queue full' as const }, 'until the GPU had room for more, behind compute'],

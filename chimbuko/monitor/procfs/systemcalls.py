@@ -1,0 +1,96 @@
+"""System calls in which a thread sleeps, by what it waits for.
+
+Numbers are those of Linux on x86-64 and on arm64 (``asm/unistd_64.h``, ``asm-generic/unistd.h``).
+"""
+
+from __future__ import annotations
+
+import platform
+
+_X86_64 = {
+    "files": (0, 1, 17, 18, 19, 20, 74, 75, 77, 162, 187, 277, 285, 295, 296, 306, 327, 328),
+    "sockets": (42, 43, 44, 45, 46, 47, 288, 299, 307),
+    "polls": (7, 271, 23, 270, 232, 281),
+    "futexes": (202, 449),
+    "file_locks": (72, 73),
+    "naps": (35, 230),
+    "streams": (0, 1, 19, 20),
+    "poll": (7, 271),
+    "select": (23, 270),
+}
+"""read, write, pread64, pwrite64, readv, writev, fsync, fdatasync, ftruncate, sync, readahead,
+sync_file_range, fallocate, preadv, pwritev, syncfs, preadv2, pwritev2;
+connect, accept, sendto, recvfrom, sendmsg, recvmsg, accept4, recvmmsg, sendmmsg;
+poll, ppoll, select, pselect6, epoll_wait, epoll_pwait; futex, futex_waitv; fcntl, flock;
+nanosleep, clock_nanosleep; read, write, readv, writev; poll, ppoll; select, pselect6."""
+_ARM64 = {
+    "files": (46, 47, 63, 64, 65, 66, 67, 68, 69, 70, 81, 82, 83, 84, 213, 267, 286, 287),
+    "sockets": (202, 203, 206, 207, 211, 212, 242, 243, 269),
+    "polls": (73, 72, 22),
+    "futexes": (98, 449),
+    "file_locks": (25, 32),
+    "naps": (101, 115),
+    "streams": (63, 64, 65, 66),
+    "poll": (73,),
+    "select": (72,),
+}
+_NUMBERS = {"x86_64": _X86_64, "aarch64": _ARM64}.get(platform.machine(), {})
+
+NO_CALL = -1
+"""None, or none that is known."""
+PIPE = -2
+"""A read or write of a socket or a pipe, which no number shows."""
+
+
+def _set(*names: str) -> frozenset[int]:
+    return frozenset(number for name in names for number in _NUMBERS.get(name, ()))
+
+
+FILES = _set("files")
+SOCKETS = _set("sockets", "polls") | {PIPE}
+LOCKS = _set("futexes", "file_locks")
+STREAMS = _set("streams")
+"""Of files, but also of sockets and pipes."""
+_COUNT_AT = dict.fromkeys(_set("poll"), 1) | dict.fromkeys(_set("select"), 0)
+"""Which argument says how many descriptors are waited for."""
+_BREAKABLE = _set("polls", "naps", "futexes")
+"""Who sleeps in these can be woken by a signal; who cannot is frozen."""
+_FREEZER = b"refrigerator", b"freezer_trap"
+"""In the kernel's names of where a thread of a frozen control group is."""
+
+
+def system_call(data: bytes) -> int:
+    """Number of the system call that a thread is in, by ``syscall``; ``NO_CALL`` where it is not known, and
+    of those which wait for descriptors where there is none, only time to pass.
+    """
+    words = data.split()
+    if not words or not words[0].isdigit() or len(words[0]) > 4:
+        return NO_CALL
+    number = int(words[0])
+    count_at = _COUNT_AT.get(number)
+    return NO_CALL if count_at is not None and words[count_at + 1 : count_at + 2] == [b"0x0"] else number
+
+
+def descriptor(data: bytes) -> str:
+    """The descriptor that a thread reads or writes, by ``syscall``; empty where it does not, or that is of a
+    file for certain.
+    """
+    if system_call(data) not in STREAMS:
+        return ""
+    try:
+        return str(int(data.split()[1], 16))
+    except (IndexError, ValueError):
+        return ""
+
+
+def is_frozen(state: bytes, data: bytes, place: bytes) -> bool:
+    """Whether a thread that sleeps does so as its control group is frozen.
+
+    Parameters
+    ----------
+    state
+        The kernel's letter.
+    data, place
+        What ``syscall`` and ``wchan`` say.
+    """
+    return any(name in place for name in _FREEZER) or (state == b"D" and system_call(data) in _BREAKABLE)

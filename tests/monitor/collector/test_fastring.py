@@ -1,0 +1,88 @@
+"""Fast samples of threads: what they sleep in, and whether they wait for a core."""
+
+from __future__ import annotations
+
+import fcntl
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from chimbuko.monitor.collector.fastring import FastRing
+from chimbuko.monitor.procfs.systemcalls import LOCKS, PIPE
+from chimbuko.monitor.sampling.procreader import ProcReader
+
+FOREVER = 1 << 60
+LOCKED = "import fcntl, sys; fcntl.flock(open(sys.argv[1]), fcntl.LOCK_EX)"
+
+
+def slept_in(pid: int) -> int:
+    """The call that a process sleeps in."""
+    ring = FastRing(ProcReader())
+    ring.read({pid: pid})
+    time.sleep(0.02)
+    ring.read({pid: pid})
+    call = int(ring.take(0, FOREVER)["call"][-1])
+    ring.close()
+    return call
+
+
+def test_a_read_of_a_pipe_is_none_of_a_file() -> None:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as reader:
+        while slept_in(reader.pid) != PIPE:
+            assert reader.poll() is None
+        reader.kill()
+
+
+def test_a_lock_of_a_file_is_a_lock(tmp_path: Path) -> None:
+    with open(tmp_path / "lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with subprocess.Popen([sys.executable, "-S", "-c", LOCKED, file.name]) as waiter:
+            while slept_in(waiter.pid) not in LOCKS:
+                assert waiter.poll() is None
+            waiter.kill()
+
+
+class Scripted(ProcReader):
+    """Files of which each says one thing after the other, and then the last one again."""
+
+    def __init__(self, said: dict[str, list[bytes]]) -> None:
+        super().__init__()
+        self._said = said
+
+    def file(self, path: str) -> ScriptedFile:  # type: ignore[override]
+        return ScriptedFile(self._said.get(Path(path).name, [b""]))
+
+
+class ScriptedFile:
+    def __init__(self, said: list[bytes]) -> None:
+        self._said = list(said)
+
+    def read(self) -> bytes:
+        return self._said.pop(0) if len(self._said) > 1 else self._said[0]
+
+    def close(self) -> None:
+        pass
+
+
+def stat(state: str) -> bytes:
+    return b"7 (app) %s 1 %s\n" % (state.encode(), b" ".join([b"0"] * 45))
+
+
+def test_a_thread_that_runs_no_longer_and_could_waits_now_though_the_kernel_has_not_counted_that() -> None:
+    for state, waits in (("R", True), ("S", False)):
+        files = Scripted({"stat": [stat(state)], "schedstat": [b"100 0 1", b"200 0 2", b"200 0 2"]})
+        ring = FastRing(files)
+        assert [ring.read({7: 7}) for _ in range(3)] == [False, False, waits]
+
+
+def test_a_frozen_thread_stands_still_as_if_it_were_stopped() -> None:
+    said = {"stat": [stat("D")], "schedstat": [b"100 0 1", b"200 0 2"], "wchan": [b"__refrigerator"]}
+    ring = FastRing(Scripted(said))
+    for _ in range(2):
+        ring.read({7: 7})
+        time.sleep(0.001)
+    (row,) = ring.take(0, FOREVER)
+    assert row["state"] == b"T"
+    ((_, stretch),) = ring.stretches()
+    assert stretch.was_stopped and stretch.is_stopped

@@ -1,0 +1,67 @@
+"""What threads sleep in, by /proc."""
+
+from __future__ import annotations
+
+import platform
+
+import pytest
+
+from chimbuko.monitor.procfs.systemcalls import (
+    FILES,
+    LOCKS,
+    NO_CALL,
+    SOCKETS,
+    descriptor,
+    is_frozen,
+    system_call,
+)
+
+pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="has numbers of x86-64")
+REST = b" 0x0 0x0 0x0 0x7ffc8006cda8 0x7f91f800c2ad\n"
+
+
+def test_the_kinds_have_no_call_in_common() -> None:
+    assert not FILES & SOCKETS and not FILES & LOCKS and not SOCKETS & LOCKS
+
+
+@pytest.mark.parametrize(
+    ("data", "number"),
+    [
+        (b"1 0x5 0x7f 0x20" + REST, 1),
+        (b"7 0x7ffe 0x2 0xc8" + REST, 7),
+        # Nothing but time to pass.
+        (b"7 0x0 0x0 0xc8" + REST, NO_CALL),
+        (b"270 0x0 0x0 0x0" + REST, NO_CALL),
+        (b"23 0x3 0x0 0x0" + REST, 23),
+        (b"7", 7),
+        (b"running\n", NO_CALL),
+        (b"-1 0x7ffe 0x40\n", NO_CALL),
+        (b"12345 0x0" + REST, NO_CALL),
+        (b"", NO_CALL),
+    ],
+)
+def test_the_call_that_a_thread_is_in(data: bytes, number: int) -> None:
+    assert system_call(data) == number
+
+
+def test_the_descriptor_of_what_may_be_a_pipe() -> None:
+    assert descriptor(b"0 0x1f 0x7f 0x20" + REST) == "31"
+    assert [descriptor(data) for data in (b"74 0x3" + REST, b"0", b"running", b"0 zero")] == [""] * 4
+
+
+@pytest.mark.parametrize(
+    ("state", "data", "place", "is_so"),
+    [
+        (b"D", b"228 0x3" + REST, b"__refrigerator", True),
+        (b"S", b"230 0x0" + REST, b"do_freezer_trap", True),
+        # The first version of control groups freezes who sleeps where he is.
+        (b"D", b"230 0x0" + REST, b"hrtimer_nanosleep", True),
+        (b"D", b"202 0x0" + REST, b"futex_wait_queue", True),
+        (b"S", b"230 0x0" + REST, b"hrtimer_nanosleep", False),
+        (b"D", b"74 0x3" + REST, b"jbd2_log_wait_commit", False),
+        (b"D", b"-1 0x0 0x0", b"folio_wait_bit_common", False),
+        (b"D", b"", b"", False),
+    ],
+)
+def test_who_is_frozen(state: bytes, data: bytes, place: bytes, is_so: bool) -> None:
+    assert is_frozen(state, data, place) is is_so
