@@ -48,6 +48,8 @@ FIRST_SUM_S = 10.0
 SUMS_OF_A_LENGTH = 120
 """After so many sums they are twice as long: their number grows with the logarithm of a run's length."""
 RING_ROWS = 65_536
+MOST_UNSUMMED = 64
+"""Periods, or looks, whose rows are kept until they are summed: to sum them takes as long as some periods."""
 MOST_KEPT_ROWS = 500_000
 """Rows around flagged calls, and losses, that leave the node in one run: 30 MB before they are packed."""
 AROUND_LOSS_US = 1_000_000
@@ -91,7 +93,7 @@ class Collector:
         self._watched: dict[int, Watched] = {}
         self._threads: dict[tuple[int, int], int] = {}
         """What the trace calls a thread, by process and thread."""
-        self._sampler = Sampler(gpus=gpus)
+        self._sampler = Sampler(gpus=gpus, has_io=False)
         self._files = ProcReader()
         self._fast = FastRing(self._files)
         self._fast_threads: dict[int, int] = {}
@@ -189,7 +191,8 @@ class Collector:
         if self._has_node:
             self._put("cores", core_rows(last, sample, span, threads))
             self._put("states", node_rows(last, sample, span))
-            self._put("gpus", gpu_rows(last, sample))
+            if sample.gpus:
+                self._put("gpus", gpu_rows(last, sample))
         self.cost_us += (time.thread_time_ns() - began_ns) // 1000
 
     def around(self, intervals: Iterable[tuple[int, int]]) -> NodeBatch | None:
@@ -290,7 +293,7 @@ class Collector:
         self._rings[name].put(rows)
         unsummed = self._unsummed[name]
         unsummed.append(rows)
-        if len(unsummed) > 16:
+        if len(unsummed) > MOST_UNSUMMED:
             self._unsummed[name] = [summed(np.concatenate(unsummed), KEYS[name])]
 
     def _choose_fast(self, last: Sample | None, sample: Sample) -> None:

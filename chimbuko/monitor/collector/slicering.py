@@ -17,9 +17,9 @@ class _Slice:
     """Rows that came together."""
 
     rows: Rows
-    ends_us: npt.NDArray[np.int64]
     last_us: int
-    is_taken: npt.NDArray[np.bool_]
+    is_taken: npt.NDArray[np.bool_] | None = None
+    """None where none is."""
 
 
 class SliceRing:
@@ -36,8 +36,7 @@ class SliceRing:
         rows = rows[-self._capacity :]
         if not len(rows):
             return
-        ends = ends_us(rows)
-        self._slices.append(_Slice(rows, ends, int(ends.max()), np.zeros(len(rows), bool)))
+        self._slices.append(_Slice(rows, int(ends_us(rows).max())))
         self._count += len(rows)
         while self._count > self._capacity:
             self._count -= len(self._slices.popleft().rows)
@@ -49,7 +48,11 @@ class SliceRing:
         for one in reversed(self._slices):
             if one.last_us <= begin_us:
                 break
-            wanted = ~one.is_taken & (one.rows["begin_us"] < end_us) & (one.ends_us > begin_us)
-            one.is_taken |= wanted
+            wanted = (one.rows["begin_us"] < end_us) & (ends_us(one.rows) > begin_us)
+            if one.is_taken is None:
+                one.is_taken = wanted
+            else:
+                wanted &= ~one.is_taken
+                one.is_taken |= wanted
             found.append(one.rows[wanted])
         return np.concatenate(found)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from chimbuko.monitor.procfs.systemcalls import NO_CALL
@@ -15,7 +17,7 @@ MOST = np.iinfo(np.uint32).max
 
 def thread_rows(last: Sample, sample: Sample, span: Span) -> Rows:
     """THREAD rows of all threads that were watched in this time."""
-    interval = _interval(last, sample)
+    begin_us, length_us = _interval(last, sample)
     rows = []
     for tid, one in span.threads.items():
         if one.seconds <= 0:
@@ -23,18 +25,18 @@ def thread_rows(last: Sample, sample: Sample, span: Span) -> Rows:
         now, before = sample.threads[tid], last.threads.get(tid)
         if before is not None and before.start_ticks != now.start_ticks:
             before = None
-        ran_us, slices = _us(one.user_s + one.system_s), one.voluntary + one.involuntary
-        if now.ran_ns is not None and now.slices is not None:
+        if now.ran_ns is None or now.slices is None:
+            ran_us, slices = _us(one.user_s + one.system_s), one.voluntary + one.involuntary
+        else:
             ran_ns, count = (before.ran_ns or 0, before.slices or 0) if before is not None else (0, 0)
             ran_us, slices = max(0, now.ran_ns - ran_ns) // 1000, max(0, now.slices - count)
         rows.append(
             (
-                *(*interval, one.pid, tid, min(ran_us, MOST), _us(one.waited_s or 0.0)),
-                *(_us(one.system_s), one.minor_faults, one.major_faults),
-                *(min(slices, MOST), one.migrations, one.processor, NO_CALL),
-                one.state.encode(),
+                begin_us, length_us, one.pid, tid, min(ran_us, MOST), _us(one.waited_s or 0.0),
+                _us(one.system_s), one.minor_faults, one.major_faults, min(slices, MOST), one.migrations,
+                one.processor, NO_CALL, one.state.encode(),
             )
-        )
+        )  # fmt: skip
     return np.array(rows, THREAD)
 
 
@@ -42,10 +44,12 @@ def core_rows(last: Sample, sample: Sample, span: Span, threads: Rows) -> Rows:
     """CORE rows."""
     interval = _interval(last, sample)
     rows = []
+    own_us: Counter[int] = Counter()
+    for core, ran_us in zip(threads["core"].tolist(), threads["ran_us"].tolist(), strict=True):
+        own_us[core] += ran_us
     for cpu, one in span.cores.items():
-        own_us = int(threads["ran_us"][threads["core"] == cpu].sum())
         times = map(_us, (one.user_s, one.system_s, one.idle_s, one.steal_s))
-        rows.append((*interval, cpu, *times, min(own_us, MOST)))
+        rows.append((*interval, cpu, *times, min(own_us[cpu], MOST)))
     return np.array(rows, CORE)
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from chimbuko.monitor.procfs.numbers import counter, keyed_counters
+from chimbuko.monitor.procfs.numbers import counter, counter_behind
 
 NO_LIMIT_BYTES = 2**60
 """Version 1 writes a number above this where there is no limit."""
@@ -41,17 +40,13 @@ def parse_limit(data: bytes) -> int | None:
     return None if limit is None or limit >= NO_LIMIT_BYTES else limit
 
 
-class Throttling(NamedTuple):
-    """How often and for how long a group has been kept from its cores, as its share of time was used up."""
-
-    times: int
-    throttled_us: int
-
-
-def parse_throttling(data: bytes) -> Throttling | None:
-    """``cpu.stat`` of either version; None where the controller is off."""
-    found = keyed_counters(data)
-    if "nr_throttled" not in found:
+def parse_throttling(data: bytes) -> int | None:
+    """``cpu.stat`` of either version: for how long a group was kept from its cores, as its share of time was
+    used up, in µs. None where the controller is off.
+    """
+    if counter_behind(data, b"nr_throttled ") is None:
         return None
-    in_us = found.get("throttled_usec", found.get("throttled_time", 0) // 1000)
-    return Throttling(found["nr_throttled"], in_us)
+    throttled_us = counter_behind(data, b"throttled_usec ")
+    if throttled_us is None:
+        throttled_us = (counter_behind(data, b"throttled_time ") or 0) // 1000
+    return throttled_us

@@ -36,8 +36,8 @@ def keyed_counters(data: bytes, separator: bytes = b" ") -> dict[str, int]:
 def counter_behind(data: bytes, name: bytes) -> int | None:
     """The counter that stands behind ``name`` and blanks; None where there is none."""
     begin = data.find(name)
-    return (
-        counter(next(iter(data[begin + len(name) : begin + len(name) + 40].split(None, 1)), b""))
-        if begin >= 0
-        else None
-    )
+    if begin < 0:
+        return None
+    begin += len(name)
+    words = data[begin : begin + 40].split(None, 1)
+    return counter(words[0]) if words else None

@@ -24,6 +24,9 @@ class CoreTicks(NamedTuple):
     """Contained in ``nice``."""
 
 
+_MISSING = [0] * 10
+
+
 def parse_cores(data: bytes) -> dict[int, CoreTicks]:
     """``/proc/stat`` by the number of the hardware thread; what is offline is not in it.
 
@@ -32,13 +35,11 @@ def parse_cores(data: bytes) -> dict[int, CoreTicks]:
     found = {}
     # They stand first; the counts of interrupts behind them are many times as long.
     end = data.find(b"\nintr ")
-    for line in data[: end if end >= 0 else len(data)].splitlines():
-        if not line.startswith(b"cpu"):
-            continue
-        name, _, rest = line.partition(b" ")
-        cpu, ticks = counter(name[3:]), counters(rest)
+    for line in data[: end if end >= 0 else len(data)].split(b"\ncpu")[1:]:
+        number, _, rest = line.partition(b" ")
+        cpu, ticks = counter(number), counters(rest)
         if cpu is not None and ticks and len(ticks) >= 4:
-            found[cpu] = CoreTicks(*(ticks + [0] * 10)[:10])
+            found[cpu] = CoreTicks._make((ticks + _MISSING)[:10])
     return found
 
 
@@ -52,29 +53,16 @@ class NodeMemory(NamedTuple):
 
 def parse_meminfo(data: bytes) -> NodeMemory | None:
     """``/proc/meminfo``; None where a line is missing. Without ``MemAvailable`` what is free is available."""
-    total, free, available = (
-        counter_behind(data, name) for name in (b"MemTotal:", b"MemFree:", b"MemAvailable:")
-    )
+    total, free = counter_behind(data, b"MemTotal:"), counter_behind(data, b"MemFree:")
+    available = counter_behind(data, b"MemAvailable:")
     if total is None or free is None:
         return None
     return NodeMemory(1024 * total, 1024 * free, 1024 * (free if available is None else available))
 
 
-class Pressure(NamedTuple):
-    """For how long tasks could not go on since the machine booted, in µs."""
-
-    some_us: int
-    """At least one of them."""
-    full_us: int
-    """All of them at once."""
-
-
-def parse_pressure(data: bytes) -> Pressure | None:
-    """``/proc/pressure/cpu``, ``memory`` or ``io``; None where it is damaged."""
-    totals = {}
-    for line in data.splitlines():
-        kind, _, rest = line.partition(b" ")
-        total = counter(rest.rpartition(b"total=")[2])
-        if total is not None:
-            totals[kind] = total
-    return Pressure(totals[b"some"], totals.get(b"full", 0)) if b"some" in totals else None
+def parse_pressure(data: bytes) -> int | None:
+    """``/proc/pressure/cpu``, ``memory`` or ``io``: for how long some task could not go on since the machine
+    booted, in µs. None where it is damaged.
+    """
+    some = data.partition(b"\n")[0]
+    return counter(some.rpartition(b"total=")[2]) if some.startswith(b"some ") else None

@@ -115,18 +115,17 @@ class ProcessMemory(NamedTuple):
 
     resident_bytes: int
     peak_bytes: int
-    swapped_bytes: int
 
 
 def parse_process_memory(data: bytes) -> ProcessMemory:
-    """``VmRSS``, ``VmHWM`` and ``VmSwap`` of ``/proc/PID/status``; 0 where they are missing."""
-    resident, peak, swapped = (1024 * _kb_of(data, name) for name in (b"VmRSS", b"VmHWM", b"VmSwap"))
-    return ProcessMemory(resident, max(peak, resident), swapped)
+    """``VmRSS`` and ``VmHWM`` of ``/proc/PID/status``; 0 where they are missing."""
+    resident = 1024 * (counter_behind(data, b"\nVmRSS:") or 0)
+    return ProcessMemory(resident, max(1024 * (counter_behind(data, b"\nVmHWM:") or 0), resident))
 
 
-def _kb_of(data: bytes, name: bytes) -> int:
-    words = _value_of(data, b"\n" + name + b":").split(None, 1)
-    return (counter(words[0]) or 0) if words else 0
+def parse_thread_count(data: bytes) -> int | None:
+    """How many threads a process has, by its ``status``."""
+    return counter_behind(data, b"\nThreads:")
 
 
 class SchedStat(NamedTuple):
@@ -142,7 +141,8 @@ class SchedStat(NamedTuple):
 def parse_schedstat(data: bytes) -> SchedStat | None:
     """``/proc/PID/task/TID/schedstat``; None where it is damaged, or the kernel does not count."""
     try:
-        ran_ns, waited_ns, slices = map(int, data.split(None, 3))
+        ran, waited, times = data.split(None, 3)
+        ran_ns, waited_ns, slices = int(ran), int(waited), int(times)
     except ValueError:
         return None
     return SchedStat(ran_ns, waited_ns, slices) if 0 <= ran_ns | waited_ns | slices <= LARGEST else None

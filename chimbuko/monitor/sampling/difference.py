@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import sub
 
 from chimbuko.monitor.gpus.gpuspan import gpu_span
 from chimbuko.monitor.procfs.cpulist import parse_cpulist
@@ -42,16 +43,16 @@ def difference(earlier: Sample, later: Sample, kinds: KindOf = by_name) -> Span:
         threads=threads,
         processes={pid: _process(pid, earlier, later) for pid in later.processes},
         cores={
-            cpu: CoreSpan(cpu, CoreTicks(*map(_rise, earlier.cores[cpu], ticks)))
+            cpu: CoreSpan(cpu, _risen(earlier.cores[cpu], ticks))
             for cpu, ticks in later.cores.items()
             if cpu in earlier.cores
         },
         memory=later.memory,
         least_available_bytes=available,
         pressure_s={
-            name: _rise(earlier.pressure[name].some_us, now.some_us) / 1e6
-            for name, now in later.pressure.items()
-            if name in earlier.pressure
+            name: _rise(earlier.pressure_us[name], now_us) / 1e6
+            for name, now_us in later.pressure_us.items()
+            if name in earlier.pressure_us
         },
         gpus={number: gpu_span(reading) for number, reading in later.gpus.items()},
     )
@@ -59,6 +60,11 @@ def difference(earlier: Sample, later: Sample, kinds: KindOf = by_name) -> Span:
 
 def _rise(before: int, now: int) -> int:
     return max(0, now - before)
+
+
+def _risen(before: CoreTicks, now: CoreTicks) -> CoreTicks:
+    risen = CoreTicks._make(map(sub, now, before))
+    return risen if min(risen) >= 0 else CoreTicks._make(map(_rise, before, now))
 
 
 def _thread(before: ThreadCounters | None, now: ThreadCounters, seconds: float, kind: str) -> ThreadSpan:
@@ -132,6 +138,6 @@ def _process(pid: int, earlier: Sample, later: Sample) -> ProcessSpan:
 
 
 def _throttled_us(before: GroupCounters | None, now: GroupCounters | None) -> int:
-    if before is None or now is None or before.throttling is None or now.throttling is None:
+    if before is None or now is None or before.throttled_us is None or now.throttled_us is None:
         return 0
-    return _rise(before.throttling.throttled_us, now.throttling.throttled_us)
+    return _rise(before.throttled_us, now.throttled_us)

@@ -22,13 +22,15 @@ class GroupReader:
         self._mount = mount
         self._memberships: dict[int, bytes] = {}
         self._places: dict[bytes, tuple[str, str, str]] = {}
+        self._limits: dict[str, int | None] = {}
         self._now: dict[bytes, GroupCounters | None] = {}
 
     def begin(self, closely: bool = True) -> None:
-        """A new sample begins; one that looks ``closely`` asks all processes again for their groups."""
+        """A new sample begins; one that looks ``closely`` asks again for groups and their limits."""
         self._now.clear()
         if closely:
             self._memberships.clear()
+            self._limits.clear()
 
     def read(self, pid: int) -> GroupCounters | None:
         """Its group as it stands in this sample; None where control groups are not mounted."""
@@ -49,10 +51,12 @@ class GroupReader:
             self._places[membership] = self._find(membership)
         current, limit, cpu = self._places[membership]
         used = counter(self._files.read(current).strip()) if current else None
-        throttling = parse_throttling(self._files.read(cpu)) if cpu else None
-        if used is None and throttling is None:
+        throttled_us = parse_throttling(self._files.read(cpu)) if cpu else None
+        if used is None and throttled_us is None:
             return None
-        return GroupCounters(used or 0, parse_limit(self._files.read(limit)) if limit else None, throttling)
+        if limit not in self._limits:
+            self._limits[limit] = parse_limit(self._files.read(limit)) if limit else None
+        return GroupCounters(used or 0, self._limits[limit], throttled_us)
 
     def _find(self, membership: bytes) -> tuple[str, str, str]:
         """Paths of what is used, of the limit, and of the throttling; empty where there is none."""

@@ -54,8 +54,11 @@ class Others:
         # Most threads have the same list, as one object.
         masks = {id(one.cpus): one.cpus for one in span.threads.values()}
         cpus = {cpu for mask in masks.values() for cpu in mask}
-        total_s = sum(core.total_s for cpu, core in span.cores.items() if cpu in cpus)
-        if total_s <= 0 or foreign_s(span, cpus) < LOOK_SHARE * total_s:
+        cores = [core for cpu, core in span.cores.items() if cpu in cpus]
+        busy_s = sum(core.busy_s for core in cores)
+        much_s = LOOK_SHARE * (busy_s + sum(core.idle_s for core in cores))
+        # Where they are idle nobody takes them: to add up who did what is spared then.
+        if much_s <= 0 or busy_s < much_s or foreign_s(span, cpus) < much_s:
             self._last, self._looks, self._waits = {}, 0, 0
             return {}
         if self._waits > 0:

@@ -7,6 +7,7 @@ import resource
 from contextlib import suppress
 
 MOST_BYTES = 65_536
+"""Of a file of which its reader does not say how long it may be."""
 SPARE_FILES = 64
 """What is left for others of the files that a process may have open."""
 _CLOSED = -1
@@ -25,9 +26,9 @@ class ProcReader:
         self._open = 0
         self._files: dict[str, ProcFile] = {}
 
-    def file(self, path: str) -> ProcFile:
-        """A file for one who reads it again and again, and closes it."""
-        return ProcFile(self, path)
+    def file(self, path: str, most_bytes: int = MOST_BYTES) -> ProcFile:
+        """A file for one who reads it again and again, and closes it; and how much of it is wanted."""
+        return ProcFile(self, path, most_bytes)
 
     def read(self, path: str) -> bytes:
         """What a file says now, at most 64 kB of it; nothing where it is gone or may not be read."""
@@ -79,18 +80,19 @@ def read_once(path: str) -> bytes:
 class ProcFile:
     """One file."""
 
-    __slots__ = ("_number", "_path", "_reader")
+    __slots__ = ("_most_bytes", "_number", "_path", "_reader")
 
-    def __init__(self, reader: ProcReader, path: str) -> None:
+    def __init__(self, reader: ProcReader, path: str, most_bytes: int = MOST_BYTES) -> None:
         self._reader = reader
         self._path = path
+        self._most_bytes = most_bytes
         self._number = _CLOSED
 
     def read(self) -> bytes:
-        """What it says now, at most 64 kB; nothing where it is gone or may not be read."""
+        """What it says now, as far as it is wanted; nothing where it is gone or may not be read."""
         number = self._number
         try:
-            return self._open() if number == _CLOSED else os.pread(number, MOST_BYTES, 0)
+            return self._open() if number == _CLOSED else os.pread(number, self._most_bytes, 0)
         except OSError:
             # The descriptor of a thread that ended stays that thread's, also when its number is used again.
             self.close()
@@ -100,9 +102,9 @@ class ProcFile:
         number = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         if self._reader.take_room():
             self._number = number
-            return os.pread(number, MOST_BYTES, 0)
+            return os.pread(number, self._most_bytes, 0)
         try:
-            return os.pread(number, MOST_BYTES, 0)
+            return os.pread(number, self._most_bytes, 0)
         finally:
             os.close(number)
 

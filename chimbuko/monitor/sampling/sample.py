@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from chimbuko.monitor.gpus.reading import GpuReading
-from chimbuko.monitor.procfs.cgroup import Throttling
-from chimbuko.monitor.procfs.system import CoreTicks, NodeMemory, Pressure
+from chimbuko.monitor.procfs.system import CoreTicks, NodeMemory
 from chimbuko.monitor.procfs.task import ProcessIO, ProcessMemory
 
 ASLEEP = "SDTtI"
@@ -53,12 +52,13 @@ class GroupCounters(NamedTuple):
 
     used_bytes: int
     limit_bytes: int | None
-    throttling: Throttling | None
+    throttled_us: int | None
+    """For how long it was kept from its cores so far; None where that is not counted."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Sample:
-    """A node at one moment."""
+    """A node at one moment. It is never changed; see ``ThreadSpan``."""
 
     time_us: int
     """Of a clock that never goes back."""
@@ -70,8 +70,8 @@ class Sample:
     processes: dict[int, ProcessCounters]
     cores: dict[int, CoreTicks]
     memory: NodeMemory | None = None
-    pressure: dict[str, Pressure] = field(default_factory=dict)
-    """By ``cpu``, ``memory`` and ``io``."""
+    pressure_us: dict[str, int] = field(default_factory=dict)
+    """For how long some task waited for ``cpu``, ``memory`` and ``io`` so far."""
     groups: dict[int, GroupCounters] = field(default_factory=dict)
     """By process; those of one group have the same."""
     gpus: dict[int, GpuReading] = field(default_factory=dict)

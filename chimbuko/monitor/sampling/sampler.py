@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from chimbuko.monitor.gpus.present import Gpus
 from chimbuko.monitor.procfs.system import parse_cores, parse_meminfo, parse_pressure
-from chimbuko.monitor.procfs.task import parse_io, parse_process_memory, parse_stat
+from chimbuko.monitor.procfs.task import parse_io, parse_process_memory, parse_stat, parse_thread_count
 from chimbuko.monitor.sampling.groupreader import GroupReader
 from chimbuko.monitor.sampling.procreader import ProcReader
 from chimbuko.monitor.sampling.sample import ProcessCounters, Sample, ThreadCounters
@@ -15,56 +15,74 @@ from chimbuko.monitor.sampling.span import TICKS_PER_S
 from chimbuko.monitor.sampling.threadreader import ProcessThreads
 
 PROCESS_FILES = ("status", "io", "stat")
-GROUPS_EVERY = 10
-"""Samples between two looks at which control groups processes are in."""
-PRESSURES = ("cpu", "memory", "io")
+CLOSELY_EVERY = 10
+"""Samples between two looks at which control groups processes are in, and at what the sampler itself uses."""
+PRESSURES = {name: f"/proc/pressure/{name}" for name in ("cpu", "memory", "io")}
 
 
 class Sampler:
     """Reads all threads of the processes that it is given, and the node.
 
     What ends between two samples, or while one is taken, is not in the later one.
+
+    Parameters
+    ----------
+    has_io
+        Whether it reads what processes have read from storage and written to it.
     """
 
-    def __init__(self, files: ProcReader | None = None, gpus: Gpus | None = None) -> None:
+    def __init__(
+        self, files: ProcReader | None = None, gpus: Gpus | None = None, has_io: bool = True
+    ) -> None:
         self._files = files or ProcReader()
         self._groups = GroupReader(self._files)
         self._gpus = gpus
+        self._has_io = has_io
         self._threads: dict[int, ProcessThreads] = {}
+        self._own: tuple[int | None, ProcessCounters] | None = None
         self._samples = 0
 
-    def sample(self, pids: Iterable[int], closely: bool = False) -> Sample:
+    def sample(self, pids: Iterable[int], closely: bool = False, own: int | None = None) -> Sample:
         """All of it at this moment.
 
         Parameters
         ----------
         closely
             Whether no count is from a sample before.
+        own
+            The process among them that only samples: its memory, its storage and the number of its threads
+            are looked at every ``CLOSELY_EVERY`` samples.
         """
         began_ns = time.thread_time_ns()
         time_us, wall_us = time.monotonic_ns() // 1000, time.time_ns() // 1000
         boot_ticks = int(time.clock_gettime(time.CLOCK_BOOTTIME) * TICKS_PER_S)
         self._samples += 1
-        self._groups.begin(self._samples % GROUPS_EVERY == 0)
+        is_close = closely or self._samples % CLOSELY_EVERY == 0
+        self._groups.begin(is_close)
         threads: dict[int, ThreadCounters] = {}
         processes: dict[int, ProcessCounters] = {}
         groups = {}
         for pid in pids:
             if pid not in self._threads:
                 self._threads[pid] = ProcessThreads(self._files, pid)
-            own = self._threads[pid].read(self._samples, closely)
-            if not own:
+            if pid != own:
+                count, process = self._process(pid)
+            else:
+                if self._own is None or is_close:
+                    self._own = self._process(pid)
+                count, process = self._own
+            found = self._threads[pid].read(self._samples, count, closely)
+            if not found:
                 continue
-            for thread in own:
-                threads[thread.tid] = thread
-            processes[pid] = self._process(pid)
+            threads.update(found)
+            processes[pid] = process
             group = self._groups.read(pid)
             if group is not None:
                 groups[pid] = group
         for pid in self._threads.keys() - processes.keys():
             self._forget(pid)
         read = self._files.read
-        pressures = {name: parse_pressure(read(f"/proc/pressure/{name}")) for name in PRESSURES}
+        pressures = {name: parse_pressure(read(path)) for name, path in PRESSURES.items()}
         return Sample(
             time_us=time_us,
             wall_us=wall_us,
@@ -73,7 +91,7 @@ class Sampler:
             processes=processes,
             cores=parse_cores(read("/proc/stat")),
             memory=parse_meminfo(read("/proc/meminfo")),
-            pressure={name: pressure for name, pressure in pressures.items() if pressure},
+            pressure_us={name: us for name, us in pressures.items() if us is not None},
             groups=groups,
             gpus=self._gpus.read() if self._gpus is not None else {},
             cost_us=(time.thread_time_ns() - began_ns) // 1000,
@@ -87,12 +105,13 @@ class Sampler:
         if self._gpus is not None:
             self._gpus.close()
 
-    def _process(self, pid: int) -> ProcessCounters:
+    def _process(self, pid: int) -> tuple[int | None, ProcessCounters]:
+        """How many threads it has, and its counters."""
         read = self._files.read
-        memory = parse_process_memory(read(f"/proc/{pid}/status"))
-        stat = parse_stat(read(f"/proc/{pid}/stat"))
+        status, stat = read(f"/proc/{pid}/status"), parse_stat(read(f"/proc/{pid}/stat"))
         cpu_ticks = stat.user_ticks + stat.system_ticks if stat is not None else 0
-        return ProcessCounters(memory, parse_io(read(f"/proc/{pid}/io")), cpu_ticks)
+        io = parse_io(read(f"/proc/{pid}/io")) if self._has_io else None
+        return parse_thread_count(status), ProcessCounters(parse_process_memory(status), io, cpu_ticks)
 
     def _forget(self, pid: int) -> None:
         self._threads.pop(pid).close()

@@ -151,12 +151,12 @@ class CoreSpan:
 
     def then(self, later: CoreSpan) -> CoreSpan:
         """Both spans as one."""
-        return CoreSpan(self.cpu, CoreTicks(*map(add, self.ticks, later.ticks)))
+        return CoreSpan(self.cpu, CoreTicks._make(map(add, self.ticks, later.ticks)))
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class ProcessSpan:
-    """One process: memory at the end, and what it has read and written."""
+    """One process: memory at the end, and what it has read and written. Never changed; see ``ThreadSpan``."""
 
     pid: int
     resident_bytes: int
@@ -172,19 +172,21 @@ class ProcessSpan:
 
     def then(self, later: ProcessSpan) -> ProcessSpan:
         """Both spans as one."""
-        return replace(
-            later,
-            peak_bytes=max(self.peak_bytes, later.peak_bytes),
-            read_bytes=self.read_bytes + later.read_bytes,
-            written_bytes=self.written_bytes + later.written_bytes,
-            throttled_s=self.throttled_s + later.throttled_s,
-            cpu_s=self.cpu_s + later.cpu_s,
+        return ProcessSpan(
+            self.pid,
+            later.resident_bytes,
+            max(self.peak_bytes, later.peak_bytes),
+            self.read_bytes + later.read_bytes,
+            self.written_bytes + later.written_bytes,
+            later.group,
+            self.throttled_s + later.throttled_s,
+            self.cpu_s + later.cpu_s,
         )
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Span:
-    """A node for some time."""
+    """A node for some time. It is never changed; see ``ThreadSpan``."""
 
     seconds: float
     threads: dict[int, ThreadSpan]
@@ -213,7 +215,7 @@ class Span:
             if not self.threads[tid].ended:
                 threads[tid] = replace(self.threads[tid], ended=True, still_periods=0)
         processes = _joined(self.processes, later.processes, ProcessSpan.then)
-        dropped = _least_busy(threads)
+        dropped = _least_busy(threads) if len(threads) > MOST_ENDED else []
         for tid in dropped:
             del threads[tid]
         if dropped:

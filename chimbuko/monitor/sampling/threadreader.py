@@ -11,7 +11,7 @@ from chimbuko.monitor.sampling.sample import ThreadCounters
 
 ENDED = "ZX"
 CLOSE_LOOK = 10
-"""Samples between two looks at a thread's ``status``, which costs more than its other two files together."""
+"""Samples between two looks at all files of a thread. Its ``status`` costs more than the others together."""
 YOUNG = 8
 """In so many first samples each thread that has run is looked at closely, so that also of a short program the
 counts of switches are near the truth."""
@@ -19,13 +19,11 @@ counts of switches are near the truth."""
 DOZING = "SDI"
 LITTLE_NS, SHORT_NS = 1_000_000, 50_000_000
 """A thread that was asleep, and ran and waited for less since, was woken for moments: its ticks of 10 ms
-stand still, and it sleeps again ..."""
-DOZE = 5
-"""... so that its ``stat``, which costs three times as much as its ``schedstat``, is read every so many
-samples, and as soon as it does not run at all."""
+stand still, and it sleeps again. So its ``stat``, which costs three times as much as its ``schedstat``, is
+read by turns, too, and as soon as it does not run at all."""
 
-LINKS_OF_NONE = 2
-"""Links that a folder has without any in it."""
+STAT_BYTES, SCHEDSTAT_BYTES = 1024, 128
+"""More than what is wanted of them: 39 numbers and a name, and three numbers."""
 NOT_COUNTED = b"0 0 0\n"
 """``schedstat`` of each thread where the kernel was built, or started, without it."""
 
@@ -34,24 +32,23 @@ class ThreadReader:
     """One thread."""
 
     __slots__ = (
-        "_awake_ns", "_counters", "_found", "_is_behind", "_pid", "_sched", "_slot", "_stat", "_stat_bytes",
-        "_status", "_switches", "_times", "_young",
+        "_awake_ran_ns", "_awake_waited_ns", "_counters", "_found", "_is_behind", "_pid", "_sched", "_slot",
+        "_stat", "_stat_bytes", "_status", "_switches", "_times", "_young",
     )  # fmt: skip
 
-    def __init__(self, files: ProcReader, pid: int, tid: str) -> None:
+    def __init__(self, files: ProcReader, pid: int, tid: int) -> None:
         folder = f"/proc/{pid}/task/{tid}/"
         self._pid = pid
         # Threads take turns, so that no sample costs more than others.
-        self._slot = int(tid)
+        self._slot = tid
         self._young = YOUNG
-        self._stat, self._status, self._sched = (
-            files.file(folder + name) for name in ("stat", "status", "schedstat")
-        )
+        self._stat, self._status = files.file(folder + "stat", STAT_BYTES), files.file(folder + "status")
+        self._sched = files.file(folder + "schedstat", SCHEDSTAT_BYTES)
         self._stat_bytes = self._times = b""
         self._found: TaskStat | None = None
         self._switches: TaskStatus | None = None
         self._counters: ThreadCounters | None = None
-        self._awake_ns = 0, 0
+        self._awake_ran_ns = self._awake_waited_ns = 0
         """From so much on, of what it ran and waited, it has done something since its ``stat`` was read."""
         self._is_behind = False
         """Whether it has run since then."""
@@ -60,7 +57,7 @@ class ThreadReader:
         """Its counters now, the same object as before where nothing has changed; None where it has ended.
 
         Switches and affinity are as they were when it was looked at closely; of one that is woken for moments
-        only, all but the times that it ran and waited are as they were up to ``DOZE`` samples ago.
+        only, so is all but the times that it ran and waited.
 
         Parameters
         ----------
@@ -69,14 +66,14 @@ class ThreadReader:
         closely
             Whether it is, whosever turn it is.
         """
-        times, turn = self._sched.read(), number + self._slot
+        times = self._sched.read()
         has_run = not times or times != self._times
-        closely = closely or (has_run and self._young > 0) or turn % CLOSE_LOOK == 0
+        closely = closely or (has_run and self._young > 0) or (number + self._slot) % CLOSE_LOOK == 0
         if not closely and times != NOT_COUNTED:
             # Whatever changes a thread, also what stops or ends it, has it run for a moment.
             if not has_run and not self._is_behind:
                 return self._counters
-            if has_run and turn % DOZE and self._dozes(times):
+            if has_run and self._dozes(times):
                 return self._counters
         stat = self._stat.read()
         self._is_behind = False
@@ -96,7 +93,7 @@ class ThreadReader:
         tid, name, state, _, minor, major, user, system, start, processor = found
         voluntary, involuntary, cpus = switches
         ran_ns, waited_ns, slices = parse_schedstat(times) or (None, None, None)
-        self._awake_ns = (ran_ns or 0) + LITTLE_NS, (waited_ns or 0) + SHORT_NS
+        self._awake_ran_ns, self._awake_waited_ns = (ran_ns or 0) + LITTLE_NS, (waited_ns or 0) + SHORT_NS
         now = ThreadCounters(
             self._pid, tid, name, state, start, user, system, minor, major, processor,
             voluntary, involuntary, cpus, ran_ns, waited_ns, slices,
@@ -110,7 +107,8 @@ class ThreadReader:
         before, sched = self._counters, parse_schedstat(times)
         if before is None or sched is None or before.state not in DOZING:
             return False
-        if sched.ran_ns >= self._awake_ns[0] or sched.waited_ns >= self._awake_ns[1]:
+        ran_ns, waited_ns, _ = sched
+        if ran_ns >= self._awake_ran_ns or waited_ns >= self._awake_waited_ns:
             return False
         self._times, self._is_behind = times, True
         self._counters = ThreadCounters._make(before[: -len(sched)] + sched)
@@ -121,7 +119,8 @@ class ThreadReader:
         self.close()
         self._stat_bytes = self._times = b""
         self._found = self._switches = self._counters = None
-        self._awake_ns, self._is_behind = (0, 0), False
+        self._awake_ran_ns = self._awake_waited_ns = 0
+        self._is_behind = False
         self._young = YOUNG
 
     def close(self) -> None:
@@ -136,18 +135,23 @@ class ProcessThreads:
     def __init__(self, files: ProcReader, pid: int) -> None:
         self._files = files
         self._pid = pid
-        self._readers: dict[str, ThreadReader] = {}
+        self._readers: dict[int, ThreadReader] = {}
 
-    def read(self, number: int, closely: bool = False) -> list[ThreadCounters]:
-        """Those that live; none where the process has ended. As of a single one."""
+    def read(self, number: int, count: int | None, closely: bool = False) -> dict[int, ThreadCounters]:
+        """Those that live, by their numbers; none where the process has ended. As of a single one.
+
+        Parameters
+        ----------
+        count
+            How many it had just now; None where that is not known.
+        """
         found = self._read(self._readers, number, closely)
-        folder = f"/proc/{self._pid}/task"
+        # Where all that were known live, and there are no more, none is new: to list them would cost a tenth
+        # of the sample.
+        if count == len(found) == len(self._readers):
+            return found
         try:
-            # A folder has a link of each folder in it. Where all that were known live, and there are no more,
-            # none is new: to list them would cost a tenth of the sample.
-            if os.stat(folder).st_nlink - LINKS_OF_NONE == len(found) == len(self._readers):
-                return found
-            tids = os.listdir(folder)
+            tids = list(map(int, os.listdir(f"/proc/{self._pid}/task")))
         except OSError:
             tids = []
         for tid in self._readers.keys() - set(tids):
@@ -155,11 +159,15 @@ class ProcessThreads:
         new = [tid for tid in tids if tid not in self._readers]
         for tid in new:
             self._readers[tid] = ThreadReader(self._files, self._pid, tid)
-        return found + self._read(new, number, closely)
+        return found | self._read(new, number, closely)
 
-    def _read(self, tids: Iterable[str], number: int, closely: bool) -> list[ThreadCounters]:
-        read = (self._readers[tid].read(number, closely) for tid in tids)
-        return [counters for counters in read if counters is not None]
+    def _read(self, tids: Iterable[int], number: int, closely: bool) -> dict[int, ThreadCounters]:
+        found = {}
+        for tid in tids:
+            counters = self._readers[tid].read(number, closely)
+            if counters is not None:
+                found[tid] = counters
+        return found
 
     def close(self) -> None:
         """Close all files."""

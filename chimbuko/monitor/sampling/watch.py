@@ -37,6 +37,8 @@ class Watch:
         """The newest sample."""
         self._threads: Counter[int] = Counter()
         """How many each process has."""
+        self._kinds: dict[tuple[int, str, str], str] = {}
+        """By thread and the names of it and of its process, as long as no thread begins or ends."""
         self._openmp: dict[int, tuple[int, bool]] = {}
         self.identities: dict[int, Identity] = {}
         """All processes of which something is known, as they were when they were first seen."""
@@ -55,12 +57,15 @@ class Watch:
         if self._thread is not None:
             self._is_known(self._own)
         pids = [pid for pid in self._family.pids() if pid != self._own and self._is_known(pid)]
-        sample = self._sampler.sample([*pids, self._own], closely)
+        own = self._own if self._thread is None else None
+        sample = self._sampler.sample([*pids, self._own], closely, own)
         last, self.last = self.last, sample
         self.cost_us += sample.cost_us
         if last is None:
             return None
-        self._threads = Counter(thread.pid for thread in sample.threads.values())
+        if not self._threads or sample.threads.keys() != last.threads.keys():
+            self._threads = Counter(thread.pid for thread in sample.threads.values())
+            self._kinds.clear()
         span = difference(last, sample, self._kind)
         others_s = self._others.step(span, sample.processes.keys())
         if others_s:
@@ -93,6 +98,13 @@ class Watch:
         return True
 
     def _kind(self, pid: int, tid: int, name: str, process_name: str) -> str:
+        key = tid, name, process_name
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds[key] = self._looked_up_kind(pid, tid, name, process_name)
+        return kind
+
+    def _looked_up_kind(self, pid: int, tid: int, name: str, process_name: str) -> str:
         if tid == self._thread or (pid == self._own and self._thread is None):
             return SAMPLER
         kind = kind_of(pid, tid, name, process_name, openmp=False)

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from chimbuko.monitor.findings.registry import findings
-from chimbuko.monitor.procfs.cgroup import Throttling
 from chimbuko.monitor.procfs.system import NodeMemory
 from chimbuko.monitor.sampling.sample import GroupCounters
 from chimbuko.monitor.sampling.span import ProcessSpan, Span
@@ -46,7 +45,7 @@ def kinds(found: Span) -> list[str]:
         (
             span(
                 thread(1),
-                processes={1: ProcessSpan(1, 1, 1, 0, 0, GroupCounters(0, None, Throttling(5, 9)), 1.0)},
+                processes={1: ProcessSpan(1, 1, 1, 0, 0, GroupCounters(0, None, 9), 1.0)},
             ),
             "throttled",
         ),

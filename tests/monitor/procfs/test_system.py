@@ -8,7 +8,6 @@ import pytest
 
 from chimbuko.monitor.procfs.cgroup import (
     Membership,
-    Throttling,
     parse_limit,
     parse_membership,
     parse_throttling,
@@ -17,7 +16,6 @@ from chimbuko.monitor.procfs.cpulist import format_cpulist, parse_cpulist
 from chimbuko.monitor.procfs.system import (
     CoreTicks,
     NodeMemory,
-    Pressure,
     parse_cores,
     parse_meminfo,
     parse_pressure,
@@ -43,7 +41,7 @@ def test_meminfo_of_old_kernels() -> None:
 
 def test_pressure() -> None:
     lines = b"some avg10=98.15 avg60=87.49 avg300=86.77 total=4807006168\nfull avg10=0.00 total=12\n"
-    assert parse_pressure(lines) == Pressure(4807006168, 12)
+    assert parse_pressure(lines) == 4807006168
     assert parse_pressure(b"some avg10=98.15 total=48x") is None
 
 
@@ -75,6 +73,6 @@ def test_limits_and_throttling() -> None:
     assert parse_limit(b"1048576\n") == 1048576
     assert parse_limit(b"max\n") is None
     assert parse_limit(b"9223372036854771712\n") is None
-    assert parse_throttling(b"usage_usec 5\nnr_throttled 3\nthrottled_usec 1500\n") == Throttling(3, 1500)
-    assert parse_throttling(b"nr_periods 9\nnr_throttled 3\nthrottled_time 1500000\n") == Throttling(3, 1500)
+    assert parse_throttling(b"usage_usec 5\nnr_throttled 3\nthrottled_usec 1500\n") == 1500
+    assert parse_throttling(b"nr_periods 9\nnr_throttled 3\nthrottled_time 1500000\n") == 1500
     assert parse_throttling(b"usage_usec 5\n") is None

@@ -94,7 +94,7 @@ def test_negative_counters_are_damage() -> None:
 
 def test_status() -> None:
     assert parse_status(STATUS) == TaskStatus(15, 3, "0-3,8")
-    assert parse_process_memory(STATUS) == ProcessMemory(1024 * 1024, 2048 * 1024, 0)
+    assert parse_process_memory(STATUS) == ProcessMemory(1024 * 1024, 2048 * 1024)
     assert parse_status(STATUS.replace(b"nonvol", b"non vol")) is None
     assert allowed_cpus(b"") == ()
 

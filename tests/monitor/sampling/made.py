@@ -22,7 +22,7 @@ def sample(time_s: float, *threads: ThreadCounters, cores: dict[int, CoreTicks] 
         wall_us=round(1.7e15 + time_s * 1e6),
         boot_ticks=round(TICKS_PER_S * time_s),
         threads={thread.tid: thread for thread in threads},
-        processes={thread.pid: ProcessCounters(ProcessMemory(2**20, 2**21, 0), None) for thread in threads},
+        processes={thread.pid: ProcessCounters(ProcessMemory(2**20, 2**21), None) for thread in threads},
         cores=cores or {},
         memory=NodeMemory(2**30, 2**29, 2**29),
     )

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.monitor.procfs.cgroup import Throttling
 from chimbuko.monitor.sampling.groupreader import GroupReader
 from chimbuko.monitor.sampling.procreader import ProcReader
 from chimbuko.monitor.sampling.sample import GroupCounters
@@ -32,11 +31,13 @@ def test_version_2(tmp_path: Path, below: str) -> None:
     files = MadeFiles()
     files.membership = b"0::/job/1\n"
     reader = GroupReader(files, tmp_path)
-    assert reader.read(os.getpid()) == GroupCounters(4096, None, Throttling(3, 1500))
+    assert reader.read(os.getpid()) == GroupCounters(4096, None, 1500)
     (group / "memory.max").write_text("8192\n")
-    reader.begin()
-    found = reader.read(os.getpid())
-    assert found is not None and found.limit_bytes == 8192
+    (group / "memory.current").write_text("5000\n")
+    # What is used is read in each sample, limits and groups are in those that look closely.
+    for closely, limit_bytes in ((False, None), (True, 8192)):
+        reader.begin(closely)
+        assert reader.read(os.getpid()) == GroupCounters(5000, limit_bytes, 1500)
     files.close()
 
 
@@ -51,7 +52,7 @@ def test_version_1_in_a_container(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     files = MadeFiles()
     files.membership = b"4:memory:/docker/abc\n1:cpu,cpuacct:/docker/abc\n"
-    assert GroupReader(files, tmp_path).read(1) == GroupCounters(4096, None, Throttling(1, 2000))
+    assert GroupReader(files, tmp_path).read(1) == GroupCounters(4096, None, 2000)
     files.forget("/proc/1/cgroup")
     files.membership = b""
     assert GroupReader(files, tmp_path).read(1) is None

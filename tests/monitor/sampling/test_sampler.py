@@ -100,6 +100,7 @@ def test_a_stopped_thread_and_a_moved_one_are_seen_though_they_do_not_run(sample
 def test_threads_that_end_are_forgotten(sampler: Sampler) -> None:
     go = threading.Event()
     threads = [threading.Thread(target=go.wait) for _ in range(20)]
+    assert len(sampler.sample([os.getpid()]).threads) >= 1
     before = len(os.listdir("/proc/self/fd"))
     for one in threads:
         one.start()
@@ -111,6 +112,16 @@ def test_threads_that_end_are_forgotten(sampler: Sampler) -> None:
     later = sampler.sample([os.getpid()])
     assert len(os.listdir("/proc/self/fd")) < before + 60
     assert os.getpid() in later.threads
+
+
+def test_what_the_sampler_uses_itself_is_looked_at_by_turns_and_at_the_end(sampler: Sampler) -> None:
+    me = os.getpid()
+    first = sampler.sample([me], own=me).processes[me]
+    block = bytearray(b"1" * 2**26)
+    assert sampler.sample([me], own=me).processes[me] is first
+    last = sampler.sample([me], closely=True, own=me).processes[me]
+    assert last.memory.peak_bytes >= first.memory.resident_bytes + len(block) // 2
+    assert sampler.sample([me]).processes[me].io is not None
 
 
 def test_what_is_gone_is_not_in_a_sample(sampler: Sampler) -> None:

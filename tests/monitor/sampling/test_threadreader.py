@@ -6,14 +6,16 @@ import os
 import threading
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from chimbuko.monitor.sampling.procreader import ProcFile, ProcReader
+from chimbuko.monitor.sampling.procreader import MOST_BYTES, ProcFile, ProcReader
 from chimbuko.monitor.sampling.sample import ThreadCounters
 from chimbuko.monitor.sampling.threadreader import (
     CLOSE_LOOK,
-    DOZE,
     LITTLE_NS,
     SHORT_NS,
     YOUNG,
@@ -30,11 +32,11 @@ class Thread(ProcReader):
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self._folder = folder
-        self._reader = ThreadReader(self, 1, str(TID))
+        self._reader = ThreadReader(self, 1, TID)
         self._samples = 0
 
-    def file(self, path: str) -> ProcFile:
-        return ProcFile(self, str(self._folder / os.path.basename(path)))
+    def file(self, path: str, most_bytes: int = MOST_BYTES) -> ProcFile:
+        return ProcFile(self, str(self._folder / os.path.basename(path)), most_bytes)
 
     def stands(
         self,
@@ -114,13 +116,13 @@ def test_switches_are_read_by_turns_and_the_time_that_it_ran_always(thread: Thre
 def test_of_one_that_is_woken_for_moments_all_but_its_times_is_read_by_turns(thread: Thread) -> None:
     first = grown_up(thread)
     seen = []
-    for sample in range(first, first + 4 * DOZE):
+    for sample in range(first, first + 4 * CLOSE_LOOK):
         thread.stands(ran_ns=sample, switches=sample, faults=sample)
         found = thread.read()
         assert found is not None and found.ran_ns == found.slices == sample
         seen.append(found.minor_faults)
-    assert len(set(seen[DOZE:])) == 4
-    assert all(0 <= first + at - faults < DOZE for at, faults in enumerate(seen) if at >= DOZE)
+    assert len(set(seen[CLOSE_LOOK:])) == 4
+    assert all(0 <= first + at - faults < CLOSE_LOOK for at, faults in enumerate(seen) if at >= CLOSE_LOOK)
     # As soon as it does not run at all the rest is read, too: what stopped it has it run for a moment.
     for ran_ns in (100, 100):
         thread.stands(ran_ns=ran_ns, switches=100, faults=100, state="T")
@@ -129,7 +131,7 @@ def test_of_one_that_is_woken_for_moments_all_but_its_times_is_read_by_turns(thr
 
 
 @pytest.mark.parametrize("more", [{"ran_ns": 2 * LITTLE_NS}, {"waited_ns": 2 * SHORT_NS}])
-@pytest.mark.parametrize("turn", range(DOZE))
+@pytest.mark.parametrize("turn", range(0, CLOSE_LOOK, 3))
 def test_one_that_ran_or_waited_for_longer_is_read_at_once(
     thread: Thread, more: dict[str, int], turn: int
 ) -> None:
@@ -143,6 +145,47 @@ def test_one_that_ran_or_waited_for_longer_is_read_at_once(
     thread.stands(**{"ran_ns": 101, "switches": 101, "faults": 101, **more})
     found = thread.read()
     assert found is not None and (found.minor_faults, found.state) == (101, "S")
+
+
+STEPS = st.tuples(
+    st.sampled_from([0, 1000, LITTLE_NS, 2 * SHORT_NS]),
+    st.sampled_from([0, 1000, SHORT_NS]),
+    st.integers(0, 3),
+)
+"""What a thread does in a period: it runs, it waits, and its other counters rise."""
+
+
+@given(st.lists(STEPS, max_size=30))
+@settings(max_examples=30, deadline=None)
+def test_whatever_is_read_by_turns_no_count_goes_back_and_all_are_right_in_the_end(
+    steps: list[tuple[int, int, int]],
+) -> None:
+    with TemporaryDirectory() as folder:
+        thread = Thread(Path(folder))
+        now = {"ran_ns": 0, "waited_ns": 0, "switches": 0, "faults": 0, "user_ticks": 0}
+        before = None
+        for ran_ns, waited_ns, count in steps:
+            # It rises in nothing without having run.
+            count *= ran_ns > 0
+            more = {"ran_ns": ran_ns, "waited_ns": waited_ns, "switches": count, "faults": count}
+            now = {name: value + more.get(name, count) for name, value in now.items()}
+            thread.stands(**now)
+            found = thread.read()
+            assert found is not None
+            assert (found.ran_ns, found.waited_ns, found.slices) == (
+                now["ran_ns"], now["waited_ns"], now["switches"],
+            )  # fmt: skip
+            if before is not None:
+                assert found.voluntary >= before.voluntary
+                assert found.minor_faults >= before.minor_faults
+                assert found.user_ticks >= before.user_ticks
+            before = found
+        thread.stands(**now)
+        last = thread.read(closely=True)
+        assert last is not None
+        assert (last.voluntary, last.minor_faults, last.user_ticks) == (
+            now["switches"], now["faults"], now["user_ticks"],
+        )  # fmt: skip
 
 
 def test_an_affinity_that_another_has_changed_is_seen_in_its_turn(thread: Thread) -> None:
@@ -179,7 +222,7 @@ def test_threads_that_begin_and_end_are_seen_in_each_sample() -> None:
     me = ProcessThreads(ProcReader(), os.getpid())
 
     def seen(number: int) -> set[int]:
-        return {one.tid for one in me.read(number)}
+        return set(me.read(number, len(os.listdir("/proc/self/task"))))
 
     ended: set[int | None] = set()
     seen(0)
