@@ -17,6 +17,8 @@ MOST_OPERATIONS = 2
 MOST_FUNCTIONS = 3
 MOST_RANKS = 6
 """More are named as ranges, and counted."""
+MOST_OF_STOP = 0.5
+"""Of a stop: a call that holds so much of it holds all of it."""
 _ZEROS = re.compile(r"\.0+(?= )")
 LONGER = 1.25
 """Than what was lost: the time in which it was is said, too."""
@@ -230,7 +232,9 @@ def _stood_us(incident: Incident, hit: Sequence[Waited]) -> dict[int, float]:
     for one in hit:
         lost[one.rank] += one.lost_us
     for loss in incident.losses:
-        lost[loss.rank] = max(lost[loss.rank], loss.lost_us)
+        # By looks it lasts a little longer than by the call that it was in.
+        if lost[loss.rank] < MOST_OF_STOP * loss.lost_us:
+            lost[loss.rank] = loss.lost_us
     return lost
 
 

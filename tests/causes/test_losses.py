@@ -222,3 +222,11 @@ def test_what_a_limit_takes_is_no_core_that_somebody_took() -> None:
         "the CPU limit of its control group kept rank 1 from running for 1 s of 2 s, with 2 abnormal calls: "
         "1.0 core-seconds lost."
     )
+
+
+def test_a_stop_lasted_as_long_as_the_call_that_it_was_in_lost_by_it() -> None:
+    rows = [row for rank in (0, 1) for row in ticks(rank, 0, 500, state=b"T", ran_us=0)]
+    stops = batch(rows, losses=[loss(rank, 0, 520, 520, True) for rank in (0, 1)])
+    calls = [flag("compute", rank, 0, 501) for rank in (0, 1)]
+    (one,) = incidents(stops, calls)
+    assert sentence(one).startswith("both ranks stood still for 500 ms each (stopped), at the same time: ")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from chimbuko.monitor.collector.lossfinder import Stretch
-from chimbuko.monitor.procfs.systemcalls import NO_CALL, PIPE, descriptor, is_frozen, system_call
+from chimbuko.monitor.procfs.systemcalls import NO_CALL, PIPE, STREAMS, descriptor, is_frozen, system_call
 from chimbuko.monitor.procfs.task import SchedStat, TaskStat, parse_migrations, parse_schedstat, parse_stat
 from chimbuko.monitor.samples.nodebatch import Rows
 from chimbuko.monitor.samples.rows import THREAD
@@ -58,7 +58,7 @@ class _Pair:
 class _Thread:
     """The files of one thread."""
 
-    __slots__ = ("_call", "_moved", "_pid", "_place", "_sched", "_stat", "_tid", "last")
+    __slots__ = ("_call", "_is_asked", "_moved", "_pid", "_place", "_sched", "_stat", "_tid", "last")
 
     def __init__(self, files: ProcReader, pid: int, tid: int) -> None:
         folder = f"/proc/{pid}/task/{tid}/"
@@ -67,24 +67,32 @@ class _Thread:
             files.file(folder + name) for name in ("stat", "schedstat", "syscall", "wchan", "sched")
         )
         self.last: _Reading | None = None
+        self._is_asked = False
+        """Whether it is known if it is frozen, since it was on a core."""
 
     def read(self) -> _Reading | None:
         """It now; None where it has ended."""
         sched, last = self._sched.read(), self.last
         now_us = time.time_ns() // 1000
         if last is not None and sched and sched == last.sched:
-            # It has not been on a core since: all of it is as it was.
+            # It has not been on a core since: all of it is as it was. To ask who sleeps so long whether he is
+            # frozen costs less than to ask all who sleep.
+            is_asked, self._is_asked = self._is_asked, True
+            if not is_asked and _state(last.stat) == b"S" and is_frozen(b"S", NO_CALL, self._place.read()):
+                last = last._replace(stat=_stopped(last.stat))
             self.last = last._replace(time_us=now_us)
             return self.last
+        self._is_asked = False
         times, stat = parse_schedstat(sched), self._stat.read()
         # What it sleeps in can only be seen while it does.
         call = NO_CALL
         if (state := _state(stat)) in (b"S", b"D"):
             data = self._call.read()
-            if is_frozen(state, data, self._place.read()):
+            call = system_call(data)
+            if state == b"D" and is_frozen(state, call, self._place.read()):
                 stat = _stopped(stat)
-            else:
-                call = PIPE if state == b"S" and self._is_pipe(data) else system_call(data)
+            elif state == b"S" and call in STREAMS and self._is_pipe(data):
+                call = PIPE
         is_restless = last is not None and _slices_per_s(last, times, now_us) > RESTLESS_PER_S
         moved = self._moved.read() if is_restless else b""
         self.last = _Reading(now_us, self._tid, self._pid, stat, sched, times, call, moved) if stat else None
@@ -92,11 +100,8 @@ class _Thread:
 
     def _is_pipe(self, data: bytes) -> bool:
         """Whether it reads or writes a socket or a pipe, or what else is no file."""
-        number = descriptor(data)
-        if not number:
-            return False
         try:
-            return os.readlink(f"/proc/{self._pid}/fd/{number}").startswith(_NO_FILES)
+            return os.readlink(f"/proc/{self._pid}/fd/{descriptor(data)}").startswith(_NO_FILES)
         except OSError:
             return False
 

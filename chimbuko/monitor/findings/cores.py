@@ -23,6 +23,8 @@ BESIDE_PER_S = 5.0
 FOREIGN_SHARE = 0.20
 ANALYSIS_SHARE = 0.05
 """Of the cores that workers wait for: from there on it is said what the analysis itself takes of them."""
+FEWER_AT_ONCE = 0.8
+"""Of all threads that shared cores at some time, so many on average: from there on it is said how many."""
 IDLE_SHARE = 0.95
 NAMED_SHARE = 0.20
 """Of the load of others; who takes less is not named."""
@@ -53,6 +55,10 @@ def oversubscribed(span: Span) -> Iterator[Finding]:
         processes, cores = number_of_processes(threads), number_of(len(cpus), "cores")
         who = number_of(len(threads), "threads")
         who = who if processes == 1 else f"{who} of {number_of(processes, 'processes')}"
+        # Of threads that come and go more are seen than there are.
+        at_once = sum(thread.seconds for thread in threads) / max(thread.seconds for thread in threads)
+        if at_once < FEWER_AT_ONCE * len(threads):
+            who += f", {at_once:.0f} at a time,"
         fewer = f"{len(cpus)} of them" if processes == 1 else f"{number_of(len(cpus), 'ranks')} here"
         yield Finding(
             "oversubscribed",

@@ -63,34 +63,33 @@ def system_call(data: bytes) -> int:
     """Number of the system call that a thread is in, by ``syscall``; ``NO_CALL`` where it is not known, and
     of those which wait for descriptors where there is none, only time to pass.
     """
-    words = data.split()
-    if not words or not words[0].isdigit() or len(words[0]) > 4:
+    first = data.split(b" ", 1)[0]
+    if not first.isdigit() or len(first) > 4:
         return NO_CALL
-    number = int(words[0])
+    number = int(first)
     count_at = _COUNT_AT.get(number)
-    return NO_CALL if count_at is not None and words[count_at + 1 : count_at + 2] == [b"0x0"] else number
+    is_nap = count_at is not None and data.split(b" ", count_at + 2)[count_at + 1 : -1] == [b"0x0"]
+    return NO_CALL if is_nap else number
 
 
 def descriptor(data: bytes) -> str:
-    """The descriptor that a thread reads or writes, by ``syscall``; empty where it does not, or that is of a
-    file for certain.
-    """
-    if system_call(data) not in STREAMS:
-        return ""
+    """The descriptor that a thread reads or writes, by ``syscall``; empty where it is damaged."""
     try:
         return str(int(data.split()[1], 16))
     except (IndexError, ValueError):
         return ""
 
 
-def is_frozen(state: bytes, data: bytes, place: bytes) -> bool:
+def is_frozen(state: bytes, call: int, place: bytes) -> bool:
     """Whether a thread that sleeps does so as its control group is frozen.
 
     Parameters
     ----------
     state
         The kernel's letter.
-    data, place
-        What ``syscall`` and ``wchan`` say.
+    call
+        The system call that it is in.
+    place
+        What ``wchan`` says.
     """
-    return any(name in place for name in _FREEZER) or (state == b"D" and system_call(data) in _BREAKABLE)
+    return any(name in place for name in _FREEZER) or (state == b"D" and call in _BREAKABLE)

@@ -34,7 +34,8 @@ def foreign_s(span: Span, cpus: Collection[int]) -> float:
 
 
 LOOK_EVERY = 10
-"""Periods between two looks while the load goes on, since one reads a file of each process of the node."""
+"""Periods between two looks while the load goes on for long, since one reads a file of each process of the
+node."""
 
 
 class Others:
@@ -65,8 +66,9 @@ class Others:
             self._waits -= 1
             return {}
         self._looks += 1
-        # The second look, which is the first that finds something, comes at once.
-        self._waits = 0 if self._looks == 1 else LOOK_EVERY - 1
+        # The second look, which is the first that finds something, comes at once, and who is there for some
+        # seconds only would be gone if it were long until the next ones.
+        self._waits = min(self._looks, LOOK_EVERY) - 1
         before, self._last = self._last, _processes(watched)
         newest = max((one.start_ticks for one in before.values()), default=None)
         found: defaultdict[str, float] = defaultdict(float)

@@ -77,12 +77,11 @@ def test_a_thread_that_runs_no_longer_and_could_waits_now_though_the_kernel_has_
 
 
 def test_a_frozen_thread_stands_still_as_if_it_were_stopped() -> None:
-    said = {"stat": [stat("D")], "schedstat": [b"100 0 1", b"200 0 2"], "wchan": [b"__refrigerator"]}
-    ring = FastRing(Scripted(said))
-    for _ in range(2):
-        ring.read({7: 7})
-        time.sleep(0.001)
-    (row,) = ring.take(0, FOREVER)
-    assert row["state"] == b"T"
-    ((_, stretch),) = ring.stretches()
-    assert stretch.was_stopped and stretch.is_stopped
+    for state, place in (("D", b"__refrigerator"), ("S", b"do_freezer_trap")):
+        said = {"stat": [stat(state)], "schedstat": [b"100 0 1", b"200 0 2"], "wchan": [place]}
+        ring = FastRing(Scripted(said))
+        for _ in range(4):
+            ring.read({7: 7})
+            time.sleep(0.001)
+        assert ring.take(0, FOREVER)["state"].tolist()[0] == b"T"
+        assert [stretch.is_stopped for _, stretch in ring.stretches()][-2:] == [True, True]

@@ -86,6 +86,13 @@ def test_ranks_that_share_cores_are_counted() -> None:
     assert found.threads == (1, 2, 3, 4)
 
 
+def test_of_threads_that_come_and_go_it_is_said_how_many_there_are_at_a_time() -> None:
+    main, *short = (thread(tid, busy=0.3, waited_s=5.0) for tid in range(1, 12))
+    short = [replace(one, pid=1, seconds=4.0, waited_s=2.0) for one in short]
+    (found,) = findings(span(main, *short))
+    assert found.text.startswith("11 threads, 5 at a time, share 1 core (0): ")
+
+
 def test_foreign_load_says_whose_share_is_whose() -> None:
     made = span(thread(1, busy=0.3, waited_s=6.0), cores={0: 1.0})
     (finding,) = findings(made)

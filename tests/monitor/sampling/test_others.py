@@ -7,7 +7,11 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from chimbuko.monitor.findings.cores import foreign_load
+from chimbuko.monitor.procfs.task import TaskStat
+from chimbuko.monitor.sampling.others import LOOK_EVERY, Others
 from chimbuko.monitor.sampling.watch import Watch
 from tests.monitor.sampling.made import span, thread
 
@@ -56,3 +60,19 @@ def test_who_takes_most_is_in_the_finding_and_else_nobody() -> None:
     assert "whose: stress (eve) 5.0 s" in named.text and "cron" not in named.text
     (unknown,) = foreign_load(span(waiting, cores={0: 1.0}))
     assert "whose is unknown" in unknown.text
+
+
+def test_it_is_looked_less_and_less_often_while_the_load_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    periods: list[int] = []
+    looks: list[int] = []
+
+    def processes(but: object) -> dict[int, TaskStat]:
+        looks.append(len(periods))
+        return {}
+
+    monkeypatch.setattr("chimbuko.monitor.sampling.others._processes", processes)
+    others, loaded = Others(), span(thread(1, busy=0.3), cores={0: 1.0})
+    while len(periods) < 60:
+        others.step(loaded, [])
+        periods.append(1)
+    assert looks[:6] == [0, 1, 3, 6, 10, 15] and looks[-1] - looks[-2] == LOOK_EVERY
