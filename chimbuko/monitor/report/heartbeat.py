@@ -14,15 +14,17 @@ def heartbeat(span: Span, total: Span) -> str:
     threads = [one for one in span.threads.values() if one.kind != SAMPLER]
     busy = sum(one.user_s + one.system_s for one in threads) / span.seconds if span.seconds > 0 else 0.0
     resident = sum(span.processes[pid].resident_bytes for pid in {one.pid for one in threads})
-    left = f", {_gb(span.memory.available_bytes)} left" if span.memory else ""
+    left = f", {_size(span.memory.available_bytes)} left" if span.memory else ""
     gpu_percents = [gpu.metrics[BUSY].mean for gpu in span.gpus.values() if BUSY in gpu.metrics]
     gpus = f", {sum(gpu_percents) / 100:.1f} of {number_of(len(gpu_percents), 'GPUs')} busy"
+    seconds = f"{total.seconds:.0f}" if span.seconds > 0.9 else f"{total.seconds:.1f}"
+    running = len(workers(span))
     return (
-        f"{total.seconds:.0f} s: {number_of(len({one.pid for one in threads}), 'processes')}, "
-        f"{number_of(len(threads), 'threads')} ({len(workers(span))} want to run), "
-        f"{busy:.1f} cores busy, {_gb(resident)} in memory{left}{gpus if gpu_percents else ''}"
+        f"{seconds} s: {number_of(len({one.pid for one in threads}), 'processes')}, "
+        f"{number_of(len(threads), 'threads')} ({running} want{'s' if running == 1 else ''} to run), "
+        f"{busy:.1f} cores busy, {_size(resident)} in memory{left}{gpus if gpu_percents else ''}"
     )
 
 
-def _gb(size_bytes: int) -> str:
-    return f"{size_bytes / 2**30:.1f} GB"
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes / 2**30:.1f} GB" if size_bytes >= 2**30 else f"{size_bytes / 2**20:.0f} MB"

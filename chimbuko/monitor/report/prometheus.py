@@ -24,9 +24,8 @@ def write_exposition(path: Path, text: str) -> None:
 def _lines(total: Span, identities: Mapping[int, Identity], node: str) -> Iterator[str]:
     threads = []
     for one in total.threads.values():
-        identity = identities.get(one.pid)
-        rank = "" if identity is None or identity.rank is None else str(identity.rank)
-        labels = {"node": node, "rank": rank, "pid": one.pid, "tid": one.tid, "kind": one.kind}
+        labels = {"node": node, "rank": _rank(one.pid, identities), "pid": one.pid, "tid": one.tid}
+        labels["kind"] = one.kind
         threads.append((labels, one))
     yield from _metric(
         "thread_seconds_total",
@@ -63,7 +62,10 @@ def _lines(total: Span, identities: Mapping[int, Identity], node: str) -> Iterat
         "process_resident_bytes",
         "gauge",
         "Memory of a process.",
-        [({"node": node, "pid": pid}, one.resident_bytes) for pid, one in sorted(total.processes.items())],
+        [
+            ({"node": node, "rank": _rank(pid, identities), "pid": pid}, one.resident_bytes)
+            for pid, one in sorted(total.processes.items())
+        ],
     )
     for name, metric_name, factor, meaning in (
         ("gpu_busy_ratio", BUSY, 0.01, "Share of the time in which a GPU ran a kernel."),
@@ -82,6 +84,12 @@ def _lines(total: Span, identities: Mapping[int, Identity], node: str) -> Iterat
         yield from _metric(
             "node_available_bytes", "gauge", "Memory that is left.", [({"node": node}, available)]
         )
+
+
+def _rank(pid: int, identities: Mapping[int, Identity]) -> str:
+    """Empty where it is not known."""
+    identity = identities.get(pid)
+    return "" if identity is None or identity.rank is None else str(identity.rank)
 
 
 def _metric(

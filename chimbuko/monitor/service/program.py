@@ -142,7 +142,7 @@ def _start_of(pid: int) -> int:
         raise ConfigError(f"--pid {pid}: a thread of process {process}; give --pid {process}")
     start = start_ticks_of(pid)
     if start is None:
-        raise ConfigError(f"--pid {pid}: no such process on this node")
+        raise ConfigError(f"--pid {pid}: no such process on this node that you may see")
     return start
 
 

@@ -23,7 +23,10 @@ def parse_hwloc(xml: str) -> Topology:
         raise ConfigError(f"the topology of lstopo cannot be read: {error}") from error
     if len(roots) != 1 or roots[0].kind != MACHINE:
         raise ConfigError("the topology of lstopo has no machine in it; give the output of lstopo --of xml")
-    return Topology(roots[0])
+    (machine,) = roots
+    # hwloc says of memory only how large each part of it is.
+    machine.size_bytes = sum(part.size_bytes or 0 for part in machine.walk() if part.kind == NUMA) or None
+    return Topology(machine)
 
 
 def _part(element: ElementTree.Element) -> Part:

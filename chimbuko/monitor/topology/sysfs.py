@@ -37,13 +37,12 @@ def _parts_of(folder: Path, cpu: int, online: frozenset[int]) -> Iterator[Part]:
         text = next(filter(None, (_text(topology / name) for name in siblings)), "")
         cpus = online & set(parse_cpulist(text))
         if cpus:
-            physical = _text(topology / number)
-            yield Part(kind, int(physical) if physical.isdigit() else None, frozenset(cpus))
+            yield Part(kind, _number(_text(topology / number)), frozenset(cpus))
     for cache in sorted((folder / "cache").glob("index*")):
         cpus = online & set(parse_cpulist(_text(cache / "shared_cpu_list")))
         level = _CACHES.get(_text(cache / "level"))
         if level and cpus and _text(cache / "type") != "Instruction":
-            yield Part(level, None, frozenset(cpus), _size(_text(cache / "size")))
+            yield Part(level, _number(_text(cache / "id")), frozenset(cpus), _size(_text(cache / "size")))
 
 
 def _memory(folder: Path, online: frozenset[int]) -> Iterator[Part]:
@@ -53,6 +52,10 @@ def _memory(folder: Path, online: frozenset[int]) -> Iterator[Part]:
         if cpus:
             size = 1024 * total["MemTotal"] if "MemTotal" in total else None
             yield Part(NUMA, int(node.name[4:]), frozenset(cpus), size)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() else None
 
 
 def _size(text: str) -> int | None:

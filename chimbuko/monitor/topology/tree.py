@@ -89,17 +89,20 @@ def nested(parts: Iterable[Part]) -> Topology:
         parts, key=lambda part: (-len(part.cpus), KINDS.index(part.kind), min(part.cpus, default=0))
     )
     for part in others:
-        _innermost(first, part.cpus).children.append(part)
+        _holder(first, part).children.append(part)
     for part in first.walk():
         # Memory stands first, and the rest in the order of its hardware threads.
         part.children.sort(key=lambda child: (child.kind != NUMA, min(child.cpus, default=0)))
     return Topology(first)
 
 
-def _innermost(part: Part, cpus: frozenset[int]) -> Part:
+def _holder(part: Part, new: Part) -> Part:
+    """What a new part lies in: of parts that hold the same hardware threads the innermost, but of memory the
+    outermost below the machine, as hwloc has it.
+    """
     for child in part.children:
-        if child.kind not in (NUMA, PU) and cpus <= child.cpus:
-            return _innermost(child, cpus)
+        if child.kind not in (NUMA, PU) and new.cpus <= child.cpus:
+            return child if new.kind == NUMA and new.cpus == child.cpus else _holder(child, new)
     return part
 
 

@@ -11,6 +11,7 @@ import pytest
 from chimbuko.monitor.procfs.system import NodeMemory
 from chimbuko.monitor.report.prometheus import exposition
 from chimbuko.monitor.sampling.identity import Identity
+from chimbuko.monitor.sampling.span import ProcessSpan
 from tests.monitor.sampling.made import span, thread
 from tests.patience import PATIENCE_S
 
@@ -22,6 +23,7 @@ def test_values_and_labels() -> None:
         thread(10, user_s=3.0, waited_s=None, involuntary=7),
         cores={0: 0.9},
         memory=NodeMemory(2**30, 2**29, 2**28),
+        processes={10: ProcessSpan(10, 2**20, 2**21)},
     )
     text = exposition(made, {10: Identity(10, 5, "app", 3, 4, (0,), {})}, 'n"1\\')
     found = {
@@ -39,6 +41,7 @@ def test_values_and_labels() -> None:
     assert ("chimbuko_monitor_thread_seconds_total", "wait", "3", node) not in found
     assert found["chimbuko_monitor_thread_switches_total", "involuntary", "3", node] == 7
     assert found["chimbuko_monitor_core_seconds_total", "idle", None, node] == pytest.approx(1.0)
+    assert found["chimbuko_monitor_process_resident_bytes", None, "3", node] == 2**20
     assert found["chimbuko_monitor_node_available_bytes", None, None, node] == 2**28
 
 

@@ -73,7 +73,7 @@ def made_node(root: Path, packages: int, cores: int, smt: int, offline: tuple[in
 def test_logical_and_physical_numbers_differ() -> None:
     topology = parse_hwloc(SMALL)
     assert topology.lines({0, 1, 2}) == [
-        "Machine",
+        "Machine (1 GB)",
         "  Package L#0 P#0",
         "    NUMANode L#0 P#0 (1 GB)",
         "    Core L#0 P#0",
@@ -134,3 +134,9 @@ def test_both_ways_agree_about_this_node() -> None:
     assert by_hwloc.cpus() == by_kernel.cpus()
     for kind in (PACKAGE, CORE, PU):
         assert by_hwloc.counts.get(kind) == by_kernel.counts.get(kind)
+
+
+def test_memory_lies_in_the_outermost_part_that_has_the_same_hardware_threads(tmp_path: Path) -> None:
+    lines = read_sysfs(made_node(tmp_path, packages=2, cores=1, smt=1)).lines()
+    package = ["NUMANode L#0 P#0 (1 GB)", "L3Cache L#0 (32 MB)", "  Core L#0 P#0", "    PU L#0 P#0"]
+    assert lines[:6] == ["Machine (2 GB)", "  Package L#0 P#0", *(f"    {line}" for line in package)]
