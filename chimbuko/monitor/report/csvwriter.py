@@ -6,7 +6,7 @@ import csv
 import errno
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from chimbuko.monitor.report.zerosumfile import COLUMNS
 from chimbuko.monitor.sampling.identity import Identity
@@ -45,7 +45,7 @@ class CsvWriter:
         for pid, identity in identities.items():
             if pid not in span.processes:
                 continue
-            lines = csv.writer(self._file(identity), quoting=csv.QUOTE_NONNUMERIC)
+            lines = _lines_into(self._file(identity))
             head = (self._node, identity.rank or 0, ranked.index(pid) if pid in ranked else 0, total.periods)
             lines.writerows((*head, *line) for line in self._lines(identity, span, total))
 
@@ -62,7 +62,7 @@ class CsvWriter:
             is_begun = path.exists() and (known is not None or self._goes_on)
             self._files[pid] = self._open(path, "a" if is_begun else "w")
             if not is_begun:
-                csv.writer(self._files[pid], quoting=csv.QUOTE_NONNUMERIC).writerow(COLUMNS)
+                _lines_into(self._files[pid]).writerow(COLUMNS)
         return self._files[pid]
 
     def _open(self, path: Path, mode: str) -> IO[str]:
@@ -103,6 +103,11 @@ class CsvWriter:
             if thread.pid == identity.pid or thread.kind == SAMPLER:
                 for name, text in _metrics(thread):
                     yield "LWP", "Metric", str(tid), name, text
+
+
+def _lines_into(file: IO[str]) -> Any:
+    """As ZeroSum writes them: text in quotes, and ends of lines as Unix has them."""
+    return csv.writer(file, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
 
 
 def _metrics(thread: ThreadSpan) -> Iterator[tuple[str, str]]:

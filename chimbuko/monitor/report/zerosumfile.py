@@ -40,7 +40,8 @@ class Value:
 
 
 def read_zerosum(path: Path) -> Iterator[Value]:
-    """All lines of a file, in its order, which is not that of the steps.
+    """All lines of a file, in its order, which is not that of the steps. A last one that was cut off, as the
+    program was killed, is left out.
 
     Raises
     ------
@@ -48,12 +49,13 @@ def read_zerosum(path: Path) -> Iterator[Value]:
         It cannot be read, or is not in ZeroSum's columns.
     """
     try:
-        with open(path, newline="", encoding="utf-8", errors="replace") as file:
-            lines = csv.reader(file)
+        with open(path, newline="", encoding="utf-8-sig", errors="replace") as file:
+            lines = csv.reader(line for line in file if line.endswith("\n"))
             if tuple(word.strip() for word in next(lines, [])) != COLUMNS:
                 raise ConfigError(f"{path}: not ZeroSum's columns; give a file like zs.data.0.csv")
             for words in lines:
-                yield _value(path, lines.line_num, words)
+                if words:
+                    yield _value(path, lines.line_num, words)
     except (OSError, csv.Error) as error:
         raise ConfigError(f"{path}: cannot be read ({error})") from error
 
@@ -61,9 +63,12 @@ def read_zerosum(path: Path) -> Iterator[Value]:
 def _value(path: Path, number: int, words: list[str]) -> Value:
     # Some versions write " Metric" with a blank before it.
     stripped = [word.strip() for word in words]
+    if len(stripped) != len(COLUMNS):
+        raise ConfigError(
+            f"{path}:{number}: not a line of ZeroSum's ({len(stripped)} values in place of {len(COLUMNS)})"
+        )
+    host, rank, shmrank, step, resource, kind, index, name, value = stripped
     try:
-        host, rank, shmrank, step, *rest = stripped
-        resource, kind, index, name, value = rest
         return Value(host, int(rank), int(shmrank), int(step), resource, kind, index, name, value)
     except ValueError as error:
         raise ConfigError(f"{path}:{number}: not a line of ZeroSum's ({error})") from error

@@ -19,14 +19,15 @@ from chimbuko.monitor.report.zerosumfile import read_zerosum
 from tests.patience import PATIENCE_S
 
 SPIN = "import time\nwhile time.process_time() < {cpu_s}: pass"
-TWO_ON_ONE = """
-import os, subprocess, sys, time
-core = max(os.sched_getaffinity(0))
-os.sched_setaffinity(0, {core})
-ranks = [
-    subprocess.Popen([sys.executable, "-c", sys.argv[1]], env={**os.environ, "SLURM_PROCID": str(rank)})
-    for rank in range(2)
-]
+TWO_RANKS = """
+import os, subprocess, sys
+cores = sorted(os.sched_getaffinity(0))
+last = cores[-1]
+ranks = []
+for rank in range(2):
+    os.sched_setaffinity(0, {last if sys.argv[2] == "on one core" else cores[rank]})
+    command = [sys.executable, "-c", sys.argv[1]]
+    ranks.append(subprocess.Popen(command, env={**os.environ, "SLURM_PROCID": str(rank)}))
 sys.exit(max(rank.wait() for rank in ranks) + 3)
 """
 
@@ -57,7 +58,8 @@ def monitor(*arguments: str, **more: object) -> subprocess.CompletedProcess[str]
 
 def test_two_ranks_on_one_core_are_oversubscribed(tmp_path: Path) -> None:
     spin = SPIN.format(cpu_s=1.5)
-    done = monitor("--period", "500ms", "--csv", str(tmp_path), "--", sys.executable, "-c", TWO_ON_ONE, spin)
+    ranks = (sys.executable, "-c", TWO_RANKS, spin, "on one core")
+    done = monitor("--period", "500ms", "--csv", str(tmp_path), "--", *ranks)
     assert done.returncode == 3
     assert done.stdout == ""
     # On a busy machine the process that starts them waits for its core, too.
@@ -69,6 +71,19 @@ def test_two_ranks_on_one_core_are_oversubscribed(tmp_path: Path) -> None:
     times = [one.number or 0 for one in found if one.name == "utime"]
     assert {one.rank for one in found} == {1}
     assert max(times) > 0
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one core only")
+def test_the_same_ranks_on_a_core_each_are_not() -> None:
+    spin = SPIN.format(cpu_s=0.5)
+    done = monitor("--period", "200ms", "--", sys.executable, "-c", TWO_RANKS, spin, "on one each")
+    assert done.returncode == 3
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    for rank, core in enumerate(cores):
+        line = rf"^MPI 00{rank} - PID \d+ - Node .* - CPUs allowed: \[{core}\]$"
+        assert re.search(line, done.stderr, re.MULTILINE), done.stderr
+    assert "Findings:" in done.stderr
+    assert "oversubscribed" not in done.stderr, done.stderr
 
 
 def test_a_process_that_is_stopped_is_found_until_ctrl_c() -> None:

@@ -44,7 +44,7 @@ def test_what_zerosum_writes(tmp_path: Path) -> None:
     [
         ("", "not ZeroSum's columns"),
         ('"a","b"\n', "not ZeroSum's columns"),
-        (HEAD + '"n",0,0,1,"LWP"\n', r"zs\.csv:2: not a line of ZeroSum's"),
+        (HEAD + '"n",0,0,1,"LWP"\n', r"zs\.csv:2: not a line of ZeroSum's \(5 values in place of 9\)"),
         (HEAD + '"n",x,0,1,"LWP","Metric","0","a","1"\n', r"zs\.csv:2: not a line of ZeroSum's"),
     ],
 )
@@ -52,6 +52,23 @@ def test_other_files_are_refused(tmp_path: Path, text: str, error: str) -> None:
     (tmp_path / "zs.csv").write_text(text)
     with pytest.raises(ConfigError, match=error):
         list(read_zerosum(tmp_path / "zs.csv"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        AS_WRITTEN + '"node 7",3,1,5,"LWP","Metr',
+        AS_WRITTEN + '"node 7",3,1,5,"LWP","Metric","1387829","utime","25',
+        AS_WRITTEN.replace("\n", "\r\n") + "\n",
+        "\ufeff" + AS_WRITTEN,
+    ],
+    ids=["cut off", "cut off in its value", "of Windows", "marked as UTF-8"],
+)
+def test_files_of_programs_that_were_killed_and_of_other_systems(tmp_path: Path, text: str) -> None:
+    path, whole = tmp_path / "zs.csv", tmp_path / "whole.csv"
+    path.write_bytes(text.encode())
+    whole.write_text(AS_WRITTEN)
+    assert list(read_zerosum(path)) == list(read_zerosum(whole))
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
@@ -79,6 +96,7 @@ def test_ours_are_read_back(tmp_path: Path) -> None:
         "zs.data.1.csv",
         "zs.data.n7.12.csv",
     }
+    assert b"\r" not in (tmp_path / "zs.data.1.csv").read_bytes()
     found = list(read_zerosum(tmp_path / "zs.data.1.csv"))
     assert {(one.hostname, one.rank, one.shmrank) for one in found} == {("n7", 1, 1)}
     values = {(one.step, one.index, one.name): one.value for one in found if one.resource == "LWP"}

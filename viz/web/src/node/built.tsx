@@ -32,6 +32,7 @@ export function Built({ parts, ranks, name }: Props) {
           {boxes.map((box, at) => (
             <PartBox key={at} box={box} byCpu={byCpu} />
           ))}
+          <p class="unit">Below the number of each hardware thread: the ranks that may use it, – for none.</p>
         </div>
       )}
     </Panel>
