@@ -55,8 +55,8 @@ _COUNT_AT = dict.fromkeys(_set("poll"), 1) | dict.fromkeys(_set("select"), 0)
 """Which argument says how many descriptors are waited for."""
 _BREAKABLE = _set("polls", "naps", "futexes")
 """Who sleeps in these can be woken by a signal; who cannot is frozen."""
-_FREEZER = b"refrigerator", b"freezer_trap"
-"""In the kernel's names of where a thread of a frozen control group is."""
+_FREEZER = b"refrigerator", b"freezer_trap", b"get_signal"
+"""In the kernel's names of where a thread of a frozen control group sleeps; the last two of version 2."""
 
 
 def system_call(data: bytes) -> int:

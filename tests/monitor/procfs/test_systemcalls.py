@@ -54,6 +54,7 @@ def test_the_descriptor_of_what_may_be_a_pipe() -> None:
     [
         (b"D", b"228 0x3" + REST, b"__refrigerator", True),
         (b"S", b"230 0x0" + REST, b"do_freezer_trap", True),
+        (b"S", b"0 0x3" + REST, b"get_signal", True),
         # The first version of control groups freezes who sleeps where he is.
         (b"D", b"230 0x0" + REST, b"hrtimer_nanosleep", True),
         (b"D", b"202 0x0" + REST, b"futex_wait_queue", True),
