@@ -32,6 +32,7 @@ from typing import NamedTuple
 from scipy import stats
 
 from chimbuko.monitor.collector.collector import Collector, Watched
+from chimbuko.monitor.gpus.present import present_gpus
 from chimbuko.monitor.sampling.threadreader import CLOSE_LOOK
 from chimbuko.monitor.sampling.watch import Watch
 
@@ -217,6 +218,14 @@ def fast_cost() -> float:
     return cost_us
 
 
+def gpu_cost() -> float | None:
+    """Mean CPU time, in µs, of one look at all GPUs of this machine; None where none can be read."""
+    gpus = present_gpus()
+    cost_us = statistics.mean(_costs_us(gpus.read)) if gpus.read() else None
+    gpus.close()
+    return cost_us
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--runs", type=int, default=60, help="runs of each kind")
@@ -227,14 +236,15 @@ def main() -> None:
     # As in the monitor's own process.
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
-    costs, fast_us = [sample_cost(threads) for threads in THREADS], fast_cost()
+    costs, fast_us, gpu_us = [sample_cost(threads) for threads in THREADS], fast_cost(), gpu_cost()
     found = {
         count: overhead(cores[-count:], options.runs, options.seconds)
         for count in (1, 2)
         if count <= len(cores)
     }
     if options.json:
-        print(json.dumps({"overhead": found, "samples": costs, "fast_us_per_s": fast_us}))
+        samples = {"samples": costs, "fast_us_per_s": fast_us, "gpus_us": gpu_us}
+        print(json.dumps({"overhead": found, **samples}))
         return
     for count, both in found.items():
         for name, one in both.items():
@@ -252,6 +262,8 @@ def main() -> None:
             f"{cost['agent_us'] / 1000:.2f} ms in an agent"
         )
     print(f"fast samples of an agent: {fast_us / 1000:.2f} ms of CPU a second")
+    if gpu_us is not None:
+        print(f"its GPUs: {gpu_us / 1000:.2f} ms of CPU more a period")
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from chimbuko.process.nameholding import hold
 from chimbuko.process.signals import StopSignal
 from chimbuko.process.starting import uncollected
 from chimbuko.protocol.runbroker import RunBroker
+from chimbuko.trace.adios import adios2_bindings
 
 RETRY_S = 0.2
 
@@ -32,7 +33,7 @@ def load() -> None:
     """Load what forks of one process share: the agent, its fork server and all readers."""
     with uncollected():
         do_without_scipy()
-        import adios2.bindings  # noqa: F401
+        adios2_bindings()
 
         import chimbuko.ad.agent.agent
         import chimbuko.ad.streamprocess.process  # noqa: F401

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from chimbuko.causes.because import Lost, because, lost_by
 from chimbuko.causes.evidence.nodescene import NodeScene
@@ -20,6 +22,9 @@ LEAST_FUNCTIONS = 3
 MODE_END = 0.2
 """A mode ends where the next factor of two holds less than this share of what it has so far, as in the
 detector ``robust``."""
+FAR = 3
+"""Octaves above that of their median: delays of so many times that length stand for themselves, though no gap
+is between."""
 MOST_EXAMPLES = 5
 MOST_CAUSES = 64
 """Of delays of one length, that are remembered: there may be any number of processes."""
@@ -170,11 +175,20 @@ def _habit(program: int, octaves: dict[int, _Octave], nodes: NodeScene | None) -
 
 
 def _mode_end(counts: dict[int, int]) -> int:
-    """The first octave behind the shortest mode that holds enough."""
+    """The first octave behind the shortest mode that holds enough; the lowest one where none does."""
     so_far = 0
-    for octave in range(min(counts), max(counts) + 1):
+    for octave in range(min(counts), max(counts) + 2):
         count = counts.get(octave, 0)
-        if so_far >= LEAST and count < MODE_END * so_far:
-            return octave
+        if count < MODE_END * so_far or octave > max(counts):
+            if so_far >= LEAST:
+                return min(octave, _median({one: counts[one] for one in counts if one < octave}) + FAR)
+            # What is behind the gap is no part of it.
+            so_far = 0
         so_far += count
-    return max(counts) + 1
+    return min(counts)
+
+
+def _median(counts: dict[int, int]) -> int:
+    octaves = sorted(counts)
+    at = bisect_left(list(accumulate(counts[octave] for octave in octaves)), sum(counts.values()) / 2)
+    return octaves[at]

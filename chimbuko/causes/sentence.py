@@ -163,6 +163,8 @@ def _origin(incident: Incident) -> str:
         what += f", as {main.by} rose by {main.count}× as much as usual"
     elif main.kind is Kind.IN_CHILD:
         what += f", {_duration(main.lost_us)} of it in {short_name(main.function)}"
+    elif main.kind is Kind.GPU_CALL and not main.function:
+        what += f", as it waited {_duration(main.lost_us)} for what the GPU had to do"
     elif main.kind in OF_NODE:
         what += f", as {_of_node(main, incident)}"
     return what

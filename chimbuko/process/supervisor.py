@@ -137,6 +137,8 @@ class ServiceGroup:
                 facts = member.service.wait_ready(max(0.0, latest_s - time.monotonic()))
             except ServiceError:
                 if time.monotonic() >= latest_s or not self._was_killed(member):
+                    # Who ends the others must not take it for one that somebody killed, and start it again.
+                    member.is_given_up = True
                     raise
             else:
                 member.is_starting = False

@@ -31,6 +31,7 @@ from chimbuko.recorder.place import (
 )
 from chimbuko.recorder.recording import Recording
 from chimbuko.recorder.unwritten import unwritten
+from chimbuko.trace.adios import adios2_bindings
 from chimbuko.trace.tausettings import WriterSettings
 from chimbuko.tracer.chunks import Handover, Header
 from chimbuko.tracer.writers.members import MOST_IN_ALL, Members, State
@@ -61,8 +62,7 @@ def main() -> None:
     drain(folder)
     set_oom_score(oom_score(Sacrifice.WRITER))
     gc.disable()
-    import adios2.bindings  # noqa: F401
-
+    adios2_bindings()
     gc.freeze()
     gc.enable()
     streams = WriterSettings.from_environment(os.environ).prefix.absolute().parent

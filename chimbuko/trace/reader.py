@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +13,7 @@ import numpy as np
 
 from chimbuko.arrays import UInt64Array
 from chimbuko.errors import TraceFormatError
+from chimbuko.trace.adios import adios2_bindings, adios2_reason
 from chimbuko.trace.engines import SST
 from chimbuko.trace.schema import (
     ARRAY_COLUMNS,
@@ -105,9 +105,6 @@ class StreamReader:
         names: StreamNames | None = None,
         files: Path | None = None,
     ) -> None:
-        # Loaded here because most verbs of the command line need no stream.
-        import adios2.bindings as adios2
-
         self.path = path
         self.names = StreamNames() if names is None else names
         self._told_apart = "" if rank is None else f" (rank {rank})"
@@ -116,7 +113,7 @@ class StreamReader:
         """Read, while its names are still looked up."""
         self._first_rank = first_rank
         self.first_step = first_step
-        self._adios2 = adios2
+        self._adios2 = adios2 = adios2_bindings()
         self._buffers: dict[str, UInt64Array] = {}
         self._counts: tuple[int, ...] = ()
         self._adios = adios2.ADIOS()
@@ -349,9 +346,3 @@ def _text(described: dict[str, Any]) -> str:
     """An attribute's text: the low-level listing puts literal double quotes around it."""
     value = str(described["Value"])
     return value[1:-1] if len(value) >= 2 and value[0] == value[-1] == '"' else value
-
-
-def adios2_reason(error: Exception) -> str:
-    """What an ADIOS2 message says, without the decorations that it begins with."""
-    text = " ".join(re.sub("\x1b\\[[0-9;]*m", "", str(error)).split())
-    return text.partition("> : ")[2] or text or type(error).__name__

@@ -11,8 +11,8 @@ import numpy as np
 
 from chimbuko.arrays import UInt64Array
 from chimbuko.errors import TraceFormatError
+from chimbuko.trace.adios import adios2_bindings, adios2_reason
 from chimbuko.trace.engines import BP_FILE
-from chimbuko.trace.reader import adios2_reason
 from chimbuko.trace.schema import (
     ARRAY_COLUMNS,
     ARRAY_COUNTS,
@@ -53,10 +53,8 @@ class StreamWriter:
         parameters: Mapping[str, str] | None = None,
         config_file: Path | None = None,
     ) -> None:
-        import adios2.bindings as adios2
-
         self.path = path
-        self._adios2 = adios2
+        self._adios2 = adios2 = adios2_bindings()
         try:
             self._adios = adios2.ADIOS(str(config_file)) if config_file else adios2.ADIOS()
             self._io = self._adios.DeclareIO(TAU_IO_NAME)

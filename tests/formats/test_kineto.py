@@ -72,8 +72,11 @@ def test_launches_and_kernels(tmp_path: Path) -> None:
                 "args": {"correlation": 41, "device": 0, "stream": 7},
             },
             {"name": "PyTorch Profiler (0)", "cat": "Trace", "ts": 0, "pid": "Spans", "tid": "x"},
+            {"ph": "s", "id": 41, "cat": "ac2g", "name": "ac2g", "ts": 100},
+            {"ph": "f", "id": 41, "cat": "ac2g", "name": "ac2g", "ts": 150, "pid": 0, "tid": 7, "bp": "e"},
         ),
     )
+    assert result.complaints == []
     (stream,) = result.streams
     _, names = steps_of(stream.path)
     assert names.counters == {0: CORRELATION_ID}
@@ -98,6 +101,8 @@ def test_an_operation_of_nccl_is_one_on_the_host_and_one_on_the_gpu(tmp_path: Pa
     )
     operations = rows_of(result, "operations")
     assert len({row[OPERATION_COMMUNICATOR] for row in operations}) == len(operations) == 2
+    # Not the annotation on the GPU, which only surrounds the kernel.
+    assert [call[2] for call in calls_of(result)].count("nccl:all_reduce") == 1
 
 
 def test_a_slow_kernel_leads_to_its_launch(tmp_path: Path) -> None:

@@ -38,6 +38,21 @@ def test_each_straggler_of_a_training_is_an_incident(start: Start) -> None:
         assert "waited" in incident.sentence and "gloo:all_reduce" in incident.sentence
 
 
+def test_delays_on_a_gpu_and_before_it_are_the_first_incidents(start: Start) -> None:
+    """Of PyTorch on an H100: what nobody would find by the usual runtimes of the kernels alone."""
+    run = start("--trace", DATA / "kineto-gpu" / "gpu.pt.trace.json.gz")
+    assert run.end() == 0, run.output
+    assert "Problem" not in run.output
+    found = [(one.function, one.kind) for one in incidents_of(run)[:9]]
+    assert found == [
+        *[("load_batch", "own code")] * 2,
+        # Kernels that are seldom launched.
+        *[("cudaStreamSynchronize", "waited for GPU")] * 3,
+        *[("Memcpy HtoD (Pageable -> Device)", "own code")] * 2,
+        *[("cudaStreamSynchronize", "waited for GPU")] * 2,
+    ]
+
+
 def test_a_trace_that_is_none_leaves_no_run(start: Start, tmp_path: Path) -> None:
     trace = tmp_path / "broken.json"
     trace.write_text('[{"ph": "X", "name": "f"}, {"ph')

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.errors import ServiceError
-from chimbuko.process import restarts
+from chimbuko.process import restarts, supervisor
 from chimbuko.process.service import Service
 from chimbuko.process.signals import END
 from chimbuko.process.supervisor import ServiceGroup
@@ -158,3 +158,16 @@ def test_what_does_not_end_is_killed_and_reported(
     group.wait_ready()
     assert not group.stop(0.1)
     assert not service.is_running and "did not end within" in problems[0]
+
+
+def test_what_is_not_ready_in_time_is_not_taken_for_one_that_somebody_killed(
+    group: ServiceGroup, problems: list[str], start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "READY_TIMEOUT_S", 0.3)
+    service = group.add(start("import signal; signal.pause()"), can_go_on=True)
+    with pytest.raises(ServiceError, match="made did not start: it said nothing"):
+        group.wait_ready()
+    first = service.process
+    group.stop(5.0)
+    # Started again to be ended in order, it would be waited for as long once more, and once more.
+    assert service.process is first and problems == []

@@ -27,7 +27,7 @@ class Kind(StrEnum):
     MORE_BYTES = "more bytes"
     """It moved more data than usual."""
     GPU_CALL = "waited for GPU"
-    """It waited until a call on the GPU that its process uses was over."""
+    """It waited until a call on the GPU that its process uses was over; one that may not be on record."""
     GPU_QUEUE = "GPU queue full"
     """It had work for the GPU, which had no room for more before a call there was over."""
     COUNTER = "counter out of range"

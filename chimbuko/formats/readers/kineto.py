@@ -19,12 +19,12 @@ from chimbuko.formats.readers.chrome import ChromeEvent
 
 CORRELATION_ID: Final = "Correlation ID"
 """The counter by which launches are found, as under TAU."""
-_ANNOTATION_ON_GPU: Final = "gpu_user_annotation"
-_ON_GPU: Final = frozenset(("kernel", "gpu_memcpy", "gpu_memset", _ANNOTATION_ON_GPU))
+_ON_GPU: Final = frozenset(("kernel", "gpu_memcpy", "gpu_memset"))
 """Categories of calls that run on a GPU."""
 _LAUNCHING: Final = frozenset(("cuda_runtime", "cuda_driver", "privateuse1_runtime", "privateuse1_driver"))
-_OF_THE_PROFILER: Final = frozenset(("Trace", "overhead"))
-"""Categories of what the program did not do."""
+_OF_THE_PROFILER: Final = frozenset(("Trace", "overhead", "gpu_user_annotation"))
+"""Categories of what the program did not do. An annotation appears on the GPU once more, under the same name,
+around the kernels that were launched in it: it would be judged by the runtimes of the other."""
 _COLLECTIVE: Final = re.compile(r"(gloo|nccl|ucc|mpi|xccl)(?::(?!send|recv)|(?:Dev)?Kernel_(?!SendRecv))\w+")
 """What communication libraries do; ``c10d::`` only asks them for it."""
 _STEP: Final = re.compile(r"ProfilerStep#\d+")
@@ -71,6 +71,9 @@ class Reader(chrome.Reader):
             return
         super()._call(event)
 
+    def _flow(self, event: ChromeEvent) -> None:
+        """From a launch to its kernel, as a correlation id says, or from forward to backward: no message."""
+
     def on_call(self, event: ChromeEvent, time_ns: int, duration_ns: int, track: int) -> None:
         """Correlation ids, and collective operations."""
         category, name = event.cat, event.name
@@ -84,8 +87,7 @@ class Reader(chrome.Reader):
             identity = self.arguments(event).get("correlation")
             if type(identity) is int and 0 < identity < chrome.MOST_NS:
                 self.put((inside_ns, identity, 0, track, self._correlation, Kind.COUNTER))
-        # On a GPU its annotation only surrounds the kernel.
-        if type(name) is str and category != _ANNOTATION_ON_GPU and _COLLECTIVE.match(name):
+        if type(name) is str and _COLLECTIVE.match(name):
             group = self.arguments(event).get("Process Group Name", "")
             layer = "kernel" if category in _ON_GPU else "host"
             of = zlib.crc32(f"{group} {layer}".encode()) + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -9,12 +10,16 @@ from chimbuko.monitor.gpus.reading import OF_OTHER_VERSIONS, GpuReading
 
 DEVICE = "/dev/nvidiactl"
 """There is one where the kernel's driver is loaded."""
-MODULE = "pynvml"
 HELD_BACK = 0x08 | 0x20 | 0x40 | 0x80
 """Of ``nvmlClocksEventReasons``: slowed down by the hardware, by the driver or the hardware for heat, by the
 power supply. To keep to its power limit is what a GPU does whenever it has much to do, and does not count."""
 
 T = TypeVar("T")
+
+
+def opened() -> Nvml:
+    """NVML by its package; raises what either raises."""
+    return Nvml(importlib.import_module("pynvml"))
 
 
 class Nvml:

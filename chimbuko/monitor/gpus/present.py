@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-import sys
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from chimbuko.monitor.gpus import nvml, rocm
-from chimbuko.monitor.gpus.nvml import Nvml
 from chimbuko.monitor.gpus.reading import GpuProvider, GpuReading
-from chimbuko.monitor.gpus.rocm import Rocm
 
 
 class Maker(NamedTuple):
@@ -20,11 +15,11 @@ class Maker(NamedTuple):
 
     device: str
     """A file that is there where the kernel's driver is."""
-    module: str
-    open: Callable[[Any], GpuProvider]
+    open: Callable[[], GpuProvider]
+    """May raise anything. It must leave standard output alone, also for a moment: others print there."""
 
 
-MAKERS = (Maker(nvml.DEVICE, nvml.MODULE, Nvml), Maker(rocm.DEVICE, rocm.MODULE, Rocm))
+MAKERS = (Maker(nvml.DEVICE, nvml.opened), Maker(rocm.DEVICE, rocm.opened))
 
 
 class Gpus:
@@ -52,9 +47,7 @@ def present_gpus(makers: Sequence[Maker] = MAKERS) -> Gpus:
             continue
         # A library that is too old for its driver, or broken, must not keep a program from being watched.
         try:
-            # AMD's package prints what it lacks, where the report may be.
-            with redirect_stdout(sys.stderr):
-                providers.append(maker.open(importlib.import_module(maker.module)))
+            providers.append(maker.open())
         except Exception:
             continue
     return Gpus(providers)

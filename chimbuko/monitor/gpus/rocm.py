@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
+import ctypes
+import importlib
+import os
 from collections.abc import Callable
 from typing import Any
 
 from chimbuko.monitor.gpus.reading import OF_OTHER_VERSIONS, GpuReading
 
 DEVICE = "/dev/kfd"
-MODULE = "amdsmi"
+LIBRARY = "libamd_smi.so"
 MIB = 2**20
+
+
+def opened() -> Rocm:
+    """AMD SMI by its package; raises what either raises."""
+    # Without the library the package prints so, into the output of whoever loads it, before it fails.
+    if not any(map(_can_be_loaded, _places())):
+        raise OSError(f"{LIBRARY} is missing")
+    return Rocm(importlib.import_module("amdsmi"))
+
+
+def _places() -> list[str]:
+    """Where the package looks for its library."""
+    folders = [os.environ.get("ROCM_HOME"), os.environ.get("ROCM_PATH"), "/opt/rocm"]
+    return [LIBRARY, *(f"{folder}/lib/{LIBRARY}" for folder in folders if folder)]
+
+
+def _can_be_loaded(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
 
 
 class Rocm:

@@ -14,8 +14,8 @@ from chimbuko.errors import ConfigError
 from chimbuko.monitor.gpus.gpuspan import BUSY, MEMORY, POWER, TEMPERATURE, GpuSpan
 from chimbuko.monitor.sampling.identity import Identity
 from chimbuko.monitor.sampling.span import Span
+from chimbuko.trace.adios import adios2_bindings, adios2_reason
 from chimbuko.trace.engines import BP_FILE
-from chimbuko.trace.reader import adios2_reason
 
 NO_RANK = -1
 _THREADS = ("user_s", "system_s", "waited_s")
@@ -45,9 +45,7 @@ class TimeSeriesWriter:
 
     def __init__(self, path: Path, node: str) -> None:
         try:
-            import adios2.bindings as adios2
-
-            self._adios2 = adios2
+            self._adios2 = adios2 = adios2_bindings()
             self._adios = adios2.ADIOS()
             self._io = self._adios.DeclareIO("chimbuko monitor")
             self._io.SetEngine(BP_FILE)

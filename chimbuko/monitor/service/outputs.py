@@ -18,6 +18,7 @@ from chimbuko.monitor.sampling.span import Span
 from chimbuko.monitor.service.settings import Settings
 from chimbuko.monitor.topology.sysfs import read_sysfs
 from chimbuko.process.lifetime import log
+from chimbuko.process.starting import one_blas_thread
 
 if TYPE_CHECKING:
     from chimbuko.monitor.report.timeseries import TimeSeriesWriter
@@ -75,7 +76,8 @@ class Outputs:
 
     def _open_series(self) -> None:
         # Loaded here since it needs NumPy and ADIOS2, which the monitor of a program does not.
-        from chimbuko.monitor.report.timeseries import TimeSeriesWriter
+        with one_blas_thread():
+            from chimbuko.monitor.report.timeseries import TimeSeriesWriter
 
         assert self._settings.adios is not None
         self._series = TimeSeriesWriter(self._settings.adios, self._node)

@@ -15,6 +15,7 @@ import socket
 from contextlib import suppress
 
 from chimbuko.process.oomscore import Sacrifice, oom_score, set_oom_score
+from chimbuko.trace.adios import adios2_bindings
 from chimbuko.tracer.chunks import Header
 from chimbuko.tracer.connection import LENGTH, peer_of
 from chimbuko.tracer.nurserystart import ENDING_SIGNALS, clear_room
@@ -40,8 +41,7 @@ def main() -> None:
         set_oom_score(oom_score(Sacrifice.WRITER))
         # What it loads is not to become each writer's own by a collection there.
         gc.disable()
-        import adios2.bindings  # noqa: F401
-
+        adios2_bindings()
         gc.freeze()
         gc.enable()
         Nursery(listener).serve()

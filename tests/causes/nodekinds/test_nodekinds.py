@@ -276,3 +276,13 @@ def test_who_waits_for_the_gpu_waits_for_the_slow_call_on_it() -> None:
         Part(Kind.GPU_QUEUE, lost_us, "stencil", call_id=slow.id)
     ]
     assert on_gpu("cudaDeviceSynchronize", *others) == on_gpu("compute", slow) == []
+
+
+def test_who_waits_for_a_gpu_that_did_nothing_abnormal_waits_for_it_all_the_same() -> None:
+    scene = Scene()
+    for row, function in enumerate(("cudaStreamSynchronize", "compute")):
+        scene.put(flag(function, 1, 10, 102, row=row))
+    of = {one.function: main_part(split(one, scene)) for one in scene.flags.values()}
+    waited = of["cudaStreamSynchronize"]
+    assert (waited.kind, waited.lost_us, waited.call_id) == (Kind.GPU_CALL, 91_000, "")
+    assert of["compute"].kind is Kind.OWN_CODE

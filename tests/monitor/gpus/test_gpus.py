@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import _struct
+import importlib
 import os
+import threading
 import time
 import types
 from collections.abc import Sequence
@@ -13,6 +16,7 @@ import pytest
 
 from chimbuko.monitor.collector.collector import Collector, Watched
 from chimbuko.monitor.findings.registry import findings
+from chimbuko.monitor.gpus import rocm
 from chimbuko.monitor.gpus.gpuspan import BUSY, gpu_span
 from chimbuko.monitor.gpus.nvml import Nvml
 from chimbuko.monitor.gpus.present import Gpus, Maker, present_gpus
@@ -155,8 +159,38 @@ def test_rocm_is_asked_in_its_units() -> None:
 
 @pytest.mark.parametrize("module", ["no_such_module", "math"])
 def test_a_library_that_does_not_work_keeps_nobody_from_being_watched(module: str) -> None:
-    assert present_gpus([Maker(os.devnull, module, Nvml)]).read() == {}
-    assert present_gpus([Maker("/dev/no-such-device", module, Nvml)]).read() == {}
+    def opened() -> Nvml:
+        return Nvml(importlib.import_module(module))
+
+    assert present_gpus([Maker(os.devnull, opened)]).read() == {}
+    assert present_gpus([Maker("/dev/no-such-device", opened)]).read() == {}
+
+
+def test_amds_package_is_left_alone_where_it_would_print_that_its_library_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "amdsmi.py").write_text("print('Unable to find a library')\nraise KeyError('library')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("ROCM_PATH", str(tmp_path))
+    assert present_gpus([Maker(os.devnull, rocm.opened)]).read() == {}
+    assert capfd.readouterr() == ("", "")
+    # Any library stands for it here: what the package prints of others is its own.
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / rocm.LIBRARY).symlink_to(_struct.__file__)
+    assert present_gpus([Maker(os.devnull, rocm.opened)]).read() == {}
+    assert capfd.readouterr() == ("Unable to find a library\n", "")
+
+
+def test_while_a_library_is_opened_others_print_where_they_did(capsys: pytest.CaptureFixture[str]) -> None:
+    def opened() -> MadeGpus:
+        # What an agent's main thread, or the program that is watched from within, does meanwhile.
+        other = threading.Thread(target=print, args=("ready",))
+        other.start()
+        other.join()
+        return MadeGpus([COOL])
+
+    assert len(present_gpus([Maker(os.devnull, opened)]).read()) == 1
+    assert capsys.readouterr() == ("ready\n", "")
 
 
 def test_an_agent_has_them_in_its_samples_and_findings() -> None:

@@ -106,7 +106,7 @@ export function partText({ kind, function: name, rank, is_matched, by = '', coun
     case 'GPU throttled':
       return `${by} was slowed down, for heat or by its power supply`;
     case 'waited for GPU':
-      return `until ${what} was over on the GPU`;
+      return `until ${what === '' ? 'what it had to do' : what} was over on the GPU`;
     case 'GPU queue full':
       return `until the GPU had room for more, behind ${what}`;
     case 'counter out of range':

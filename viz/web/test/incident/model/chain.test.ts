@@ -53,6 +53,7 @@ describe('words', () => {
     [{ ...part, kind: 'waited for core' as const, by: 'the CPU limit of its control group' }, 'the CPU limit of its control group kept it from running'],
     [{ ...part, kind: 'more bytes' as const }, 'more bytes: compute'],
     [{ ...part, kind: 'waited for GPU' as const }, 'until compute was over on the GPU'],
+    [{ ...part, kind: 'waited for GPU' as const, function: '', call_id: '' }, 'until what it had to do was over on the GPU'],
     [{ ...part, kind: 'GPU queue full' as const }, 'until the GPU had room for more, behind compute'],
     [{ ...part, kind: 'counter out of range' as const, by: 'PAPI_TOT_INS', count: 12 }, 'PAPI_TOT_INS rose by 12 times as much as usual'],
   ])('of a part: %#', (one, text) => expect(partText(one)).toBe(text));
