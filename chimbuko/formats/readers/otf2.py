@@ -37,11 +37,16 @@ def events(catalogue: Catalogue, source: int, path: Path) -> Iterator[Table]:
     try:
         with _quiet(), otf2.reader.open(str(path)) as trace:
             locations = _Locations(catalogue, source, trace)
+            missing = sum(location.number_of_events for location in trace.definitions.locations)
             for location, event in trace.events:
+                missing -= 1
                 locations.take(location, event, rows)
                 if len(rows) >= ROWS_AT_ONCE:
                     yield table_of(rows)
                     rows = []
+            # Where a file is cut off the library may take what it finds in memory behind it for its end.
+            if missing > 0:
+                complaint = f"{missing:,} of its events are missing"
     except _DAMAGES as error:
         complaint = " ".join(str(error).split())[:100] or type(error).__name__
     yield table_of(rows)
