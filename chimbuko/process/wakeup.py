@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import signal
@@ -13,6 +14,10 @@ from types import TracebackType
 from typing import Self
 
 from chimbuko.process.signals import FROM_OTHERS, heed
+
+LONGEST_S = 1.0
+"""Handlers are called when the main thread goes on. A signal that another thread was given, or that came just
+before, does not end what it waits for in the kernel."""
 
 
 class Wakeup:
@@ -62,12 +67,16 @@ class Ending:
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Sleep until somebody has, or the time is over; returns whether somebody has. For one thread."""
-        try:
-            self._asked.get(timeout=timeout_s)
-        except Empty:
-            return False
-        self.set()
-        return True
+        until_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            try:
+                self._asked.get(timeout=max(0.0, min(LONGEST_S, until_s - time.monotonic())))
+            except Empty:
+                if time.monotonic() >= until_s:
+                    return False
+            else:
+                self.set()
+                return True
 
 
 def repeat_until_asked(do: Callable[[], None], period_s: float) -> None:

@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -110,6 +112,23 @@ def test_signals_that_come_all_the_time_end_each_wait() -> None:
             assert ending.wait(60.0) and ending.is_set()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_signal_that_another_thread_is_given_ends_the_wait_of_the_main_one() -> None:
+    before, ending = signal.getsignal(signal.SIGALRM), Ending()
+    signal.signal(signal.SIGALRM, ending.set)
+
+    def take() -> None:
+        time.sleep(0.1)
+        signal.pthread_kill(threading.get_ident(), signal.SIGALRM)
+
+    other = threading.Thread(target=take, daemon=True)
+    try:
+        other.start()
+        assert ending.wait(60.0)
+    finally:
+        other.join()
         signal.signal(signal.SIGALRM, before)
 
 
