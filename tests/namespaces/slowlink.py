@@ -20,7 +20,9 @@ class SlowLink:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._open: list[socket.socket] = []
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._pumps: list[threading.Thread] = []
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def cut(self) -> None:
         """End all connections."""
@@ -30,8 +32,16 @@ class SlowLink:
 
     def close(self) -> None:
         """No connection any more."""
+        # To close it would leave the thread that accepts waiting.
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._accepting.join()
         self._listener.close()
+        self.may_answer.set()
         self.cut()
+        for pump in self._pumps:
+            pump.join()
+        for one in self._open:
+            one.close()
 
     def _accept(self) -> None:
         with suppress(OSError):
@@ -40,7 +50,9 @@ class SlowLink:
                 far = socket.create_connection(("127.0.0.1", self._target))
                 self._open += [near, far]
                 for source, target, gate in ((near, far, None), (far, near, self.may_answer)):
-                    threading.Thread(target=self._pump, args=(source, target, gate), daemon=True).start()
+                    pump = threading.Thread(target=self._pump, args=(source, target, gate), daemon=True)
+                    pump.start()
+                    self._pumps.append(pump)
 
     def _pump(self, source: socket.socket, target: socket.socket, gate: threading.Event | None) -> None:
         with suppress(OSError):
