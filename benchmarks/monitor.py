@@ -10,7 +10,7 @@ means differ, and between what the difference lies (95 %); the same by pairs lea
 a machine, such as its clock. Beside the time that passed there is the CPU time of the work itself: others who
 take its core do not lengthen that, but what the monitor does to its caches does. A period is all that the
 monitor, or an agent, does in one, for a program whose threads all wake up between two of them. On a machine
-that has other work the times are not figures. With the defaults it takes ten minutes.
+that has other work the times are not figures. With the defaults it takes twelve minutes.
 """
 
 from __future__ import annotations
@@ -84,6 +84,7 @@ THREADS = (32, 256)
 FAST_FOR_S = 5.0
 SETTLING = 6
 """Runs that do not count, of which the first ones say how much work takes how long."""
+ROUNDS = 5
 FIRST, TURNS = 10, 2
 """Samples that do not count, since at first all threads are looked at closely; and how often it is the turn
 of each of them in those that do."""
@@ -175,9 +176,16 @@ def started(program: str, *arguments: str) -> Iterator[int]:
 
 
 def sample_cost(threads: int) -> dict[str, float]:
-    """Mean CPU time of a period, in µs, of a program of so many threads that all run between two of them: of
-    `chimbuko monitor`, and of the agent of a live run.
+    """CPU time of a period, in µs, of a program of so many threads that all run between two of them: of
+    `chimbuko monitor`, and of the agent of a live run. The median of some means: where in memory things lie
+    makes a tenth of it.
     """
+    rounds = [_sample_cost(threads) for _ in range(ROUNDS)]
+    medians = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
+    return {"threads": threads, **medians}
+
+
+def _sample_cost(threads: int) -> dict[str, float]:
     with started(WAKING, str(threads)) as pid:
         watch, collector = Watch([pid]), Collector("node")
         collector.watch(Watched(pid, 0, 0))
@@ -187,7 +195,7 @@ def sample_cost(threads: int) -> dict[str, float]:
         }
         watch.close()
         collector.close()
-    return {"threads": threads, **{f"{name}_us": cost_us for name, cost_us in found.items()}}
+    return {f"{name}_us": cost_us for name, cost_us in found.items()}
 
 
 def _costs_us(step: Callable[[], object]) -> list[float]:
