@@ -116,8 +116,8 @@ signal.setitimer(signal.ITIMER_REAL, 0.0)
 
 
 def test_signals_that_come_all_the_time_end_each_wait() -> None:
-    # A handler that sets an Event waits for ever where its wait() has just taken the lock. Not in this process,
-    # where the alarm is that of the tests' time limit.
+    # A handler that sets an Event waits for ever where its wait() has just taken the lock. Not in this
+    # process, where the alarm is that of the tests' time limit.
     subprocess.run([sys.executable, "-c", ALARMED], check=True, timeout=PATIENCE_S)
 
 
