@@ -1,4 +1,4 @@
-"""A call lost time in its own code, or waiting for a GPU of which nothing abnormal is on record."""
+"""A call lost time in its own code."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from chimbuko.causes.evidence.waiting import waits_for_gpu
 
 
 def parts(flag: Flag, scene: Scene) -> Iterator[Part]:
-    """All that is left, unless the call is one in which ranks wait."""
-    if waits_for_gpu(flag.function):
-        yield Part(Kind.GPU_CALL, flag.excess_us)
-    elif not flag.is_wait:
+    """All that is left, unless the call is one in which ranks wait, or waits for a GPU."""
+    if not (flag.is_wait or waits_for_gpu(flag.function)):
         yield Part(Kind.OWN_CODE, flag.excess_us)

@@ -40,6 +40,7 @@ CAUSES: tuple[Callable[[Flag, Scene], Iterator[Part]], ...] = (
     # Behind all that a thread waited for itself: a library may sleep or spin while its GPU computes.
     gpus.parts,
     counter.parts,
+    gpucalls.of_unknown,
     owncode.parts,
 )
 """Each says what of a call's excess it explains, as if it were the only one; earlier ones go first."""

@@ -23,3 +23,9 @@ def parts(flag: Flag, scene: Scene) -> Iterator[Part]:
     if call_id and lost_us[call_id] >= LEAST_SHARE * flag.excess_us:
         kind = Kind.GPU_CALL if waits_for_gpu(flag.function) else Kind.GPU_QUEUE
         yield Part(kind, lost_us[call_id], scene.flags[call_id].function, call_id=call_id)
+
+
+def of_unknown(flag: Flag, scene: Scene) -> Iterator[Part]:
+    """All that is left of a wait: for a call on the GPU that is not abnormal, or not in the trace."""
+    if waits_for_gpu(flag.function):
+        yield Part(Kind.GPU_CALL, flag.excess_us)

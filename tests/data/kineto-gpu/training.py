@@ -1,5 +1,7 @@
 """A small model is trained on a GPU under PyTorch's profiler; nine of its steps lose time, in four ways.
 
+The trace beside it was recorded by an earlier form, which did the same; this one has not been run on a GPU.
+
 Run: python tests/data/kineto-gpu/training.py FOLDER    with PyTorch and a GPU of NVIDIA's, which the project
 does not need otherwise
 """
