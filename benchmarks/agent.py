@@ -27,7 +27,7 @@ from kernel import Workload, compiled_twin
 from measuring import median_ratio, table
 from streams import STAGES, Analysed, analyse, be_fork_server, flagged_calls, live_writer, spec_of
 
-from chimbuko.trace.discovery import Transport
+from chimbuko.capture.trace.discovery import Transport
 
 ROWS_PER_STEP = (10_000, 100_000, 200_000, 500_000)
 

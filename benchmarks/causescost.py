@@ -39,7 +39,7 @@ from chimbuko.ad.calls.usual import UsualRuntimes
 from chimbuko.ad.records.channels import Channels
 from chimbuko.ad.records.selection import NO_ROWS
 from chimbuko.ad.streamprocess.process import StreamProcess
-from chimbuko.trace.discovery import Transport
+from chimbuko.capture.trace.discovery import Transport
 
 RANKS = 4
 DELAYS_PER_S = 0.75

@@ -27,7 +27,7 @@ from chimbuko.provenance.compare.comparison import Comparison, compare
 from chimbuko.provenance.compare.merging import merged
 from chimbuko.provenance.compare.runprofile import RunProfile, read_profile
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.lengthened import lengthen
 from tests.simulated_runs import (
     Noise,

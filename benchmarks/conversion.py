@@ -28,15 +28,15 @@ import numpy as np
 
 from benchmarks.generate import SyntheticTrace
 from benchmarks.measuring import in_child, table
-from chimbuko.config import AnalysisConfig
-from chimbuko.formats.readers.jsontext import warm_kernels
-from chimbuko.formats.streams.conversion import convert
-from chimbuko.formats.streams.merging import merge
-from chimbuko.formats.writers.moments import Moments
-from chimbuko.formats.writers.registry import writer_of
-from chimbuko.perfflow.eventfile import head, lines
-from chimbuko.trace.discovery import StreamName, find_recorded
-from chimbuko.trace.schema import COMM_COLUMNS
+from chimbuko.capture.formats.conversion import convert
+from chimbuko.capture.formats.moments import Moments
+from chimbuko.capture.formats.readers.jsontext import warm_kernels
+from chimbuko.capture.formats.tracemerge import merge
+from chimbuko.capture.formats.written import writer_of
+from chimbuko.capture.trace.discovery import StreamName, find_recorded
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.traceschema import COMM_COLUMNS
+from chimbuko.instrument.annotations.eventfile import head, lines
 from evaluation.recorded import TRACES, analyse
 
 RECORDING = "heat4"

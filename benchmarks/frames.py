@@ -18,13 +18,13 @@ import msgspec
 import pandas as pd
 
 from benchmarks.store import HEALTH, RUN, record
-from chimbuko.calls.recordarrays import pack
-from chimbuko.protocol.messages import RecordBatch
+from chimbuko.core.calls.recordarrays import pack
 from chimbuko.provenance.export.frames.run import Run, open_frames
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.store.tables import CALLS
 from chimbuko.provenance.write.writer import Writer
+from chimbuko.runtime.protocol.messages import RecordBatch
 
 RANKS = 100
 CHANGED = {

@@ -19,11 +19,11 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from chimbuko.arrays import UInt64Array
-from chimbuko.calls.record import call_id
-from chimbuko.trace.replay import LOSSLESS_SST_PARAMETERS
-from chimbuko.trace.schema import EventType, StreamNames, TraceStep
-from chimbuko.trace.writer import StreamWriter
+from chimbuko.capture.trace.replay import LOSSLESS_SST_PARAMETERS
+from chimbuko.capture.trace.writer import StreamWriter
+from chimbuko.core.arrays import UInt64Array
+from chimbuko.core.calls.record import call_id
+from chimbuko.core.traceschema import EventType, StreamNames, TraceStep
 
 ROOT = 0
 COMM_SHARE = 0.12

@@ -18,14 +18,14 @@ import msgspec
 
 from benchmarks.store import RUN
 from benchmarks.store import record as usual_record
-from chimbuko.calls.record import CallRecord, Message, StackFrame, StreamHealth, WindowCall, call_id
-from chimbuko.calls.recordarrays import pack
-from chimbuko.protocol.messages import RecordBatch
+from chimbuko.core.calls.record import CallRecord, Message, StackFrame, StreamHealth, WindowCall, call_id
+from chimbuko.core.calls.recordarrays import pack
 from chimbuko.provenance.manage.explain import explain
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.liveincidents import LiveIncidents
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.runs.directory import RunInfo
+from chimbuko.runtime.protocol.messages import RecordBatch
+from chimbuko.runtime.runs.directory import RunInfo
 
 BEGIN_US = 1_700_000_000_000_000
 DELAY_US = 80_000

@@ -27,13 +27,13 @@ from generate import HARD, SIMPLE, Shape, SyntheticTrace, steps_of
 from measuring import cpu_seconds, median_ratio, table
 from naive import NaiveAnalysis
 
-from chimbuko.ad.analysis.kernels import label
-from chimbuko.ad.calls.kernels.stack import CALL
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.arrays import UInt64Array
-from chimbuko.statistics.moments import EMPTY
-from chimbuko.statistics.schema import PROFILE
-from chimbuko.trace.schema import StreamNames, TraceStep
+from chimbuko.ad.kernels import label
+from chimbuko.ad.kernels.stack import CALL
+from chimbuko.core.arrays import UInt64Array
+from chimbuko.core.statistics.moments import EMPTY
+from chimbuko.core.statistics.schema import PROFILE
+from chimbuko.core.traceschema import StreamNames, TraceStep
 
 SOURCE = Path(__file__).with_name("kernel_twin.c")
 ROWS = 2_000_000

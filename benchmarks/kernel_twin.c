@@ -2,7 +2,7 @@
 
    Validates the rows of one step, rebuilds the call stacks of all threads across steps, attaches messages
    and counter values to calls, and updates the moments of exclusive and inclusive runtimes. The table of
-   calls that it leaves is equal to that of chimbuko.ad.calls.kernels.stack, row for row. It checks for the same
+   calls that it leaves is equal to that of chimbuko.ad.kernels.stack, row for row. It checks for the same
    damage, but gives up where it finds any: the traces of the benchmark hold none. */
 
 #include <stdint.h>

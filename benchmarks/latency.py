@@ -22,9 +22,9 @@ import numpy as np
 from measuring import table
 from streams import analyse, be_fork_server, spec_of
 
-from chimbuko.follow.space import MEMORY
-from chimbuko.trace.discovery import CONTACT_SUFFIX, Transport
-from chimbuko.trace.tausettings import application_settings
+from chimbuko.capture.follow.space import MEMORY
+from chimbuko.capture.trace.discovery import CONTACT_SUFFIX, Transport
+from chimbuko.capture.trace.tausettings import application_settings
 
 JOINING_STEPS = 3
 """The first steps find cold memory on both sides; the writer's names come with them."""

@@ -25,7 +25,7 @@ from chimbuko.provenance.store.encode import warm_kernels
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.store.vacuum import vacuum
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 
 AT_ONCE = 1_000
 MIDDLE_US = 50_000.0

@@ -9,13 +9,13 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.arrays import Rows
-from chimbuko.calls.record import CallRecord, StepCount, StreamHealth
-from chimbuko.calls.recordarrays import HEAD, MEMBER, PackedRecords, pack
-from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.messages import RecordBatch
+from chimbuko.core.arrays import Rows
+from chimbuko.core.calls.record import CallRecord, StepCount, StreamHealth
+from chimbuko.core.calls.recordarrays import HEAD, MEMBER, PackedRecords, pack
+from chimbuko.core.config import AnalysisConfig
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.runs.directory import RunInfo
+from chimbuko.runtime.protocol.messages import RecordBatch
+from chimbuko.runtime.runs.directory import RunInfo
 
 RUN_ID = "made up"
 PERIOD_US = 1_000_000

@@ -32,7 +32,7 @@ from typing import NamedTuple
 from scipy import stats
 
 from chimbuko.monitor.collector.collector import Collector, Watched
-from chimbuko.monitor.gpus.present import present_gpus
+from chimbuko.monitor.procfs.gpus import present_gpus
 from chimbuko.monitor.sampling.threadreader import CLOSE_LOOK
 from chimbuko.monitor.sampling.watch import Watch
 

@@ -12,7 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from chimbuko.trace.schema import EventType, StreamNames, TraceStep
+from chimbuko.core.traceschema import EventType, StreamNames, TraceStep
 
 
 @dataclass

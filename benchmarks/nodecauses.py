@@ -21,7 +21,7 @@ from pathlib import Path
 from chimbuko.causes.evidence.part import OF_NODE, Kind
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 from evaluation.causes import losses
 
 CLEAN = "clean"

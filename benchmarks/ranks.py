@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 from generate import HARD, SIMPLE, TIME_COLUMNS, Shape, SyntheticTrace, ages_us, arrays_of
 
-from chimbuko.trace.schema import TraceStep
-from chimbuko.trace.tausettings import WriterSettings
+from chimbuko.capture.trace.tausettings import WriterSettings
+from chimbuko.core.traceschema import TraceStep
 
 FILLED_SHARE = 0.9
 """Part of the period that a step's events span: what a step is late must not reach back into the last."""

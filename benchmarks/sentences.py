@@ -21,10 +21,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.measuring import table
-from chimbuko.errors import ChimbukoError
+from chimbuko.core.errors import ChimbukoError
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 from evaluation import causes
 
 LOOK_S = 0.05

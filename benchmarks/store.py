@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.calls.record import (
+from chimbuko.core.calls.record import (
     CallRecord,
     CounterValue,
     Message,
@@ -28,14 +28,14 @@ from chimbuko.calls.record import (
     WindowCall,
     call_id,
 )
-from chimbuko.calls.recordarrays import pack
-from chimbuko.calls.schema import Label
-from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.messages import RecordBatch
+from chimbuko.core.calls.recordarrays import pack
+from chimbuko.core.calls.schema import Label
+from chimbuko.core.config import AnalysisConfig
 from chimbuko.provenance.store.encode import warm_kernels
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.runs.directory import RunInfo
+from chimbuko.runtime.protocol.messages import RecordBatch
+from chimbuko.runtime.runs.directory import RunInfo
 
 STACK_FRAMES = 10
 WINDOW_CALLS = 11

@@ -24,15 +24,15 @@ from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.handoff.bell import AgentBell
 from chimbuko.ad.handoff.flightrecorder import FlightRecorder
 from chimbuko.ad.handoff.processspecs import StreamProcessSpec
+from chimbuko.ad.handoff.spool import SpoolReader
 from chimbuko.ad.records.windows import Windows
-from chimbuko.ad.spool.spool import SpoolReader
 from chimbuko.ad.streamprocess.process import StreamProcess
 from chimbuko.ad.streamprocess.warmup import warm_kernels
-from chimbuko.calls.record import call_id
-from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.messages import RecordBatch
-from chimbuko.trace.discovery import Transport
-from chimbuko.trace.reader import StreamReader
+from chimbuko.capture.trace.discovery import Transport
+from chimbuko.capture.trace.reader import StreamReader
+from chimbuko.core.calls.record import call_id
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.runtime.protocol.messages import RecordBatch
 
 STAGES: dict[str, tuple[Any, str]] = {
     "read": (StreamReader, "next_step"),

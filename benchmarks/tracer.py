@@ -24,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from chimbuko import tracer
-from chimbuko.tracer import session
+from chimbuko.instrument.tracer import session
 
 CALLS = 20_000
 ROUNDS = 15

@@ -22,7 +22,7 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != "pandas":
             raise
-        from chimbuko.errors import ConfigError
+        from chimbuko.core.errors import ConfigError
 
         raise ConfigError(
             "chimbuko.open needs pandas; install it with: pip install 'chimbuko[notebook]'"

@@ -4,7 +4,8 @@ Run: python docs/imports.py                writes the table and the picture of d
      python docs/imports.py --root FOLDER  prints both, of another tree
 
 What a sub-package may import stands in its docstring, as a line "May import a, b and c."; the table repeats
-it, and tests/chimbuko/test_links.py holds it. The modules of ``chimbuko/`` itself are open to all.
+it, and tests/chimbuko/test_tree.py holds it. The modules of ``chimbuko/`` and ``chimbuko/core/`` themselves
+are open to all.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("ad", "pserver", "provenance", "viz")
 DOCUMENT = "docs/architecture.md"
+OPEN = ("", "core")
+"""Packages whose own modules all others may import."""
 BEGIN, END = "<!-- packages: drawn -->\n", "<!-- packages: end -->"
 _ALLOWED = re.compile(r"^May import (.+?)\.$", re.MULTILINE | re.DOTALL)
 Arrows = Mapping[str, frozenset[str]]
@@ -49,9 +52,18 @@ def packages(root: Path = ROOT) -> dict[str, Package]:
                 continue
             name = ".".join(init.parent.relative_to(root).parts).removeprefix("chimbuko").removeprefix(".")
             text = ast.get_docstring(ast.parse(init.read_text())) or ""
-            modules = tuple(path for path in sorted(init.parent.glob("*.py")) if path != init)
+            modules = tuple(path for path in sorted(_modules_below(init.parent)) if path != init)
             found[name] = Package(name, text.partition("\n")[0], _allowed(text), init, modules)
     return found
+
+
+def _modules_below(package: Path) -> Iterator[Path]:
+    """The modules of a package, with those of its folders that are no packages themselves."""
+    yield from package.glob("*.py")
+    for folder in package.iterdir():
+        is_package = not folder.is_dir() or (folder / "__init__.py").exists()
+        if not (is_package or folder.is_symlink() or folder.name == "web"):
+            yield from _modules_below(folder)
 
 
 def _allowed(text: str) -> frozenset[str] | None:
@@ -63,9 +75,9 @@ def _allowed(text: str) -> frozenset[str] | None:
 
 
 def arrows(known: Mapping[str, Package]) -> dict[str, frozenset[str]]:
-    """Which sub-packages each one imports, the modules of ``chimbuko/`` itself left out."""
+    """Which sub-packages each one imports, those that are open to all left out."""
     return {
-        name: frozenset(_imported(package, known) - {name, ""}) for name, package in known.items() if name
+        name: frozenset(_imported(package, known) - {name, *OPEN}) for name, package in known.items() if name
     }
 
 

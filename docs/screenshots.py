@@ -26,7 +26,7 @@ from playwright.sync_api import sync_playwright
 
 from chimbuko.provenance.query.filters import CallFilter, CallSummary
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.config import DETECTORS, AnalysisConfig
+from chimbuko.core.config import DETECTORS, AnalysisConfig
 from evaluation import (
     annotated,
     causes,

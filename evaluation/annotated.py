@@ -16,10 +16,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from chimbuko.config import AnalysisConfig
-from chimbuko.formats.streams.conversion import convert
-from chimbuko.perfflow.options import VARIABLE
-from chimbuko.trace.discovery import StreamName, find_recorded
+from chimbuko.capture.formats.conversion import convert
+from chimbuko.capture.trace.discovery import StreamName, find_recorded
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.instrument.annotations.options import VARIABLE
 from evaluation.processes import PERIOD_S, PROGRAMS, WORKER, LiveProgram
 from evaluation.recorded import analyse
 from evaluation.tables import ResultTable

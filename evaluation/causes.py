@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from chimbuko.calls.functionnames import short_name
 from chimbuko.causes.evidence.part import Kind
 from chimbuko.causes.incident import Incident
 from chimbuko.causes.recurrence import Habit, Recurrence
+from chimbuko.core.calls.functionnames import short_name
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 from evaluation.tables import ResultTable
 
 SOURCE = Path(__file__).parents[1] / "examples" / "scenarios" / "scenarios.c"

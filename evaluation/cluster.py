@@ -11,18 +11,18 @@ import numpy.typing as npt
 from chimbuko.ad.analysis.statistics import Learned
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.ad.detectors import make_detector
-from chimbuko.ad.modelsync.merging import AgentStatistics, StreamShare
-from chimbuko.arrays import Float64Array
-from chimbuko.calls.record import CallRecord
-from chimbuko.calls.recordarrays import PackedRecords, unpack
-from chimbuko.calls.schema import Label
-from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.messages import ALL_EPOCHS, Delta
+from chimbuko.ad.modelsync.agentstatistics import AgentStatistics, StreamShare
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.calls.record import CallRecord
+from chimbuko.core.calls.recordarrays import PackedRecords, unpack
+from chimbuko.core.calls.schema import Label
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.packed import PackedTable
+from chimbuko.core.statistics.schema import FLAGS
+from chimbuko.core.traceschema import StreamNames, TraceStep
 from chimbuko.pserver.state.modelversions import Published
 from chimbuko.pserver.state.serverstate import ServerState
-from chimbuko.statistics.packed import PackedTable
-from chimbuko.statistics.schema import FLAGS
-from chimbuko.trace.schema import StreamNames, TraceStep
+from chimbuko.runtime.protocol.messages import ALL_EPOCHS, Delta
 
 LATEST_EPOCHS = 1
 """As if live: how far a stream, a delta and a model may each lag behind, in epochs; together three."""

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from chimbuko.arrays import Int64Array
-from chimbuko.config import AnalysisConfig
+from chimbuko.core.arrays import Int64Array
+from chimbuko.core.config import AnalysisConfig
 from evaluation.cluster import Cluster, Source
 from evaluation.injections import every, kernels_run
 from evaluation.labelled import LabelledStream

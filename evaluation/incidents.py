@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from chimbuko.calls.record import CallRecord
-from chimbuko.calls.schema import Label
 from chimbuko.causes.evidence.flag import Flag, flag_of
 from chimbuko.causes.incident import Incident
 from chimbuko.causes.incidentbook import IncidentBook
 from chimbuko.causes.interruptions import Interruptions, is_among
+from chimbuko.core.calls.record import CallRecord
+from chimbuko.core.calls.schema import Label
 from evaluation.tables import ResultTable
 from examples.truth import InjectedDelay, match
 

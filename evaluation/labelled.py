@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chimbuko.arrays import Float64Array, Int64Array, UInt64Array
-from chimbuko.trace.schema import (
+from chimbuko.core.arrays import Float64Array, Int64Array, UInt64Array
+from chimbuko.core.traceschema import (
     EVENT_COLUMNS,
     EVENT_RANK,
     EVENT_TIME,

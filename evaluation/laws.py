@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize, stats
 
-from chimbuko.arrays import Float64Array
+from chimbuko.core.arrays import Float64Array
 
 TAIL = 1e-5
 """Of ordinary calls so many are longer than the quantile that a delay has to exceed to count as one."""

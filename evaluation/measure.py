@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from chimbuko.config import AnalysisConfig
+from chimbuko.core.config import AnalysisConfig
 from evaluation.cluster import Cluster
 from evaluation.interleaving import TroubledCluster
 from evaluation.labelled import LabelledRun

@@ -13,7 +13,7 @@ import argparse
 import numpy as np
 from scipy import stats
 
-from chimbuko.arrays import Float64Array
+from chimbuko.core.arrays import Float64Array
 from evaluation.laws import GAMMA_SHAPES, TAIL
 from evaluation.scenarios import DELAYED_SHARE, FACTORS
 from evaluation.tables import ResultTable, number

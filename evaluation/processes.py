@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chimbuko.config import AnalysisConfig
+from chimbuko.capture.trace.discovery import find_recorded
+from chimbuko.core.config import AnalysisConfig
 from chimbuko.provenance.query.filters import CallSummary
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
-from chimbuko.trace.discovery import find_recorded
+from chimbuko.runtime.runs.directory import RunDirectory
 from evaluation import recorded
 from evaluation.injections import every
 from evaluation.score import FROM_CALL, f1_of_sets

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.arrays import Float64Array
-from chimbuko.calls.record import CallRecord
-from chimbuko.config import AnalysisConfig
-from chimbuko.trace.discovery import StreamName, find_recorded
-from chimbuko.trace.reader import StreamReader
-from chimbuko.trace.schema import TraceStep
+from chimbuko.capture.trace.discovery import StreamName, find_recorded
+from chimbuko.capture.trace.reader import StreamReader
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.calls.record import CallRecord
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.traceschema import TraceStep
 from evaluation import incidents
 from evaluation.cluster import Cluster, MakeCluster, Source
 from evaluation.incidents import IncidentScore

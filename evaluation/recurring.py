@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 
 from chimbuko.causes.modes import slow_modes_of
-from chimbuko.config import AnalysisConfig
-from chimbuko.statistics.schema import schema_of
-from chimbuko.trace.schema import EVENT_TIMER
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.schema import schema_of
+from chimbuko.core.traceschema import EVENT_TIMER
 from evaluation.cluster import Cluster, Source
 from evaluation.injections import INJECTIONS
 from evaluation.score import flags_in

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from chimbuko.arrays import Float64Array, Int64Array
+from chimbuko.core.arrays import Float64Array, Int64Array
 from evaluation.labelled import LabelledRun, Workload, lay_out
 from evaluation.laws import SHORT_MEDIANS_US, TAIL, LawMaker, RuntimeLaw, gamma, log_normal, two_modes
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.config import AnalysisConfig
+from chimbuko.core.config import AnalysisConfig
 from evaluation.cluster import Cluster, MakeCluster, Source
 from evaluation.labelled import LabelledRun
 

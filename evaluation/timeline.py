@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chimbuko.arrays import Int64Array, UInt64Array
-from chimbuko.trace.schema import (
+from chimbuko.core.arrays import Int64Array, UInt64Array
+from chimbuko.core.traceschema import (
     COMM_COLUMNS,
     COUNTER_COLUMNS,
     EVENT_COLUMNS,

@@ -2,7 +2,7 @@
 
 Run: python -m evaluation.variants [--traces FOLDER] [--seed N] [--markdown]
 
-The constants of ``chimbuko.ad.detectors.kernels.tail`` are compiled into it, so each variant is measured by a
+The constants of ``chimbuko.ad.kernels.tail`` are compiled into it, so each variant is measured by a
 process of its own, with a compiled copy of its own. Takes about five minutes.
 """
 
@@ -21,8 +21,8 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.ad.detectors.kernels import tail
-from chimbuko.config import AnalysisConfig
+from chimbuko.ad.kernels import tail
+from chimbuko.core.config import AnalysisConfig
 from evaluation import measure, recorded
 from evaluation.measure import Case, Measured
 from evaluation.recorded import RecordedResult

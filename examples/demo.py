@@ -22,11 +22,11 @@ from pathlib import Path
 from findings import all_anomalies
 from truth import match, read_truth
 
+from chimbuko.capture.trace.discovery import find_recorded
+from chimbuko.capture.trace.recordedstreams import note_recorded
+from chimbuko.core.units import format_duration_us
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory
-from chimbuko.runs.manifest import note_recorded
-from chimbuko.trace.discovery import find_recorded
-from chimbuko.units import format_duration_us
+from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory
 
 HERE = Path(__file__).resolve().parent
 MPI = Path(sys.executable).parent

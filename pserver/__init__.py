@@ -1,5 +1,6 @@
 """The parameter server: it merges what agents learned, and publishes the model and frames.
 
-May import calls, kernels, process, protocol, pserver.state and statistics.
+May import core.calls, core.kernels, core.statistics, pserver.state, runtime.process and
+runtime.protocol.
 Its process begins in ``__main__``.
 """

@@ -10,20 +10,20 @@ import time
 from functools import cache, partial
 from pathlib import Path
 
-from chimbuko.config import DETECTORS, METRICS, AnalysisConfig
-from chimbuko.errors import ChimbukoError
-from chimbuko.process.lifetime import do_without_scipy, log, say_ready
-from chimbuko.process.signals import StopSignal
-from chimbuko.protocol.metricsplace import TOKEN_VARIABLE
-from chimbuko.protocol.runbroker import RunBroker, wake_ourselves
+from chimbuko.core.config import DETECTORS, METRICS, AnalysisConfig
+from chimbuko.core.errors import ChimbukoError
+from chimbuko.core.statistics.model import Model, load_model, save_model
+from chimbuko.core.statistics.schema import schema_of
 from chimbuko.pserver.metricsport import MetricsPort
 from chimbuko.pserver.server import SavePlace, Server
 from chimbuko.pserver.state.checkpoint import read_state
 from chimbuko.pserver.state.runreport import write_report
 from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.pserver.warmup import warm_kernels
-from chimbuko.statistics.model import Model, load_model, save_model
-from chimbuko.statistics.schema import schema_of
+from chimbuko.runtime.process.lifetime import do_without_scipy, log, say_ready
+from chimbuko.runtime.process.signals import StopSignal
+from chimbuko.runtime.protocol.metricsplace import TOKEN_VARIABLE
+from chimbuko.runtime.protocol.runbroker import RunBroker, wake_ourselves
 
 
 @cache

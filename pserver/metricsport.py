@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from chimbuko.errors import ServiceError
-from chimbuko.protocol.messages import Frame
-from chimbuko.protocol.metricsplace import metrics_place
+from chimbuko.core.errors import ServiceError
 from chimbuko.pserver.runfigures import RunFigures
+from chimbuko.runtime.protocol.messages import Frame
+from chimbuko.runtime.protocol.metricsplace import metrics_place
 
 
 class MetricsPort:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from chimbuko.arrays import Float64Array
-from chimbuko.protocol.messages import Frame
-from chimbuko.protocol.telemetry import AgentFigures, SilentAgents
+from chimbuko.core.arrays import Float64Array
+from chimbuko.runtime.protocol.messages import Frame
+from chimbuko.runtime.protocol.telemetry import AgentFigures, SilentAgents
 
 MOST_GROUPS = 16
 """Of the ranks of a program."""

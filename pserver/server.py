@@ -15,15 +15,15 @@ from typing import Any, cast
 import msgspec
 import redis
 
-from chimbuko.process.lifetime import log
-from chimbuko.process.signals import StopSignal
-from chimbuko.protocol.membership import is_to_end, silent_agents
-from chimbuko.protocol.messages import PAYLOAD, Acknowledgement, Delta, ForeignMessage, Frame
-from chimbuko.protocol.runbroker import PatientReader, RunBroker
 from chimbuko.pserver.metricsport import MetricsPort
 from chimbuko.pserver.state.checkpoint import SavedState, write_state
 from chimbuko.pserver.state.modelversions import Published
 from chimbuko.pserver.state.serverstate import ServerState
+from chimbuko.runtime.process.lifetime import log
+from chimbuko.runtime.process.signals import StopSignal
+from chimbuko.runtime.protocol.membership import is_to_end, silent_agents
+from chimbuko.runtime.protocol.messages import PAYLOAD, Acknowledgement, Delta, ForeignMessage, Frame
+from chimbuko.runtime.protocol.runbroker import PatientReader, RunBroker
 
 PUBLISH_S = 0.05
 """The model goes out so often at most,"""

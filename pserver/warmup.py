@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from chimbuko.calls.callpaths import PATH
-from chimbuko.calls.record import CounterStatistics, StepCount
-from chimbuko.kernels.paths import NONE
-from chimbuko.protocol.messages import Delta, FunctionName
-from chimbuko.protocol.telemetry import FLAGGED, ProgramPaths, StreamCounters, TelemetryDelta
+from chimbuko.core.calls.pathtable import PATH
+from chimbuko.core.calls.record import CounterStatistics, StepCount
+from chimbuko.core.kernels.paths import NONE
+from chimbuko.core.statistics.schema import BUCKETED_PROFILE, PROFILE
 from chimbuko.pserver.state.decay import Decay
 from chimbuko.pserver.state.serverstate import ServerState
-from chimbuko.statistics.schema import BUCKETED_PROFILE, PROFILE
+from chimbuko.runtime.protocol.messages import Delta, FunctionName
+from chimbuko.runtime.protocol.telemetry import FLAGGED, ProgramPaths, StreamCounters, TelemetryDelta
 
 
 def warm_kernels() -> None:

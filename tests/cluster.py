@@ -11,8 +11,8 @@ from pathlib import Path
 
 import redis
 
-from chimbuko.protocol.broker import valkey_server
-from chimbuko.protocol.keys import RunKeys
+from chimbuko.runtime.protocol.broker import valkey_server
+from chimbuko.runtime.protocol.keys import RunKeys
 
 SLOTS = 16_384
 

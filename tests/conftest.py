@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from chimbuko.process.signals import FROM_OTHERS
+from chimbuko.runtime.process.signals import FROM_OTHERS
 from tests.browsing import watched
 from tests.once import Once
 from tests.places import DATA, ROOT

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.arrays import UInt64Array
-from chimbuko.trace.reader import StreamReader
-from chimbuko.trace.schema import (
+from chimbuko.capture.trace.reader import StreamReader
+from chimbuko.capture.trace.writer import StreamWriter
+from chimbuko.core.arrays import UInt64Array
+from chimbuko.core.traceschema import (
     COMM_TIME,
     COUNTER_TIME,
     EVENT_THREAD,
@@ -19,7 +20,6 @@ from chimbuko.trace.schema import (
     EventType,
     TraceStep,
 )
-from chimbuko.trace.writer import StreamWriter
 
 END_WAIT_S = 1.0
 

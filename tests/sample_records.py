@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from chimbuko.calls.record import (
+from chimbuko.core.calls.record import (
     CallRecord,
     CounterValue,
     Message,
@@ -15,11 +15,11 @@ from chimbuko.calls.record import (
     WindowCall,
     call_id,
 )
-from chimbuko.calls.recordarrays import pack
-from chimbuko.calls.schema import Label
-from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.messages import RecordBatch
-from chimbuko.runs.directory import RunInfo
+from chimbuko.core.calls.recordarrays import pack
+from chimbuko.core.calls.schema import Label
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.runtime.protocol.messages import RecordBatch
+from chimbuko.runtime.runs.directory import RunInfo
 
 RUN_ID = "0123456789ab"
 

@@ -9,21 +9,21 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from chimbuko.arrays import Float64Array
-from chimbuko.buckets import BUCKETS, EDGES_US
-from chimbuko.calls.record import StreamHealth
-from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.messages import FunctionModel, FunctionStatistics, RunStatistics
-from chimbuko.protocol.telemetry import FLAGGED
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.buckets import BUCKETS, EDGES_US
+from chimbuko.core.calls.record import StreamHealth
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.moments import Moments
+from chimbuko.core.statistics.schema import BUCKETED_PROFILE
 from chimbuko.provenance.compare.comparison import NAMED, Comparison
 from chimbuko.provenance.compare.wording import cost_changes
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.pserver.state.functions import Functions
 from chimbuko.pserver.state.modelversions import MODEL_GROWTH
-from chimbuko.runs.directory import RunDirectory, new_run
-from chimbuko.statistics.moments import Moments
-from chimbuko.statistics.schema import BUCKETED_PROFILE
+from chimbuko.runtime.protocol.messages import FunctionModel, FunctionStatistics, RunStatistics
+from chimbuko.runtime.protocol.telemetry import FLAGGED
+from chimbuko.runtime.runs.directory import RunDirectory, new_run
 
 Draw = Callable[[np.random.Generator, int], Float64Array]
 """Runtimes of so many calls, in µs."""

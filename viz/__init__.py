@@ -1,5 +1,5 @@
 """The dashboard: web server, HTTP API, live events; its page is made from ``web/``.
 
-May import process, protocol, runs, viz.http and viz.jobs.
+May import runtime.process, runtime.protocol, runtime.runs, viz.http and viz.jobs.
 Its process begins in ``__main__``.
 """

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import click
 
-from chimbuko.errors import ChimbukoError
-from chimbuko.process.lifetime import say_ready
-from chimbuko.process.signals import END, FROM_OTHERS, heed
-from chimbuko.process.wakeup import Ending
-from chimbuko.protocol.broker import BROKER_VARIABLE
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.core.errors import ChimbukoError
+from chimbuko.runtime.process.lifetime import say_ready
+from chimbuko.runtime.process.signals import END, FROM_OTHERS, heed
+from chimbuko.runtime.process.wakeup import Ending
+from chimbuko.runtime.protocol.broker import BROKER_VARIABLE
+from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.viz.http.listening import Front
 from chimbuko.viz.http.multiprocess import serving_together
 from chimbuko.viz.http.server import serving

@@ -1,7 +1,7 @@
 """The agent of one node.
 
-May import ad.detectors, ad.handoff, ad.hangs, ad.modelsync, ad.spool, ad.streamprocess, ad.streams, calls,
-causes.recorded, follow, follow.guard, monitor.collector, monitor.gpus, monitor.samples, process, protocol and
-trace.
+May import ad.detectors, ad.handoff, ad.kernels, ad.modelsync, ad.records, ad.streamprocess, ad.streams,
+capture.follow, capture.trace, causes.evidence, core.calls, core.statistics, monitor.collector,
+monitor.procfs, monitor.samples, runtime.process and runtime.protocol.
 Its process begins in ``__main__``.
 """

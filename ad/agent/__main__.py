@@ -17,13 +17,13 @@ import msgspec
 
 from chimbuko.ad.handoff.processspecs import AgentSpec
 from chimbuko.ad.streamprocess.forkclient import ForkServer
-from chimbuko.errors import ChimbukoError, ServiceError
-from chimbuko.process.lifetime import die_with_parent, do_without_scipy, log, say_ready
-from chimbuko.process.nameholding import hold
-from chimbuko.process.signals import StopSignal
-from chimbuko.process.starting import uncollected
-from chimbuko.protocol.runbroker import RunBroker
-from chimbuko.trace.adios import adios2_bindings
+from chimbuko.capture.trace.adios import adios2_bindings
+from chimbuko.core.errors import ChimbukoError, ServiceError
+from chimbuko.runtime.process.lifetime import die_with_parent, do_without_scipy, log, say_ready
+from chimbuko.runtime.process.nameholding import hold
+from chimbuko.runtime.process.signals import StopSignal
+from chimbuko.runtime.process.starting import uncollected
+from chimbuko.runtime.protocol.runbroker import RunBroker
 
 RETRY_S = 0.2
 

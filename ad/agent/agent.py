@@ -15,11 +15,11 @@ from chimbuko.ad.agent.nodewatch import NodeWatch
 from chimbuko.ad.agent.recorderservice import RecorderService
 from chimbuko.ad.agent.spoolshipper import SpoolShipper
 from chimbuko.ad.agent.waitsearch import WaitSearch
+from chimbuko.ad.agent.watchdog import HangWatchdog
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.processspecs import AgentSpec
 from chimbuko.ad.handoff.shortfalls import Part
-from chimbuko.ad.hangs.watchdog import HangWatchdog
-from chimbuko.ad.modelsync.merging import AgentStatistics
+from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
 from chimbuko.ad.modelsync.modelsync import SECURE_S, ModelSync
 from chimbuko.ad.streamprocess.forkclient import ForkServer
 from chimbuko.ad.streams.deltalog import LOG_NAME, DeltaLog
@@ -28,15 +28,15 @@ from chimbuko.ad.streams.leftstreams import left_streams
 from chimbuko.ad.streams.roomnews import RoomNews
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.ad.streams.supervisor import TICK_S, Supervisor
-from chimbuko.errors import ServiceError
-from chimbuko.follow.alarm import Alarm
-from chimbuko.follow.guard.presence import Role, announce
-from chimbuko.follow.guard.starter import GuardStarter
-from chimbuko.process.lifetime import log
-from chimbuko.process.signals import StopSignal
-from chimbuko.protocol.runbroker import RunBroker
-from chimbuko.protocol.traceends import newest_end_us
-from chimbuko.trace.discovery import Transport
+from chimbuko.capture.follow.alarm import Alarm
+from chimbuko.capture.follow.presence import Role, announce
+from chimbuko.capture.follow.starter import GuardStarter
+from chimbuko.capture.trace.discovery import Transport
+from chimbuko.core.errors import ServiceError
+from chimbuko.runtime.process.lifetime import log
+from chimbuko.runtime.process.signals import StopSignal
+from chimbuko.runtime.protocol.runbroker import RunBroker
+from chimbuko.runtime.protocol.traceends import newest_end_us
 
 RETRY_S = 0.2
 GUARD_TICKS = 4

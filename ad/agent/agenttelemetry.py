@@ -7,10 +7,10 @@ import time
 
 from chimbuko.ad.agent.loads import Loads
 from chimbuko.ad.agent.selfmetrics import Lag, cpu_s, memory_bytes, spool_bytes
-from chimbuko.ad.modelsync.merging import AgentStatistics
+from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
 from chimbuko.ad.streams.streamhandle import StreamHandle
-from chimbuko.calls.record import READING, CounterStatistics, StepCount
-from chimbuko.protocol.telemetry import AgentFigures, StreamCounters
+from chimbuko.core.calls.record import READING, CounterStatistics, StepCount
+from chimbuko.runtime.protocol.telemetry import AgentFigures, StreamCounters
 
 PERIOD_S = 10.0
 COUNTER_GROWTH = 1.1

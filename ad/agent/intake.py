@@ -17,12 +17,12 @@ from chimbuko.ad.modelsync.modelsync import ModelSync
 from chimbuko.ad.streams.arrivals import Arrival, Arrivals, Instance
 from chimbuko.ad.streams.roomnews import RoomNews
 from chimbuko.ad.streams.streamhandle import StreamHandle
-from chimbuko.calls.record import UNREAD_STREAMS, UNREADABLE_STREAMS, StreamHealth
-from chimbuko.errors import ServiceError
-from chimbuko.process.lifetime import log
-from chimbuko.protocol.rankclaims import claim_instance, claim_ranks
-from chimbuko.protocol.runbroker import RunBroker
-from chimbuko.trace.discovery import StreamName, Transport
+from chimbuko.capture.trace.discovery import StreamName, Transport
+from chimbuko.core.calls.record import UNREAD_STREAMS, UNREADABLE_STREAMS, StreamHealth
+from chimbuko.core.errors import ServiceError
+from chimbuko.runtime.process.lifetime import log
+from chimbuko.runtime.protocol.rankclaims import claim_instance, claim_ranks
+from chimbuko.runtime.protocol.runbroker import RunBroker
 
 ROOM_RETRY_S = 1.0
 """Pause before a stream for which there was no room is tried again."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 
-from chimbuko.calls.record import StreamHealth
-from chimbuko.protocol.telemetry import AgentLoad
+from chimbuko.core.calls.record import StreamHealth
+from chimbuko.runtime.protocol.telemetry import AgentLoad
 
 MOST_LOADS = 16
 LONGEST_WAIT_US = 3_600_000_000

@@ -11,14 +11,14 @@ from contextlib import closing
 
 import redis
 
-from chimbuko.calls.record import Metadata
-from chimbuko.calls.recordarrays import PackedRecords
+from chimbuko.core.calls.record import Metadata
+from chimbuko.core.calls.recordarrays import PackedRecords
 from chimbuko.monitor.collector.collector import PERIOD_S, Collector, Watched
-from chimbuko.monitor.gpus.present import present_gpus
+from chimbuko.monitor.procfs.gpus import present_gpus
 from chimbuko.monitor.samples.nodebatch import NodeBatch, PackedBatch, packed
-from chimbuko.process.lifetime import log
-from chimbuko.protocol.messages import PAYLOAD
-from chimbuko.protocol.runbroker import RunBroker
+from chimbuko.runtime.process.lifetime import log
+from chimbuko.runtime.protocol.messages import PAYLOAD
+from chimbuko.runtime.protocol.runbroker import RunBroker
 
 PID, TID = "pid", "tid"
 """Keys of a stream's metadata: which process it is of, and which thread of the kernel a thread."""

@@ -9,8 +9,8 @@ import msgspec
 
 from chimbuko.ad.handoff.flightrecorder import read_recording
 from chimbuko.ad.streams.streamhandle import StreamHandle
-from chimbuko.protocol.messages import RecallAnswer, RecallRequest
-from chimbuko.protocol.runbroker import RunBroker
+from chimbuko.runtime.protocol.messages import RecallAnswer, RecallRequest
+from chimbuko.runtime.protocol.runbroker import RunBroker
 
 POLL_S = 0.5
 READ_COUNT = 10

@@ -13,12 +13,12 @@ import msgspec
 from chimbuko.ad.agent.agenttelemetry import AgentTelemetry
 from chimbuko.ad.agent.nodewatch import NodeWatch
 from chimbuko.ad.handoff.bell import AgentBell
+from chimbuko.ad.handoff.delivery import SpoolDelivery
 from chimbuko.ad.handoff.shortfalls import Part
 from chimbuko.ad.modelsync.modelsync import ModelSync
-from chimbuko.ad.spool.delivery import SpoolDelivery
 from chimbuko.ad.streams.roomnews import RoomNews
 from chimbuko.ad.streams.streamhandle import StreamHandle
-from chimbuko.calls.record import (
+from chimbuko.core.calls.record import (
     SILENT,
     UNREADABLE_STREAMS,
     CounterStatistics,
@@ -26,9 +26,9 @@ from chimbuko.calls.record import (
     StepCount,
     StreamHealth,
 )
-from chimbuko.calls.recordarrays import PackedRecords
-from chimbuko.protocol.messages import PAYLOAD
-from chimbuko.protocol.runbroker import RunBroker
+from chimbuko.core.calls.recordarrays import PackedRecords
+from chimbuko.runtime.protocol.messages import PAYLOAD
+from chimbuko.runtime.protocol.runbroker import RunBroker
 
 MOST_IN_FLIGHT_BYTES = 4 << 20
 """Per agent: what is sent and not yet in the store; the rest waits in the spools."""

@@ -13,11 +13,11 @@ import msgspec
 
 from chimbuko.ad.handoff.flightrecorder import read_recording
 from chimbuko.ad.streams.streamhandle import StreamHandle
-from chimbuko.calls.recordarrays import pack
-from chimbuko.causes.recorded.answers import answers
-from chimbuko.causes.recorded.recordedrows import Interval, Place, RecordedRows
-from chimbuko.protocol.messages import PAYLOAD, RecordBatch, WaitsRequest
-from chimbuko.protocol.runbroker import RunBroker
+from chimbuko.causes.evidence.answers import answers
+from chimbuko.causes.evidence.recordedrows import Interval, Place, RecordedRows
+from chimbuko.core.calls.recordarrays import pack
+from chimbuko.runtime.protocol.messages import PAYLOAD, RecordBatch, WaitsRequest
+from chimbuko.runtime.protocol.runbroker import RunBroker
 
 POLL_S = 1.0
 """What has been asked of a stream meanwhile takes one look at its recorder."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chimbuko.arrays import Int64Array, Rows
-from chimbuko.statistics.flaggedsteps import FLAGGED_STEPS
+from chimbuko.core.arrays import Int64Array, Rows
+from chimbuko.core.statistics.flaggedsteps import FLAGGED_STEPS
 
 
 @dataclass

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from chimbuko.ad.analysis.statistics import Learned
-from chimbuko.arrays import Float64Array, Rows, grown
-from chimbuko.protocol.telemetry import PACE, PERIODS_PER_WINDOW
-from chimbuko.statistics.schema import TableSchema
-from chimbuko.trace.schema import MPI_PREFIX, StreamNames
+from chimbuko.core.arrays import Float64Array, Rows, grown
+from chimbuko.core.statistics.schema import TableSchema
+from chimbuko.core.traceschema import MPI_PREFIX, StreamNames
+from chimbuko.runtime.protocol.telemetry import PACE, PERIODS_PER_WINDOW
 
 LEAST_SHARE = 0.01
 """Of the rank's time: other functions cannot make it slow."""

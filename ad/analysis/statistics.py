@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.ad.analysis.flaggedsteps import FlaggedSteps
-from chimbuko.ad.analysis.kernels import label
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.arrays import Float64Array, Int64Array
-from chimbuko.statistics.schema import FLAGS, TableSchema
+from chimbuko.ad.kernels import label
+from chimbuko.core.arrays import Float64Array, Int64Array
+from chimbuko.core.statistics.schema import FLAGS, TableSchema
 
 Timers = npt.NDArray[np.int64]
 

@@ -22,12 +22,12 @@ from chimbuko.ad.records.launches import Launches
 from chimbuko.ad.records.reportedcalls import ReportedCalls, Reports
 from chimbuko.ad.records.selection import Selection
 from chimbuko.ad.records.windows import StepFacts, Windows
-from chimbuko.arrays import Float64Array, Int32Array, Int64Array, Rows
-from chimbuko.calls.record import CounterStatistics, StepCount, StreamHealth
-from chimbuko.calls.recordarrays import PackedRecords
-from chimbuko.config import METRICS, AnalysisConfig
-from chimbuko.protocol.messages import PathTimes
-from chimbuko.trace.schema import StreamNames, TraceStep
+from chimbuko.core.arrays import Float64Array, Int32Array, Int64Array, Rows
+from chimbuko.core.calls.record import CounterStatistics, StepCount, StreamHealth
+from chimbuko.core.calls.recordarrays import PackedRecords
+from chimbuko.core.config import METRICS, AnalysisConfig
+from chimbuko.core.traceschema import StreamNames, TraceStep
+from chimbuko.runtime.protocol.messages import PathTimes
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from chimbuko.arrays import Rows
-from chimbuko.protocol.telemetry import PACE, TRAFFIC
-from chimbuko.statistics import flaggedsteps
+from chimbuko.core.arrays import Rows
+from chimbuko.core.statistics import flaggedsteps
+from chimbuko.runtime.protocol.telemetry import PACE, TRAFFIC
 
 
 @dataclass(frozen=True)

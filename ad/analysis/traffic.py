@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from chimbuko.ad.analysis.kernels.traffic import OTHERS_ROW, count_sends
-from chimbuko.arrays import Rows
-from chimbuko.protocol.telemetry import OTHERS, TRAFFIC
-from chimbuko.trace.schema import EventType, StreamNames, TraceStep
+from chimbuko.ad.kernels.traffic import OTHERS_ROW, count_sends
+from chimbuko.core.arrays import Rows
+from chimbuko.core.traceschema import EventType, StreamNames, TraceStep
+from chimbuko.runtime.protocol.telemetry import OTHERS, TRAFFIC
 
 MOST_RANKS = 1 << 20
 MOST_DESTINATIONS = 4096

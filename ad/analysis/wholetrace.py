@@ -11,16 +11,16 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.ad.calls.kernels.stack import LOST, NONE, UNCERTAIN, UNKNOWN
 from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.ad.kernels.stack import LOST, NONE, UNCERTAIN, UNKNOWN
 from chimbuko.ad.records.correlation import CORRELATION_ID
 from chimbuko.ad.records.launches import GPU_KEYS
-from chimbuko.arrays import Table
-from chimbuko.trace.discovery import StreamName
-from chimbuko.trace.engines import BP_FILE
-from chimbuko.trace.reader import StreamReader
-from chimbuko.trace.replay import END_WAIT_S, steps_of
-from chimbuko.trace.schema import (
+from chimbuko.capture.trace.discovery import StreamName
+from chimbuko.capture.trace.engines import BP_FILE
+from chimbuko.capture.trace.reader import StreamReader
+from chimbuko.capture.trace.replay import END_WAIT_S, steps_of
+from chimbuko.core.arrays import Table
+from chimbuko.core.traceschema import (
     COMM_PARTNER,
     COMM_RANK,
     COMM_SIZE,

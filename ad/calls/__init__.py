@@ -1,4 +1,4 @@
 """Call stacks and call paths of one stream, rebuilt from its ENTRY and EXIT events.
 
-May import ad.calls.kernels, calls, kernels and trace.
+May import ad.kernels, core.calls and core.kernels.
 """

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from chimbuko.ad.calls.kernels.callpaths import follow_paths
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.calls.usual import UsualRuntimes
-from chimbuko.arrays import Rows
-from chimbuko.calls.callpaths import MOST_PATHS, PATH_TIME, PathTable
-from chimbuko.kernels.paths import NONE, OTHERS
+from chimbuko.ad.kernels.callpaths import follow_paths
+from chimbuko.core.arrays import Rows
+from chimbuko.core.calls.pathtable import MOST_PATHS, PATH_TIME, PathTable
+from chimbuko.core.kernels.paths import NONE, OTHERS
 
 MOST_DEPTH = 64
 """Deeper calls are on no path of their own: a recursion would have one for each level."""

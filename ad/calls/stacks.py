@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.ad.calls.kernels import stack
-from chimbuko.ad.calls.kernels.calls import ENTRY, EXIT, build_calls
-from chimbuko.ad.calls.kernels.points import chain_points
-from chimbuko.ad.calls.kernels.stack import CALL, POINT, THREAD
-from chimbuko.arrays import Table, as_table
-from chimbuko.trace.schema import EVENT_TIMER, MAX_TIME_US, MPI_PREFIX, EventType, StreamNames, TraceStep
+from chimbuko.ad.kernels import stack
+from chimbuko.ad.kernels.calls import ENTRY, EXIT, build_calls
+from chimbuko.ad.kernels.points import chain_points
+from chimbuko.ad.kernels.stack import CALL, POINT, THREAD
+from chimbuko.core.arrays import Table, as_table
+from chimbuko.core.traceschema import EVENT_TIMER, MAX_TIME_US, MPI_PREFIX, EventType, StreamNames, TraceStep
 
 CACHE_LINE_BYTES = 64
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from chimbuko.ad.calls.kernels.usual import FIRST, expect
-from chimbuko.arrays import Float64Array, Rows, as_table
-from chimbuko.calls.callpaths import MOST_PATHS
+from chimbuko.ad.kernels.usual import FIRST, expect
+from chimbuko.core.arrays import Float64Array, Rows, as_table
+from chimbuko.core.calls.pathtable import MOST_PATHS
 
 CLEARLY = 3.0
 """What is usual on a path counts where it differs by this factor from what is usual of the function."""

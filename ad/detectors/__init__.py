@@ -1,6 +1,6 @@
 """Detectors: what is ordinary for a function, by name.
 
-May import ad.detectors.kernels, calls and statistics.
+May import ad.kernels, core.calls and core.statistics.
 
 A detector turns rows of a statistics table, whose first columns are those of ``PROFILE``, into limits,
 and runtimes into judgements. It keeps nothing itself: what is known is in the table, which merges.
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Protocol
 
-from chimbuko.arrays import Float64Array
-from chimbuko.config import DETECTORS, METRICS, AnalysisConfig
-from chimbuko.errors import ConfigError
-from chimbuko.statistics.schema import TableSchema
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.config import DETECTORS, METRICS, AnalysisConfig
+from chimbuko.core.errors import ConfigError
+from chimbuko.core.statistics.schema import TableSchema
 
 
 @dataclass(frozen=True)

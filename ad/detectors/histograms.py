@@ -20,10 +20,10 @@ from __future__ import annotations
 import numpy as np
 
 from chimbuko.ad.detectors import Judgements, Limits
-from chimbuko.ad.detectors.kernels import histogram
-from chimbuko.arrays import Float64Array
-from chimbuko.config import AnalysisConfig
-from chimbuko.statistics.schema import BUCKETED_PROFILE
+from chimbuko.ad.kernels import histogram
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.schema import BUCKETED_PROFILE
 
 
 class ScoredBins:

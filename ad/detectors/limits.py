@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.ad.detectors import Detector
-from chimbuko.arrays import Float64Array, longer
-from chimbuko.calls.functionnames import function_matcher
-from chimbuko.config import AnalysisConfig
+from chimbuko.core.arrays import Float64Array, longer
+from chimbuko.core.calls.functionnames import function_matcher
+from chimbuko.core.config import AnalysisConfig
 
 NEAR = 0.8
 """A call nearer to a limit than this times the limit makes it be worked out anew."""

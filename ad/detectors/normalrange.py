@@ -6,8 +6,8 @@ import numpy as np
 
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.detectors.limits import FunctionLimits
-from chimbuko.arrays import Float64Array
-from chimbuko.config import AnalysisConfig
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.config import AnalysisConfig
 
 Span = tuple[float, float]
 """From the first µs up to but without the second; infinite where it is open."""

@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from chimbuko.ad.detectors import Judgements, make_detector
 from chimbuko.ad.detectors.limits import FunctionLimits
-from chimbuko.arrays import Float64Array
-from chimbuko.calls.record import severity_us
-from chimbuko.config import AnalysisConfig
-from chimbuko.statistics.model import Model
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.calls.record import severity_us
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.model import Model
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from chimbuko.ad.detectors import Judgements, Limits
-from chimbuko.ad.detectors.kernels import tail
-from chimbuko.arrays import Float64Array
-from chimbuko.buckets import LN_EDGES
-from chimbuko.config import AnalysisConfig
-from chimbuko.statistics.schema import BUCKETED_PROFILE
+from chimbuko.ad.kernels import tail
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.buckets import LN_EDGES
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.schema import BUCKETED_PROFILE
 
 _BACKWARDS = np.ascontiguousarray(-LN_EDGES[::-1])
 _BACKWARDS.flags.writeable = False

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from chimbuko.ad.detectors import Judgements, Limits
-from chimbuko.arrays import Float64Array
-from chimbuko.config import AnalysisConfig
-from chimbuko.statistics.schema import PROFILE
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.schema import PROFILE
 
 
 class Sstd:

@@ -26,16 +26,16 @@ import numpy.typing as npt
 from chimbuko.ad.analysis.statistics import Learned
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis
 from chimbuko.ad.analysis.telemetry import StreamTelemetry
-from chimbuko.ad.calls.kernels.stack import MAX_TIMERS
 from chimbuko.ad.handoff.bell import Bell
 from chimbuko.ad.handoff.outbox import OutboxCopy
 from chimbuko.ad.handoff.shortfalls import SIZE_BYTES as SHORTFALL_BYTES
 from chimbuko.ad.handoff.shortfalls import ShortfallCells
 from chimbuko.ad.handoff.sparsefile import SparseFile
-from chimbuko.arrays import Float64Array, Int64Array, Rows
-from chimbuko.calls.record import StepCount
-from chimbuko.protocol.messages import NO_EPOCH
-from chimbuko.statistics.schema import TableSchema
+from chimbuko.ad.kernels.stack import MAX_TIMERS
+from chimbuko.core.arrays import Float64Array, Int64Array, Rows
+from chimbuko.core.calls.record import StepCount
+from chimbuko.core.statistics.schema import TableSchema
+from chimbuko.runtime.protocol.messages import NO_EPOCH
 
 _HEADER_CELLS = 64
 _HEADER_BYTES = mmap.PAGESIZE + SHORTFALL_BYTES

@@ -18,12 +18,12 @@ from pathlib import Path
 
 import numpy as np
 
-from chimbuko.ad.handoff.kernels import rawrows
 from chimbuko.ad.handoff.sparsefile import allocated
-from chimbuko.arrays import UInt64Array
-from chimbuko.calls.rawrows import COLUMNS, RecordedStep
-from chimbuko.process.lifetime import log
-from chimbuko.trace.schema import EventType, StreamNames, TraceStep
+from chimbuko.ad.kernels import rawrows
+from chimbuko.core.arrays import UInt64Array
+from chimbuko.core.calls.rawrows import COLUMNS, RecordedStep
+from chimbuko.core.traceschema import EventType, StreamNames, TraceStep
+from chimbuko.runtime.process.lifetime import log
 
 _HEADER_BYTES = 4096
 _HEAD = struct.Struct("=QqQQ6I")

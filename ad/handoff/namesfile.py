@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.atomicfile import write_atomically
-from chimbuko.calls.record import Metadata
-from chimbuko.trace.schema import StreamNames
+from chimbuko.core.atomicfile import write_atomically
+from chimbuko.core.calls.record import Metadata
+from chimbuko.core.traceschema import StreamNames
 
 NAMES = "names"
 """File of a stream's folder with its names."""

@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.ad.handoff.kernels.opencalls import OPEN, gather_open
 from chimbuko.ad.handoff.sparsefile import allocated
+from chimbuko.ad.kernels.opencalls import OPEN, gather_open
 from chimbuko.ad.records.reportedcalls import REPORT, Reports
-from chimbuko.arrays import Table, UInt64Array, as_table
-from chimbuko.calls.record import StepCount
+from chimbuko.core.arrays import Table, UInt64Array, as_table
+from chimbuko.core.calls.record import StepCount
 
 MOST_OPEN_CALLS = 4096
 _MOST_REPORTS = 64

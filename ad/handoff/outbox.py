@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from chimbuko.ad.analysis.statistics import Learned
 from chimbuko.ad.analysis.streamanalysis import Extent
-from chimbuko.ad.calls.kernels.stack import MAX_TIMERS
 from chimbuko.ad.handoff.sparsefile import SparseFile
 from chimbuko.ad.handoff.telemetry import PathOutbox, TelemetryOutbox
-from chimbuko.calls.record import StepCount
-from chimbuko.statistics.schema import FLAGS, TableSchema
+from chimbuko.ad.kernels.stack import MAX_TIMERS
+from chimbuko.core.calls.record import StepCount
+from chimbuko.core.statistics.schema import FLAGS, TableSchema
 
 MOST_STEPS = 4096
 """Steps counted while nobody takes them, 200 kB; then what was learned stays with the stream's process."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from chimbuko.config import AnalysisConfig
-from chimbuko.follow.guard.guard import Options as GuardOptions
-from chimbuko.trace.discovery import Transport
+from chimbuko.capture.follow.guard import Options as GuardOptions
+from chimbuko.capture.trace.discovery import Transport
+from chimbuko.core.config import AnalysisConfig
 
 NO_MEMORY = 77
 """Exit code of a stream's process for which there was no memory: another one would fare no better."""

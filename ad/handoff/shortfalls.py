@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.arrays import Int64Array
-from chimbuko.calls.record import StreamHealth
+from chimbuko.core.arrays import Int64Array
+from chimbuko.core.calls.record import StreamHealth
 
 SIZE_BYTES = 4096
 _MOST_TRIES = 100

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from chimbuko.arrays import Int64Array
+from chimbuko.core.arrays import Int64Array
 
 
 class SparseFile:

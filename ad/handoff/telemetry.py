@@ -9,13 +9,13 @@ import numpy as np
 from chimbuko.ad.analysis.rankspeed import MOST_ROWS
 from chimbuko.ad.analysis.telemetry import StreamTelemetry
 from chimbuko.ad.analysis.traffic import MOST_DESTINATIONS
-from chimbuko.ad.calls.kernels.stack import MAX_TIMERS
 from chimbuko.ad.handoff.sparsefile import SparseFile
-from chimbuko.arrays import Int64Array, Rows, as_table, copied
-from chimbuko.calls.callpaths import MOST_PATHS, PATH
-from chimbuko.kernels.paths import add_to_copy
-from chimbuko.protocol.telemetry import PACE, TRAFFIC
-from chimbuko.statistics.flaggedsteps import FLAGGED_STEPS
+from chimbuko.ad.kernels.stack import MAX_TIMERS
+from chimbuko.core.arrays import Int64Array, Rows, as_table, copied
+from chimbuko.core.calls.pathtable import MOST_PATHS, PATH
+from chimbuko.core.kernels.paths import add_to_copy
+from chimbuko.core.statistics.flaggedsteps import FLAGGED_STEPS
+from chimbuko.runtime.protocol.telemetry import PACE, TRAFFIC
 
 
 class TelemetryOutbox:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from chimbuko.arrays import Float64Array, Int64Array, longer
-from chimbuko.protocol.messages import NO_EPOCH, FunctionName, ModelUpdate
-from chimbuko.protocol.partition import part_of_function
-from chimbuko.statistics.packed import PackedTable
-from chimbuko.statistics.schema import TableSchema
+from chimbuko.core.arrays import Float64Array, Int64Array, longer
+from chimbuko.core.statistics.packed import PackedTable
+from chimbuko.core.statistics.schema import TableSchema
+from chimbuko.runtime.protocol.messages import NO_EPOCH, FunctionName, ModelUpdate
+from chimbuko.runtime.protocol.partition import part_of_function
 
 
 @dataclass

@@ -10,10 +10,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.arrays import Int32Array, Rows
-from chimbuko.protocol.partition import part_of_name, part_of_program, part_of_rank, parts_of_ranks
-from chimbuko.protocol.telemetry import FLAGGED, PACE, TIMER, TRAFFIC, StreamCounters, TelemetryDelta
-from chimbuko.statistics.flaggedsteps import FLAGGED_STEPS
+from chimbuko.core.arrays import Int32Array, Rows
+from chimbuko.core.statistics.flaggedsteps import FLAGGED_STEPS
+from chimbuko.runtime.protocol.partition import part_of_name, part_of_program, part_of_rank, parts_of_ranks
+from chimbuko.runtime.protocol.telemetry import FLAGGED, PACE, TIMER, TRAFFIC, StreamCounters, TelemetryDelta
 
 
 class OfRank(Protocol):

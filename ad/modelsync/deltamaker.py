@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from chimbuko.ad.handoff.exchange import Outbox
-from chimbuko.ad.modelsync.merging import AgentStatistics, Outgoing, StreamShare
+from chimbuko.ad.modelsync.agentstatistics import AgentStatistics, Outgoing, StreamShare
 from chimbuko.ad.modelsync.pendingdeltas import PendingRounds
 from chimbuko.ad.streams.deltalog import DeltaLog, Entry, Taken
 from chimbuko.ad.streams.streamhandle import StreamHandle
-from chimbuko.protocol.messages import Delta
+from chimbuko.runtime.protocol.messages import Delta
 
 LOCK_POLL_S = 0.001
 

@@ -6,15 +6,15 @@ from contextlib import closing
 from glob import iglob
 from pathlib import Path
 
+from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
 from chimbuko.ad.modelsync.deltamaker import DeltaMaker
-from chimbuko.ad.modelsync.merging import AgentStatistics
 from chimbuko.ad.streams.deltalog import LOG_FILES, LOG_NAME, DeltaLog
 from chimbuko.ad.streams.leftstreams import left_streams
 from chimbuko.ad.streams.streamhandle import BOX
-from chimbuko.config import AnalysisConfig
-from chimbuko.process.nameholding import hold
-from chimbuko.protocol.messages import Delta
-from chimbuko.statistics.schema import schema_of
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.schema import schema_of
+from chimbuko.runtime.process.nameholding import hold
+from chimbuko.runtime.protocol.messages import Delta
 
 
 def agents_in(folder: Path) -> list[Path]:

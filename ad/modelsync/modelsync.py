@@ -12,14 +12,15 @@ import redis
 
 from chimbuko.ad.handoff.bell import AgentBell
 from chimbuko.ad.handoff.exchange import Cell
+from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
 from chimbuko.ad.modelsync.deltamaker import LOCK_POLL_S, DeltaMaker
-from chimbuko.ad.modelsync.merging import AgentStatistics
 from chimbuko.ad.streamprocess.commitschedule import quiet_s
 from chimbuko.ad.streams.deltalog import DeltaLog
 from chimbuko.ad.streams.streamhandle import StreamHandle
-from chimbuko.arrays import Int64Array
-from chimbuko.calls.record import StreamHealth
-from chimbuko.protocol.messages import (
+from chimbuko.core.arrays import Int64Array
+from chimbuko.core.calls.record import StreamHealth
+from chimbuko.core.statistics.packed import PackedTable
+from chimbuko.runtime.protocol.messages import (
     ALL_EPOCHS,
     PAYLOAD,
     Acknowledgement,
@@ -27,8 +28,7 @@ from chimbuko.protocol.messages import (
     FunctionName,
     ModelUpdate,
 )
-from chimbuko.protocol.runbroker import RunBroker
-from chimbuko.statistics.packed import PackedTable
+from chimbuko.runtime.protocol.runbroker import RunBroker
 
 RECEIVED_PER_PERIOD = 3
 """So often an agent looks for a newer model from one delta to the next: where it looks seldomer, live flags

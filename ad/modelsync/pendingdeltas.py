@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from chimbuko.protocol.messages import Acknowledgement, Delta
+from chimbuko.runtime.protocol.messages import Acknowledgement, Delta
 
 MOST_BYTES = 16 << 20
 """Kept for a server that does not save: several seconds of 300 epochs each; then what is learned stays with

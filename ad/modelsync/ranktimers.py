@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from chimbuko.arrays import BoolArray, Rows
-from chimbuko.kernels.paths import NONE
-from chimbuko.protocol.telemetry import OTHERS, TIMER
+from chimbuko.core.arrays import BoolArray, Rows
+from chimbuko.core.kernels.paths import NONE
+from chimbuko.runtime.protocol.telemetry import OTHERS, TIMER
 
 MOST_TIMERS = 256
 """Of a rank in one report, those that take the most time: 370 kB for 40 ranks, as much as their paths."""

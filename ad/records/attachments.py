@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chimbuko.arrays import Int32Array, Table, as_table
-from chimbuko.calls.recordarrays import COUNTER, MEMBER
+from chimbuko.core.arrays import Int32Array, Table, as_table
+from chimbuko.core.calls.recordarrays import COUNTER, MEMBER
 
 
 def table(dtype: np.dtype[np.void], rows: int) -> Table:

@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.ad.calls.kernels.stack import NONE
+from chimbuko.ad.kernels import retained
+from chimbuko.ad.kernels.recordtables import ROOMS, WINDOW, Out, Places, Room
+from chimbuko.ad.kernels.retained import EMPTY, HELD, MAX_COUNTERS, SIZES, Links, Pool, Sizes
+from chimbuko.ad.kernels.stack import NONE
 from chimbuko.ad.records.attachments import table
-from chimbuko.ad.records.kernels import retained
-from chimbuko.ad.records.kernels.recordtables import ROOMS, WINDOW, Out, Places, Room
-from chimbuko.ad.records.kernels.retained import EMPTY, HELD, MAX_COUNTERS, SIZES, Links, Pool, Sizes
-from chimbuko.calls.recordarrays import COUNTER, HEAD, MEMBER, MESSAGE, PARTS
-from chimbuko.config import AnalysisConfig
+from chimbuko.core.calls.recordarrays import COUNTER, HEAD, MEMBER, MESSAGE, PARTS
+from chimbuko.core.config import AnalysisConfig
 
 Array = npt.NDArray[Any]
 

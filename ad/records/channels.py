@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from chimbuko.ad.kernels import channels as kernels
 from chimbuko.ad.records.attachments import table
-from chimbuko.ad.records.kernels import channels as kernels
 from chimbuko.ad.records.selection import NO_ROWS
-from chimbuko.arrays import Int32Array, Table, UInt32Array, as_table
-from chimbuko.trace.schema import (
+from chimbuko.core.arrays import Int32Array, Table, UInt32Array, as_table
+from chimbuko.core.traceschema import (
     COMM_COLUMNS,
     NO_DETAILS,
     EventType,

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.ad.calls.kernels.stack import NONE
 from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.ad.kernels import correlation as kernels
+from chimbuko.ad.kernels.stack import NONE
 from chimbuko.ad.records.attachments import NO_LAUNCHES, CallLaunches, table
-from chimbuko.ad.records.kernels import correlation as kernels
 from chimbuko.ad.records.selection import Selection
-from chimbuko.arrays import Int32Array, UInt64Array
-from chimbuko.calls.recordarrays import MEMBER, NO_CALL, UNKNOWN_THREAD
-from chimbuko.trace.schema import COUNTER_NUMBER, COUNTER_VALUE, StreamNames, TraceStep
+from chimbuko.core.arrays import Int32Array, UInt64Array
+from chimbuko.core.calls.recordarrays import MEMBER, NO_CALL, UNKNOWN_THREAD
+from chimbuko.core.traceschema import COUNTER_NUMBER, COUNTER_VALUE, StreamNames, TraceStep
 
 CORRELATION_ID = "Correlation ID"
 """Name of the counter whose value a launch and what it launched have in common."""

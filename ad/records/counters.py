@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from chimbuko.ad.calls.kernels.stack import NONE
 from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.ad.kernels.counters import EVENT, METRIC, NUMBERED, UNDECIDED, WATCHED, read_counters
+from chimbuko.ad.kernels.metrics import recognise
+from chimbuko.ad.kernels.retained import MAX_COUNTERS
+from chimbuko.ad.kernels.stack import NONE
 from chimbuko.ad.records.attachments import StepCounters, table
 from chimbuko.ad.records.correlation import CORRELATION_ID
-from chimbuko.ad.records.kernels.counters import EVENT, METRIC, NUMBERED, UNDECIDED, WATCHED, read_counters
-from chimbuko.ad.records.kernels.metrics import recognise
-from chimbuko.ad.records.kernels.retained import MAX_COUNTERS
 from chimbuko.ad.records.metrics import Metrics
-from chimbuko.arrays import Int32Array, longer
-from chimbuko.calls.record import CounterStatistics
-from chimbuko.calls.recordarrays import COUNTER
-from chimbuko.statistics.moments import EMPTY
-from chimbuko.trace.schema import EventType, StreamNames, TraceStep
+from chimbuko.core.arrays import Int32Array, longer
+from chimbuko.core.calls.record import CounterStatistics
+from chimbuko.core.calls.recordarrays import COUNTER
+from chimbuko.core.statistics.moments import EMPTY
+from chimbuko.core.traceschema import EventType, StreamNames, TraceStep
 
 
 class Counters:

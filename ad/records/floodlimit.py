@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from chimbuko.ad.records.kernels.floodlimit import ALLOWANCE_WIDTH, ROOM, leave_out
+from chimbuko.ad.kernels.floodlimit import ALLOWANCE_WIDTH, ROOM, leave_out
 from chimbuko.ad.records.selection import Selection
-from chimbuko.arrays import Table, grown
-from chimbuko.config import AnalysisConfig
+from chimbuko.core.arrays import Table, grown
+from chimbuko.core.config import AnalysisConfig
 
 BURST_PERIODS = 10
 """A function that was quiet for so many periods may have as many records at once as it could have had."""

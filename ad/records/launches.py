@@ -14,8 +14,8 @@ from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.records.attachments import CallLaunches
 from chimbuko.ad.records.correlation import MOST_NODES, Correlation, Place
 from chimbuko.ad.records.selection import Selection
-from chimbuko.calls.recordarrays import PackedRecords, joined
-from chimbuko.trace.schema import StreamNames, TraceStep
+from chimbuko.core.calls.recordarrays import PackedRecords, joined
+from chimbuko.core.traceschema import StreamNames, TraceStep
 
 GPU_KEYS = frozenset(
     [f"{maker} {what}" for maker in ("CUDA", "ROCM") for what in ("Device", "Context", "Stream")]

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from chimbuko.ad.calls.kernels.stack import MAX_THREAD_ID, NONE
 from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.ad.kernels import metrics as kernels
+from chimbuko.ad.kernels.retained import open_rows
+from chimbuko.ad.kernels.stack import MAX_THREAD_ID, NONE
 from chimbuko.ad.records.attachments import NO_METRICS, CallMetrics, table
-from chimbuko.ad.records.kernels import metrics as kernels
-from chimbuko.ad.records.kernels.retained import open_rows
-from chimbuko.arrays import Float64Array, Int32Array, UInt64Array, grown
-from chimbuko.calls.recordarrays import COUNTER
+from chimbuko.core.arrays import Float64Array, Int32Array, UInt64Array, grown
+from chimbuko.core.calls.recordarrays import COUNTER
 
 MAX_METRICS = 25
 """What TAU can take at a time."""

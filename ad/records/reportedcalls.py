@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.records.selection import PARALLEL, Selection
-from chimbuko.calls.record import severity_us
+from chimbuko.core.calls.record import severity_us
 
 REPORT = np.dtype(
     [

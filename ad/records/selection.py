@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.arrays import Float64Array
+from chimbuko.core.arrays import Float64Array
 
 NO_ROWS = np.empty(0, np.int32)
 PARALLEL = "rows", "is_anomaly", "score", "severity_us", "expected_us", "spread_us", "seen"

@@ -12,18 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.ad.kernels import retained
+from chimbuko.ad.kernels import windows as kernels
+from chimbuko.ad.kernels.output import put_out
+from chimbuko.ad.kernels.recordtables import About, Chosen
+from chimbuko.ad.kernels.retained import MAX_COUNTERS, Here
 from chimbuko.ad.records.attachments import NO_COUNTERS, CallLaunches, CallMetrics, StepCounters
 from chimbuko.ad.records.buffers import WindowTables
 from chimbuko.ad.records.channels import Notes
-from chimbuko.ad.records.kernels import retained
-from chimbuko.ad.records.kernels import windows as kernels
-from chimbuko.ad.records.kernels.output import put_out
-from chimbuko.ad.records.kernels.recordtables import About, Chosen
-from chimbuko.ad.records.kernels.retained import MAX_COUNTERS, Here
 from chimbuko.ad.records.selection import Selection
-from chimbuko.calls.recordarrays import PackedRecords
-from chimbuko.config import AnalysisConfig
-from chimbuko.trace.schema import EventType, StreamNames, TraceStep
+from chimbuko.core.calls.recordarrays import PackedRecords
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.traceschema import EventType, StreamNames, TraceStep
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis
-from chimbuko.ad.spool.spool import SpoolFrame
-from chimbuko.process.lifetime import log
-from chimbuko.trace.schema import StreamNames
+from chimbuko.ad.handoff.spool import SpoolFrame
+from chimbuko.core.traceschema import StreamNames
+from chimbuko.runtime.process.lifetime import log
 
 Array = npt.NDArray[Any]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chimbuko.ad.analysis.streamanalysis import StepResult
-from chimbuko.config import AnalysisConfig
+from chimbuko.core.config import AnalysisConfig
 
 COMMIT_PERIOD_S = 0.05
 """What steps have brought is committed so often at most: after each of many small steps it buys nothing."""

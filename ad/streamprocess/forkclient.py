@@ -13,8 +13,8 @@ import msgspec
 
 from chimbuko.ad.handoff.bell import AgentBell
 from chimbuko.ad.handoff.processspecs import StreamProcessSpec
-from chimbuko.errors import ServiceError
-from chimbuko.process.starting import become_fork, end_fork, signals_wait
+from chimbuko.core.errors import ServiceError
+from chimbuko.runtime.process.starting import become_fork, end_fork, signals_wait
 
 
 class Request(msgspec.Struct, frozen=True):

@@ -27,28 +27,28 @@ from chimbuko.ad.handoff.opencalls import OpenCallsFile
 from chimbuko.ad.handoff.processspecs import NO_MEMORY, StreamProcessSpec
 from chimbuko.ad.handoff.shortfalls import Part
 from chimbuko.ad.handoff.sparsefile import is_out_of_memory
-from chimbuko.ad.spool.spool import SpoolFrame, SpoolWriter
+from chimbuko.ad.handoff.spool import SpoolFrame, SpoolWriter
 from chimbuko.ad.streamprocess.checkpoint import Checkpoint, CheckpointFiles
 from chimbuko.ad.streamprocess.commitschedule import CommitSchedule
 from chimbuko.ad.streamprocess.shortage import Shortage
 from chimbuko.ad.streamprocess.sources import open_source
 from chimbuko.ad.streamprocess.uncommitted import Uncommitted
-from chimbuko.calls.record import (
+from chimbuko.capture.follow.presence import Role, announce
+from chimbuko.capture.trace.discovery import Transport
+from chimbuko.capture.trace.source import TraceSource, Waiting
+from chimbuko.core.calls.record import (
     NO_ROOM_OPEN_CALLS,
     NO_ROOM_RECORDERS,
     NO_ROOM_RECORDS,
     NO_ROOM_STEPS,
     READING,
 )
-from chimbuko.calls.recordarrays import PackedRecords
-from chimbuko.errors import TraceFormatError
-from chimbuko.follow.guard.presence import Role, announce
-from chimbuko.process.lifetime import log
-from chimbuko.process.signals import END
-from chimbuko.protocol.messages import ALL_EPOCHS, NO_EPOCH
-from chimbuko.trace.discovery import Transport
-from chimbuko.trace.schema import ROOT_TIMER_NAME, EventType, StreamNames, TraceStep
-from chimbuko.trace.source import TraceSource, Waiting
+from chimbuko.core.calls.recordarrays import PackedRecords
+from chimbuko.core.errors import TraceFormatError
+from chimbuko.core.traceschema import ROOT_TIMER_NAME, EventType, StreamNames, TraceStep
+from chimbuko.runtime.process.lifetime import log
+from chimbuko.runtime.process.signals import END
+from chimbuko.runtime.protocol.messages import ALL_EPOCHS, NO_EPOCH
 
 EPOCH_WAIT_S = 0.1
 """Between two looks whether it shall go on waiting for the other streams; a model wakes it at once."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from chimbuko.ad.handoff.shortfalls import Part, Shortfall, ShortfallCells
-from chimbuko.calls.record import StreamHealth
+from chimbuko.core.calls.record import StreamHealth
 
 WORDS = {
     Part.RECORDER: "flight recorder; 'chimbuko recall' finds nothing",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from chimbuko.ad.handoff.processspecs import StreamProcessSpec
-from chimbuko.errors import TraceFormatError
-from chimbuko.follow.reader import FollowedStream
-from chimbuko.trace.discovery import Transport, contact_of, read_mark_of
-from chimbuko.trace.engines import BP_FILE, SST
-from chimbuko.trace.reader import WAIT, StreamReader
-from chimbuko.trace.schema import StreamNames, TraceStep
-from chimbuko.trace.source import TraceSource, Waiting
+from chimbuko.capture.follow.followedstream import FollowedStream
+from chimbuko.capture.trace.discovery import Transport, contact_of, read_mark_of
+from chimbuko.capture.trace.engines import BP_FILE, SST
+from chimbuko.capture.trace.reader import WAIT, StreamReader
+from chimbuko.capture.trace.source import TraceSource, Waiting
+from chimbuko.core.errors import TraceFormatError
+from chimbuko.core.traceschema import StreamNames, TraceStep
 
 RECORDED_SILENCE_S = 1.0
 """A recorded stream that gives no step for so long has no end: its writer died."""

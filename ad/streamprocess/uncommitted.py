@@ -6,10 +6,10 @@ from collections import Counter
 
 from chimbuko.ad.analysis.streamanalysis import StepResult
 from chimbuko.ad.handoff import outbox
-from chimbuko.ad.spool.spool import SpoolFrame, SpoolWriter
-from chimbuko.calls.record import CounterStatistics, Metadata, StreamHealth
-from chimbuko.calls.recordarrays import PackedRecords, joined
-from chimbuko.protocol.messages import PathTimes
+from chimbuko.ad.handoff.spool import SpoolFrame, SpoolWriter
+from chimbuko.core.calls.record import CounterStatistics, Metadata, StreamHealth
+from chimbuko.core.calls.recordarrays import PackedRecords, joined
+from chimbuko.runtime.protocol.messages import PathTimes
 
 MOST_HELD_BYTES = 8 << 20
 """Records of steps that wait for a commit while there is no room for one; then steps wait in files, or what

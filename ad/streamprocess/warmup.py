@@ -13,9 +13,9 @@ from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.flightrecorder import FlightRecorder, read_recording
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
 from chimbuko.ad.handoff.telemetry import PathOutbox
-from chimbuko.calls.callpaths import PathTable
-from chimbuko.config import DETECTORS, AnalysisConfig
-from chimbuko.trace.schema import EventType, Operation, StreamNames, TraceStep
+from chimbuko.core.calls.pathtable import PathTable
+from chimbuko.core.config import DETECTORS, AnalysisConfig
+from chimbuko.core.traceschema import EventType, Operation, StreamNames, TraceStep
 
 GPU_THREAD = 1
 MESSAGES = 40

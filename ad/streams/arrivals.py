@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from chimbuko.follow.instances import FIRST_RANK, aside_of, first_rank_of, number, parse_aside
-from chimbuko.follow.steps import INDEX, is_closed
-from chimbuko.trace.discovery import (
+from chimbuko.capture.follow.instances import FIRST_RANK, aside_of, first_rank_of, number, parse_aside
+from chimbuko.capture.follow.steps import INDEX, is_closed
+from chimbuko.capture.trace.discovery import (
     CONTACT_SUFFIX,
     StreamName,
     Transport,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.process.lifetime import log
-from chimbuko.protocol.messages import Delta
+from chimbuko.runtime.process.lifetime import log
+from chimbuko.runtime.protocol.messages import Delta
 
 CHECKSUM_BYTES = 4
 LOG_NAME = "last-delta"

@@ -7,10 +7,10 @@ from collections.abc import Collection
 from pathlib import Path
 
 from chimbuko.ad.streams.streamhandle import BOX, StreamHandle
-from chimbuko.config import AnalysisConfig
-from chimbuko.process.lifetime import log
-from chimbuko.statistics.schema import schema_of
-from chimbuko.trace.discovery import StreamName, Transport
+from chimbuko.capture.trace.discovery import StreamName, Transport
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.schema import schema_of
+from chimbuko.runtime.process.lifetime import log
 
 _STREAM_FOLDER = re.compile(r"(?P<program>\d+)-(?P<rank>\d+)")
 

@@ -11,8 +11,8 @@ from queue import Empty, SimpleQueue
 
 from chimbuko.ad.handoff.shortfalls import Part
 from chimbuko.ad.streamprocess.shortage import WORDS
-from chimbuko.process.lifetime import log
-from chimbuko.protocol.runbroker import RunBroker
+from chimbuko.runtime.process.lifetime import log
+from chimbuko.runtime.protocol.runbroker import RunBroker
 
 GATHER_S = 0.5
 """All streams of a node are short of room together: they are reported in one line."""

@@ -11,24 +11,24 @@ import msgspec
 import numpy as np
 
 from chimbuko.ad.handoff.claim import READER
+from chimbuko.ad.handoff.delivery import SpoolDelivery
 from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.handoff.namesfile import NAMES, read_names
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
 from chimbuko.ad.handoff.processspecs import StreamProcessSpec
 from chimbuko.ad.handoff.shortfalls import Shortfall
-from chimbuko.ad.spool.delivery import SpoolDelivery
-from chimbuko.ad.spool.spool import SpoolFrame, SpoolWriter
+from chimbuko.ad.handoff.spool import SpoolFrame, SpoolWriter
 from chimbuko.ad.streams.coretime import CoreUse
 from chimbuko.ad.streams.deltalog import Taken
 from chimbuko.ad.streams.stall import Rhythm
-from chimbuko.calls.record import READING, Silence, StreamHealth
-from chimbuko.calls.recordarrays import PackedRecords
-from chimbuko.config import AnalysisConfig
-from chimbuko.follow.instances import empty_aside
-from chimbuko.protocol.messages import ALL_EPOCHS
-from chimbuko.statistics.schema import TableSchema
-from chimbuko.trace.discovery import StreamName, Transport
-from chimbuko.trace.schema import StreamNames
+from chimbuko.capture.follow.instances import empty_aside
+from chimbuko.capture.trace.discovery import StreamName, Transport
+from chimbuko.core.calls.record import READING, Silence, StreamHealth
+from chimbuko.core.calls.recordarrays import PackedRecords
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.schema import TableSchema
+from chimbuko.core.traceschema import StreamNames
+from chimbuko.runtime.protocol.messages import ALL_EPOCHS
 
 BOX = "exchange"
 """Name of the file in its folder by which it exchanges statistics with its agent."""

@@ -13,10 +13,10 @@ from chimbuko.ad.handoff.processspecs import NO_MEMORY
 from chimbuko.ad.streamprocess.forkclient import ForkServer, Request
 from chimbuko.ad.streams.coretime import core_use, own_time_s
 from chimbuko.ad.streams.streamhandle import StreamHandle
-from chimbuko.calls.record import UNREADABLE_STREAMS
-from chimbuko.process.lifetime import log
-from chimbuko.process.signals import END
-from chimbuko.trace.discovery import Transport
+from chimbuko.capture.trace.discovery import Transport
+from chimbuko.core.calls.record import UNREADABLE_STREAMS
+from chimbuko.runtime.process.lifetime import log
+from chimbuko.runtime.process.signals import END
 
 TICK_S = 0.25
 STUCK_S = 5.0

@@ -19,7 +19,7 @@ from benchmarks.dashboard.history import PROGRAM
 from benchmarks.dashboard.serving import TOKEN, Dashboard
 from benchmarks.dashboard.stream import stream
 from benchmarks.dashboard.truth import Shown, Truth
-from chimbuko.process.lifetime import die_with_parent
+from chimbuko.runtime.process.lifetime import die_with_parent
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -14,7 +14,7 @@ from benchmarks.dashboard.chromium import ASSETS, TUNNEL, Network, Tab
 from benchmarks.dashboard.figures import Figure
 from benchmarks.dashboard.history import MadeHistory
 from benchmarks.dashboard.serving import Dashboard, scratch
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -24,12 +24,19 @@ from sqlalchemy import select
 
 from benchmarks.dashboard.history import PROGRAM
 from benchmarks.madestore import CALLS_PER_STEP, LOST_US, PERIOD_US, START_US
-from chimbuko.calls.record import StepCount, StreamHealth
-from chimbuko.calls.recordarrays import pack
-from chimbuko.process.lifetime import say_ready
-from chimbuko.process.signals import StopSignal
-from chimbuko.protocol.broker import BROKER_VARIABLE
-from chimbuko.protocol.messages import (
+from chimbuko.core.calls.record import StepCount, StreamHealth
+from chimbuko.core.calls.recordarrays import pack
+from chimbuko.core.statistics.moments import Moments
+from chimbuko.provenance.query.run import open_run
+from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
+from chimbuko.provenance.store.tables import STEP_HISTOGRAMS
+from chimbuko.provenance.write.writer import Writer
+from chimbuko.pserver.server import KEPT_FRAMES_BYTES, TICK_S
+from chimbuko.pserver.state.ranks import Ranks, SavedRanks
+from chimbuko.runtime.process.lifetime import say_ready
+from chimbuko.runtime.process.signals import StopSignal
+from chimbuko.runtime.protocol.broker import BROKER_VARIABLE
+from chimbuko.runtime.protocol.messages import (
     PAYLOAD,
     Frame,
     FunctionStatistics,
@@ -37,15 +44,8 @@ from chimbuko.protocol.messages import (
     RecordBatch,
     RunStatistics,
 )
-from chimbuko.protocol.runbroker import RunBroker
-from chimbuko.provenance.query.run import open_run
-from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
-from chimbuko.provenance.store.tables import STEP_HISTOGRAMS
-from chimbuko.provenance.write.writer import Writer
-from chimbuko.pserver.server import KEPT_FRAMES_BYTES, TICK_S
-from chimbuko.pserver.state.ranks import Ranks, SavedRanks
-from chimbuko.runs.directory import RunDirectory
-from chimbuko.statistics.moments import Moments
+from chimbuko.runtime.protocol.runbroker import RunBroker
+from chimbuko.runtime.runs.directory import RunDirectory
 
 TICKS = round(1 / TICK_S)
 ODDS = 1 / 360

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Self
 
 from benchmarks.measuring import cpu_of, descendants
-from chimbuko.process.service import Service
-from chimbuko.protocol.broker import BROKER_VARIABLE
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.process.service import Service
+from chimbuko.runtime.protocol.broker import BROKER_VARIABLE
+from chimbuko.runtime.runs.directory import RunDirectory
 
 TOKEN = "of-a-benchmark"
 

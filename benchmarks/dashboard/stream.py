@@ -19,9 +19,9 @@ from benchmarks.dashboard.history import MadeHistory
 from benchmarks.dashboard.paint import MARK, NODES
 from benchmarks.dashboard.publisher import TICKS
 from benchmarks.dashboard.serving import Dashboard, scratch
-from chimbuko.process.service import Service
-from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.process.service import Service
+from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
+from chimbuko.runtime.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

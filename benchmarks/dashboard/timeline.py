@@ -15,7 +15,7 @@ from benchmarks.dashboard.figures import Figure, quantile
 from benchmarks.dashboard.serving import Dashboard, scratch
 from benchmarks.generate import SyntheticTrace, write_trace
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

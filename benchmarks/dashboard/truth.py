@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from benchmarks.dashboard.history import PROGRAM
 from chimbuko.provenance.store.engine import close, open_for_reading
 from chimbuko.provenance.store.tables import FUNCTION_STATISTICS, FUNCTIONS, STEPS
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 
 MOST_IN_CELL = 254
 

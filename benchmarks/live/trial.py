@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.live.aims import Outcome, Variant, losses_of
-from chimbuko.doctor.checkup import check_tau, is_for_mpi, tau_bindings
-from chimbuko.errors import ChimbukoError
+from chimbuko.core.errors import ChimbukoError
+from chimbuko.launcher.checkup import check_tau, is_for_mpi, tau_bindings
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 from examples.findings import all_anomalies
 from examples.truth import match, read_truth
 from tests.integration.conftest import AGENT, READER, command_line, descendants

@@ -36,12 +36,12 @@ from benchmarks.placing.judging import PREDICTED, SPLITS, WHOLE, Run, fitted
 from benchmarks.placing.miniapp import work
 from benchmarks.placing.printing import FILE, Series, as_documented, failures_of, kept
 from benchmarks.placing.quota import Group, quota_group
-from chimbuko.errors import ConfigError
-from chimbuko.insitu.placing import usual
-from chimbuko.insitu.placing.placements import Where
-from chimbuko.insitu.placing.usual import Usual
-from chimbuko.trace.discovery import Transport
-from chimbuko.trace.tausettings import application_settings
+from chimbuko.capture.trace.discovery import Transport
+from chimbuko.capture.trace.tausettings import application_settings
+from chimbuko.core.errors import ConfigError
+from chimbuko.plan import usual
+from chimbuko.plan.placements import Where
+from chimbuko.plan.usual import Usual
 
 ENDS, RATES = (5_000, 240_000), (100_000, 180_000)
 """Rows of a step of the application: what the model is fitted to, and what it predicts."""

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from chimbuko.insitu.placing.placements import FALLS_BEHIND, NodeLoad, Outcome, Placement, Where, outcome
-from chimbuko.insitu.placing.unitcosts import unit_costs
-from chimbuko.insitu.placing.usual import Slowdown, UnitCosts
-from chimbuko.insitu.quality import agreement
-from chimbuko.protocol.telemetry import AgentLoad
+from chimbuko.plan.insitu.quality import agreement
+from chimbuko.plan.placements import FALLS_BEHIND, NodeLoad, Outcome, Placement, Where, outcome
+from chimbuko.plan.placingcosts import unit_costs
+from chimbuko.plan.usual import Slowdown, UnitCosts
+from chimbuko.runtime.protocol.telemetry import AgentLoad
 
 MOST_ERROR = 0.15
 LEAST_R_SQUARED = 0.95

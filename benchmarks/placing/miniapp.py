@@ -23,9 +23,9 @@ import numpy as np
 from benchmarks.generate import TIME_COLUMNS, SyntheticTrace, ages_us, arrays_of
 from benchmarks.measuring import TICKS_PER_S, descendants
 from benchmarks.placing.quota import Group
-from chimbuko.trace.schema import TraceStep
-from chimbuko.trace.tausettings import WriterSettings
-from chimbuko.trace.writer import StreamWriter
+from chimbuko.capture.trace.tausettings import WriterSettings
+from chimbuko.capture.trace.writer import StreamWriter
+from chimbuko.core.traceschema import TraceStep
 
 WARM_STEPS = 12
 """Until what is done once is done: three steps of a trace that holds four."""

@@ -23,7 +23,7 @@ from benchmarks.placing.judging import (
     judge,
     typical,
 )
-from chimbuko.units import format_share, number_of
+from chimbuko.core.units import format_share, number_of
 
 FILE = Path(__file__).with_name("measured.json")
 """Written by ``python -m benchmarks.placing --keep``."""

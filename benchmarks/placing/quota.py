@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
 from chimbuko.monitor.procfs.cgroup import parse_membership
 
 PERIOD_US = 100_000

@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 
 from benchmarks.measuring import cpu_of, descendants
 from benchmarks.publishing.service import service
-from chimbuko.namespaces.exchange.place import WRITER, find_place
-from chimbuko.namespaces.exchange.reader import Reader
-from chimbuko.namespaces.tree.change import Change
-from chimbuko.namespaces.tree.leaves import as_leaf
-from chimbuko.namespaces.tree.wire import Publication, encode
-from chimbuko.protocol.messages import PAYLOAD
+from chimbuko.observe.namespaces.exchange.namespacereader import Reader
+from chimbuko.observe.namespaces.exchange.place import WRITER, find_place
+from chimbuko.observe.namespaces.tree.change import Change
+from chimbuko.observe.namespaces.tree.leaves import as_leaf
+from chimbuko.observe.namespaces.tree.wire import Publication, encode
+from chimbuko.runtime.protocol.messages import PAYLOAD
 
 VALUES = 12
 """In a publication."""

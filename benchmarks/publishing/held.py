@@ -16,7 +16,7 @@ import msgspec
 
 from benchmarks.measuring import interval
 from benchmarks.publishing.service import service
-from chimbuko.namespaces.client.client import Client
+from chimbuko.observe.namespaces.client.client import Client
 from tests.integration.namespaces import Network, NotPermitted
 
 FREQUENCIES = (1, 5, 50)

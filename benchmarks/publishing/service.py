@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from chimbuko.errors import ChimbukoError
-from chimbuko.namespaces.exchange.reader import Reader
+from chimbuko.core.errors import ChimbukoError
+from chimbuko.observe.namespaces.exchange.namespacereader import Reader
 
 START_S = 60.0
 

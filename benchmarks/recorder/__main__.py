@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from benchmarks.measuring import cost_of, processes
-from chimbuko.follow.space import MEMORY
+from chimbuko.capture.follow.space import MEMORY
 
 HERE = Path(__file__).resolve().parent
 BESIDE_PYTHON = str(Path(sys.executable).parent)
@@ -35,7 +35,7 @@ CHIMBUKO = [sys.executable, "-m", "chimbuko"]
 TAU = ["tau_exec", "-T", "mpi,pthread", "-adios2_trace"]
 KINDS = ("function", "MPI call", "MPI call with messages")
 ITERATIONS, SWEEPS = 40_000, 4
-DRAIN = "chimbuko.recorder.drain"
+DRAIN = "chimbuko.instrument.recorder.drain"
 LOOK_PERIOD_S = 0.2
 
 

@@ -22,11 +22,11 @@ import msgspec
 from benchmarks.measuring import table
 from benchmarks.scaling.fitting import fitted
 from benchmarks.scaling.loads import Measured, known, measure_all
-from chimbuko.insitu.pipeline import unitcosts
-from chimbuko.insitu.pipeline.bottleneck import bottleneck, full_at
-from chimbuko.insitu.pipeline.loads import Pipeline
-from chimbuko.insitu.pipeline.simulation import simulate
-from chimbuko.insitu.pipeline.unitcosts import READERS, SERVICES, UnitCosts, measured
+from chimbuko.plan import unitcosts
+from chimbuko.plan.bottleneck import bottleneck, full_at
+from chimbuko.plan.loads import Pipeline
+from chimbuko.plan.simulation import simulate
+from chimbuko.plan.unitcosts import READERS, SERVICES, UnitCosts, measured
 
 COSTS = Path(unitcosts.__file__).with_name(unitcosts.FILE)
 COUNTS_FROM = 0.02

@@ -8,9 +8,9 @@ import numpy as np
 from scipy.optimize import nnls
 
 from benchmarks.scaling.loads import Measured
-from chimbuko.insitu.pipeline.loads import part_work
-from chimbuko.insitu.pipeline.simulation import simulate
-from chimbuko.insitu.pipeline.unitcosts import READERS, SERVICES, PartCosts, UnitCosts, Units
+from chimbuko.plan.loads import part_work
+from chimbuko.plan.simulation import simulate
+from chimbuko.plan.unitcosts import READERS, SERVICES, PartCosts, UnitCosts, Units
 
 CPU = {
     READERS: ("second", "step", "row"),

@@ -23,11 +23,11 @@ import numpy.typing as npt
 
 from benchmarks.server.load import Load, Seconds, flagged, health, rank_timers, step_count, traffic
 from chimbuko.ad.analysis.statistics import Learned
-from chimbuko.ad.modelsync.merging import AgentStatistics, StreamShare
-from chimbuko.calls.record import StepCount, StreamHealth
-from chimbuko.protocol.telemetry import FLAGGED, PERIODS_PER_WINDOW, TelemetryDelta
-from chimbuko.statistics.convergence import HELD_PERIODS
-from chimbuko.statistics.schema import TableSchema
+from chimbuko.ad.modelsync.agentstatistics import AgentStatistics, StreamShare
+from chimbuko.core.calls.record import StepCount, StreamHealth
+from chimbuko.core.statistics.convergence import HELD_PERIODS
+from chimbuko.core.statistics.schema import TableSchema
+from chimbuko.runtime.protocol.telemetry import FLAGGED, PERIODS_PER_WINDOW, TelemetryDelta
 
 encode = msgspec.msgpack.Encoder().encode
 

@@ -21,7 +21,7 @@ from benchmarks.server.links import Directory, FollowerLink, Link, RealLink
 from benchmarks.server.services import KEYS, SEAL
 from benchmarks.server.wire import Life, Requests, Wire, command
 from chimbuko.ad.modelsync.modelsync import look_s
-from chimbuko.protocol.messages import PAYLOAD, Acknowledgement
+from chimbuko.runtime.protocol.messages import PAYLOAD, Acknowledgement
 
 WATCH_S = 0.001
 """Time between two looks at the acknowledgements that are waited for."""

@@ -12,8 +12,8 @@ import numpy as np
 from benchmarks.server.agents import RealAgent, SimulatedAgent
 from benchmarks.server.services import KEYS, SEAL
 from benchmarks.server.wire import Requests, command
-from chimbuko.protocol.messages import Acknowledgement, FunctionName, ModelUpdate
-from chimbuko.statistics.packed import PackedTable
+from chimbuko.core.statistics.packed import PackedTable
+from chimbuko.runtime.protocol.messages import Acknowledgement, FunctionName, ModelUpdate
 
 READ_COUNT = b"100"
 

@@ -18,11 +18,11 @@ import numpy.typing as npt
 
 from chimbuko.ad.analysis.rankspeed import LEAST_SHARE, MOST_FUNCTIONS
 from chimbuko.ad.analysis.statistics import Learned
-from chimbuko.arrays import Float64Array
-from chimbuko.buckets import BUCKETS, EDGES_US
-from chimbuko.calls.record import StepCount, StreamHealth
-from chimbuko.protocol.telemetry import PACE, PERIODS_PER_WINDOW, TIMER
-from chimbuko.statistics.schema import FLAGS, TableSchema
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.buckets import BUCKETS, EDGES_US
+from chimbuko.core.calls.record import StepCount, StreamHealth
+from chimbuko.core.statistics.schema import FLAGS, TableSchema
+from chimbuko.runtime.protocol.telemetry import PACE, PERIODS_PER_WINDOW, TIMER
 
 SPREAD = 0.3
 """σ of the logarithm of ordinary runtimes."""

@@ -20,11 +20,11 @@ from benchmarks.server.agents import Follower, RealAgent, SimulatedAgent, encode
 from benchmarks.server.driving import Driver
 from benchmarks.server.load import Load, Seconds
 from benchmarks.server.services import KEYS, RUN_ID, SEAL, Services
-from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.broker import connect
-from chimbuko.protocol.messages import Frame
-from chimbuko.protocol.runbroker import RunBroker
-from chimbuko.statistics.schema import TableSchema, schema_of
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.schema import TableSchema, schema_of
+from chimbuko.runtime.protocol.broker import connect
+from chimbuko.runtime.protocol.messages import Frame
+from chimbuko.runtime.protocol.runbroker import RunBroker
 
 MOST_REAL = 25_000
 """Agents times functions; where there are more, only some agents are real: 50 of the loads here."""

@@ -43,19 +43,19 @@ from benchmarks.server.measure import (
 from benchmarks.server.services import KEYS, RUN_ID, SEAL, cpu_seconds_of, pss_mb
 from benchmarks.server.wire import Life, Requests, command
 from benchmarks.store import record
-from chimbuko.calls.record import StepCount
-from chimbuko.calls.recordarrays import PackedRecords, pack
-from chimbuko.config import AnalysisConfig
-from chimbuko.launcher.nodes.host import Host
+from chimbuko.core.calls.record import StepCount
+from chimbuko.core.calls.recordarrays import PackedRecords, pack
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.schema import schema_of
+from chimbuko.launcher.host import Host
 from chimbuko.launcher.options import HostOptions
 from chimbuko.launcher.outcome.summary import Result
-from chimbuko.protocol.membership import Answer, ask_to_end
-from chimbuko.protocol.messages import PAYLOAD, RecordBatch
-from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory, new_run
-from chimbuko.statistics.schema import schema_of
+from chimbuko.runtime.protocol.membership import Answer, ask_to_end
+from chimbuko.runtime.protocol.messages import PAYLOAD, RecordBatch
+from chimbuko.runtime.protocol.runbroker import RunBroker
+from chimbuko.runtime.runs.directory import RunDirectory, new_run
 
 ROLL_CALL_S = 0.5
 QUIET_PERIODS = 3

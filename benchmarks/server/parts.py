@@ -21,10 +21,10 @@ from benchmarks.measuring import cpu_seconds, table
 from benchmarks.server.load import LOADS, Seconds
 from benchmarks.server.measure import make_agents
 from chimbuko.ad.modelsync.cutting import cut_ranks, cut_telemetry
-from chimbuko.protocol.messages import Delta
-from chimbuko.protocol.partition import part_of_function
+from chimbuko.core.statistics.schema import BUCKETED_PROFILE, TableSchema
 from chimbuko.pserver.state.serverstate import ServerState
-from chimbuko.statistics.schema import BUCKETED_PROFILE, TableSchema
+from chimbuko.runtime.protocol.messages import Delta
+from chimbuko.runtime.protocol.partition import part_of_function
 
 PARTS = (1, 2, 4)
 KINDS = 8

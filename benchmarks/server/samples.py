@@ -30,17 +30,17 @@ from benchmarks.server.measure import cores_apart, on_cores, percentile
 from benchmarks.server.node import Services, lead
 from benchmarks.server.services import KEYS, RUN_ID, SEAL, cpu_seconds_of, pss_mb
 from benchmarks.store import record
-from chimbuko.calls.record import StreamHealth
-from chimbuko.calls.recordarrays import pack
+from chimbuko.core.calls.record import StreamHealth
+from chimbuko.core.calls.recordarrays import pack
 from chimbuko.monitor.collector.collector import FIRST_SUM_S
 from chimbuko.monitor.samples.nodebatch import NodeBatch, Rows, ThreadName, packed
 from chimbuko.monitor.samples.rows import CORE, NODE, OTHER, THREAD
-from chimbuko.protocol.membership import Presence, ask_to_end
-from chimbuko.protocol.messages import PAYLOAD, RecordBatch
-from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.tables import NODE_SAMPLES
+from chimbuko.runtime.protocol.membership import Presence, ask_to_end
+from chimbuko.runtime.protocol.messages import PAYLOAD, RecordBatch
+from chimbuko.runtime.protocol.runbroker import RunBroker
 
 THREADS_OF_RANK = 10
 LOOKS_PER_S, LOOKED_AT = 4, 64

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Self
 
 from benchmarks.measuring import TICKS_PER_S
-from chimbuko.process.service import Service
-from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker
-from chimbuko.protocol.keys import RunKeys
-from chimbuko.protocol.messages import Seal
+from chimbuko.runtime.process.service import Service
+from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
+from chimbuko.runtime.protocol.keys import RunKeys
+from chimbuko.runtime.protocol.messages import Seal
 
 RUN_ID = "benchmark"
 KEYS, SEAL = RunKeys(RUN_ID), Seal(RUN_ID)

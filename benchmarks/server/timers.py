@@ -25,12 +25,12 @@ from benchmarks.measuring import cpu_of, descendants, table
 from benchmarks.publishing.service import service
 from benchmarks.server.load import LOADS, Load, rank_timers
 from benchmarks.server.measure import Result, measure
-from chimbuko.namespaces.client.client import Client
-from chimbuko.namespaces.exchange.reader import Reader
-from chimbuko.namespaces.sources.performance import LEAVES_PER_S, NAMESPACE, PERIOD_S, PIECE
-from chimbuko.namespaces.sources.taulayout import TauLayout
-from chimbuko.protocol.telemetry import TIMER, RankTimers
-from chimbuko.statistics.convergence import HELD_PERIODS
+from chimbuko.core.statistics.convergence import HELD_PERIODS
+from chimbuko.observe.namespaces.client.client import Client
+from chimbuko.observe.namespaces.exchange.namespacereader import Reader
+from chimbuko.observe.namespaces.sources.performance import LEAVES_PER_S, NAMESPACE, PERIOD_S, PIECE
+from chimbuko.observe.namespaces.sources.taulayout import TauLayout
+from chimbuko.runtime.protocol.telemetry import TIMER, RankTimers
 
 TIMERS = 100
 """Functions of each rank."""

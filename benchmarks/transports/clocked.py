@@ -14,10 +14,10 @@ from chimbuko.ad.handoff.processspecs import StreamProcessSpec
 from chimbuko.ad.streamprocess import process
 from chimbuko.ad.streamprocess.forkclient import ForkServer
 from chimbuko.ad.streamprocess.process import StreamProcess
-from chimbuko.trace import reader
-from chimbuko.trace.reader import StreamReader
-from chimbuko.trace.schema import StreamNames, TraceStep
-from chimbuko.trace.source import Waiting
+from chimbuko.capture.trace import reader
+from chimbuko.capture.trace.reader import StreamReader
+from chimbuko.capture.trace.source import Waiting
+from chimbuko.core.traceschema import StreamNames, TraceStep
 
 LABELS = "labels"
 """File of a stream's folder: step, time of its newest event, and when its calls had labels, in µs."""

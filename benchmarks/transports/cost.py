@@ -18,14 +18,14 @@ import numpy as np
 
 from benchmarks.measuring import table
 from benchmarks.transports.program import Order, Program, Programs
-from chimbuko.follow.reader import FollowedStream
-from chimbuko.follow.space import MEMORY
-from chimbuko.process.lifetime import die_with_parent
-from chimbuko.trace.discovery import CONTACT_SUFFIX, STREAM_PREFIX
-from chimbuko.trace.reader import StreamReader
-from chimbuko.trace.schema import StreamNames, TraceStep
-from chimbuko.trace.source import Waiting
-from chimbuko.trace.tausettings import FILE_PARAMETERS, SAFE_SST_PARAMETERS
+from chimbuko.capture.follow.followedstream import FollowedStream
+from chimbuko.capture.follow.space import MEMORY
+from chimbuko.capture.trace.discovery import CONTACT_SUFFIX, STREAM_PREFIX
+from chimbuko.capture.trace.reader import StreamReader
+from chimbuko.capture.trace.source import Waiting
+from chimbuko.capture.trace.tausettings import FILE_PARAMETERS, SAFE_SST_PARAMETERS
+from chimbuko.core.traceschema import StreamNames, TraceStep
+from chimbuko.runtime.process.lifetime import die_with_parent
 
 ROWS = (5_000, 20_000, 100_000)
 STEPS = {5_000: 60, 20_000: 50, 100_000: 40}

@@ -15,10 +15,10 @@ from benchmarks.measuring import table
 from benchmarks.transports.program import Order, Programs
 from benchmarks.transports.readers import Readers, cpu_clock_s, lags_ms
 from chimbuko.ad.handoff.exchange import Cell
-from chimbuko.follow.alarm import Alarm
-from chimbuko.follow.space import MEMORY
-from chimbuko.trace.discovery import STREAM_PREFIX, Transport
-from chimbuko.trace.tausettings import transport_settings
+from chimbuko.capture.follow.alarm import Alarm
+from chimbuko.capture.follow.space import MEMORY
+from chimbuko.capture.trace.discovery import STREAM_PREFIX, Transport
+from chimbuko.capture.trace.tausettings import transport_settings
 
 ROWS, PERIOD_S = 5_000, 1.0
 POLL_S = 0.02

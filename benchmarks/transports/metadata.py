@@ -12,14 +12,14 @@ import numpy as np
 
 from benchmarks.measuring import table
 from benchmarks.transports.program import Rows
-from chimbuko.arrays import UInt64Array
-from chimbuko.follow.instances import aside_of
-from chimbuko.follow.reader import FollowedStream
-from chimbuko.follow.space import MEMORY
-from chimbuko.trace.discovery import STREAM_PREFIX
-from chimbuko.trace.schema import StreamNames, TraceStep
-from chimbuko.trace.tausettings import FILE_PARAMETERS
-from chimbuko.trace.writer import StreamWriter
+from chimbuko.capture.follow.followedstream import FollowedStream
+from chimbuko.capture.follow.instances import aside_of
+from chimbuko.capture.follow.space import MEMORY
+from chimbuko.capture.trace.discovery import STREAM_PREFIX
+from chimbuko.capture.trace.tausettings import FILE_PARAMETERS
+from chimbuko.capture.trace.writer import StreamWriter
+from chimbuko.core.arrays import UInt64Array
+from chimbuko.core.traceschema import StreamNames, TraceStep
 
 FILES = ("md.0", "md.idx", "mmd.0")
 STEPS_PER_DAY = 86_400

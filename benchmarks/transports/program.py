@@ -24,10 +24,10 @@ from typing import Self
 import adios2.bindings  # noqa: F401 - every process that is forked here would load it
 import numpy as np
 
-from chimbuko.arrays import UInt64Array
-from chimbuko.process.lifetime import die_with_parent
-from chimbuko.trace.schema import ROOT_TIMER_NAME, EventType, StreamNames
-from chimbuko.trace.writer import StreamWriter
+from chimbuko.capture.trace.writer import StreamWriter
+from chimbuko.core.arrays import UInt64Array
+from chimbuko.core.traceschema import ROOT_TIMER_NAME, EventType, StreamNames
+from chimbuko.runtime.process.lifetime import die_with_parent
 
 ROOT = Path(__file__).parent.parent.parent
 ENTRY, EXIT, SEND = EventType.ENTRY, EventType.EXIT, EventType.SEND

@@ -20,16 +20,16 @@ import msgspec
 from benchmarks.transports.clocked import LABEL, LABELS, clocked_fork_server
 from chimbuko.ad.agent.selfmetrics import cpu_s
 from chimbuko.ad.detectors import make_detector
-from chimbuko.ad.spool.spool import SpoolReader
+from chimbuko.ad.handoff.spool import SpoolReader
 from chimbuko.ad.streamprocess.warmup import warm_kernels
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.ad.streams.supervisor import TICK_S, Supervisor
-from chimbuko.config import AnalysisConfig
-from chimbuko.follow.guard.guard import Options
-from chimbuko.follow.guard.presence import Role, announce, guard_of
-from chimbuko.follow.guard.starter import GuardStarter
-from chimbuko.protocol.messages import RecordBatch
-from chimbuko.trace.discovery import Transport, parse_stream_path
+from chimbuko.capture.follow.guard import Options
+from chimbuko.capture.follow.presence import Role, announce, guard_of
+from chimbuko.capture.follow.starter import GuardStarter
+from chimbuko.capture.trace.discovery import Transport, parse_stream_path
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.runtime.protocol.messages import RecordBatch
 
 CONFIG = AnalysisConfig(min_anomaly_us=0)
 """One call in a thousand is recorded, however short they are: else a record would never be made."""

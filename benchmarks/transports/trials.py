@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measuring import table
-from chimbuko.trace.discovery import Transport
+from chimbuko.capture.trace.discovery import Transport
 
 DISTURBANCES = {
     "none": "left alone",

@@ -1,4 +1,4 @@
 """Why calls were slow: causes of flagged calls, and the incidents that they make up. No I/O.
 
-May import calls, causes.evidence, causes.kinds and monitor.samples.
+May import causes.evidence, causes.kinds, core.calls and monitor.samples.
 """

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chimbuko.arrays import Float64Array
-from chimbuko.buckets import EDGES_US
-from chimbuko.causes.evidence.waiting import Waits, waits_in
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.buckets import EDGES_US
+from chimbuko.core.calls.waiting import Waits, waits_in
 
 LEAST_FACTOR = 1.25
 OF_RUN = 0.01

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from chimbuko.calls.record import CallRecord
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.losses import is_loss_id
 from chimbuko.causes.evidence.part import OF_NODE, Kind, Part
 from chimbuko.causes.evidence.scene import Scene
-from chimbuko.causes.evidence.waiting import Waits
 from chimbuko.causes.grouping import (
     Culprit,
     counts,
@@ -26,6 +24,8 @@ from chimbuko.causes.grouping import (
 )
 from chimbuko.causes.incident import Incident, NodeLoss, Waited
 from chimbuko.causes.split import split
+from chimbuko.core.calls.record import CallRecord
+from chimbuko.core.calls.waiting import Waits
 from chimbuko.monitor.samples.nodebatch import NodeBatch
 
 

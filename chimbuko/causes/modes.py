@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chimbuko.arrays import Float64Array
-from chimbuko.buckets import EDGES_US
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.buckets import EDGES_US
 
 APART = 8.0
 """A slow mode takes so many times as long as the rest."""

@@ -6,12 +6,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from chimbuko.calls.functionnames import short_name
 from chimbuko.causes.evidence.part import LIMIT, OF_NODE, Kind, Part
 from chimbuko.causes.grouping import main_part
 from chimbuko.causes.incident import Incident, Waited
 from chimbuko.causes.recurrence import Habit, Recurrence
-from chimbuko.units import format_duration_us, format_times, number_of
+from chimbuko.core.calls.functionnames import short_name
+from chimbuko.core.units import format_duration_us, format_times, number_of
 
 MOST_OPERATIONS = 2
 MOST_FUNCTIONS = 3

@@ -1,6 +1,6 @@
 """The command line: one file per verb, in a sub-package for each kind of verb.
 
-May import launcher and process.
+May import launcher and runtime.process.
 It begins in ``start``.
 """
 
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from chimbuko import __version__
-from chimbuko.errors import ChimbukoError
-from chimbuko.visible import visible
+from chimbuko.core.errors import ChimbukoError
+from chimbuko.core.visible import visible
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -97,8 +97,8 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        from chimbuko.process.signals import ended_by_ctrl_c
-        from chimbuko.process.starting import one_blas_thread, uncollected
+        from chimbuko.runtime.process.signals import ended_by_ctrl_c
+        from chimbuko.runtime.process.starting import one_blas_thread, uncollected
 
         try:
             with uncollected(), one_blas_thread(), ended_by_ctrl_c():

@@ -13,28 +13,28 @@ import msgspec
 
 from chimbuko.ad.handoff.namesfile import NAMES
 from chimbuko.ad.handoff.processspecs import AgentSpec, RecordedStream
-from chimbuko.ad.spool.spoolcopies import SpoolCopies
+from chimbuko.ad.handoff.spoolcopies import SpoolCopies
 from chimbuko.ad.streams.deltalog import LOG_FILES
-from chimbuko.config import AnalysisConfig
-from chimbuko.errors import ConfigError
-from chimbuko.follow.guard.leftovers import remove_leftovers
-from chimbuko.follow.guard.presence import Role, announce
-from chimbuko.follow.guard.starter import GuardStarter
+from chimbuko.capture.follow.leftovers import remove_leftovers
+from chimbuko.capture.follow.presence import Role, announce
+from chimbuko.capture.follow.starter import GuardStarter
+from chimbuko.capture.trace.discovery import StreamName
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.errors import ConfigError
+from chimbuko.core.units import number_of
+from chimbuko.instrument.recorder.place import await_drained
+from chimbuko.instrument.recorder.watch import RecorderWatch
 from chimbuko.launcher.collisions import Collisions
 from chimbuko.launcher.transport import StreamPlace
-from chimbuko.process.mishaps import Mishaps
-from chimbuko.process.oomscore import Sacrifice
-from chimbuko.process.service import Service
-from chimbuko.process.starting import fork
-from chimbuko.process.supervisor import ServiceGroup
-from chimbuko.protocol.broker import BROKER_VARIABLE
-from chimbuko.recorder.place import await_drained
-from chimbuko.recorder.watch import RecorderWatch
-from chimbuko.runs.directory import RunDirectory
-from chimbuko.runs.scratch import ScratchNote, agents_part, note_run, scratch_folder
-from chimbuko.runs.shares import Share
-from chimbuko.trace.discovery import StreamName
-from chimbuko.units import number_of
+from chimbuko.runtime.process.mishaps import Mishaps
+from chimbuko.runtime.process.oomscore import Sacrifice
+from chimbuko.runtime.process.service import Service
+from chimbuko.runtime.process.starting import fork
+from chimbuko.runtime.process.supervisor import ServiceGroup
+from chimbuko.runtime.protocol.broker import BROKER_VARIABLE
+from chimbuko.runtime.runs.directory import RunDirectory
+from chimbuko.runtime.runs.scratch import ScratchNote, agents_part, note_run, scratch_folder
+from chimbuko.runtime.runs.shares import Share
 
 GUARD_STOP_S = 5.0
 """It ends when the application has: what that started in the background may go on."""

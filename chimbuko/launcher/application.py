@@ -21,17 +21,17 @@ from contextlib import suppress
 import msgspec
 from setproctitle import setproctitle
 
-from chimbuko.process.lifetime import die_with_parent, log
-from chimbuko.process.oomscore import (
+from chimbuko.runtime.process.lifetime import die_with_parent, log
+from chimbuko.runtime.process.oomscore import (
     OOM_VARIABLE,
     Sacrifice,
     oom_score,
     oom_score_of_application,
     set_oom_score,
 )
-from chimbuko.process.signals import FROM_OTHERS, heed
-from chimbuko.process.starting import Process, end_fork
-from chimbuko.process.wakeup import Wakeup
+from chimbuko.runtime.process.signals import FROM_OTHERS, heed
+from chimbuko.runtime.process.starting import Process, end_fork
+from chimbuko.runtime.process.wakeup import Wakeup
 
 TITLE = "chimbuko.launcher"
 PATIENCE_S = 3600.0

@@ -14,10 +14,14 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.config import AnalysisConfig
-from chimbuko.errors import ChimbukoError
-from chimbuko.formats.streams.apart import convert_apart, sorted_out
-from chimbuko.formats.streams.conversion import program_name
+from chimbuko.capture.formats.apart import convert_apart, sorted_out
+from chimbuko.capture.formats.conversion import program_name
+from chimbuko.capture.trace.discovery import StreamName, Transport, find_recorded
+from chimbuko.capture.trace.isolated import readable
+from chimbuko.capture.trace.recordedstreams import note_recorded
+from chimbuko.capture.trace.tausettings import application_settings, transport_settings
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.errors import ChimbukoError
 from chimbuko.launcher.agents import AgentOptions, check_agents
 from chimbuko.launcher.application import code_where_absent, is_apart
 from chimbuko.launcher.closing import Show
@@ -26,17 +30,13 @@ from chimbuko.launcher.kernels import await_kernels
 from chimbuko.launcher.options import RunOptions
 from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.transport import StreamPlace, place_streams, shielded
-from chimbuko.process.cores import pin
 from chimbuko.provenance.store.urls import public_url
-from chimbuko.runs import userindex
-from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory, new_run
-from chimbuko.runs.environment import surroundings
-from chimbuko.runs.manifest import note_recorded
-from chimbuko.runs.programname import as_folder, program_of
-from chimbuko.runs.secretfiles import write_secret
-from chimbuko.trace.discovery import StreamName, Transport, find_recorded
-from chimbuko.trace.isolated import readable
-from chimbuko.trace.tausettings import application_settings, transport_settings
+from chimbuko.runtime.process.cores import pin
+from chimbuko.runtime.runs import userindex
+from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory, new_run
+from chimbuko.runtime.runs.environment import surroundings
+from chimbuko.runtime.runs.programname import as_folder, program_of
+from chimbuko.runtime.runs.secretfiles import write_secret
 
 
 def lead(options: RunOptions, show: Show) -> int:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from chimbuko.errors import ChimbukoError
+from chimbuko.core.errors import ChimbukoError
 from chimbuko.launcher.outcome.incidents import explain_at_end
 from chimbuko.launcher.outcome.relabel import judge_at_end
 from chimbuko.launcher.outcome.summary import Result, summarize
 from chimbuko.launcher.services.services import Services
-from chimbuko.process.mishaps import words_of
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.process.mishaps import words_of
+from chimbuko.runtime.runs.directory import RunDirectory
 
 Show = Callable[[Result], None]
 """Shows the result of a run to whoever wants to know; called once, as soon as it is there."""

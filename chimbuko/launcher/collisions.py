@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from chimbuko.follow.steps import INDEX, is_closed
-from chimbuko.trace.discovery import CONTACT_SUFFIX, StreamName, Transport, find_live
+from chimbuko.capture.follow.steps import INDEX, is_closed
+from chimbuko.capture.trace.discovery import CONTACT_SUFFIX, StreamName, Transport, find_live
 
 
 @dataclass

@@ -10,8 +10,8 @@ from contextlib import suppress
 
 import redis
 
-from chimbuko.errors import ServiceError
-from chimbuko.follow.guard.presence import Role, announce
+from chimbuko.capture.follow.presence import Role, announce
+from chimbuko.core.errors import ServiceError
 from chimbuko.launcher.agents import RESCUE_AFTER_S, AgentOptions, Agents
 from chimbuko.launcher.application import (
     NOT_EXECUTABLE,
@@ -26,12 +26,12 @@ from chimbuko.launcher.services.addressfile import AddressFile
 from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.services.services import Services
 from chimbuko.launcher.transport import shield_news
-from chimbuko.process.mishaps import Mishaps, words_of
-from chimbuko.process.signals import heed
-from chimbuko.process.starting import Process
-from chimbuko.process.wakeup import Wakeup
 from chimbuko.provenance.manage.lifecycle import INTERRUPTED
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.process.mishaps import Mishaps, words_of
+from chimbuko.runtime.process.signals import heed
+from chimbuko.runtime.process.starting import Process
+from chimbuko.runtime.process.wakeup import Wakeup
+from chimbuko.runtime.runs.directory import RunDirectory
 
 INTERRUPTED_CODE = 130
 STDERR = 2

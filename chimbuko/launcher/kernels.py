@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 from tempfile import TemporaryFile
 
-from chimbuko.errors import ServiceError
-from chimbuko.kernels.cache import CACHE_VARIABLE, are_compiled, use_cache
+from chimbuko.core.errors import ServiceError
+from chimbuko.core.kernels.cache import CACHE_VARIABLE, are_compiled, use_cache
 from chimbuko.launcher.outcome.progress import say
-from chimbuko.process.lifetime import die_with_parent, write_error
+from chimbuko.runtime.process.lifetime import die_with_parent, write_error
 
 USUAL_S = 25
 """On a core that has nothing else to do; on a busy machine twice as much."""

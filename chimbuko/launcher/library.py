@@ -13,7 +13,7 @@ import sys
 import tempfile
 from typing import BinaryIO
 
-from chimbuko.errors import ChimbukoError, ServiceError
+from chimbuko.core.errors import ChimbukoError, ServiceError
 from chimbuko.launcher.options import RunOptions
 from chimbuko.launcher.outcome.summary import Result
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chimbuko.config import AnalysisConfig
-from chimbuko.errors import ConfigError
-from chimbuko.follow.guard.limits import Limits
+from chimbuko.capture.follow.limits import Limits
+from chimbuko.capture.trace.discovery import Transport
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.errors import ConfigError
 from chimbuko.launcher.services.choices import ServiceChoices
-from chimbuko.protocol.broker import LOOPBACK
-from chimbuko.protocol.metricsplace import metrics_of_part
-from chimbuko.protocol.partition import MOST_PARTS
-from chimbuko.trace.discovery import Transport
+from chimbuko.runtime.protocol.broker import LOOPBACK
+from chimbuko.runtime.protocol.metricsplace import metrics_of_part
+from chimbuko.runtime.protocol.partition import MOST_PARTS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class AnalysisOptions:
             raise ConfigError("--freeze goes with --load-model: otherwise nothing would ever be known")
         if self.load_model is not None:
             # Here because it loads compiled code, for which an agent on another node need not wait.
-            from chimbuko.statistics import model
+            from chimbuko.core.statistics import model
 
             model.load_model(self.load_model, self.config)
         if self.save_model is not None and not self.save_model.absolute().parent.is_dir():

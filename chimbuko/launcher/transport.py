@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from chimbuko.errors import ConfigError
-from chimbuko.follow.guard.guard import Options as GuardOptions
-from chimbuko.follow.guard.limits import Limits
-from chimbuko.follow.space import MEMORY, choose_folder
+from chimbuko.capture.follow.guard import Options as GuardOptions
+from chimbuko.capture.follow.limits import Limits
+from chimbuko.capture.follow.space import MEMORY, choose_folder
+from chimbuko.capture.shield.library import shield_library
+from chimbuko.capture.shield.use import REPORT_VARIABLE, shield_environment, shield_problems
+from chimbuko.capture.trace.discovery import Transport
+from chimbuko.core.errors import ConfigError
 from chimbuko.launcher.options import TransportOptions
-from chimbuko.runs.directory import RunDirectory
-from chimbuko.runs.scratch import scratch_folder
-from chimbuko.shield.library import shield_library
-from chimbuko.shield.use import REPORT_VARIABLE, shield_environment, shield_problems
-from chimbuko.trace.discovery import Transport
+from chimbuko.runtime.runs.directory import RunDirectory
+from chimbuko.runtime.runs.scratch import scratch_folder
 
 NO_LIMITS_GIVEN = Limits()
 

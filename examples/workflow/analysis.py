@@ -8,8 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from chimbuko.namespaces import Client, Reader
-from chimbuko.namespaces.exchange.reader import Observation
+from chimbuko.namespaces import Client, Observation, Reader
 
 MOST_GROWTH = 1.01
 """Of the largest temperature: heat that only spreads never makes it larger."""

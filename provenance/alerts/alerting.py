@@ -11,12 +11,9 @@ from typing import cast
 import msgspec
 from sqlalchemy import Engine, select
 
-from chimbuko.calls.record import StreamHealth
 from chimbuko.causes.incident import Incident
 from chimbuko.causes.sentence import sentence
-from chimbuko.protocol.membership import silent_agents
-from chimbuko.protocol.messages import RecordBatch
-from chimbuko.protocol.runbroker import RunBroker
+from chimbuko.core.calls.record import StreamHealth
 from chimbuko.provenance.alerts.deadlocks import DeadlockAlert, DeadlockGate
 from chimbuko.provenance.alerts.gate import Alert, AlertGate, CallKey, SevereCall, severe_calls
 from chimbuko.provenance.alerts.nodelosses import LossAlert, LossGate
@@ -32,6 +29,9 @@ from chimbuko.provenance.store.encode import CALL_KEY
 from chimbuko.provenance.store.engine import store_errors
 from chimbuko.provenance.store.lookup import rows_of
 from chimbuko.provenance.store.tables import CALLS, RUNS
+from chimbuko.runtime.protocol.membership import silent_agents
+from chimbuko.runtime.protocol.messages import RecordBatch
+from chimbuko.runtime.protocol.runbroker import RunBroker
 
 SILENCE_LOOK_S = 1.0
 """Between two looks whether agents are silent."""

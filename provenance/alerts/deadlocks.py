@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from chimbuko.calls.record import StreamHealth
+from chimbuko.core.calls.record import StreamHealth
 from chimbuko.provenance.incidents.standstill import Standstill
 
 

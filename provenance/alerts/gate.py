@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from chimbuko.calls.record import call_id
-from chimbuko.protocol.messages import RecordBatch
+from chimbuko.core.calls.record import call_id
+from chimbuko.runtime.protocol.messages import RecordBatch
 
 PERIOD_S = 10.0
 """At most one alert of each function in so many seconds."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from chimbuko.protocol.telemetry import SilentAgents
+from chimbuko.runtime.protocol.telemetry import SilentAgents
 
 
 class AgentAlert(msgspec.Struct, frozen=True, tag_field="kind", tag="agent"):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 from chimbuko import __version__
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
 
 URL_VARIABLE = "CHIMBUKO_ALERT_URL"
 COMMAND_VARIABLE = "CHIMBUKO_ALERT_COMMAND"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from chimbuko.arrays import BoolArray, Float64Array
+from chimbuko.core.arrays import BoolArray, Float64Array
 from chimbuko.provenance.compare.effects import ALONE_SPREAD, USUAL_SPREAD, half_width_95
 from chimbuko.provenance.compare.levels import Level
 from chimbuko.provenance.compare.replicates import LEAST_P, differences

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from chimbuko.arrays import BoolArray, Float64Array
+from chimbuko.core.arrays import BoolArray, Float64Array
 from chimbuko.provenance.compare.effects import Shifts, shifts_between
 from chimbuko.provenance.compare.levels import Level
 from chimbuko.provenance.compare.replicates import LEAST_P as LEAST_P_OF_RUNS

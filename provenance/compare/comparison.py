@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from chimbuko.buckets import EDGES_US
+from chimbuko.core.buckets import EDGES_US
 from chimbuko.provenance.compare.calltime import CallTime, call_time, call_time_of_runs
 from chimbuko.provenance.compare.changes import Change, Judge
 from chimbuko.provenance.compare.levels import Level

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chimbuko.arrays import Float64Array
+from chimbuko.core.arrays import Float64Array
 from chimbuko.provenance.compare.levels import PARTS, Level
 
 LEAST_CALLS = 20

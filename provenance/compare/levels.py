@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chimbuko.arrays import Float64Array
-from chimbuko.buckets import EDGES_US
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.buckets import EDGES_US
 
 LN_EDGES = np.log(np.maximum(np.ceil(EDGES_US) - 0.5, 0.25))
 """f8[BUCKETS + 1]: traces count whole µs, so the bucket that 2 µs are in stands for 1.5 to 2.5 µs. Otherwise

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.compare.levels import Level
 from chimbuko.provenance.compare.pairing import FunctionKey, pair_functions
 from chimbuko.provenance.compare.runprofile import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 
-from chimbuko.calls.functionnames import parse_name
+from chimbuko.core.calls.functionnames import parse_name
 
 FunctionKey = tuple[str, str]
 """Names of program and function."""

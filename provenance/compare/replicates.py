@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chimbuko.arrays import BoolArray, Float64Array
+from chimbuko.core.arrays import BoolArray, Float64Array
 from chimbuko.provenance.compare.effects import (
     LEAST_CALLS,
     LEAST_FUNCTIONS,

@@ -10,16 +10,16 @@ from typing import Self
 import msgspec
 import numpy as np
 
-from chimbuko.arrays import Float64Array
-from chimbuko.buckets import BUCKETS
-from chimbuko.config import AnalysisConfig
-from chimbuko.namespaces.metrics.finding import FindingKey
-from chimbuko.protocol.messages import FunctionStatistics
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.buckets import BUCKETS
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.schema import stored_schema_of
+from chimbuko.observe.namespaces.analyses.metricfinding import FindingKey
 from chimbuko.provenance.compare.levels import Level, level_of, level_of_all, level_of_mean
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.incidents.metricfindings import metric_findings
 from chimbuko.provenance.query.run import Provenance
-from chimbuko.statistics.schema import stored_schema_of
+from chimbuko.runtime.protocol.messages import FunctionStatistics
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class FunctionProfile(OfRuns):
     level_of_all: Level | None = None
     """Of the exclusive runtime, rare long calls included."""
     counts: Float64Array | None = None
-    """Calls by bucket of ``chimbuko.kernels.buckets`` over the whole run, f8[BUCKETS]."""
+    """Calls by bucket of ``chimbuko.core.kernels.buckets`` over the whole run, f8[BUCKETS]."""
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chimbuko.calls.functionnames import short_name, shown_names
-from chimbuko.provenance.compare.calltime import CallTime
-from chimbuko.provenance.compare.changes import Change
-from chimbuko.provenance.compare.comparison import NAMED, Comparison, Shift
-from chimbuko.provenance.compare.effects import USUAL_SPREAD
-from chimbuko.provenance.compare.runprofile import Findings
-from chimbuko.units import (
+from chimbuko.core.calls.functionnames import short_name, shown_names
+from chimbuko.core.units import (
     format_change,
     format_duration_us,
     format_share,
@@ -21,6 +16,11 @@ from chimbuko.units import (
     format_signed_us,
     number_of,
 )
+from chimbuko.provenance.compare.calltime import CallTime
+from chimbuko.provenance.compare.changes import Change
+from chimbuko.provenance.compare.comparison import NAMED, Comparison, Shift
+from chimbuko.provenance.compare.effects import USUAL_SPREAD
+from chimbuko.provenance.compare.runprofile import Findings
 
 LEAST_COMMON = 0.01
 """What all functions have in common is separated from here on."""

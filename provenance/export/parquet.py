@@ -13,17 +13,17 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from chimbuko.calls.record import CallRecord, CounterValue, Message, StackFrame, StepCount, WindowCall
-from chimbuko.calls.schema import Label
 from chimbuko.causes.evidence.part import Kind
 from chimbuko.causes.incident import Waited
 from chimbuko.causes.recurrence import Habit, Recurrence
-from chimbuko.namespaces.metrics.finding import Finding, Problem
-from chimbuko.protocol.messages import FunctionStatistics, PathStatistics
+from chimbuko.core.calls.record import CallRecord, CounterValue, Message, StackFrame, StepCount, WindowCall
+from chimbuko.core.calls.schema import Label
+from chimbuko.observe.namespaces.analyses.metricfinding import Finding, Problem
 from chimbuko.provenance.export.source import ExportSource
 from chimbuko.provenance.incidents.incidentlist import IncidentSummary, RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding
 from chimbuko.provenance.query.filters import CallSummary
+from chimbuko.runtime.protocol.messages import FunctionStatistics, PathStatistics
 
 ROW_GROUP = 1 << 16
 """Rows that a table keeps in memory, and writes at once."""

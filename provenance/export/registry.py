@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from chimbuko.calls.record import CallRecord
-from chimbuko.errors import ConfigError
+from chimbuko.core.calls.record import CallRecord
+from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.export.source import ExportSource
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance

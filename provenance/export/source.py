@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from chimbuko.calls.record import CallRecord
-from chimbuko.calls.schema import Label
+from chimbuko.core.calls.record import CallRecord
+from chimbuko.core.calls.schema import Label
 from chimbuko.provenance.export.version2 import gpu_streams
 from chimbuko.provenance.incidents.incidentlist import IncidentDetails, Incidents, RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_findings

@@ -10,12 +10,12 @@ from typing import IO, Any
 import msgspec
 
 from chimbuko import __version__
-from chimbuko.calls.functionnames import short_name
 from chimbuko.causes.evidence.part import Kind
-from chimbuko.protocol.messages import PathStatistics
+from chimbuko.core.calls.functionnames import short_name
 from chimbuko.provenance.export.source import ExportSource
 from chimbuko.provenance.incidents.incidentlist import IncidentDetails
 from chimbuko.provenance.timeline.ranktimeline import Lane, RankTimeline, Slice, edges
+from chimbuko.runtime.protocol.messages import PathStatistics
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 

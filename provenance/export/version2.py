@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from chimbuko.arrays import Float64Array
-from chimbuko.buckets import EDGES_US
-from chimbuko.calls.record import CallRecord, CounterValue, Message, Metadata, StackFrame, WindowCall
-from chimbuko.calls.recordarrays import UNKNOWN_THREAD
-from chimbuko.protocol.messages import FunctionModel
-from chimbuko.statistics.moments import Moments
-from chimbuko.statistics.schema import schema_of
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.buckets import EDGES_US
+from chimbuko.core.calls.record import CallRecord, CounterValue, Message, Metadata, StackFrame, WindowCall
+from chimbuko.core.calls.recordarrays import UNKNOWN_THREAD
+from chimbuko.core.statistics.moments import Moments
+from chimbuko.core.statistics.schema import schema_of
+from chimbuko.runtime.protocol.messages import FunctionModel
 
 Object = dict[str, Any]
 VERSION = 2

@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from chimbuko.calls.record import CallRecord
-from chimbuko.calls.schema import Label
-from chimbuko.protocol.messages import FunctionModel
+from chimbuko.core.calls.record import CallRecord
+from chimbuko.core.calls.schema import Label
+from chimbuko.core.statistics.moments import Moments
 from chimbuko.provenance.export import version2
 from chimbuko.provenance.export.source import ExportSource
-from chimbuko.statistics.moments import Moments
+from chimbuko.runtime.protocol.messages import FunctionModel
 
 MODELS_HELD = 4096
 """Models kept in memory: a function's calls of one time refer to the same one."""

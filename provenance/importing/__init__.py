@@ -1,4 +1,5 @@
 """Runs that the C++ Chimbuko recorded, read as ours.
 
-May import calls, protocol, provenance.export, provenance.store, provenance.write, runs and statistics.
+May import core.calls, core.statistics, provenance.export, provenance.store, provenance.write,
+runtime.protocol and runtime.runs.
 """

@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from chimbuko.arrays import Float64Array
-from chimbuko.buckets import EDGES_US
-from chimbuko.statistics.moments import Moments
-from chimbuko.statistics.schema import schema_of
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.buckets import EDGES_US
+from chimbuko.core.statistics.moments import Moments
+from chimbuko.core.statistics.schema import schema_of
 
 Object = dict[str, Any]
 

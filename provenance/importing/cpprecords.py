@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from chimbuko.calls.record import (
+from chimbuko.core.calls.record import (
     RECORD_VERSION,
     CallRecord,
     CounterValue,
@@ -27,8 +27,8 @@ from chimbuko.calls.record import (
     call_id,
     severity_us,
 )
-from chimbuko.calls.recordarrays import UNKNOWN_THREAD
-from chimbuko.calls.schema import Label
+from chimbuko.core.calls.recordarrays import UNKNOWN_THREAD
+from chimbuko.core.calls.schema import Label
 from chimbuko.provenance.importing.cppmodels import Learned, learned_of
 
 Time = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]

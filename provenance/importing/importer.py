@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from chimbuko.calls.record import CallRecord, CounterStatistics, Metadata, StepCount, StreamHealth
-from chimbuko.calls.recordarrays import PackedRecords, pack
-from chimbuko.calls.schema import Label
-from chimbuko.config import METRICS, AnalysisConfig
-from chimbuko.errors import ConfigError
-from chimbuko.protocol.messages import FunctionModel, RecordBatch, RunStatistics
+from chimbuko.core.calls.record import CallRecord, CounterStatistics, Metadata, StepCount, StreamHealth
+from chimbuko.core.calls.recordarrays import PackedRecords, pack
+from chimbuko.core.calls.schema import Label
+from chimbuko.core.config import METRICS, AnalysisConfig
+from chimbuko.core.errors import ConfigError
+from chimbuko.core.statistics.schema import schema_of
 from chimbuko.provenance.export.version2 import GPU_KEYS
 from chimbuko.provenance.importing.cppmodels import CounterProfile, FunctionProfile, Learned, final_model_of
 from chimbuko.provenance.importing.cpprecords import ForeignCall, call_of, metadata_of
@@ -26,9 +26,9 @@ from chimbuko.provenance.importing.tally import ImportTally
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.store.urls import public_url
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.runs.directory import RunDirectory, new_run
-from chimbuko.runs.secretfiles import write_secret
-from chimbuko.statistics.schema import schema_of
+from chimbuko.runtime.protocol.messages import FunctionModel, RecordBatch, RunStatistics
+from chimbuko.runtime.runs.directory import RunDirectory, new_run
+from chimbuko.runtime.runs.secretfiles import write_secret
 
 AT_ONCE = 500
 """Calls read and written together."""

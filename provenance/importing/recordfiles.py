@@ -15,7 +15,7 @@ from typing import IO
 
 import msgspec
 
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
 
 KINDS = ("metadata", "anomalies", "normalexecs")
 """What a file's name says that it holds, in the order in which the files of a step are read."""

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from chimbuko.calls.record import CallRecord, StepCount, StreamHealth
-from chimbuko.calls.schema import Label
-from chimbuko.protocol.messages import FunctionModel, FunctionStatistics
+from chimbuko.core.calls.record import CallRecord, StepCount, StreamHealth
+from chimbuko.core.calls.schema import Label
+from chimbuko.core.statistics.moments import Moments
 from chimbuko.provenance.importing.cppmodels import NOTHING, FunctionProfile, Learned, RunStatistics
 from chimbuko.provenance.importing.cpprecords import ForeignCall
-from chimbuko.statistics.moments import Moments
+from chimbuko.runtime.protocol.messages import FunctionModel, FunctionStatistics
 
 
 @dataclass

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, and_, func, not_, or_, select
 from chimbuko.causes.evidence.part import HELD_UP
 from chimbuko.causes.incident import Incident, incident_id
 from chimbuko.causes.recurrence import Habit, Recurrence, recurrence_id
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.query.names import is_current
 from chimbuko.provenance.query.reader import RunReader
 from chimbuko.provenance.query.rows import AnyRow

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chimbuko.arrays import Float64Array
 from chimbuko.causes.drift import Drift, drifts_of
 from chimbuko.causes.modes import SlowMode, slow_modes_of
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.statistics.schema import schema_of
 from chimbuko.provenance.query.run import Provenance
-from chimbuko.statistics.schema import schema_of
 
 
 @dataclass(frozen=True)

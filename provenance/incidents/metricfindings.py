@@ -8,8 +8,8 @@ import zlib
 import msgspec
 from sqlalchemy import select
 
-from chimbuko.errors import ConfigError
-from chimbuko.namespaces.metrics.finding import Finding
+from chimbuko.core.errors import ConfigError
+from chimbuko.observe.namespaces.analyses.metricfinding import Finding
 from chimbuko.provenance.query.reader import RunReader
 from chimbuko.provenance.store.tables import METRIC_FINDINGS
 

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 from chimbuko.causes.drift import Drift
 from chimbuko.causes.recurrence import Habit, Recurrence
-from chimbuko.protocol.telemetry import SlowRank
 from chimbuko.provenance.incidents.learned import learned
 from chimbuko.provenance.incidents.modecauses import ModeCauses
 from chimbuko.provenance.incidents.slowmodes import slow_modes
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
+from chimbuko.runtime.protocol.telemetry import SlowRank
 
 MOST_FOUND = 20
 EXAMPLES_OF_DRIFT = 3

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 
-from chimbuko.calls.record import judged_us
-from chimbuko.causes.evidence.waiting import Waits, waits_in
 from chimbuko.causes.incident import NodeLoss
 from chimbuko.causes.modes import APART, SlowMode
 from chimbuko.causes.recurrence import Habit, Recurrence
+from chimbuko.core.calls.record import judged_us
+from chimbuko.core.calls.waiting import Waits, waits_in
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.incidents.modecauses import ModeCauses
 from chimbuko.provenance.query.filters import CallFilter, CallSummary

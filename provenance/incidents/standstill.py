@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from chimbuko.calls.functionnames import shown_name
-from chimbuko.calls.record import CallRecord
+from chimbuko.core.calls.functionnames import shown_name
+from chimbuko.core.calls.record import CallRecord
 from chimbuko.monitor.findings.deadlock import deadlock
 from chimbuko.monitor.findings.finding import Finding
 from chimbuko.provenance.query.filters import CallFilter

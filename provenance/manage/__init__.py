@@ -1,5 +1,5 @@
 """The life of runs in folders and stores: archived, transferred, pruned, relabelled, deleted.
 
-May import calls, causes, causes.evidence, process, protocol, provenance.incidents, provenance.nodes,
-provenance.query, provenance.store, provenance.write, runs and trace.
+May import capture.trace, causes, causes.evidence, core.calls, provenance.incidents, provenance.nodes,
+provenance.query, provenance.store, provenance.write, runtime.process, runtime.protocol and runtime.runs.
 """

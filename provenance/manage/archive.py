@@ -24,16 +24,16 @@ from msgspec import Meta
 from sqlalchemy import Engine
 
 from chimbuko import __version__
-from chimbuko.atomicfile import replace
-from chimbuko.errors import ConfigError, StoreError
-from chimbuko.process.nameholding import hold
+from chimbuko.core.atomicfile import replace
+from chimbuko.core.errors import ConfigError, StoreError
 from chimbuko.provenance.manage.transfer import AlreadyStored, copy_run
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.store.urls import public_url
-from chimbuko.runs.directory import RunDirectory, RunInfo, check_name
-from chimbuko.runs.finding import infos_of, runs_in
-from chimbuko.runs.secretfiles import write_secret
+from chimbuko.runtime.process.nameholding import hold
+from chimbuko.runtime.runs.directory import RunDirectory, RunInfo, check_name
+from chimbuko.runtime.runs.finding import infos_of, runs_in
+from chimbuko.runtime.runs.secretfiles import write_secret
 
 FORMAT = 1
 MANIFEST = "chimbuko-archive.json"

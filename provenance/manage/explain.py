@@ -8,12 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import msgspec
 from sqlalchemy import Engine
 
-from chimbuko.calls.record import CallRecord
 from chimbuko.causes.evidence.flag import Flag, flag_of, may_matter
 from chimbuko.causes.incidentbook import IncidentBook
 from chimbuko.causes.interruptions import Interruptions
-from chimbuko.protocol.messages import WaitsRequest
-from chimbuko.protocol.telemetry import SlowRank
+from chimbuko.core.calls.record import CallRecord
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.incidents.recurring import recurring
 from chimbuko.provenance.nodes.nodesamples import NodeSamples
@@ -21,6 +19,8 @@ from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.inquiries import Inquiries
 from chimbuko.provenance.write.writer import Writer
+from chimbuko.runtime.protocol.messages import WaitsRequest
+from chimbuko.runtime.protocol.telemetry import SlowRank
 
 AT_ONCE = 2_000
 """Calls that are looked at together."""

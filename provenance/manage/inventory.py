@@ -6,12 +6,12 @@ import msgspec
 from sqlalchemy import Connection, Engine, and_, func, inspect, literal_column, select
 
 from chimbuko.causes.recurrence import Habit
-from chimbuko.errors import StoreError
+from chimbuko.core.errors import StoreError
 from chimbuko.provenance.manage.transfer import TABLES_OF_RUNS
 from chimbuko.provenance.store.engine import open_for_reading, store_errors
 from chimbuko.provenance.store.tables import INCIDENTS, RECURRENCES, RUNS, STREAM_HEALTH
 from chimbuko.provenance.store.urls import public_url
-from chimbuko.runs.directory import RunInfo
+from chimbuko.runtime.runs.directory import RunInfo
 
 
 class RunTotals(msgspec.Struct, frozen=True):

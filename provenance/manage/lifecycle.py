@@ -10,13 +10,20 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.errors import ConfigError
-from chimbuko.process.nameholding import hold, is_held
+from chimbuko.capture.trace.discovery import STREAM_PREFIX
+from chimbuko.capture.trace.tausettings import CLAIMS_FOLDER
+from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.manage.transfer import remove_run
 from chimbuko.provenance.store.engine import close, open_for_writing
-from chimbuko.runs.directory import AGENT_MARK, COMING_MARK, RESCUED, RunDirectory, RunInfo, claim_name
-from chimbuko.trace.discovery import STREAM_PREFIX
-from chimbuko.trace.tausettings import CLAIMS_FOLDER
+from chimbuko.runtime.process.nameholding import hold, is_held
+from chimbuko.runtime.runs.directory import (
+    AGENT_MARK,
+    COMING_MARK,
+    RESCUED,
+    RunDirectory,
+    RunInfo,
+    claim_name,
+)
 
 RUNNING = "running"
 DIED = "died"

@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 from sqlalchemy import BindParameter, Connection, Engine, bindparam, delete, func, select, tuple_
 
-from chimbuko.arrays import BoolArray, Int64Array
+from chimbuko.core.arrays import BoolArray, Int64Array
+from chimbuko.core.units import format_duration_us
 from chimbuko.provenance.store.engine import store_errors
 from chimbuko.provenance.store.tables import CALLS, FUNCTIONS, NODE_STATES, PRUNINGS, RUNS
 from chimbuko.provenance.store.upsert import Accumulate
 from chimbuko.provenance.write import rollups
-from chimbuko.units import format_duration_us
 
 AT_ONCE = 10_000
 """Calls removed in one transaction: others wait 0.1 s at most, and a log or journal grows by 4 MB."""

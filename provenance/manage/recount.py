@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from sqlalchemy import Connection, and_, bindparam, func, select, update
 
-from chimbuko.arrays import Float64Array
+from chimbuko.core.arrays import Float64Array
 from chimbuko.provenance.store.tables import CALLS, FUNCTION_STATISTICS, STEPS, STREAM_HEALTH
 from chimbuko.provenance.write.stepwriter import rebuild
 

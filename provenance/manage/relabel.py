@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from sqlalchemy import Connection, Engine, and_, bindparam, delete, func, select, update
 
-from chimbuko.arrays import Float64Array
-from chimbuko.calls.record import call_id, severity_us
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.calls.record import call_id, severity_us
 from chimbuko.provenance.manage.recount import Relabelling, recount
 from chimbuko.provenance.store.engine import store_errors
 from chimbuko.provenance.store.tables import CALLS, FUNCTIONS, INCIDENTS, MODELS, PROGRAMS, RUNS

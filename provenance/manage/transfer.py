@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, Table, delete, select, update
 
-from chimbuko.errors import ConfigError, StoreError
+from chimbuko.core.errors import ConfigError, StoreError
 from chimbuko.provenance.store.engine import store_errors
 from chimbuko.provenance.store.tables import RUNS, SCHEMA
 from chimbuko.provenance.store.urls import public_url

@@ -1,5 +1,5 @@
 """What nodes did beside the calls of a run, as it is stored.
 
-May import calls, causes, causes.evidence, insitu.placing, monitor.procfs, monitor.samples, process, protocol,
-provenance.query, provenance.store and runs.
+May import causes, causes.evidence, core.calls, monitor.procfs, monitor.samples, plan, provenance.query,
+provenance.store, runtime.process, runtime.protocol and runtime.runs.
 """

@@ -6,11 +6,11 @@ from typing import Literal
 
 import msgspec
 
-from chimbuko.calls.record import CallRecord
 from chimbuko.causes.evidence.flag import Flag, flag_of
 from chimbuko.causes.evidence.gputime import GpuSeen
 from chimbuko.causes.evidence.nodescene import NodeScene, called
 from chimbuko.causes.evidence.threadtime import STOPPED, Seen
+from chimbuko.core.calls.record import CallRecord
 from chimbuko.monitor.procfs.systemcalls import FILES, LOCKS, SOCKETS
 from chimbuko.monitor.samples.nodebatch import Rows, ThreadName
 from chimbuko.provenance.nodes.callcauses import scene_of

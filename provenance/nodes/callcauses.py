@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chimbuko.calls.record import CallRecord
 from chimbuko.causes.evidence.flag import flag_of
 from chimbuko.causes.evidence.nodescene import AROUND_US
 from chimbuko.causes.evidence.part import Part
 from chimbuko.causes.evidence.scene import Scene
 from chimbuko.causes.split import split
+from chimbuko.core.calls.record import CallRecord
 from chimbuko.provenance.nodes.nodesamples import FOREVER_US, NodeSamples
 from chimbuko.provenance.query.reader import RunReader
 

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 
 import msgspec
 
-from chimbuko.errors import ConfigError
-from chimbuko.insitu.placing.advice import AgentAdvice, Measured, advise
-from chimbuko.process.cores import core_numbers
-from chimbuko.protocol.telemetry import AgentFigures, reported_agents
+from chimbuko.core.errors import ConfigError
+from chimbuko.plan.placingadvice import AgentAdvice, Measured, advise
 from chimbuko.provenance.nodes.nodelist import NodeRank, node_facts
 from chimbuko.provenance.query.reader import RunReader
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.process.cores import core_numbers
+from chimbuko.runtime.protocol.telemetry import AgentFigures, reported_agents
+from chimbuko.runtime.runs.directory import RunDirectory
 
 
 def measured_nodes(
@@ -58,6 +58,18 @@ def advices(run: RunDirectory, most: int) -> list[AgentAdvice]:
     if not nodes:
         raise ConfigError(f"{run.path}: no agent has said what it takes")
     return [advise(node) for node in nodes]
+
+
+def advised_cores(run: RunDirectory) -> frozenset[int]:
+    """Cores of the busiest node on which the analysis had best run, as a run advises; empty for all cores.
+
+    Raises
+    ------
+    ChimbukoError
+        The run cannot be read, or has not shown enough.
+    """
+    (advice,) = advices(run, 1)
+    return frozenset(core_numbers(advice.cores)) if advice.cores else frozenset()
 
 
 def _rows(agents: list[AgentFigures]) -> int:

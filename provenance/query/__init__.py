@@ -1,4 +1,4 @@
 """What can be asked of the provenance of a run.
 
-May import calls, causes, protocol, provenance.store, runs and statistics.
+May import causes, core.calls, core.statistics, provenance.store, runtime.protocol and runtime.runs.
 """

@@ -9,9 +9,9 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, case, false, func, or_, select, union_all
 
-from chimbuko.calls.record import CallRecord, call_id
-from chimbuko.calls.schema import SORTS
-from chimbuko.errors import ConfigError
+from chimbuko.core.calls.record import CallRecord, call_id
+from chimbuko.core.calls.schema import SORTS
+from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.query.aggregates import (
     By,
     Total,

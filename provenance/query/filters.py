@@ -10,10 +10,10 @@ import msgspec
 from msgspec import Meta
 from sqlalchemy import ColumnElement
 
-from chimbuko.calls.functionnames import function_matcher
-from chimbuko.calls.schema import SORTS, CallFields
-from chimbuko.errors import ConfigError
-from chimbuko.patterns import name_matcher
+from chimbuko.core.calls.functionnames import function_matcher
+from chimbuko.core.calls.schema import SORTS, CallFields
+from chimbuko.core.errors import ConfigError
+from chimbuko.core.patterns import name_matcher
 from chimbuko.provenance.store.tables import CALLS
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from sqlalchemy import and_, func, select
 
-from chimbuko.protocol.messages import FunctionModel
 from chimbuko.provenance.query.reader import RunReader
 from chimbuko.provenance.store.tables import FUNCTIONS, MODELS
+from chimbuko.runtime.protocol.messages import FunctionModel
 
 
 class Models:

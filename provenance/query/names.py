@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 import msgspec
 from sqlalchemy import ColumnElement, Float, String, Table, and_, cast, column, literal, select
 
-from chimbuko.arrays import RankKey
-from chimbuko.calls.functionnames import shown_name
-from chimbuko.calls.record import judged_us
 from chimbuko.causes.recurrence import Habit, Recurrence
+from chimbuko.core.arrays import RankKey
+from chimbuko.core.calls.functionnames import shown_name
+from chimbuko.core.calls.record import judged_us
 from chimbuko.provenance.query.filters import CallFilter, matching_functions, matching_names
 from chimbuko.provenance.query.planner import Place, Resolved, of_ranks, one_of
 from chimbuko.provenance.query.rows import AnyRow, AnySelect

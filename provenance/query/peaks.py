@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chimbuko.arrays import Int64Array, RankKey, UInt8Array
+from chimbuko.core.arrays import Int64Array, RankKey, UInt8Array
 from chimbuko.provenance.query.reader import RunReader
 from chimbuko.provenance.store.levels import MOST_SHOWN, lost_code_sql
 

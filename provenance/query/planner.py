@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy import BindParameter, ColumnElement, and_, bindparam, false, func, literal, or_, select
 
-from chimbuko.arrays import RankKey
+from chimbuko.core.arrays import RankKey
 from chimbuko.provenance.query.filters import MATCHES, CallFilter, Cursor, Match
 from chimbuko.provenance.query.rows import AnySelect
 from chimbuko.provenance.store.tables import CALLS, ORDERS, PLACES

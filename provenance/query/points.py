@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 from sqlalchemy import ColumnElement, func, literal, select
 
-from chimbuko.arrays import RankKey
+from chimbuko.core.arrays import RankKey
 from chimbuko.provenance.query.calls import Calls
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.names import RunNames

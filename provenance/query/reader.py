@@ -10,13 +10,13 @@ from typing import TypeVar
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Engine, Table, select
 
-from chimbuko.errors import ConfigError, StoreError
+from chimbuko.core.errors import ConfigError, StoreError
 from chimbuko.provenance.query.names import RunNames
 from chimbuko.provenance.query.rows import AnyRow, AnySelect
 from chimbuko.provenance.store.engine import store_errors
 from chimbuko.provenance.store.tables import FUNCTIONS, RUNS
 from chimbuko.provenance.store.urls import public_url
-from chimbuko.runs.directory import RunInfo
+from chimbuko.runtime.runs.directory import RunInfo
 
 StructType = TypeVar("StructType", bound=msgspec.Struct)
 

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 from sqlalchemy import ColumnElement, FromClause, Row, Select, and_, select
 
-from chimbuko.calls.record import RECORD_VERSION, CallRecord, StackFrame, WindowCall
-from chimbuko.calls.schema import Label
+from chimbuko.core.calls.record import RECORD_VERSION, CallRecord, StackFrame, WindowCall
+from chimbuko.core.calls.schema import Label
 from chimbuko.provenance.query.filters import CallSummary
 from chimbuko.provenance.store.decode import CallDetails, Names, OwnCall, read_details, read_node_state
 from chimbuko.provenance.store.tables import CALLS, NODE_STATES, STEPS, STREAM_HEALTH

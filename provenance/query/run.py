@@ -9,8 +9,7 @@ import msgspec
 import numpy as np
 from sqlalchemy import Engine, and_, select
 
-from chimbuko.calls.record import CounterStatistics, Metadata, StreamHealth
-from chimbuko.protocol.messages import FunctionStatistics, PathStatistics
+from chimbuko.core.calls.record import CounterStatistics, Metadata, StreamHealth
 from chimbuko.provenance.query.calls import Calls
 from chimbuko.provenance.query.models import Models
 from chimbuko.provenance.query.reader import RunReader
@@ -29,7 +28,8 @@ from chimbuko.provenance.store.tables import (
     RANK_PATHS,
     STREAM_HEALTH,
 )
-from chimbuko.runs.directory import RunDirectory, RunInfo
+from chimbuko.runtime.protocol.messages import FunctionStatistics, PathStatistics
+from chimbuko.runtime.runs.directory import RunDirectory, RunInfo
 
 
 class Dropped(msgspec.Struct, frozen=True, array_like=True):

@@ -8,8 +8,8 @@ from itertools import groupby
 import msgspec
 from sqlalchemy import ColumnElement, func, literal, select
 
-from chimbuko.calls.record import StepCount
-from chimbuko.protocol.messages import RankStatistics
+from chimbuko.core.calls.record import StepCount
+from chimbuko.core.statistics.moments import Moments
 from chimbuko.provenance.query.planner import of_ranks
 from chimbuko.provenance.query.reader import RunReader
 from chimbuko.provenance.store.levels import LEVELS
@@ -21,7 +21,7 @@ from chimbuko.provenance.store.tables import (
     STEPS,
     STREAM_HEALTH,
 )
-from chimbuko.statistics.moments import Moments
+from chimbuko.runtime.protocol.messages import RankStatistics
 
 
 class StepSum(msgspec.Struct, frozen=True, array_like=True):

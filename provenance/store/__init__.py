@@ -1,4 +1,4 @@
 """The database: its tables, its engines, the encoding of a call's details, and SQL for readers.
 
-May import calls and provenance.store.kernels.
+May import core.calls and provenance.store.kernels.
 """

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from chimbuko.calls.record import Collective, CounterValue, Message, StackFrame, WindowCall, call_id
-from chimbuko.calls.recordarrays import NO_CALL
+from chimbuko.core.calls.record import Collective, CounterValue, Message, StackFrame, WindowCall, call_id
+from chimbuko.core.calls.recordarrays import NO_CALL
 
 
 class CallDetails(msgspec.Struct, frozen=True):

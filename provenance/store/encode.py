@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.arrays import Rows
-from chimbuko.calls.record import StreamHealth
-from chimbuko.calls.recordarrays import COUNTER, MEMBER, PARTS, PackedRecords
-from chimbuko.calls.schema import STORED
+from chimbuko.core.arrays import Rows
+from chimbuko.core.calls.record import StreamHealth
+from chimbuko.core.calls.recordarrays import COUNTER, MEMBER, PARTS, PackedRecords
+from chimbuko.core.calls.schema import STORED
 from chimbuko.provenance.store.engine import StoreRefused
 from chimbuko.provenance.store.kernels.pack import (
     COUNTS_BYTES,

@@ -15,7 +15,7 @@ import sqlalchemy
 from sqlalchemy import URL, Connection, Engine, FromClause, event, exc
 from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
 
-from chimbuko.errors import StoreError
+from chimbuko.core.errors import StoreError
 from chimbuko.provenance.store.tables import SCHEMA_VERSION
 from chimbuko.provenance.store.urls import is_sqlite, parsed_url, path_of, public_url
 

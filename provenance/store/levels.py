@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.arrays import UInt8Array
+from chimbuko.core.arrays import UInt8Array
 
 LEVELS = range(1, 5)
 """Coarser levels, of 8, 64, 512 and 4,096 steps: an hour of 10,000 ranks is 560,000 rows of the second."""

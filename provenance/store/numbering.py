@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Table, select
 
-from chimbuko.errors import StoreError
+from chimbuko.core.errors import StoreError
 from chimbuko.provenance.store.tables import PATHS
 from chimbuko.provenance.store.upsert import insert
 

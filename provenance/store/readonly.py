@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sqlalchemy import Engine, select
 
-from chimbuko.errors import ChimbukoError, ConfigError, StoreError
+from chimbuko.core.errors import ChimbukoError, ConfigError, StoreError
 from chimbuko.provenance.store.engine import store_errors
 from chimbuko.provenance.store.tables import RUNS
 from chimbuko.provenance.store.urls import public_url

@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import Engine, inspect
 from sqlalchemy.types import NullType, TypeEngine
 
-from chimbuko.calls.schema import FIELDS, STORED
+from chimbuko.core.calls.schema import FIELDS, STORED
 from chimbuko.provenance.store.engine import store_errors
 
 TABLES = {

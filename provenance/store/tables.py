@@ -2,8 +2,8 @@
 
 A store holds any number of runs, so each row says whose it is, by a small number. Functions and texts are
 numbered within their run. All times are µs since the Unix epoch on the trace's clock, as in
-``chimbuko.calls.record``. What follows from another table is not repeated: a call's node is its stream's, the
-interval of its step stands with the step, its detector with the run.
+``chimbuko.core.calls.record``. What follows from another table is not repeated: a call's node is its
+stream's, the interval of its step stands with the step, its detector with the run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from chimbuko.calls.schema import INDEXED, STORED, Field
+from chimbuko.core.calls.schema import INDEXED, STORED, Field
 
 SCHEMA_VERSION = max(path.name[:4] for path in (Path(__file__).parent / "migrations/versions").glob("[0-9]*"))
 """Newest revision under ``migrations/versions``: what this code reads and writes."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import sqlalchemy
 from sqlalchemy import URL, exc
 
-from chimbuko.errors import StoreError
+from chimbuko.core.errors import StoreError
 
 STORE_VARIABLE = "CHIMBUKO_STORE"
 """Environment variable with a store's URL: on a command line other users could read its password."""

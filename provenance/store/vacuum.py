@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from sqlalchemy import Engine, text
 
-from chimbuko.errors import StoreError
+from chimbuko.core.errors import StoreError
 from chimbuko.provenance.store.engine import store_errors
 from chimbuko.provenance.store.tables import SCHEMA
 from chimbuko.provenance.store.urls import public_url

@@ -1,4 +1,4 @@
 """Timelines of ranks, from what the store keeps or from a recorded trace.
 
-May import calls, provenance.query, provenance.store, runs and trace.
+May import capture.trace, core.calls, provenance.query, provenance.store and runtime.runs.
 """

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from sqlalchemy import func, or_, select
 
-from chimbuko.arrays import RankKey
-from chimbuko.calls.record import CallRecord
+from chimbuko.core.arrays import RankKey
+from chimbuko.core.calls.record import CallRecord
 from chimbuko.provenance.query.calls import Calls
 from chimbuko.provenance.query.planner import one_of
 from chimbuko.provenance.query.rows import select_records

@@ -13,9 +13,9 @@ from itertools import groupby, zip_longest
 
 import msgspec
 
-from chimbuko.calls.record import CallRecord, CounterValue, Message, StackFrame, WindowCall
-from chimbuko.calls.recordarrays import UNKNOWN_THREAD
-from chimbuko.calls.schema import Label
+from chimbuko.core.calls.record import CallRecord, CounterValue, Message, StackFrame, WindowCall
+from chimbuko.core.calls.recordarrays import UNKNOWN_THREAD
+from chimbuko.core.calls.schema import Label
 
 Argument = str | int | float | bool
 Interval = tuple[int, int]

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from chimbuko.arrays import RankKey
+from chimbuko.core.arrays import RankKey
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.timeline.edges import LAUNCH, LINK, RECEIVE, SEND, UNKNOWN, Links, between, numbered
 from chimbuko.provenance.timeline.messagematching import matched

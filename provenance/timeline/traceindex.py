@@ -16,10 +16,10 @@ from typing import BinaryIO
 import msgspec
 import numpy as np
 
+from chimbuko.capture.trace.recordedstreams import Stamp
 from chimbuko.provenance.timeline.edges import LINK, Links, around, between, joined
 from chimbuko.provenance.timeline.rankwindow import Interval, SpanRow, SpanWindow, cut
 from chimbuko.provenance.timeline.spans import MOST_LEVEL, SPAN, Spans, reduced
-from chimbuko.runs.manifest import Stamp
 
 VERSION = 1
 

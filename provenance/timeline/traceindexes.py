@@ -7,15 +7,15 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from chimbuko.arrays import RankKey
-from chimbuko.errors import ConfigError, TraceFormatError
-from chimbuko.ownfolder import is_own_folder, make_own_folder
+from chimbuko.capture.trace.discovery import StreamName
+from chimbuko.capture.trace.recordedstreams import Stamp, recorded_streams, stamp_of
+from chimbuko.core.arrays import RankKey
+from chimbuko.core.errors import ConfigError, TraceFormatError
+from chimbuko.core.ownfolder import is_own_folder, make_own_folder
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.timeline.rankcalls import RankCalls
 from chimbuko.provenance.timeline.traceindex import IndexFiles, SpanIndex
-from chimbuko.runs.directory import RunDirectory
-from chimbuko.runs.manifest import Stamp, recorded_streams, stamp_of
-from chimbuko.trace.discovery import StreamName
+from chimbuko.runtime.runs.directory import RunDirectory
 
 
 def recorded_by_rank(run: RunDirectory, programs: Mapping[int, str]) -> dict[RankKey, StreamName]:

@@ -10,16 +10,16 @@ from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 
-from chimbuko.errors import ChimbukoError, ServiceError
-from chimbuko.process.lifetime import do_without_scipy, log, say_ready
-from chimbuko.process.signals import StopSignal
-from chimbuko.protocol.runbroker import RunBroker, wake_ourselves
+from chimbuko.core.errors import ChimbukoError, ServiceError
 from chimbuko.provenance.alerts.sinks import hooks_of
 from chimbuko.provenance.store.encode import warm_kernels
 from chimbuko.provenance.store.engine import StoreBusy, StoreDamaged
 from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.provenance.write.service import Destination, WriterService, run_writer
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.process.lifetime import do_without_scipy, log, say_ready
+from chimbuko.runtime.process.signals import StopSignal
+from chimbuko.runtime.protocol.runbroker import RunBroker, wake_ourselves
+from chimbuko.runtime.runs.directory import RunDirectory
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from chimbuko.calls.schema import INDEXED
+from chimbuko.core.calls.schema import INDEXED
 from chimbuko.provenance.store.encode import CALL_COLUMNS, CALL_KEY
 from chimbuko.provenance.store.lookup import rows_of
 from chimbuko.provenance.store.tables import CALLS

@@ -11,7 +11,7 @@ from chimbuko.causes.evidence.part import Kind
 from chimbuko.causes.evidence.scene import LEAST_UNFLAGGED_SHARE, Scene
 from chimbuko.causes.incident import Incident
 from chimbuko.causes.incidentbook import Changes
-from chimbuko.protocol.messages import WaitsRequest
+from chimbuko.runtime.protocol.messages import WaitsRequest
 
 LEAST_US = 10_000.0
 """Shorter delays are not asked about."""

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from chimbuko.calls.record import CallRecord
-from chimbuko.calls.recordarrays import unpack
 from chimbuko.causes.evidence.flag import Flag, flag_of, may_matter
 from chimbuko.causes.incident import Incident, incident_id
 from chimbuko.causes.incidentbook import IncidentBook
 from chimbuko.causes.interruptions import Interruptions
 from chimbuko.causes.recurrence import Recurrence
 from chimbuko.causes.sentence import sentence
+from chimbuko.core.calls.record import CallRecord
+from chimbuko.core.calls.recordarrays import unpack
 from chimbuko.monitor.samples.nodebatch import NodeBatch
-from chimbuko.protocol.messages import RecordBatch, WaitsRequest
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.nodes.nodesamples import FOREVER_US, NodeSamples
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.inquiries import Inquiries
 from chimbuko.provenance.write.writer import Writer
+from chimbuko.runtime.protocol.messages import RecordBatch, WaitsRequest
 
 PERIOD_S = 0.5
 """From one look at what came to the next, at least."""

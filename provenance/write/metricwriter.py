@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 from sqlalchemy import Connection, select
 
-from chimbuko.namespaces.metrics.finding import Finding
+from chimbuko.observe.namespaces.analyses.metricfinding import Finding
 from chimbuko.provenance.store.tables import METRIC_FINDINGS
 from chimbuko.provenance.store.upsert import insert
 

@@ -17,15 +17,11 @@ import msgspec
 import redis
 from sqlalchemy import Engine
 
-from chimbuko.calls.record import READING
 from chimbuko.causes.incident import Incident
-from chimbuko.errors import ServiceError, StoreError
+from chimbuko.core.calls.record import READING
+from chimbuko.core.errors import ServiceError, StoreError
 from chimbuko.monitor.samples.nodebatch import PackedBatch, unpacked
-from chimbuko.namespaces.watching.publishing import published
-from chimbuko.process.lifetime import log
-from chimbuko.protocol.messages import PAYLOAD, RecordBatch, RunStatistics, WaitsRequest
-from chimbuko.protocol.runbroker import Entries, PatientReader, RunBroker
-from chimbuko.protocol.telemetry import SlowRank
+from chimbuko.observe.namespaces.service.publishing import published
 from chimbuko.provenance.alerts.alerting import Alerting
 from chimbuko.provenance.alerts.sinks import Deliver
 from chimbuko.provenance.incidents.incidentlist import Incidents
@@ -45,7 +41,11 @@ from chimbuko.provenance.write.liveincidents import LiveIncidents
 from chimbuko.provenance.write.storecopies import StoreCopies
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.provenance.write.writerstatus import WriterStatus
-from chimbuko.runs.directory import RunInfo
+from chimbuko.runtime.process.lifetime import log
+from chimbuko.runtime.protocol.messages import PAYLOAD, RecordBatch, RunStatistics, WaitsRequest
+from chimbuko.runtime.protocol.runbroker import Entries, PatientReader, RunBroker
+from chimbuko.runtime.protocol.telemetry import SlowRank
+from chimbuko.runtime.runs.directory import RunInfo
 
 READ_COUNT = 256
 """Batches per transaction: 1,000 records in one are stored ten times as fast as one each."""

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, delete, func, insert, literal, select
 
-from chimbuko.arrays import RankKey
-from chimbuko.calls.record import StepCount
+from chimbuko.core.arrays import RankKey
+from chimbuko.core.calls.record import StepCount
 from chimbuko.provenance.store.levels import LEVELS, MOST_SHOWN, lost_code_sql
 from chimbuko.provenance.store.lookup import rows_of
 from chimbuko.provenance.store.tables import (

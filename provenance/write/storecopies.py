@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from chimbuko.process.lifetime import log
+from chimbuko.runtime.process.lifetime import log
 
 PERIOD_S = 30.0
 SHARE = 0.01

@@ -13,21 +13,14 @@ import msgspec
 import numpy as np
 from sqlalchemy import Connection, Engine, select
 
-from chimbuko.calls.callpaths import OTHER_PATHS, PATH_TIME
-from chimbuko.calls.record import StreamHealth
 from chimbuko.causes.incidentbook import Changes
 from chimbuko.causes.recurrence import Recurrence
-from chimbuko.errors import StoreError
-from chimbuko.kernels.paths import NONE
+from chimbuko.core.calls.pathtable import OTHER_PATHS, PATH_TIME
+from chimbuko.core.calls.record import StreamHealth
+from chimbuko.core.errors import StoreError
+from chimbuko.core.kernels.paths import NONE
 from chimbuko.monitor.samples.nodebatch import PackedBatch
-from chimbuko.namespaces.metrics.finding import Finding
-from chimbuko.protocol.messages import (
-    FunctionModel,
-    FunctionStatistics,
-    PathStatistics,
-    RecordBatch,
-    RunStatistics,
-)
+from chimbuko.observe.namespaces.analyses.metricfinding import Finding
 from chimbuko.provenance.store.encode import call_rows, node_state_rows, store_records
 from chimbuko.provenance.store.engine import store_errors
 from chimbuko.provenance.store.numbering import RANK_PATH, Numbering, PathNumbering, path_key
@@ -53,7 +46,14 @@ from chimbuko.provenance.write.callwriter import write_calls
 from chimbuko.provenance.write.incidentwriter import last_number, withdraw, write_changes, write_recurrences
 from chimbuko.provenance.write.metricwriter import write_metric_findings
 from chimbuko.provenance.write.stepwriter import StepWriter
-from chimbuko.runs.directory import RunInfo
+from chimbuko.runtime.protocol.messages import (
+    FunctionModel,
+    FunctionStatistics,
+    PathStatistics,
+    RecordBatch,
+    RunStatistics,
+)
+from chimbuko.runtime.runs.directory import RunInfo
 
 _WRITE_RUNS = Upsert(RUNS, tuple(column.name for column in RUNS.columns if column.name != "number"), ("id",))
 _WRITE_NODE_STATES = Upsert.of_all(NODE_STATES)

@@ -7,9 +7,9 @@ from contextlib import suppress
 
 import redis
 
-from chimbuko.errors import ChimbukoError
-from chimbuko.process.lifetime import log
-from chimbuko.protocol.runbroker import RunBroker
+from chimbuko.core.errors import ChimbukoError
+from chimbuko.runtime.process.lifetime import log
+from chimbuko.runtime.protocol.runbroker import RunBroker
 
 FIRST_RETRY_S = 0.1
 LAST_RETRY_S = 2.0

@@ -1,4 +1,4 @@
 """What the parameter server knows, as values that merge. No I/O.
 
-May import calls, kernels, protocol, pserver.kernels, pserver.telemetry and statistics.
+May import core.calls, core.kernels, core.statistics and runtime.protocol.
 """

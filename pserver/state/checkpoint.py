@@ -6,13 +6,13 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.atomicfile import write_atomically
-from chimbuko.calls.record import StreamHealth
-from chimbuko.errors import ServiceError
+from chimbuko.core.atomicfile import write_atomically
+from chimbuko.core.calls.record import StreamHealth
+from chimbuko.core.errors import ServiceError
+from chimbuko.core.statistics.packed import PackedTable
 from chimbuko.pserver.state.functions import SavedFunctions
 from chimbuko.pserver.state.ranks import SavedRanks
-from chimbuko.pserver.telemetry.telemetry import SavedTelemetry
-from chimbuko.statistics.packed import PackedTable
+from chimbuko.pserver.state.telemetry import SavedTelemetry
 
 VERSIONS_PER_SAVE = 1_000_000
 """More than are published from one save to the next."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from chimbuko.arrays import Float64Array, Int64Array, UInt16Array, grown
-from chimbuko.buckets import BUCKETS
-from chimbuko.kernels.merge import add_cells
-from chimbuko.pserver.kernels.decay import ERA_CALLS, MOVED, end_eras
-from chimbuko.statistics.packed import PackedTable, pack_cells, unpack_cells
+from chimbuko.core.arrays import Float64Array, Int64Array, UInt16Array, grown
+from chimbuko.core.buckets import BUCKETS
+from chimbuko.core.kernels.decay import ERA_CALLS, MOVED, end_eras
+from chimbuko.core.kernels.merge import add_cells
+from chimbuko.core.statistics.packed import PackedTable, pack_cells, unpack_cells
 
 
 class SavedDecay(msgspec.Struct, frozen=True, array_like=True):

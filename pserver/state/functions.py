@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from chimbuko.arrays import Float64Array, Int64Array, Rows, longer
-from chimbuko.protocol.messages import FunctionName, FunctionStatistics
+from chimbuko.core.arrays import Float64Array, Int64Array, Rows, longer
+from chimbuko.core.statistics import flaggedsteps
+from chimbuko.core.statistics.convergence import CONVERGED_CALLS
+from chimbuko.core.statistics.flaggedsteps import FLAGGED_STEPS
+from chimbuko.core.statistics.packed import PackedTable, cells_of
+from chimbuko.core.statistics.schema import FLAGS, TableSchema
 from chimbuko.pserver.state.decay import Decay, SavedDecay
-from chimbuko.statistics import flaggedsteps
-from chimbuko.statistics.convergence import CONVERGED_CALLS
-from chimbuko.statistics.flaggedsteps import FLAGGED_STEPS
-from chimbuko.statistics.packed import PackedTable, cells_of
-from chimbuko.statistics.schema import FLAGS, TableSchema
+from chimbuko.runtime.protocol.messages import FunctionName, FunctionStatistics
 
 NEVER_S = -1e9
 

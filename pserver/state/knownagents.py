@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from chimbuko.arrays import Int64Array
-from chimbuko.protocol.messages import Acknowledgement, Delta, FunctionName
+from chimbuko.core.arrays import Int64Array
 from chimbuko.pserver.state.checkpoint import SavedAgent
+from chimbuko.runtime.protocol.messages import Acknowledgement, Delta, FunctionName
 
 
 @dataclass

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from chimbuko.arrays import Float64Array, Int64Array
-from chimbuko.protocol.messages import NO_EPOCH, FunctionModel, FunctionName, ModelUpdate
+from chimbuko.core.arrays import Float64Array, Int64Array
+from chimbuko.core.statistics.convergence import HELD_PERIODS
+from chimbuko.core.statistics.packed import PackedTable
+from chimbuko.core.statistics.schema import TableSchema
 from chimbuko.pserver.state.functions import Functions
-from chimbuko.statistics.convergence import HELD_PERIODS
-from chimbuko.statistics.packed import PackedTable
-from chimbuko.statistics.schema import TableSchema
+from chimbuko.runtime.protocol.messages import NO_EPOCH, FunctionModel, FunctionName, ModelUpdate
 
 MODEL_GROWTH = 1.5
 """Where a function's calls have grown by so much its model goes to the store. All versions of a function
@@ -85,7 +85,7 @@ class ModelVersions:
         """What changed in the model, or None if there is nothing to publish yet.
 
         In lockstep that is what an epoch closed by all streams has changed. Otherwise rows of functions that
-        have many calls stay behind; see ``chimbuko.statistics.convergence``.
+        have many calls stay behind; see ``chimbuko.core.statistics.convergence``.
 
         Parameters
         ----------

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from chimbuko.arrays import Int64Array, RankKey, grown
-from chimbuko.calls.record import StepCount
-from chimbuko.kernels.rules import MOMENTS_WIDTH
-from chimbuko.protocol.messages import RankStatistics
-from chimbuko.pserver.kernels.ranks import add_values
-from chimbuko.statistics.moments import EMPTY
+from chimbuko.core.arrays import Int64Array, RankKey, grown
+from chimbuko.core.calls.record import StepCount
+from chimbuko.core.kernels.rankcounts import add_values
+from chimbuko.core.kernels.rules import MOMENTS_WIDTH
+from chimbuko.core.statistics.moments import EMPTY
+from chimbuko.runtime.protocol.messages import RankStatistics
 
 
 class SavedRanks(msgspec.Struct, frozen=True, array_like=True):

@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
-from chimbuko.arrays import Float64Array
-from chimbuko.atomicfile import write_atomically
-from chimbuko.errors import ServiceError
-from chimbuko.protocol.messages import Frame, PathStatistics, RankStatistics
-from chimbuko.protocol.telemetry import FLAGGED, OTHERS, TRAFFIC, ProgramCounter, SlowRank
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.atomicfile import write_atomically
+from chimbuko.core.errors import ServiceError
+from chimbuko.core.statistics.moments import Moments
+from chimbuko.core.statistics.schema import PROFILE
 from chimbuko.pserver.state.functions import Functions
-from chimbuko.statistics.moments import Moments
-from chimbuko.statistics.schema import PROFILE
+from chimbuko.runtime.protocol.messages import Frame, PathStatistics, RankStatistics
+from chimbuko.runtime.protocol.telemetry import FLAGGED, OTHERS, TRAFFIC, ProgramCounter, SlowRank
 
 REPORT_VERSION = 1
 

@@ -12,10 +12,20 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
-from chimbuko.arrays import Float64Array, RankKey
-from chimbuko.calls.callpaths import PATH
-from chimbuko.calls.record import StepCount, StreamHealth
-from chimbuko.protocol.messages import (
+from chimbuko.core.arrays import Float64Array, RankKey
+from chimbuko.core.calls.pathtable import PATH
+from chimbuko.core.calls.record import StepCount, StreamHealth
+from chimbuko.core.statistics.flaggedsteps import FLAGGED_STEPS
+from chimbuko.core.statistics.model import Model
+from chimbuko.core.statistics.schema import PROFILE, TableSchema
+from chimbuko.pserver.state.checkpoint import VERSIONS_PER_SAVE, SavedState
+from chimbuko.pserver.state.functions import Functions
+from chimbuko.pserver.state.knownagents import KnownAgent, KnownAgents
+from chimbuko.pserver.state.modelversions import ModelVersions, Published
+from chimbuko.pserver.state.ranks import Ranks
+from chimbuko.pserver.state.runreport import Report, make_report
+from chimbuko.pserver.state.telemetry import Telemetry
+from chimbuko.runtime.protocol.messages import (
     ALL_EPOCHS,
     NO_EPOCH,
     Acknowledgement,
@@ -23,8 +33,8 @@ from chimbuko.protocol.messages import (
     Frame,
     RunStatistics,
 )
-from chimbuko.protocol.partition import part_of_function
-from chimbuko.protocol.telemetry import (
+from chimbuko.runtime.protocol.partition import part_of_function
+from chimbuko.runtime.protocol.telemetry import (
     FLAGGED,
     OTHERS,
     PACE,
@@ -33,16 +43,6 @@ from chimbuko.protocol.telemetry import (
     SilentAgents,
     TelemetryDelta,
 )
-from chimbuko.pserver.state.checkpoint import VERSIONS_PER_SAVE, SavedState
-from chimbuko.pserver.state.functions import Functions
-from chimbuko.pserver.state.knownagents import KnownAgent, KnownAgents
-from chimbuko.pserver.state.modelversions import ModelVersions, Published
-from chimbuko.pserver.state.ranks import Ranks
-from chimbuko.pserver.state.runreport import Report, make_report
-from chimbuko.pserver.telemetry.telemetry import Telemetry
-from chimbuko.statistics.flaggedsteps import FLAGGED_STEPS
-from chimbuko.statistics.model import Model
-from chimbuko.statistics.schema import PROFILE, TableSchema
 
 FRAMES_PER_FUNCTION = 4
 """A function that has no new anomalies is reported in each fourth frame only, the first included."""

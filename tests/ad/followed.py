@@ -15,16 +15,16 @@ from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Outbox, Phase
 from chimbuko.ad.handoff.namesfile import read_names
 from chimbuko.ad.handoff.processspecs import StreamProcessSpec
-from chimbuko.ad.spool.spool import SpoolReader
-from chimbuko.calls.callpaths import PathTable
-from chimbuko.calls.record import StepCount, StreamHealth
-from chimbuko.calls.recordarrays import joined
-from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.messages import NO_EPOCH, RecordBatch
-from chimbuko.statistics import flaggedsteps
-from chimbuko.trace.discovery import Transport
-from chimbuko.trace.schema import EventType, StreamNames, TraceStep
-from chimbuko.trace.writer import StreamWriter
+from chimbuko.ad.handoff.spool import SpoolReader
+from chimbuko.capture.trace.discovery import Transport
+from chimbuko.capture.trace.writer import StreamWriter
+from chimbuko.core.calls.pathtable import PathTable
+from chimbuko.core.calls.record import StepCount, StreamHealth
+from chimbuko.core.calls.recordarrays import joined
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics import flaggedsteps
+from chimbuko.core.traceschema import EventType, StreamNames, TraceStep
+from chimbuko.runtime.protocol.messages import NO_EPOCH, RecordBatch
 from tests.ad.handed_on import rows_of
 from tests.reference.paths import paths_of
 

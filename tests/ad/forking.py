@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chimbuko.ad.streamprocess.forkclient import ForkServer
 from chimbuko.ad.streamprocess.warmup import warm_kernels
-from chimbuko.process.starting import uncollected
+from chimbuko.runtime.process.starting import uncollected
 
 
 def warm_fork_server() -> ForkServer:

@@ -13,13 +13,13 @@ from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
 from chimbuko.ad.records.reportedcalls import REPORT
 from chimbuko.ad.streamprocess.checkpoint import Checkpoint, CheckpointFiles
-from chimbuko.calls.callpaths import PATH
-from chimbuko.calls.recordarrays import HEAD, PARTS, PackedRecords
-from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.messages import NO_EPOCH
-from chimbuko.trace.reader import StreamReader
-from chimbuko.trace.schema import StreamNames, TraceStep
-from tests.trace.whole_streams import Step
+from chimbuko.capture.trace.reader import StreamReader
+from chimbuko.core.calls.pathtable import PATH
+from chimbuko.core.calls.recordarrays import HEAD, PARTS, PackedRecords
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.traceschema import StreamNames, TraceStep
+from chimbuko.runtime.protocol.messages import NO_EPOCH
+from tests.capture.trace.whole_streams import Step
 
 MODEL_EVERY = 3
 """After so many steps the agent gives back as the model what it took, twice as much of it."""

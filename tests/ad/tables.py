@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from chimbuko.arrays import Float64Array
-from chimbuko.kernels.buckets import bucket_of
-from chimbuko.statistics.moments import Moments
-from chimbuko.statistics.schema import BUCKETED_PROFILE
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.kernels.buckets import bucket_of
+from chimbuko.core.statistics.moments import Moments
+from chimbuko.core.statistics.schema import BUCKETED_PROFILE
 
 
 def table_of(*runtimes_us: Sequence[float] | Float64Array, metric: str = "exclusive") -> Float64Array:

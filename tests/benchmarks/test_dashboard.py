@@ -15,7 +15,7 @@ from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.store.tables import STEP_HISTOGRAMS, STEP_LEVELS, STEPS
 from chimbuko.provenance.write.stepwriter import rebuild
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 
 SMALL = MadeHistory(ranks=5, steps=131, anomalies=100)
 

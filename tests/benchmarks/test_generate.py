@@ -9,12 +9,12 @@ import pytest
 
 from benchmarks.generate import HARD, SIMPLE, Shape, SyntheticTrace, steps_of, write_trace
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
-from chimbuko.calls.record import call_id
-from chimbuko.calls.recordarrays import unpack
-from chimbuko.calls.schema import Label
-from chimbuko.config import AnalysisConfig
-from chimbuko.trace.reader import StreamReader
-from chimbuko.trace.schema import EventType, TraceStep
+from chimbuko.capture.trace.reader import StreamReader
+from chimbuko.core.calls.record import call_id
+from chimbuko.core.calls.recordarrays import unpack
+from chimbuko.core.calls.schema import Label
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.traceschema import EventType, TraceStep
 
 ROWS = 5_000
 

@@ -15,8 +15,8 @@ import pytest
 from benchmarks.live.aims import HEADS, UNNAMED, Outcome, Variant, losses_of, missed_aims, report, rows, total
 from benchmarks.live.trial import SOURCE, TIMED, Program
 from examples.truth import InjectedDelay, read_truth
+from tests.instrument.recorder.mpi import WHEEL
 from tests.places import ROOT
-from tests.recorder.mpi import WHEEL
 
 FILES, SST = Variant("files"), Variant("sst")
 GOOD = Outcome(FILES, wall_s=21.0, exit_code=0, delays=20, found=18, flags=160, steps=88)

@@ -11,10 +11,10 @@ from benchmarks.report import DOCS, replaced
 from benchmarks.scaling.__main__ import SECTIONS, comparisons
 from benchmarks.scaling.fitting import fitted
 from benchmarks.scaling.loads import READ, SERVED, Measured, averaged
-from chimbuko.insitu.pipeline.loads import Pipeline, loads
-from chimbuko.insitu.pipeline.simulation import simulate
-from chimbuko.insitu.pipeline.unitcosts import READERS, SERVICES, measured
-from tests.insitu.pipeline.costs import COSTS
+from chimbuko.plan.loads import Pipeline, loads
+from chimbuko.plan.simulation import simulate
+from chimbuko.plan.unitcosts import READERS, SERVICES, measured
+from tests.plan.costs import COSTS
 
 
 def as_simulated(is_held_out: bool, ranks: int, per_node: int, findings: float, period_s: float) -> Measured:

@@ -17,10 +17,10 @@ from benchmarks.server.node import measure as measure_node
 from benchmarks.server.parts import messages, served
 from benchmarks.server.samples import measure as measure_samples
 from benchmarks.server.wire import Reply, end_of_reply, parsed
-from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.messages import Delta, Frame
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.schema import schema_of
 from chimbuko.pserver.state.serverstate import ServerState
-from chimbuko.statistics.schema import schema_of
+from chimbuko.runtime.protocol.messages import Delta, Frame
 
 SCHEMA = schema_of(AnalysisConfig().detector)
 SMALL = Load(agents=6, ranks_per_agent=2, programs=2, functions=10)

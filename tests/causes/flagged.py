@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from chimbuko.calls.record import (
+from chimbuko.causes.evidence.flag import Flag, flag_of
+from chimbuko.core.calls.record import (
     CallRecord,
     Collective,
     CounterValue,
@@ -14,7 +15,6 @@ from chimbuko.calls.record import (
     WindowCall,
     call_id,
 )
-from chimbuko.causes.evidence.flag import Flag, flag_of
 from tests.sample_records import make_record
 
 BEGIN_US = 1_700_000_000_000_000

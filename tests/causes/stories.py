@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from chimbuko.calls.record import CallRecord, WindowCall
+from chimbuko.core.calls.record import CallRecord, WindowCall
 from tests.causes.flagged import AFTER, BEGIN_US, at, record
 
 ORIGIN = "0:3:1:1"

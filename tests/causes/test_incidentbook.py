@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.calls.record import CallRecord
 from chimbuko.causes.evidence.flag import Flag, flag_of
 from chimbuko.causes.evidence.part import Kind
 from chimbuko.causes.incident import Incident
 from chimbuko.causes.incidentbook import IncidentBook
+from chimbuko.core.calls.record import CallRecord
 from tests.causes.flagged import at, flag
 from tests.causes.stories import by_another_clock, delays_at_collectives, delays_of_neighbours
 

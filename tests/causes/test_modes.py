@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.arrays import Float64Array
-from chimbuko.buckets import EDGES_US
 from chimbuko.causes.modes import SlowMode, slow_mode, slow_modes_of
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.buckets import EDGES_US
 
 RANDOM = np.random.default_rng(1)
 

@@ -33,7 +33,7 @@ def test_the_list_loads_no_verb() -> None:
     program += "print(sorted(name for name in sys.modules if name.startswith(('chimbuko.', 'numpy'))))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert all(f"  {verb} " in done.stdout for verb in VERBS)
-    assert done.stdout.splitlines()[-1] == "['chimbuko.cli', 'chimbuko.errors', 'chimbuko.visible']"
+    assert done.stdout.splitlines()[-1] == "['chimbuko.cli', 'chimbuko.core.errors', 'chimbuko.core.visible']"
 
 
 def test_a_run_loads_nothing_that_it_does_not_use() -> None:
@@ -92,4 +92,4 @@ def test_completion_of_verbs_loads_none() -> None:
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, **variables}
     )
-    assert done.stdout.splitlines()[-1] == "['chimbuko.cli', 'chimbuko.errors', 'chimbuko.visible']"
+    assert done.stdout.splitlines()[-1] == "['chimbuko.cli', 'chimbuko.core.errors', 'chimbuko.core.visible']"

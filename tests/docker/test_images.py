@@ -16,10 +16,10 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.broker import PrivateBroker
+from chimbuko.core.config import AnalysisConfig
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory, new_run
+from chimbuko.runtime.protocol.broker import PrivateBroker
+from chimbuko.runtime.runs.directory import RunDirectory, new_run
 from tests.patience import PATIENCE_S
 from tests.places import ROOT
 

@@ -11,8 +11,8 @@ import pytest
 
 from chimbuko.ad import detectors
 from chimbuko.ad.detectors import make_detector
-from chimbuko.config import DETECTORS, AnalysisConfig, DetectorEntry
-from chimbuko.statistics.schema import PROFILE
+from chimbuko.core.config import DETECTORS, AnalysisConfig, DetectorEntry
+from chimbuko.core.statistics.schema import PROFILE
 from tests.places import ROOT
 
 TEXT = (ROOT / "docs" / "detectors.md").read_text()

@@ -12,7 +12,7 @@ import click
 import pytest
 
 from chimbuko.cli import VERBS, main
-from chimbuko.errors import ChimbukoError
+from chimbuko.core.errors import ChimbukoError
 from tests.places import ROOT
 
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -16,7 +16,7 @@ from chimbuko.causes.evidence.part import Kind
 from chimbuko.causes.incident import Incident
 from chimbuko.causes.incidentbook import IncidentBook
 from chimbuko.causes.sentence import sentence
-from chimbuko.config import AnalysisConfig
+from chimbuko.core.config import AnalysisConfig
 from evaluation.cluster import Cluster, Source
 from evaluation.injections import MS, noise
 from evaluation.timeline import RankTimeline

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chimbuko.calls.record import CallRecord
-from chimbuko.calls.schema import Label
+from chimbuko.capture.trace.discovery import find_recorded
 from chimbuko.causes.evidence.flag import flag_of
 from chimbuko.causes.incidentbook import IncidentBook
-from chimbuko.config import AnalysisConfig
-from chimbuko.trace.discovery import find_recorded
+from chimbuko.core.calls.record import CallRecord
+from chimbuko.core.calls.schema import Label
+from chimbuko.core.config import AnalysisConfig
 from evaluation.recorded import analyse
 from tests.causes.stories import by_another_clock
 

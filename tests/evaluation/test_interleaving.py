@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.config import AnalysisConfig
+from chimbuko.core.config import AnalysisConfig
 from evaluation.cluster import Cluster, Source
 from evaluation.interleaving import TroubledCluster
 from evaluation.labelled import LabelledRun

@@ -14,8 +14,8 @@ import pytest
 
 from chimbuko.ad.analysis import detection
 from chimbuko.ad.detectors import Detector, Limits, make_detector
-from chimbuko.arrays import Float64Array
-from chimbuko.config import AnalysisConfig
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.config import AnalysisConfig
 from evaluation import cluster, gpu, measure, recorded, requirements
 from evaluation.injections import INJECTED, INJECTIONS
 from evaluation.measure import Case, Measured

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chimbuko.ad.calls.kernels.stack import NONE
 from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.ad.kernels.stack import NONE
 from evaluation.injections import INJECTIONS
 from evaluation.labelled import EPOCHS, LabelledRun, numbered
 from evaluation.laws import TAIL, RuntimeLaw, gamma, log_normal, two_modes

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from chimbuko.ad.analysis.wholetrace import read_whole
-from chimbuko.causes.evidence.waiting import Waits, waits_in
+from chimbuko.capture.trace.discovery import find_recorded
 from chimbuko.causes.incident import Incident
+from chimbuko.core.calls.waiting import Waits, waits_in
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
-from chimbuko.trace.discovery import find_recorded
+from chimbuko.runtime.runs.directory import RunDirectory
 from evaluation import causes
 from tests.patience import PATIENCE_S
 from tests.thorough import first

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.integration.conftest import Command
 from tests.places import ROOT
 

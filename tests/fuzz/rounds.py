@@ -10,9 +10,9 @@ import numpy as np
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.ad.handoff.flightrecorder import FlightRecorder
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
-from chimbuko.calls.recordarrays import unpack
-from chimbuko.config import DETECTORS, METRICS, AnalysisConfig
-from chimbuko.trace.schema import EventType, TraceStep
+from chimbuko.core.calls.recordarrays import unpack
+from chimbuko.core.config import DETECTORS, METRICS, AnalysisConfig
+from chimbuko.core.traceschema import EventType, TraceStep
 from tests.fuzz.streams import SPOILS, Stream, made_stream, random_stream, real_stream
 from tests.reference.accounting import Accounting
 

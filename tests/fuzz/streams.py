@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from chimbuko.arrays import UInt64Array
-from chimbuko.trace.reader import StreamReader
-from chimbuko.trace.schema import StreamNames, TraceStep
+from chimbuko.capture.trace.reader import StreamReader
+from chimbuko.core.arrays import UInt64Array
+from chimbuko.core.traceschema import StreamNames, TraceStep
 from tests.places import DATA
 
 TRACE = DATA / "heat4.tar.xz"

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from chimbuko.arrays import Table
-from chimbuko.errors import TraceFormatError
-from chimbuko.formats.events import NO_EVENTS, Catalogue
-from chimbuko.formats.readers.registry import events_of
-from chimbuko.formats.streams.conversion import convert
-from chimbuko.formats.writers.moments import Edge, MessageEnd, Moment, Value
-from chimbuko.formats.writers.registry import writer_of
-from chimbuko.trace.schema import StreamNames
-from tests.formats.test_binary_formats import CALIPER, write_otf2
+from chimbuko.capture.formats.conversion import convert
+from chimbuko.capture.formats.moments import Edge, MessageEnd, Moment, Value
+from chimbuko.capture.formats.readers.events import NO_EVENTS, Catalogue
+from chimbuko.capture.formats.readers.registry import events_of
+from chimbuko.capture.formats.written import writer_of
+from chimbuko.core.arrays import Table
+from chimbuko.core.errors import TraceFormatError
+from chimbuko.core.traceschema import StreamNames
+from tests.capture.formats.test_binary_formats import CALIPER, write_otf2
 
 PERIOD_US = 50_000
 CALLS = 60

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 from examples.findings import all_anomalies
 from tests.integration.slurm import Slurm
 
@@ -17,7 +17,7 @@ STEPS, DELAYED = 400, (200, 300)
 PROGRAM = f"""
 import pathlib, sys, time
 
-from chimbuko.process.ranks import rank_from
+from chimbuko.runtime.process.ranks import rank_from
 import os
 
 def relax(number):

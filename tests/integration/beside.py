@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chimbuko.follow.guard.presence import STOPPED, looked_up
-from chimbuko.follow.guard.watchdog import PATIENCE_S
+from chimbuko.capture.follow.presence import STOPPED, looked_up
+from chimbuko.capture.follow.watchdog import PATIENCE_S
 from tests.integration.conftest import (
     AGENT,
     BROKER,
@@ -35,7 +35,7 @@ EXIT_CODE = 5
 LONGEST_STEP_S = 4.0
 """A step that waited for a reader would be held up until that comes again."""
 LONGEST_HELD_S = 120
-GUARD = "chimbuko.follow.guard.guard"
+GUARD = "chimbuko.capture.follow.guard"
 LONGEST_HOLD_S = 2 * PATIENCE_S + 6.0
 """So long can processes of ours that are stopped hold the end of an application over SST."""
 

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.calls.record import StreamHealth
-from chimbuko.errors import ChimbukoError
-from chimbuko.protocol.messages import PathStatistics
+from chimbuko.core.calls.record import StreamHealth
+from chimbuko.core.errors import ChimbukoError
 from chimbuko.provenance.query.filters import CallSummary
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory, RunInfo
+from chimbuko.runtime.protocol.messages import PathStatistics
+from chimbuko.runtime.runs.directory import RunDirectory, RunInfo
 from examples.findings import all_anomalies
 from examples.truth import InjectedDelay, read_truth
 from tests.once import Once

@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from chimbuko.launcher.nodes.nodescript import NODE_VARIABLE
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.launcher.nodescript import NODE_VARIABLE
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.integration.conftest import Command, Outcome, command_line, descendants
 from tests.integration.namespaces import Network
 from tests.patience import PATIENCE_S

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from chimbuko.protocol.broker import connect
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.protocol.broker import connect
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.integration.conftest import AGENT, SERVER, STORE, Run
 
 STOPPED_S = 10.0

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 from examples.findings import all_anomalies
 from tests.integration.nodes import CHIMBUKO, Cluster, Node, wait_until_ended
 from tests.patience import PATIENCE_S

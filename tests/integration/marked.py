@@ -14,12 +14,12 @@ import numpy as np
 
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.ad.detectors import make_detector
-from chimbuko.arrays import Float64Array
-from chimbuko.config import AnalysisConfig
-from chimbuko.statistics.model import Model
-from chimbuko.trace.reader import StreamReader
-from chimbuko.trace.schema import StreamNames, TraceStep
-from chimbuko.trace.writer import StreamWriter
+from chimbuko.capture.trace.reader import StreamReader
+from chimbuko.capture.trace.writer import StreamWriter
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.model import Model
+from chimbuko.core.traceschema import StreamNames, TraceStep
 
 PROGRAM = "marked"
 RANKS = 4

@@ -8,9 +8,9 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from chimbuko.calls.record import StreamHealth
-from chimbuko.launcher.nodes.nodescript import NODE_VARIABLE
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.core.calls.record import StreamHealth
+from chimbuko.launcher.nodescript import NODE_VARIABLE
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.integration.conftest import STAND_IN
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.runs.directory import RunDirectory
-from chimbuko.runs.scratch import left_behind
+from chimbuko.runtime.runs.directory import RunDirectory
+from chimbuko.runtime.runs.scratch import left_behind
 from tests.integration.conftest import STAND_IN, Command, Outcome, Run, Start
 from tests.places import EXAMPLES
 from tests.thorough import first

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.process.signals import END
+from chimbuko.runtime.process.signals import END
 from tests.integration.beside import (
     EXIT_CODE,
     GUARD,

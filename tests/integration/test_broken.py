@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from chimbuko.ad.calls.stacks import LOSS_NAMES, LOST_ROW_KINDS
-from chimbuko.calls.record import StreamHealth
+from chimbuko.core.calls.record import StreamHealth
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.integration.conftest import Run
 from tests.places import DATA
 

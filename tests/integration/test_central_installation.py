@@ -23,7 +23,7 @@ OWNER = 54321
 """Nobody has this number."""
 COMPILING = "compiling kernels"
 USE = """
-from chimbuko.kernels.cache import are_compiled, use_cache
+from chimbuko.core.kernels.cache import are_compiled, use_cache
 cache = use_cache()
 print(cache, are_compiled(cache))
 """
@@ -138,7 +138,7 @@ def test_kernels_for_another_cpu_are_left_alone(installation: Installation, tmp_
 def test_kernels_that_cannot_be_read_or_are_gone_are_compiled(
     installation: Installation, tmp_path: Path
 ) -> None:
-    one = next(iter((installation.package / "ad" / "calls" / "kernels").rglob("*.nbc")))
+    one = next(iter((installation.package / "ad" / "kernels").rglob("*.nbc")))
     one.chmod(0)
     assert installation.as_user(tmp_path, "-c", USE).stdout.split()[1] == "False"
     one.chmod(0o644)

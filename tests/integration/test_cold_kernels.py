@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 import chimbuko
-from chimbuko.kernels.cache import are_compiled, note_compiled, only_one, use_cache
+from chimbuko.core.kernels.cache import are_compiled, note_compiled, only_one, use_cache
 from tests.integration.conftest import Start
 from tests.patience import PATIENCE_S
 
@@ -105,7 +105,7 @@ def test_sources_that_changed_are_compiled_again(cold: Path, monkeypatch: pytest
     monkeypatch.setenv("NUMBA_OPT", "2")
     assert not are_compiled(cold)
     monkeypatch.delenv("NUMBA_OPT")
-    one = next(folder_in(cold, "ad/calls/kernels").glob("*.nbc"))
+    one = next(folder_in(cold, "ad/kernels").glob("*.nbc"))
     one.rename(one.with_name(f"older.{one.name}"))
     assert not are_compiled(cold)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from chimbuko.provenance.compare.comparison import compare
 from chimbuko.provenance.compare.runprofile import RunProfile, read_profile
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.lengthened import lengthen
 from tests.places import DATA
 

@@ -13,7 +13,7 @@ import pytest
 import requests
 
 from chimbuko.launcher.application import TITLE
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.integration.conftest import Command, Run, Start, children, command_line
 from tests.integration.held import CODE, Held
 from tests.patience import PATIENCE_S

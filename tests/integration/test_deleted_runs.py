@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.runs.directory import RunDirectory
-from chimbuko.trace.discovery import Transport
+from chimbuko.capture.trace.discovery import Transport
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.integration.conftest import Command, Start
 from tests.thorough import first
 

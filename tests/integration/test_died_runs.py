@@ -15,19 +15,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from chimbuko.ad.spool.segments import spools_in
-from chimbuko.ad.spool.spool import SpoolReader
-from chimbuko.config import AnalysisConfig
+from chimbuko.ad.handoff.segments import spools_in
+from chimbuko.ad.handoff.spool import SpoolReader
+from chimbuko.capture.trace.discovery import find_recorded
+from chimbuko.core.config import AnalysisConfig
 from chimbuko.launcher.agents import AgentOptions, Agents
 from chimbuko.launcher.services import storeplace
 from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.services.services import Services
-from chimbuko.protocol.messages import RecordBatch
 from chimbuko.provenance.manage.lifecycle import START_S
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory, new_run
-from chimbuko.runs.scratch import left_behind
-from chimbuko.trace.discovery import find_recorded
+from chimbuko.runtime.protocol.messages import RecordBatch
+from chimbuko.runtime.runs.directory import RunDirectory, new_run
+from chimbuko.runtime.runs.scratch import left_behind
 from examples.findings import all_anomalies
 from tests.integration.conftest import STORE, Outcome, Run, Start, command_line, descendants
 from tests.integration.held import CHIMBUKO

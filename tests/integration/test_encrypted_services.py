@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import pytest
 import sqlalchemy
 
-from chimbuko.protocol.broker import PrivateBroker
 from chimbuko.provenance.manage.inventory import bytes_elsewhere
+from chimbuko.runtime.protocol.broker import PrivateBroker
 from tests.encrypted import Certificates, TlsDoor
 from tests.integration.conftest import Start
 from tests.postgresql import NotInstalled, PostgresqlServer

@@ -17,9 +17,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from chimbuko.errors import ChimbukoError
-from chimbuko.runs.directory import RunDirectory
-from chimbuko.runs.scratch import left_behind
+from chimbuko.core.errors import ChimbukoError
+from chimbuko.runtime.runs.directory import RunDirectory
+from chimbuko.runtime.runs.scratch import left_behind
 from tests.integration.beside import EXIT_CODE, GUARD, Application, begin
 from tests.integration.conftest import AGENT, BROKER, SERVER, STORE, Start, command_line
 from tests.patience import PATIENCE_S

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from chimbuko.core.statistics.model import load_model
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
-from chimbuko.statistics.model import load_model
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.integration.conftest import AGENT, BROKER, ROUNDS, SERVER, STORE, Command, Outcome, Run, Start
 from tests.integration.faults import (
     Fault,

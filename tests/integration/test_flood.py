@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.provenance.query.run import Dropped, open_run
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.integration.conftest import Run, Start
 
 

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from chimbuko.calls.record import SILENT
+from chimbuko.core.calls.record import SILENT
 from chimbuko.provenance.query.filters import CallSummary
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
+from tests.instrument.tracer.traced_program import read_whole
 from tests.integration.conftest import Start
 from tests.integration.hanging import HANGING_RANK
 from tests.patience import PATIENCE_S
-from tests.tracer.traced_program import read_whole
 
 Found = TypeVar("Found")
 

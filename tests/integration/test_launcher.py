@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.errors import ServiceError
+from chimbuko.core.errors import ServiceError
 from chimbuko.launcher.application import TITLE
 from tests.integration.conftest import BROKER, SERVER, Outcome, Run, Start
 from tests.integration.held import CHIMBUKO, CODE, LOOKS_S, TERMINATED, Held, mounted

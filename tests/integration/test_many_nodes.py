@@ -16,21 +16,21 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from chimbuko.calls.record import StreamHealth
-from chimbuko.errors import ChimbukoError
-from chimbuko.protocol.rankclaims import rivalries
-from chimbuko.protocol.runbroker import RunBroker
+from chimbuko.capture.trace.discovery import Transport
+from chimbuko.capture.trace.tausettings import application_settings
+from chimbuko.core.calls.record import StreamHealth
+from chimbuko.core.errors import ChimbukoError
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
-from chimbuko.trace.discovery import Transport
-from chimbuko.trace.tausettings import application_settings
+from chimbuko.runtime.protocol.rankclaims import rivalries
+from chimbuko.runtime.protocol.runbroker import RunBroker
+from chimbuko.runtime.runs.directory import RunDirectory
 from examples.findings import all_anomalies
+from tests.capture.trace.whole_streams import read_stream
 from tests.integration.conftest import STAND_IN, command_line
 from tests.integration.namespaces import Network, NotPermitted
 from tests.patience import PATIENCE_S
 from tests.places import STAND_INS
 from tests.thorough import first
-from tests.trace.whole_streams import read_stream
 
 CHIMBUKO = [sys.executable, "-m", "chimbuko"]
 SSH = STAND_INS / "ssh"

@@ -16,7 +16,7 @@ import pytest
 import requests
 
 from chimbuko.launcher.application import TITLE
-from chimbuko.process.oomscore import Sacrifice
+from chimbuko.runtime.process.oomscore import Sacrifice
 from tests.integration.conftest import (
     AGENT,
     BROKER,
@@ -31,8 +31,8 @@ from tests.integration.conftest import (
 from tests.integration.held import CHIMBUKO, CODE
 from tests.patience import PATIENCE_S
 
-WRITER = "chimbuko.tracer.writers.nursery"
-GUARD = "chimbuko.follow.guard.guard"
+WRITER = "chimbuko.instrument.tracer.nursery"
+GUARD = "chimbuko.capture.follow.guard"
 TICKING = """
 import sys, time
 def tick(room):

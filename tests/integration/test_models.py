@@ -12,16 +12,16 @@ import pytest
 
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.detectors.offline import FinalJudge
-from chimbuko.calls.record import CallRecord
-from chimbuko.config import AnalysisConfig
+from chimbuko.capture.trace.discovery import find_recorded
+from chimbuko.capture.trace.reader import StreamReader
+from chimbuko.capture.trace.writer import StreamWriter
+from chimbuko.core.calls.record import CallRecord
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.model import load_model
+from chimbuko.core.traceschema import StreamNames, TraceStep
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
-from chimbuko.statistics.model import load_model
-from chimbuko.trace.discovery import find_recorded
-from chimbuko.trace.reader import StreamReader
-from chimbuko.trace.schema import StreamNames, TraceStep
-from chimbuko.trace.writer import StreamWriter
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.integration.conftest import Run
 
 RANKS = 2

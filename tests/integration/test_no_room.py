@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.calls.record import NO_ROOM_STEPS, UNREAD_STREAMS, UNREADABLE_STREAMS
+from chimbuko.core.calls.record import NO_ROOM_STEPS, UNREAD_STREAMS, UNREADABLE_STREAMS
+from chimbuko.core.units import number_of
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
-from chimbuko.units import number_of
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.integration.conftest import AGENT, STAND_IN, Run, Start
 from tests.integration.marked import RANKS, write_marked
 from tests.integration.smallroom import NotPermitted, SmallRoom, small_room

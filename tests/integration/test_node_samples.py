@@ -11,7 +11,7 @@ from chimbuko.causes.evidence.part import OF_NODE, Kind
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.nodes.nodesamples import NodeSamples
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.integration.conftest import Start
 from tests.thorough import first
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from chimbuko.provenance.incidents.incidentlist import Incidents, IncidentSummary
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.integration.conftest import Run, Start
 from tests.places import DATA
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from chimbuko.capture.trace.reader import StreamReader
+from chimbuko.core.traceschema import EventType, TraceStep
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
-from chimbuko.trace.reader import StreamReader
-from chimbuko.trace.schema import EventType, TraceStep
+from chimbuko.runtime.runs.directory import RunDirectory
 from evaluation.causes import incidents_of
 from examples.truth import InjectedDelay, match
 from tests.integration.conftest import Outcome, Start

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from examples.truth import match, read_truth
+from tests.instrument.recorder.mpi import DEBIANS_MPICH, OPEN_MPI, WHEEL, Mpi, why_missing
+from tests.instrument.recorder.streams import TRACE, drains
+from tests.instrument.recorder.test_functions import PROGRAMS, compiled
 from tests.integration.conftest import AGENT, Run, Start
 from tests.places import EXAMPLES
-from tests.recorder.mpi import DEBIANS_MPICH, OPEN_MPI, WHEEL, Mpi, why_missing
-from tests.recorder.streams import TRACE, drains
-from tests.recorder.test_functions import PROGRAMS, compiled
 
 DELAYS = 8
 INSTRUMENTED = "-finstrument-functions"

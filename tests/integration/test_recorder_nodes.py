@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
+from tests.instrument.recorder.mpi import WHEEL
 from tests.integration.namespaces import NotPermitted
 from tests.integration.nodes import CHIMBUKO, cluster
 from tests.patience import PATIENCE_S
 from tests.places import EXAMPLES
-from tests.recorder.mpi import WHEEL
 
 pytestmark = pytest.mark.thorough
 

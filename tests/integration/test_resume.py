@@ -16,12 +16,12 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from chimbuko.errors import ConfigError, ServiceError
-from chimbuko.protocol.membership import SILENT_AFTER_S
+from chimbuko.capture.trace.discovery import Transport
+from chimbuko.core.errors import ConfigError, ServiceError
 from chimbuko.provenance.manage.lifecycle import INTERRUPTED
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
-from chimbuko.trace.discovery import Transport
+from chimbuko.runtime.protocol.membership import SILENT_AFTER_S
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.integration.conftest import AGENT, Command, command_line, descendants
 from tests.integration.test_many_nodes import (
     CHIMBUKO,

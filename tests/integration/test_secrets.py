@@ -14,12 +14,12 @@ import msgspec
 import requests
 import sqlalchemy
 
-from chimbuko.calls.schema import Label
+from chimbuko.core.calls.schema import Label
 from chimbuko.provenance.alerts.gate import Alert
 from chimbuko.provenance.alerts.sinks import COMMAND_VARIABLE, URL_VARIABLE
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.urls import STORE_VARIABLE
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.integration.conftest import Run, Start, command_line, descendants
 from tests.patience import PATIENCE_S
 from tests.postgresql import PASSWORD, PostgresqlServer

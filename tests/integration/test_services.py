@@ -13,19 +13,19 @@ from typing import cast
 
 import pytest
 
-from chimbuko.config import AnalysisConfig
+from chimbuko.capture.trace.discovery import find_recorded
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.model import load_model
 from chimbuko.launcher.agents import AgentOptions, Agents
 from chimbuko.launcher.outcome.relabel import judge_at_end
 from chimbuko.launcher.services import brokerkeeper, storeplace
 from chimbuko.launcher.services.choices import ServiceChoices, ServiceOptions
 from chimbuko.launcher.services.services import Services
-from chimbuko.process.lifetime import say_ready
-from chimbuko.protocol.broker import PrivateBroker, connect
-from chimbuko.protocol.keys import RunKeys
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory, new_run
-from chimbuko.statistics.model import load_model
-from chimbuko.trace.discovery import find_recorded
+from chimbuko.runtime.process.lifetime import say_ready
+from chimbuko.runtime.protocol.broker import PrivateBroker, connect
+from chimbuko.runtime.protocol.keys import RunKeys
+from chimbuko.runtime.runs.directory import RunDirectory, new_run
 from examples.findings import all_anomalies
 from tests.integration.conftest import Outcome, Start, children, command_line
 from tests.thorough import first

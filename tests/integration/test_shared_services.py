@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.protocol.broker import PrivateBroker, connect
-from chimbuko.protocol.keys import RunKeys
+from chimbuko.runtime.protocol.broker import PrivateBroker, connect
+from chimbuko.runtime.protocol.keys import RunKeys
 from tests.cluster import Cluster
 from tests.integration.conftest import AGENT, SERVER, Run, Start
 from tests.integration.faults import kill

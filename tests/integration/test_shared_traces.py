@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from chimbuko.capture.trace.writer import StreamWriter
+from chimbuko.core.traceschema import StreamNames
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
-from chimbuko.trace.schema import StreamNames
-from chimbuko.trace.writer import StreamWriter
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.integration.conftest import AGENT, Command, Outcome, Start
 from tests.integration.namespaces import NotPermitted
 from tests.integration.nodes import CHIMBUKO, by_ssh, cluster

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.integration.conftest import Command, Outcome
 from tests.integration.namespaces import Network, NotPermitted
 from tests.integration.nodeprogram import NodeProgram, read

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.launcher.jobs.hostlists import expand
+from chimbuko.runtime.process.hostlists import expand
 from tests.integration.batchjob import CHIMBUKO, BatchJob
 from tests.integration.conftest import Outcome
 from tests.integration.namespaces import NotPermitted

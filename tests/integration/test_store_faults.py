@@ -15,11 +15,11 @@ from typing import cast
 import pytest
 
 from chimbuko.ad.agent.spoolshipper import MOST_IN_FLIGHT_BYTES
-from chimbuko.protocol.broker import connect
-from chimbuko.protocol.keys import RunKeys
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.provenance.store.engine import open_for_reading
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.protocol.broker import connect
+from chimbuko.runtime.protocol.keys import RunKeys
+from chimbuko.runtime.runs.directory import RunDirectory
 from examples.findings import all_anomalies
 from tests.integration.conftest import STORE, Run, Start
 from tests.integration.marked import RANKS, STEPS, write_marked

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from chimbuko.capture.trace.writer import StreamWriter
+from chimbuko.core.traceschema import EventType, StreamNames
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
-from chimbuko.trace.schema import EventType, StreamNames
-from chimbuko.trace.writer import StreamWriter
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.integration.nodes import CHIMBUKO
 from tests.patience import PATIENCE_S
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chimbuko.runs.directory import RunDirectory
-from chimbuko.trace.schema import EventType, StreamNames
-from chimbuko.trace.writer import StreamWriter
+from chimbuko.capture.trace.writer import StreamWriter
+from chimbuko.core.traceschema import EventType, StreamNames
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.integration.conftest import Run, Start
 
 RANKS = 4

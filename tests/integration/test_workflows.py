@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
+from tests.instrument.tracer.traced_program import environment
 from tests.integration.conftest import STAND_IN, Run, Start
 from tests.thorough import first
-from tests.tracer.traced_program import environment
 
 CALLS = 300
 PROGRAM = f"""

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.config import AnalysisConfig
-from chimbuko.errors import ConfigError, TraceFormatError
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.errors import ConfigError, TraceFormatError
 from chimbuko.launcher import AnalysisOptions, RunOptions, ServiceChoices, run
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.patience import PATIENCE_S
 
 QUIET = ServiceChoices(dashboard=False)

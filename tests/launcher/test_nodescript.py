@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.launcher.nodes.nodescript import LONGEST_WAIT_S, leave_mark, node_command
-from chimbuko.runs.directory import AGENT_MARK, COMING_MARK
-from chimbuko.trace.discovery import Transport
+from chimbuko.capture.trace.discovery import Transport
+from chimbuko.launcher.nodescript import LONGEST_WAIT_S, leave_mark, node_command
+from chimbuko.runtime.runs.directory import AGENT_MARK, COMING_MARK
 
 SETTINGS = {"TAU_ADIOS2_ENGINE": "SST", "TAU_ADIOS2_FILENAME": "elsewhere", "ODD": 'it\'s $HOME "quoted"'}
 BOTH = {Transport.SST: SETTINGS, Transport.FILES: SETTINGS | {"TAU_ADIOS2_ENGINE": "BP5"}}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chimbuko.config import AnalysisConfig
-from chimbuko.errors import ConfigError
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.errors import ConfigError
 from chimbuko.launcher.options import AnalysisOptions, HostOptions, RunOptions
 from chimbuko.launcher.services.choices import ServiceChoices
 

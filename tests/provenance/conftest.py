@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import Engine
 
-from chimbuko.calls.record import CallRecord
-from chimbuko.protocol.broker import PrivateBroker, connect
-from chimbuko.protocol.messages import RecordBatch
-from chimbuko.protocol.runbroker import RunBroker
+from chimbuko.core.calls.record import CallRecord
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import open_for_reading, open_for_writing
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.runs.directory import RunInfo
+from chimbuko.runtime.protocol.broker import PrivateBroker, connect
+from chimbuko.runtime.protocol.messages import RecordBatch
+from chimbuko.runtime.protocol.runbroker import RunBroker
+from chimbuko.runtime.runs.directory import RunInfo
 from tests.provenance import exported
 from tests.provenance.exported import ExportedRun
 from tests.sample_records import RUN_ID, make_batch, make_record, make_run

@@ -8,18 +8,18 @@ from typing import Any
 
 import msgspec
 
-from chimbuko.calls.record import CallRecord, Message, Metadata, StackFrame, WindowCall, call_id
-from chimbuko.calls.schema import Label
 from chimbuko.causes.evidence.part import Kind, Part
 from chimbuko.causes.incident import Incident, Waited
 from chimbuko.causes.incidentbook import Changes
 from chimbuko.causes.recurrence import Habit, Recurrence
-from chimbuko.namespaces.metrics.finding import Finding, Problem
-from chimbuko.protocol.messages import FunctionStatistics, PathStatistics, RunStatistics
+from chimbuko.core.calls.record import CallRecord, Message, Metadata, StackFrame, WindowCall, call_id
+from chimbuko.core.calls.schema import Label
+from chimbuko.observe.namespaces.analyses.metricfinding import Finding, Problem
 from chimbuko.provenance.export.registry import Exported, export
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.writer import Writer
+from chimbuko.runtime.protocol.messages import FunctionStatistics, PathStatistics, RunStatistics
 from tests.sample_records import make_batch, make_batches, make_record
 
 GPU_THREAD = 8

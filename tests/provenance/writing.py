@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import cast
 
-from chimbuko.protocol.messages import PAYLOAD, RecordBatch
-from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.provenance.write.service import Destination, WriterService, run_writer
+from chimbuko.runtime.protocol.messages import PAYLOAD, RecordBatch
+from chimbuko.runtime.protocol.runbroker import RunBroker
 from tests.patience import PATIENCE_S
 
 

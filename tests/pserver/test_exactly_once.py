@@ -17,17 +17,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from chimbuko.ad.analysis.statistics import Learned
-from chimbuko.ad.modelsync.merging import AgentStatistics, Outgoing, StreamShare
+from chimbuko.ad.modelsync.agentstatistics import AgentStatistics, Outgoing, StreamShare
 from chimbuko.ad.modelsync.pendingdeltas import PendingRounds
-from chimbuko.calls.record import StepCount
-from chimbuko.protocol.messages import Acknowledgement, Delta
-from chimbuko.protocol.partition import part_of_function
-from chimbuko.protocol.telemetry import TIMER
+from chimbuko.core.calls.record import StepCount
+from chimbuko.core.statistics.moments import Moments
+from chimbuko.core.statistics.schema import PROFILE
 from chimbuko.pserver.state.checkpoint import SavedState
 from chimbuko.pserver.state.serverstate import ServerState
-from chimbuko.statistics.moments import Moments
-from chimbuko.statistics.schema import PROFILE
-from tests.calls.test_callpaths import path_rows
+from chimbuko.runtime.protocol.messages import Acknowledgement, Delta
+from chimbuko.runtime.protocol.partition import part_of_function
+from chimbuko.runtime.protocol.telemetry import TIMER
+from tests.core.calls.test_callpaths import path_rows
 
 ROUNDS = int(os.environ.get("CHIMBUKO_FAULTS_ROUNDS", "1"))
 """More in ``make faults``."""

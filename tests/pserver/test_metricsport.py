@@ -16,24 +16,24 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from chimbuko.calls.record import StreamHealth
-from chimbuko.errors import ConfigError, ServiceError
-from chimbuko.process.service import Service
-from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker
-from chimbuko.protocol.messages import PAYLOAD, Delta, Frame, FunctionStatistics, RankStatistics
-from chimbuko.protocol.metricsplace import TOKEN_VARIABLE, metrics_of_part, metrics_place
-from chimbuko.protocol.runbroker import RunBroker
-from chimbuko.protocol.telemetry import (
+from chimbuko.core.calls.record import StreamHealth
+from chimbuko.core.errors import ConfigError, ServiceError
+from chimbuko.core.statistics.schema import PROFILE
+from chimbuko.pserver.metricsport import MetricsPort
+from chimbuko.pserver.prometheus import MOST_CONNECTIONS, MOST_SILENT, PrometheusCollector
+from chimbuko.pserver.runfigures import MOST_GROUPS, RunFigures
+from chimbuko.runtime.process.service import Service
+from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
+from chimbuko.runtime.protocol.messages import PAYLOAD, Delta, Frame, FunctionStatistics, RankStatistics
+from chimbuko.runtime.protocol.metricsplace import TOKEN_VARIABLE, metrics_of_part, metrics_place
+from chimbuko.runtime.protocol.runbroker import RunBroker
+from chimbuko.runtime.protocol.telemetry import (
     SILENT_AFTER_S,
     AgentFigures,
     SlowRank,
     TelemetryChanges,
     TelemetryDelta,
 )
-from chimbuko.pserver.metricsport import MetricsPort
-from chimbuko.pserver.prometheus import MOST_CONNECTIONS, MOST_SILENT, PrometheusCollector
-from chimbuko.pserver.runfigures import MOST_GROUPS, RunFigures
-from chimbuko.statistics.schema import PROFILE
 
 NAMES = {0: "heat", 1: "viewer"}
 FIGURES = AgentFigures("node", 4, 80_000_000, 1.5, 4096, 0.25)

@@ -14,17 +14,24 @@ import numpy as np
 import pytest
 import redis
 
-from chimbuko.calls.record import StepCount
-from chimbuko.errors import ServiceError
-from chimbuko.process.service import Service
-from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker
-from chimbuko.protocol.messages import PAYLOAD, Acknowledgement, Delta, Frame, FunctionName, ModelUpdate
-from chimbuko.protocol.runbroker import RunBroker
-from chimbuko.protocol.telemetry import TIMER, RankTimers
-from chimbuko.statistics.moments import Moments
-from chimbuko.statistics.packed import PackedTable
-from chimbuko.statistics.schema import PROFILE
-from tests.calls.test_callpaths import path_rows
+from chimbuko.core.calls.record import StepCount
+from chimbuko.core.errors import ServiceError
+from chimbuko.core.statistics.moments import Moments
+from chimbuko.core.statistics.packed import PackedTable
+from chimbuko.core.statistics.schema import PROFILE
+from chimbuko.runtime.process.service import Service
+from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
+from chimbuko.runtime.protocol.messages import (
+    PAYLOAD,
+    Acknowledgement,
+    Delta,
+    Frame,
+    FunctionName,
+    ModelUpdate,
+)
+from chimbuko.runtime.protocol.runbroker import RunBroker
+from chimbuko.runtime.protocol.telemetry import TIMER, RankTimers
+from tests.core.calls.test_callpaths import path_rows
 from tests.patience import PATIENCE_S
 from tests.pserver.agents import Agent
 from tests.pserver.state.test_serverstate import (

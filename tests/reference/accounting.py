@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from chimbuko.ad.calls.kernels import stack
 from chimbuko.ad.calls.stacks import LOST_ROW_KINDS, CallStacks
-from chimbuko.trace.schema import TraceStep
+from chimbuko.ad.kernels import stack
+from chimbuko.core.traceschema import TraceStep
 
 
 def lost_rows(stacks: CallStacks) -> int:

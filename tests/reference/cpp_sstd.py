@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from chimbuko.trace.schema import EventType, StreamNames, TraceStep
+from chimbuko.core.traceschema import EventType, StreamNames, TraceStep
 
 Flagged = tuple[int, str, int]
 """Thread, function, time of entry in µs."""

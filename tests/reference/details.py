@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from chimbuko.calls.record import CallRecord, CounterValue, StackFrame, WindowCall
+from chimbuko.core.calls.record import CallRecord, CounterValue, StackFrame, WindowCall
 
 NO_PLACE = (-1, -1)
 

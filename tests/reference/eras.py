@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from chimbuko.buckets import BUCKETS, LN_EDGES
-from chimbuko.pserver.kernels.decay import ERA_CALLS, ERRORS, MEMORY_CALLS
+from chimbuko.core.buckets import BUCKETS, LN_EDGES
+from chimbuko.core.kernels.decay import ERA_CALLS, ERRORS, MEMORY_CALLS
 
 
 class NaiveEras:

@@ -8,8 +8,8 @@ from itertools import groupby
 import numpy as np
 from scipy import stats
 
-from chimbuko.ad.detectors.kernels import histogram, tail
-from chimbuko.buckets import BUCKETS, EDGES_US
+from chimbuko.ad.kernels import histogram, tail
+from chimbuko.core.buckets import BUCKETS, EDGES_US
 
 
 class SlowHistogram:

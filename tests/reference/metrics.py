@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from chimbuko.trace.schema import StreamNames, TraceStep
+from chimbuko.core.traceschema import StreamNames, TraceStep
 from tests.reference.stacks import SlowCall, SlowStacks
 
 Rises = dict[tuple[int, int], dict[int, int]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 
-from chimbuko.arrays import Rows
-from chimbuko.trace.schema import StreamNames
+from chimbuko.core.arrays import Rows
+from chimbuko.core.traceschema import StreamNames
 from tests.reference.stacks import SlowCall, SlowStacks
 
 Path = tuple[int, ...]

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from chimbuko.calls.functionnames import shown_name
-from chimbuko.calls.record import CallRecord, StepCount
-from chimbuko.calls.schema import Label
+from chimbuko.core.calls.functionnames import shown_name
+from chimbuko.core.calls.record import CallRecord, StepCount
+from chimbuko.core.calls.schema import Label
 from chimbuko.provenance.query.filters import CallFilter, matching_functions, matching_names
 
 

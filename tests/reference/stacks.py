@@ -6,8 +6,8 @@ import heapq
 from collections import Counter
 from dataclasses import dataclass, field
 
-from chimbuko.ad.calls.kernels import stack
-from chimbuko.trace.schema import COLLECTIVE_TYPE, MAX_TIME_US, EventType, StreamNames, TraceStep
+from chimbuko.ad.kernels import stack
+from chimbuko.core.traceschema import COLLECTIVE_TYPE, MAX_TIME_US, EventType, StreamNames, TraceStep
 
 
 @dataclass(eq=False)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from chimbuko.ad.detectors.kernels import tail
-from chimbuko.buckets import PER_DOUBLING
+from chimbuko.ad.kernels import tail
+from chimbuko.core.buckets import PER_DOUBLING
 
 
 @dataclass

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from chimbuko.ad.analysis.kernels.traffic import MOST_MESSAGE_BYTES
 from chimbuko.ad.analysis.traffic import MOST_RANKS
-from chimbuko.arrays import Rows
-from chimbuko.protocol.telemetry import OTHERS
-from chimbuko.trace.schema import TraceStep
+from chimbuko.ad.kernels.traffic import MOST_MESSAGE_BYTES
+from chimbuko.core.arrays import Rows
+from chimbuko.core.traceschema import TraceStep
+from chimbuko.runtime.protocol.telemetry import OTHERS
 
 Key = tuple[int, int, int]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from hypothesis import strategies as st
 
-from chimbuko.arrays import UInt64Array
-from chimbuko.trace.schema import StreamNames, TraceStep
+from chimbuko.core.arrays import UInt64Array
+from chimbuko.core.traceschema import StreamNames, TraceStep
 
 RANK = 3
 START_US = 1_000_000

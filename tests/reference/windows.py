@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from chimbuko.ad.records.kernels.retained import MAX_COUNTERS
-from chimbuko.calls.record import CounterValue, Message, call_id
-from chimbuko.config import AnalysisConfig
-from chimbuko.trace.schema import StreamNames, TraceStep
+from chimbuko.ad.kernels.retained import MAX_COUNTERS
+from chimbuko.core.calls.record import CounterValue, Message, call_id
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.traceschema import StreamNames, TraceStep
 from tests.reference.stacks import SlowCall, SlowStacks
 
 PROGRAM = 2

@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from chimbuko.trace.discovery import Transport, find_live
-from chimbuko.trace.tausettings import adios2_settings, application_settings
+from chimbuko.capture.trace.discovery import Transport, find_live
+from chimbuko.capture.trace.tausettings import adios2_settings, application_settings
+from tests.capture.trace.whole_streams import Step, read_live, read_stream
+from tests.instrument.tracer.traced_program import environment
 from tests.patience import PATIENCE_S
-from tests.trace.whole_streams import Step, read_live, read_stream
-from tests.tracer.traced_program import environment
 
 TAU_EXEC = [sys.executable, str(Path(__file__).parent / "tau_exec")]
 OPTIONS = ["-T", "mpi,pthread", "-adios2_trace"]

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker
+from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
 from chimbuko.viz.http.app import STATIC
 from tests.patience import PATIENCE_S
 from tests.viz.made_run import MadeRun, make_run

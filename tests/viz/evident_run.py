@@ -6,12 +6,19 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.calls.record import CallRecord, CounterStatistics, CounterValue, Message, StackFrame, call_id
-from chimbuko.calls.recordarrays import pack
-from chimbuko.protocol.messages import PathStatistics, RecordBatch, RunStatistics
+from chimbuko.core.calls.record import (
+    CallRecord,
+    CounterStatistics,
+    CounterValue,
+    Message,
+    StackFrame,
+    call_id,
+)
+from chimbuko.core.calls.recordarrays import pack
+from chimbuko.core.statistics.moments import Moments
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.statistics.moments import Moments
+from chimbuko.runtime.protocol.messages import PathStatistics, RecordBatch, RunStatistics
 from tests.viz.made_run import EXPECTED_US, FUNCTIONS, RANKS, STEPS, MadeRun, make_run, store
 
 METRIC = "PAPI_TOT_INS"

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.calls.record import CallRecord, Message, Metadata, StackFrame, WindowCall, call_id
-from chimbuko.calls.recordarrays import pack
-from chimbuko.calls.schema import Label
-from chimbuko.protocol.messages import RecordBatch
+from chimbuko.core.calls.record import CallRecord, Message, Metadata, StackFrame, WindowCall, call_id
+from chimbuko.core.calls.recordarrays import pack
+from chimbuko.core.calls.schema import Label
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.write.writer import Writer
+from chimbuko.runtime.protocol.messages import RecordBatch
 from tests.viz.made_run import STEP_US, STEPS, ZERO_US, MadeRun, make_run
 
 GPU_THREAD = 5

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from chimbuko.calls.record import Silence
-from chimbuko.protocol.messages import PAYLOAD
-from chimbuko.protocol.runbroker import RunBroker
+from chimbuko.core.calls.record import Silence
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.write.writer import Writer
+from chimbuko.runtime.protocol.messages import PAYLOAD
+from chimbuko.runtime.protocol.runbroker import RunBroker
 from tests.viz.made_run import MadeRun, store
 
 

@@ -6,14 +6,14 @@ import math
 from pathlib import Path
 from typing import Any
 
-from chimbuko.namespaces.exchange.reader import Observation
-from chimbuko.namespaces.tree.change import Change
-from chimbuko.namespaces.tree.leaves import as_leaf
-from chimbuko.namespaces.tree.tree import flattened
-from chimbuko.namespaces.views.gathering import Gathered
-from chimbuko.namespaces.views.views import encode
-from chimbuko.workflow.records.record import entered
-from chimbuko.workflow.tasks.task import State
+from chimbuko.observe.namespaces.analyses.gathering import Gathered
+from chimbuko.observe.namespaces.analyses.views import encode
+from chimbuko.observe.namespaces.exchange.namespacereader import Observation
+from chimbuko.observe.namespaces.tree.change import Change
+from chimbuko.observe.namespaces.tree.leaves import as_leaf
+from chimbuko.observe.namespaces.tree.tree import flattened
+from chimbuko.observe.workflow.record import entered
+from chimbuko.observe.workflow.task import State
 
 S = 1_000_000
 COURSES = {

@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from chimbuko.buckets import EDGES_US
-from chimbuko.calls.callpaths import PATH_TIME
-from chimbuko.calls.record import (
+from chimbuko.core.buckets import EDGES_US
+from chimbuko.core.calls.pathtable import PATH_TIME
+from chimbuko.core.calls.record import (
     CallRecord,
     CounterStatistics,
     CounterValue,
@@ -24,13 +24,17 @@ from chimbuko.calls.record import (
     WindowCall,
     call_id,
 )
-from chimbuko.calls.recordarrays import pack
-from chimbuko.calls.schema import Label
-from chimbuko.config import AnalysisConfig
-from chimbuko.kernels.paths import NONE
+from chimbuko.core.calls.recordarrays import pack
+from chimbuko.core.calls.schema import Label
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.kernels.paths import NONE
+from chimbuko.core.statistics.moments import Moments
+from chimbuko.core.statistics.schema import schema_of
 from chimbuko.monitor.samples.nodebatch import packed
-from chimbuko.protocol.keys import RunKeys
-from chimbuko.protocol.messages import (
+from chimbuko.provenance.store.engine import open_for_writing
+from chimbuko.provenance.write.writer import Writer
+from chimbuko.runtime.protocol.keys import RunKeys
+from chimbuko.runtime.protocol.messages import (
     Frame,
     FunctionModel,
     FunctionStatistics,
@@ -40,11 +44,7 @@ from chimbuko.protocol.messages import (
     RunStatistics,
     Seal,
 )
-from chimbuko.provenance.store.engine import open_for_writing
-from chimbuko.provenance.write.writer import Writer
-from chimbuko.runs.directory import RunDirectory, new_run
-from chimbuko.statistics.moments import Moments
-from chimbuko.statistics.schema import schema_of
+from chimbuko.runtime.runs.directory import RunDirectory, new_run
 from tests.viz.made_observations import write_observed
 from tests.viz.made_samples import samples
 

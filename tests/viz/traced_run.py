@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.viz.made_run import MadeRun
 
 CALLS = {0: 30_735, 1: 39_889, 2: 39_889, 3: 30_689}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.calls.record import CallRecord
-from chimbuko.calls.schema import Label
+from chimbuko.core.calls.record import CallRecord
+from chimbuko.core.calls.schema import Label
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from tests.viz.made_run import STEPS, MadeRun, make_run, store

@@ -12,7 +12,7 @@ import msgspec
 from flask import Blueprint, Response, request
 from werkzeug.datastructures import MultiDict
 
-from chimbuko.errors import ChimbukoError
+from chimbuko.core.errors import ChimbukoError
 from chimbuko.viz.api.endpoint import Endpoint, ServedRun
 from chimbuko.viz.api.errors import error_body
 from chimbuko.viz.api.objects import encode

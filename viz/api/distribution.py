@@ -7,12 +7,12 @@ import math
 import msgspec
 import numpy as np
 
-from chimbuko.arrays import Float64Array
-from chimbuko.buckets import EDGES_US
-from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.messages import FunctionModel
-from chimbuko.statistics.moments import Moments
-from chimbuko.statistics.schema import schema_of, stored_schema_of
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.buckets import EDGES_US
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.moments import Moments
+from chimbuko.core.statistics.schema import schema_of, stored_schema_of
+from chimbuko.runtime.protocol.messages import FunctionModel
 
 
 class Runtimes(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from chimbuko.errors import ChimbukoError
+from chimbuko.core.errors import ChimbukoError
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.timeline.traceindexes import TraceTimelines
 from chimbuko.viz.api.objects import object_type

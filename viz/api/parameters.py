@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Meta, inspect
 from werkzeug.datastructures import MultiDict
 
-from chimbuko.arrays import RankKey
-from chimbuko.errors import ConfigError
+from chimbuko.core.arrays import RankKey
+from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.query.filters import Number
 
 P = TypeVar("P", bound=msgspec.Struct)

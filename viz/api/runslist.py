@@ -10,13 +10,13 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.errors import ConfigError, StoreError
+from chimbuko.core.errors import ConfigError, StoreError
 from chimbuko.provenance.manage.inventory import RunTotals, totals_of_runs
 from chimbuko.provenance.manage.lifecycle import RUNNING, left_bytes, state_of
 from chimbuko.provenance.store.engine import open_as_it_is
-from chimbuko.runs.directory import RunDirectory, RunInfo
-from chimbuko.runs.finding import runs_in
-from chimbuko.runs.programname import program_of
+from chimbuko.runtime.runs.directory import RunDirectory, RunInfo
+from chimbuko.runtime.runs.finding import runs_in
+from chimbuko.runtime.runs.programname import program_of
 from chimbuko.viz.api.endpoint import Answer
 
 

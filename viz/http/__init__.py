@@ -1,4 +1,5 @@
 """The web server: who may come in, the application, events, and several processes on one port.
 
-May import process, protocol, provenance.query, runs, viz.api, viz.api.endpoints, viz.jobs and viz.live.
+May import provenance.query, runtime.process, runtime.protocol, runtime.runs, viz.api, viz.api.endpoints,
+viz.jobs and viz.live.
 """

@@ -11,9 +11,9 @@ from flask import Flask, Response, abort, redirect, request, send_from_directory
 from flask_socketio import SocketIO
 from werkzeug.exceptions import HTTPException, NotFound
 
-from chimbuko.errors import ChimbukoError, ConfigError
+from chimbuko.core.errors import ChimbukoError, ConfigError
 from chimbuko.provenance.query.run import Provenance
-from chimbuko.runs.directory import RunInfo
+from chimbuko.runtime.runs.directory import RunInfo
 from chimbuko.viz.api.blueprint import make_api
 from chimbuko.viz.api.endpoint import Missing, ServedRun
 from chimbuko.viz.api.endpoints import ENDPOINTS

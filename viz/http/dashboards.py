@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.viz.http.app import create_app
 from chimbuko.viz.http.events import Events
 from chimbuko.viz.jobs.messagequeue import EVENTS

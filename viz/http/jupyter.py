@@ -6,7 +6,7 @@ import secrets
 import sys
 from typing import Any
 
-from chimbuko.runs.directory import RUNS_FOLDER
+from chimbuko.runtime.runs.directory import RUNS_FOLDER
 from chimbuko.viz.http.listening import TOKEN_VARIABLE
 
 START_S = 60

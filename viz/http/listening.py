@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-from chimbuko.errors import ConfigError, ServiceError
-from chimbuko.protocol.broker import LOOPBACK, address_of
-from chimbuko.runs.secretfiles import kept_token
+from chimbuko.core.errors import ConfigError, ServiceError
+from chimbuko.runtime.protocol.broker import LOOPBACK, address_of
+from chimbuko.runtime.runs.secretfiles import kept_token
 
 TOKEN_VARIABLE = "CHIMBUKO_TOKEN"
 """Environment variable with the token."""

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from chimbuko.errors import ServiceError
-from chimbuko.process.lifetime import log
-from chimbuko.process.nameholding import HeldFolder
-from chimbuko.process.oomscore import Sacrifice
-from chimbuko.process.service import Service
-from chimbuko.process.supervisor import ServiceGroup
-from chimbuko.process.wakeup import Ending
-from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.core.errors import ServiceError
+from chimbuko.runtime.process.lifetime import log
+from chimbuko.runtime.process.nameholding import HeldFolder
+from chimbuko.runtime.process.oomscore import Sacrifice
+from chimbuko.runtime.process.service import Service
+from chimbuko.runtime.process.supervisor import ServiceGroup
+from chimbuko.runtime.process.wakeup import Ending
+from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
+from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.viz.http.listening import TOKEN_VARIABLE, Front
 from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
 

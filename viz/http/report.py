@@ -14,10 +14,10 @@ from urllib.parse import quote
 import msgspec
 from flask.testing import FlaskClient
 
-from chimbuko.atomicfile import write_atomically
-from chimbuko.errors import ConfigError
+from chimbuko.core.atomicfile import write_atomically
+from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.viz.api.blueprint import make_api
 from chimbuko.viz.api.endpoint import ServedRun
 from chimbuko.viz.api.endpoints import ENDPOINTS

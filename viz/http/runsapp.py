@@ -19,8 +19,8 @@ from urllib.parse import quote
 import msgspec
 from flask import Flask, Response, redirect, request
 
-from chimbuko.errors import ChimbukoError, ServiceError
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.core.errors import ChimbukoError, ServiceError
+from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.viz.api.endpoint import Missing
 from chimbuko.viz.api.openapi import ROOT
 from chimbuko.viz.api.runslist import RunsList, addresses, readable_runs

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 
-from chimbuko.errors import ServiceError
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.core.errors import ServiceError
+from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.viz.api.errors import error_body
 from chimbuko.viz.http.dashboards import Dashboard
 from chimbuko.viz.http.listening import EVERYWHERE, Front

@@ -15,9 +15,9 @@ from pathlib import Path
 import click
 from celery.worker import state
 
-from chimbuko.errors import ServiceError
-from chimbuko.process.nameholding import hold
-from chimbuko.process.signals import END
+from chimbuko.core.errors import ServiceError
+from chimbuko.runtime.process.nameholding import hold
+from chimbuko.runtime.process.signals import END
 from chimbuko.viz.jobs.worker import app
 from chimbuko.viz.jobs.workerpool import worker_name
 

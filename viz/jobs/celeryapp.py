@@ -8,7 +8,7 @@ from typing import TypedDict
 import msgspec
 from celery import Celery
 
-from chimbuko.protocol.celeryapp import celery_app, celery_url
+from chimbuko.runtime.protocol.celeryapp import celery_app, celery_url
 from chimbuko.viz.jobs.keys import PREFIX, QUEUE
 
 ANSWER = "chimbuko.answer"

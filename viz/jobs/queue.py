@@ -24,7 +24,7 @@ from flask import request
 from flask_socketio import SocketIO, join_room
 from kombu.exceptions import OperationalError
 
-from chimbuko.errors import ChimbukoError, ConfigError
+from chimbuko.core.errors import ChimbukoError, ConfigError
 from chimbuko.viz.jobs.celeryapp import (
     ALIVE_S,
     ANSWER,

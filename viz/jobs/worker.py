@@ -23,10 +23,10 @@ from celery.exceptions import Ignore, SoftTimeLimitExceeded
 from celery.signals import worker_process_init, worker_ready
 from flask_socketio import SocketIO
 
-from chimbuko.errors import ChimbukoError, ConfigError
-from chimbuko.process.lifetime import die_with_parent
+from chimbuko.core.errors import ChimbukoError, ConfigError
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.process.lifetime import die_with_parent
+from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.viz.jobs.celeryapp import (
     ALIVE_S,
     ANSWER,
@@ -39,8 +39,8 @@ from chimbuko.viz.jobs.celeryapp import (
 )
 from chimbuko.viz.jobs.keys import JOBS_VARIABLE, WORKERS, answered_key
 from chimbuko.viz.jobs.reporter import Reporter
+from chimbuko.viz.jobs.task import AnswerFile, JobRun, Task
 from chimbuko.viz.jobs.tasks import TASKS
-from chimbuko.viz.jobs.tasks.task import AnswerFile, JobRun, Task
 
 BROKER = os.environ.get(JOBS_VARIABLE, "")
 if not BROKER:

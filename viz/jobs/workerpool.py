@@ -9,11 +9,11 @@ import redis
 from celery import Celery
 from redis.cluster import RedisCluster
 
-from chimbuko.errors import ServiceError
-from chimbuko.process.nameholding import HeldFolder, is_held
-from chimbuko.process.oomscore import Sacrifice
-from chimbuko.process.service import Service
-from chimbuko.protocol.broker import PrivateBroker, connect
+from chimbuko.core.errors import ServiceError
+from chimbuko.runtime.process.nameholding import HeldFolder, is_held
+from chimbuko.runtime.process.oomscore import Sacrifice
+from chimbuko.runtime.process.service import Service
+from chimbuko.runtime.protocol.broker import PrivateBroker, connect
 from chimbuko.viz.jobs.celeryapp import jobs_app
 from chimbuko.viz.jobs.keys import JOBS_VARIABLE
 
@@ -25,7 +25,7 @@ STOP_S = 3.0
 
 
 def worker_name(folder: Path) -> str:
-    """What the one worker over a folder holds, as ``chimbuko.process.nameholding.hold`` has it."""
+    """What the one worker over a folder holds, as ``chimbuko.runtime.process.nameholding.hold`` has it."""
     return f"jobs {folder}"
 
 

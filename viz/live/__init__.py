@@ -1,4 +1,5 @@
 """What is known of a run right now: totals, the map of all ranks, state and health.
 
-May import calls, protocol, provenance.query, provenance.store, runs and statistics.
+May import core.calls, core.statistics, provenance.query, provenance.store, runtime.protocol and
+runtime.runs.
 """

@@ -6,7 +6,7 @@ import time
 
 import msgspec
 
-from chimbuko.protocol.telemetry import (
+from chimbuko.runtime.protocol.telemetry import (
     SILENT_AFTER_S,
     AgentFigures,
     SilentAgents,
@@ -14,7 +14,7 @@ from chimbuko.protocol.telemetry import (
     TelemetryChanges,
     reported_agents,
 )
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 
 
 class AgentState(msgspec.Struct, frozen=True):

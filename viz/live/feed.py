@@ -15,14 +15,14 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from chimbuko.arrays import RankKey
-from chimbuko.calls.record import StepCount, StreamHealth
-from chimbuko.errors import ChimbukoError, ServiceError
-from chimbuko.protocol.messages import Frame, FunctionStatistics, Seal
-from chimbuko.protocol.runbroker import RunBroker
-from chimbuko.protocol.telemetry import AgentFigures, SlowRank
+from chimbuko.core.arrays import RankKey
+from chimbuko.core.calls.record import StepCount, StreamHealth
+from chimbuko.core.errors import ChimbukoError, ServiceError
 from chimbuko.provenance.query.run import Provenance
-from chimbuko.runs.directory import RunDirectory, RunInfo
+from chimbuko.runtime.protocol.messages import Frame, FunctionStatistics, Seal
+from chimbuko.runtime.protocol.runbroker import RunBroker
+from chimbuko.runtime.protocol.telemetry import AgentFigures, SlowRank
+from chimbuko.runtime.runs.directory import RunDirectory, RunInfo
 from chimbuko.viz.live.agents import Agents, AgentState
 from chimbuko.viz.live.grid import MOST_COLUMNS, Grid, GridUpdate, ShownGrid
 from chimbuko.viz.live.gridreading import Piece, read_piece, read_stored, width_for, width_of

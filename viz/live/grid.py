@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.arrays import Int64Array, RankKey, UInt8Array
-from chimbuko.calls.record import Silence, StepCount
+from chimbuko.core.arrays import Int64Array, RankKey, UInt8Array
+from chimbuko.core.calls.record import Silence, StepCount
 from chimbuko.provenance.query.peaks import Peaks
 from chimbuko.provenance.store.levels import MOST_SHOWN, lost_code
 from chimbuko.viz.live.gridlayout import ProgramRows, arranged

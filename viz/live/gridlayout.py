@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.arrays import RankKey
+from chimbuko.core.arrays import RankKey
 
 
 class ProgramRows(msgspec.Struct, frozen=True):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from chimbuko.arrays import RankKey
-from chimbuko.calls.record import StepCount
+from chimbuko.core.arrays import RankKey
+from chimbuko.core.calls.record import StepCount
 from chimbuko.provenance.query.peaks import Peaks, step_peaks
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.levels import LEVELS

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable
 
 import msgspec
 
-from chimbuko.calls.record import StreamHealth
-from chimbuko.protocol.messages import Frame
-from chimbuko.protocol.telemetry import AgentFigures
+from chimbuko.core.calls.record import StreamHealth
+from chimbuko.runtime.protocol.messages import Frame
+from chimbuko.runtime.protocol.telemetry import AgentFigures
 from chimbuko.viz.live.agents import AgentState
 
 MOST_SAMPLES = 256

@@ -12,10 +12,10 @@ from typing import Any, Literal, TypeVar, get_args
 
 import msgspec
 
-from chimbuko.arrays import RankKey as RankKey
-from chimbuko.calls.record import SILENT, StepCount, StreamHealth
-from chimbuko.protocol.messages import Frame, FunctionStatistics, RankStatistics
-from chimbuko.statistics.flaggedsteps import moments_per_step
+from chimbuko.core.arrays import RankKey as RankKey
+from chimbuko.core.calls.record import SILENT, StepCount, StreamHealth
+from chimbuko.core.statistics.flaggedsteps import moments_per_step
+from chimbuko.runtime.protocol.messages import Frame, FunctionStatistics, RankStatistics
 from chimbuko.viz.live.recentsteps import RecentSteps
 from chimbuko.viz.live.sums import Sums, summed
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 
-from chimbuko.arrays import RankKey
-from chimbuko.calls.record import StepCount
+from chimbuko.core.arrays import RankKey
+from chimbuko.core.calls.record import StepCount
 
 RECENT_STEPS = 50_000
 """Steps kept until the store has them: 5 s of 10,000 ranks at one step a second, 12 MB."""

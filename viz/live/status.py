@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from chimbuko.calls.functionnames import shown_name
-from chimbuko.runs.directory import FAILED, RunInfo
+from chimbuko.core.calls.functionnames import shown_name
+from chimbuko.runtime.runs.directory import FAILED, RunInfo
 from chimbuko.viz.live.livetotals import LiveTotals
 from chimbuko.viz.live.sums import Sums
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from chimbuko.arrays import RankKey
-from chimbuko.calls.record import Silence, StreamHealth
-from chimbuko.protocol.messages import RankStatistics
+from chimbuko.core.arrays import RankKey
+from chimbuko.core.calls.record import Silence, StreamHealth
+from chimbuko.runtime.protocol.messages import RankStatistics
 
 
 class Sums(msgspec.Struct, frozen=True):

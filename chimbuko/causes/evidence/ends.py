@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from chimbuko.calls.record import CallRecord, Collective, Message
-from chimbuko.causes.evidence.clocks import Clocks
-from chimbuko.causes.evidence.waiting import is_over_for_all
+from chimbuko.core.calls.clocks import Clocks
+from chimbuko.core.calls.record import CallRecord, Collective, Message
+from chimbuko.core.calls.waiting import is_over_for_all
 
 MOST_ENDS = 200_000
 """Messages and operations that are remembered, 60 MB; the oldest go first."""

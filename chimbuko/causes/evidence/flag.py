@@ -6,10 +6,10 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from chimbuko.calls.record import CallRecord, Collective, Message, judged_us
-from chimbuko.calls.schema import Label
 from chimbuko.causes.evidence.part import Kind
-from chimbuko.causes.evidence.waiting import Waits, waits_in
+from chimbuko.core.calls.record import CallRecord, Collective, Message, judged_us
+from chimbuko.core.calls.schema import Label
+from chimbuko.core.calls.waiting import Waits, waits_in
 
 LEAST_UNFLAGGED_US = 5_000.0
 """Calls that lost less are left alone, unless they are flagged."""

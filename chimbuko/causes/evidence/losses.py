@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.part import Kind
-from chimbuko.causes.evidence.waiting import Waits
+from chimbuko.core.calls.waiting import Waits
 from chimbuko.monitor.samples.nodebatch import NodeBatch
 from chimbuko.monitor.samples.nodeparts import SAMPLED_US, RankLoss
 

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
-from chimbuko.causes.evidence.clocks import Clocks
 from chimbuko.causes.evidence.ends import Ends
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.flagindex import FlagIndex
@@ -14,7 +13,8 @@ from chimbuko.causes.evidence.losses import losses_in
 from chimbuko.causes.evidence.nodescene import AROUND_US, NodeScene
 from chimbuko.causes.evidence.part import Kind
 from chimbuko.causes.evidence.threadtime import Seen
-from chimbuko.causes.evidence.waiting import Waits
+from chimbuko.core.calls.clocks import Clocks
+from chimbuko.core.calls.waiting import Waits
 from chimbuko.monitor.samples.nodebatch import NodeBatch
 
 LEAST_SHARE = 0.25

@@ -1,4 +1,4 @@
 """The causes that are looked for, each a module; ``registry`` has their order.
 
-May import calls, causes.evidence and causes.nodekinds.
+May import causes.evidence, causes.nodekinds and core.calls.
 """

@@ -9,8 +9,8 @@ import msgspec
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.part import Kind, Part
 from chimbuko.causes.evidence.scene import SLACK_US, Scene
-from chimbuko.causes.evidence.waiting import Waits
 from chimbuko.causes.kinds.waitedfor import LATE_SHARE, last_of, waited_for, waited_for_known
+from chimbuko.core.calls.waiting import Waits
 
 
 def parts(flag: Flag, scene: Scene) -> Iterator[Part]:

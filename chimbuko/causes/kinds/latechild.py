@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from chimbuko.causes.evidence.flag import GAP_SHARE, Flag
 from chimbuko.causes.evidence.part import Kind, Part
 from chimbuko.causes.evidence.scene import Scene
-from chimbuko.causes.evidence.waiting import is_communication
+from chimbuko.core.calls.waiting import is_communication
 
 
 def parts(flag: Flag, scene: Scene) -> Iterator[Part]:

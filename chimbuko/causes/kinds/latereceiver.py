@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.part import Kind, Part
 from chimbuko.causes.evidence.scene import Scene
-from chimbuko.causes.evidence.waiting import Waits
 from chimbuko.causes.kinds.waitedfor import waited_for
+from chimbuko.core.calls.waiting import Waits
 
 
 def parts(flag: Flag, scene: Scene) -> Iterator[Part]:

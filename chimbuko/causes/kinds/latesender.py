@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chimbuko.calls.record import Message
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.part import Kind, Part
 from chimbuko.causes.evidence.scene import Scene
-from chimbuko.causes.evidence.waiting import Waits
 from chimbuko.causes.kinds.waitedfor import last_of, waited_for, waited_for_known
+from chimbuko.core.calls.record import Message
+from chimbuko.core.calls.waiting import Waits
 
 
 def parts(flag: Flag, scene: Scene) -> Iterator[Part]:

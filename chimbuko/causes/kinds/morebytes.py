@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.part import Kind, Part
 from chimbuko.causes.evidence.scene import Scene
-from chimbuko.causes.evidence.waiting import Waits
+from chimbuko.core.calls.waiting import Waits
 
 CLEARLY = 2.0
 """Times as many bytes as an ordinary call of the function moves."""

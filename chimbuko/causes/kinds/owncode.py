@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.part import Kind, Part
 from chimbuko.causes.evidence.scene import Scene
-from chimbuko.causes.evidence.waiting import waits_for_gpu
+from chimbuko.core.calls.waiting import waits_for_gpu
 
 
 def parts(flag: Flag, scene: Scene) -> Iterator[Part]:

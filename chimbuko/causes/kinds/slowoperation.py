@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.part import Kind, Part
 from chimbuko.causes.evidence.scene import Scene
-from chimbuko.causes.evidence.waiting import Waits, is_receive_only
 from chimbuko.causes.kinds.lateatcollective import came_us
 from chimbuko.causes.kinds.latesender import sent_us
+from chimbuko.core.calls.waiting import Waits, is_receive_only
 
 
 def parts(flag: Flag, scene: Scene) -> Iterator[Part]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.part import Kind, Part
 from chimbuko.causes.evidence.scene import LEAST_SHARE, SLACK_US, Scene
-from chimbuko.causes.evidence.waiting import puts_into_gpu_queue, waits_for_gpu
+from chimbuko.core.calls.waiting import puts_into_gpu_queue, waits_for_gpu
 
 
 def parts(flag: Flag, scene: Scene) -> Iterator[Part]:

@@ -1,7 +1,7 @@
 """Verbs that run an analysis, a part of one, or a traced program.
 
-May import annotations, cli.options, cli.output, follow, formats.streams, launcher, launcher.jobs,
-launcher.nodes, launcher.outcome, launcher.services, monitor.messages, monitor.procfs, monitor.service,
-monitor.topology, namespaces.sources, overhead, perfflow, process, protocol, provenance.query, recorder,
-recorder.native, runs, trace, tracer and weaver.
+May import capture.follow, capture.formats, capture.trace, cli.options, cli.output,
+instrument.annotations, instrument.recorder, instrument.tracer, instrument.weaver, launcher,
+launcher.jobs, launcher.outcome, launcher.services, monitor.procfs, monitor.report, monitor.service,
+observe.namespaces.sources, plan, provenance.query, runtime.process, runtime.protocol and runtime.runs.
 """

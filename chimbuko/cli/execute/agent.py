@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from chimbuko.cli.options.placing import advised_option
-from chimbuko.launcher.nodes.nodeagent import attend
-from chimbuko.launcher.nodes.nodescript import NODE_VARIABLE
-from chimbuko.units import parse_age_us
+from chimbuko.core.units import parse_age_us
+from chimbuko.launcher.nodeagent import attend
+from chimbuko.launcher.nodescript import NODE_VARIABLE
 
 
 @click.command("agent", short_help="Read the streams of this node, for a run on many nodes.")

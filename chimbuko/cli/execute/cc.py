@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from chimbuko.weaver.compiling import run
+from chimbuko.instrument.weaver.compiling import run
 
 
 @click.command(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from chimbuko.recorder.native.library import INCLUDE
+from chimbuko.instrument.recorder.library import INCLUDE
 
 
 @click.command("cc-flags", short_help="Print how to compile a program so that its functions are recorded.")

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import click
 
+from chimbuko.capture.trace.tausettings import SELECT_FILE_NAME, TimerFilter
 from chimbuko.cli.output.jsontext import print_json
 from chimbuko.cli.output.table import Column, Output
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
+from chimbuko.core.units import format_duration_us, format_share, number_of
+from chimbuko.core.visible import visible
 from chimbuko.launcher.outcome.filteradvice import FilterAdvice, FunctionCost, advise
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.query.run import open_run
-from chimbuko.trace.tausettings import SELECT_FILE_NAME, TimerFilter
-from chimbuko.units import format_duration_us, format_share, number_of
-from chimbuko.visible import visible
 
 _COLUMNS = [
     Column("CALLS", is_number=True),

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import click
 
-from chimbuko.errors import ConfigError
-from chimbuko.formats.streams.conversion import losses_of, program_name
-from chimbuko.formats.streams.following import Following
-from chimbuko.process.wakeup import Ending
-from chimbuko.trace.engines import SST
-from chimbuko.trace.tausettings import WriterSettings
-from chimbuko.units import parse_duration_us
-from chimbuko.visible import visible
+from chimbuko.capture.formats.conversion import losses_of, program_name
+from chimbuko.capture.formats.following import Following
+from chimbuko.capture.trace.engines import SST
+from chimbuko.capture.trace.tausettings import WriterSettings
+from chimbuko.core.errors import ConfigError
+from chimbuko.core.units import parse_duration_us
+from chimbuko.core.visible import visible
+from chimbuko.runtime.process.wakeup import Ending
 
 NOT_FOUND = 127
 LOOK_S = 0.2

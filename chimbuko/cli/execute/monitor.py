@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chimbuko.errors import ConfigError, ServiceError
+from chimbuko.core.errors import ConfigError, ServiceError
+from chimbuko.core.units import parse_duration_us
+from chimbuko.core.visible import visible
 from chimbuko.monitor.procfs.cpulist import format_cpulist
+from chimbuko.monitor.procfs.topology import read_topology
+from chimbuko.monitor.procfs.topologytree import summary
 from chimbuko.monitor.service.endings import Endings, LogWatch
 from chimbuko.monitor.service.program import attach, run
 from chimbuko.monitor.service.settings import Settings
-from chimbuko.monitor.topology.reading import read_topology
-from chimbuko.monitor.topology.tree import summary
-from chimbuko.process.lifetime import log, write_error
-from chimbuko.units import parse_duration_us
-from chimbuko.visible import visible
+from chimbuko.runtime.process.lifetime import log, write_error
 
 if TYPE_CHECKING:
-    from chimbuko.monitor.messages.preloaded import PreloadedCounting
+    from chimbuko.monitor.report.preloaded import PreloadedCounting
 
 
 @click.command("monitor", short_help="Watch a program's threads and cores, without a trace.")
@@ -138,8 +138,8 @@ def command(
         _count_messages(messages, folder)
         return
     if publish and not pids and not command_line:
-        from chimbuko.namespaces.sources.hardware import HardwarePublisher
-        from chimbuko.process.wakeup import repeat_until_asked
+        from chimbuko.observe.namespaces.sources.hardware import HardwarePublisher
+        from chimbuko.runtime.process.wakeup import repeat_until_asked
 
         with HardwarePublisher() as publisher:
             repeat_until_asked(publisher.publish, _seconds("--period", period, 0.05))
@@ -183,7 +183,7 @@ def command(
 @contextmanager
 def _published() -> Iterator[Callable[[], None]]:
     """What publishes the state of the node; that not all arrives does not change the program's exit code."""
-    from chimbuko.namespaces.sources.hardware import HardwarePublisher
+    from chimbuko.observe.namespaces.sources.hardware import HardwarePublisher
 
     publisher = HardwarePublisher()
     try:
@@ -203,7 +203,7 @@ def _counting(command_line: Sequence[str], folder: Path | None) -> Iterator[Prel
     if folder is None:
         yield None
         return
-    from chimbuko.monitor.messages.preloaded import PreloadedCounting
+    from chimbuko.monitor.report.preloaded import PreloadedCounting
 
     try:
         counting = PreloadedCounting(command_line, folder)
@@ -219,9 +219,9 @@ def _counting(command_line: Sequence[str], folder: Path | None) -> Iterator[Prel
 
 def _count_messages(patterns: tuple[str, ...], folder: Path) -> None:
     # Loaded here since it needs NumPy, which the monitor of a program does not.
-    from chimbuko.monitor.messages.counting import count_messages
-    from chimbuko.monitor.messages.matrixfiles import write_all
-    from chimbuko.trace.discovery import find_recorded
+    from chimbuko.capture.trace.discovery import find_recorded
+    from chimbuko.monitor.report.counting import count_messages
+    from chimbuko.monitor.report.matrixfiles import write_all
 
     found, complaints = count_messages(find_recorded(patterns))
     for complaint in complaints:

@@ -17,15 +17,15 @@ from threading import BrokenBarrierError
 
 import click
 
+from chimbuko.capture.trace.discovery import CONTACT_SUFFIX, StreamName, find_recorded
+from chimbuko.capture.trace.engines import ENGINES, SST
+from chimbuko.capture.trace.isolated import apart
+from chimbuko.capture.trace.replay import Pace, Replayed, replay_stream, start_of
 from chimbuko.cli.output.jsontext import print_json
-from chimbuko.errors import ChimbukoError, ConfigError, TraceFormatError
-from chimbuko.process.signals import no_ctrl_c
-from chimbuko.trace.discovery import CONTACT_SUFFIX, StreamName, find_recorded
-from chimbuko.trace.engines import ENGINES, SST
-from chimbuko.trace.isolated import apart
-from chimbuko.trace.replay import Pace, Replayed, replay_stream, start_of
-from chimbuko.units import number_of
-from chimbuko.visible import visible
+from chimbuko.core.errors import ChimbukoError, ConfigError, TraceFormatError
+from chimbuko.core.units import number_of
+from chimbuko.core.visible import visible
+from chimbuko.runtime.process.signals import no_ctrl_c
 
 
 class _PaceFactor(click.ParamType[float]):

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import click
 
+from chimbuko.capture.follow.space import MEMORY
+from chimbuko.capture.trace.discovery import Transport
 from chimbuko.cli.options.analysis import analysis_options
 from chimbuko.cli.options.listening import bind_option
 from chimbuko.cli.options.placing import advised_option
 from chimbuko.cli.options.services import service_options
 from chimbuko.cli.output.result import show
-from chimbuko.errors import ConfigError
-from chimbuko.follow.space import MEMORY
-from chimbuko.launcher.nodes.host import host, resume
+from chimbuko.core.errors import ConfigError
+from chimbuko.launcher.host import host, resume
 from chimbuko.launcher.options import AnalysisOptions, HostOptions
 from chimbuko.launcher.services.choices import ServiceChoices
-from chimbuko.trace.discovery import Transport
 
 
 @click.command("serve", short_help="Run the services of a run on many nodes.")

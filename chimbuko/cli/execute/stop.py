@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from chimbuko.errors import ConfigError
-from chimbuko.protocol.membership import ask_to_end
-from chimbuko.protocol.runbroker import RunBroker
-from chimbuko.runs.finding import find_run
+from chimbuko.core.errors import ConfigError
+from chimbuko.runtime.protocol.membership import ask_to_end
+from chimbuko.runtime.protocol.runbroker import RunBroker
+from chimbuko.runtime.runs.finding import find_run
 
 
 @click.command("stop", short_help="End a run on many nodes.")

@@ -17,14 +17,14 @@ from typing import Any
 import click
 
 import __main__
-from chimbuko.errors import ConfigError
-from chimbuko.overhead.switch import become_plainly, is_plain
-from chimbuko.perfflow.standin import StandIn
-from chimbuko.process.ranks import RANK_VARIABLES
-from chimbuko.recorder.launch import become
-from chimbuko.recorder.native.program import NativeProgram, native_program
-from chimbuko.tracer import session
-from chimbuko.tracer.processmetadata import program_name
+from chimbuko.core.errors import ConfigError
+from chimbuko.instrument.annotations.standin import StandIn
+from chimbuko.instrument.recorder.launch import become
+from chimbuko.instrument.recorder.program import NativeProgram, native_program
+from chimbuko.instrument.tracer import session
+from chimbuko.instrument.tracer.processmetadata import program_name
+from chimbuko.plan.overheadswitch import become_plainly, is_plain
+from chimbuko.runtime.process.ranks import RANK_VARIABLES
 
 Compile = Callable[..., Any]
 """What is called as ``compile``."""
@@ -121,7 +121,7 @@ def command(
     # Before the program registers anything, so that it comes last.
     atexit.register(_end_as_interrupted)
     session.start(program_name(program), rank)
-    StandIn("chimbuko.annotations.perfflowaspect").install()
+    StandIn("chimbuko.instrument.annotations.perfflowaspect").install()
     compiled = compile if annotate is None else annotate()
     with_all = not annotated_only and not aspects
     try:
@@ -153,8 +153,8 @@ def _native(program: str) -> NativeProgram | None:
 def _annotation(aspects: tuple[str, ...]) -> Callable[[], Compile]:
     """Begins to annotate what is imported, and gives what compiles the program's script."""
     # Not for all: whoever imports annotations is asked where they shall be written.
-    from chimbuko.annotations.importhook import install
-    from chimbuko.annotations.namepatterns import parse_pattern
+    from chimbuko.instrument.annotations.importhook import install
+    from chimbuko.instrument.annotations.namepatterns import parse_pattern
 
     return partial(install, [parse_pattern(text) for text in aspects])
 

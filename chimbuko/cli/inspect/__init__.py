@@ -1,6 +1,6 @@
 """Verbs that show what a run has found.
 
-May import calls, cli.options, cli.output, launcher.outcome, launcher.services, process, protocol,
+May import capture.trace, cli.options, cli.output, core.calls, launcher.outcome, launcher.services,
 provenance.compare, provenance.export, provenance.incidents, provenance.nodes, provenance.query,
-provenance.store, runs, trace, viz.http and viz.jobs.
+provenance.store, runtime.process, runtime.protocol, runtime.runs, viz.http and viz.jobs.
 """

@@ -11,10 +11,18 @@ from typing import Literal
 import click
 import msgspec
 
-from chimbuko.calls.functionnames import function_matcher, short_name, shown_names
 from chimbuko.cli.output.jsontext import print_json
 from chimbuko.cli.output.table import MARK, Column, Output
-from chimbuko.errors import ConfigError
+from chimbuko.core.calls.functionnames import function_matcher, short_name, shown_names
+from chimbuko.core.errors import ConfigError
+from chimbuko.core.units import (
+    format_change,
+    format_duration_us,
+    format_share,
+    format_significant,
+    number_of,
+    parse_duration_us,
+)
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.compare.comparison import (
@@ -32,14 +40,6 @@ from chimbuko.provenance.compare.speedup import in_all, speedups
 from chimbuko.provenance.compare.speedup import interval as speedup_interval
 from chimbuko.provenance.compare.wording import cost_changes, interval, reach, sentences
 from chimbuko.provenance.query.run import open_run
-from chimbuko.units import (
-    format_change,
-    format_duration_us,
-    format_share,
-    format_significant,
-    number_of,
-    parse_duration_us,
-)
 
 EXIT_SLOWER = 6
 """Exit code where ``--fail-on`` finds something that is slower; errors have smaller ones."""

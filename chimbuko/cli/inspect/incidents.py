@@ -9,12 +9,12 @@ import click
 
 from chimbuko.cli.output.jsontext import print_json
 from chimbuko.cli.output.table import Column, Output
+from chimbuko.core.units import format_duration_us, number_of
 from chimbuko.launcher.outcome.incidents import explain_run
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.incidents.incidentlist import Incidents, IncidentSummary, RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_findings
 from chimbuko.provenance.query.run import open_run
-from chimbuko.units import format_duration_us, number_of
 
 _COLUMNS = (
     Column("INCIDENT"),

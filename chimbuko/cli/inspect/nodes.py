@@ -11,14 +11,14 @@ import msgspec
 from chimbuko.cli.options.calls import parse_times, start_us
 from chimbuko.cli.output.jsontext import print_json
 from chimbuko.cli.output.table import MARK, Column, Output
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
+from chimbuko.core.units import format_duration_us, format_share
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.nodes.nodelanes import CoreLane, GpuLane, Lanes, Shares, ThreadLane
 from chimbuko.provenance.nodes.nodelist import DatedFinding, NodeFacts, node_facts, sampled_nodes
 from chimbuko.provenance.nodes.otherprocesses import OtherProcess, other_processes
 from chimbuko.provenance.query.reader import RunReader
 from chimbuko.provenance.query.run import open_run
-from chimbuko.units import format_duration_us, format_share
 
 
 class NodeView(msgspec.Struct, frozen=True):

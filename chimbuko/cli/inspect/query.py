@@ -7,17 +7,17 @@ from pathlib import Path
 
 import click
 
-from chimbuko.calls.functionnames import shown_names
-from chimbuko.calls.schema import SORTS, Label
 from chimbuko.cli.options.calls import CallChoice, call_options, start_us
 from chimbuko.cli.output.jsontext import print_json
 from chimbuko.cli.output.stuck import stuck_lines
 from chimbuko.cli.output.table import MARK, Column, Output
+from chimbuko.core.calls.functionnames import shown_names
+from chimbuko.core.calls.schema import SORTS, Label
+from chimbuko.core.units import format_duration_us, number_of
+from chimbuko.core.visible import visible
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.query.filters import CallFilter, CallPage, CallSummary
 from chimbuko.provenance.query.run import Provenance, open_run
-from chimbuko.units import format_duration_us, number_of
-from chimbuko.visible import visible
 
 
 @click.command("query", short_help="List abnormal calls, worst first.")

@@ -14,19 +14,19 @@ import click
 import msgspec
 import redis
 
-from chimbuko.calls.record import CallRecord, StreamHealth
+from chimbuko.capture.trace.discovery import STREAM_PREFIX
+from chimbuko.capture.trace.engines import BP_FILE
+from chimbuko.capture.trace.writer import StreamWriter
 from chimbuko.cli.output.jsontext import print_json
 from chimbuko.cli.output.table import Column, Output
-from chimbuko.errors import ConfigError, ServiceError
+from chimbuko.core.calls.record import CallRecord, StreamHealth
+from chimbuko.core.errors import ConfigError, ServiceError
+from chimbuko.core.units import format_duration_us, parse_duration_us
+from chimbuko.core.visible import visible
 from chimbuko.launcher.outcome.reach import reachable_run
-from chimbuko.protocol.messages import PAYLOAD, RecallAnswer, RecallRequest
-from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.provenance.query.run import open_run
-from chimbuko.trace.discovery import STREAM_PREFIX
-from chimbuko.trace.engines import BP_FILE
-from chimbuko.trace.writer import StreamWriter
-from chimbuko.units import format_duration_us, parse_duration_us
-from chimbuko.visible import visible
+from chimbuko.runtime.protocol.messages import PAYLOAD, RecallAnswer, RecallRequest
+from chimbuko.runtime.protocol.runbroker import RunBroker
 
 ANSWER_TIMEOUT_S = 10.0
 """Since the last answer; agents look for requests twice a second."""

@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from chimbuko.cli.output.jsontext import print_json
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
+from chimbuko.core.visible import visible
 from chimbuko.launcher.outcome.reach import reachable_run
-from chimbuko.visible import visible
 
 
 @click.command("report", short_help="Write a run as one page that can be mailed.")

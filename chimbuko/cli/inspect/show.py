@@ -7,19 +7,19 @@ from pathlib import Path
 
 import click
 
-from chimbuko.calls.functionnames import shown_name, shown_names
-from chimbuko.calls.record import CallRecord, CounterValue
-from chimbuko.calls.schema import Label
 from chimbuko.cli.output.incident import print_incident, print_metric_finding, print_recurrence
 from chimbuko.cli.output.jsontext import print_json
 from chimbuko.cli.output.table import MARK, Column, Output
+from chimbuko.core.calls.functionnames import shown_name, shown_names
+from chimbuko.core.calls.record import CallRecord, CounterValue
+from chimbuko.core.calls.schema import Label
+from chimbuko.core.units import format_duration_us, format_share, format_signed_us, format_times
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.incidents.incidentlist import Incidents, is_incident_id, is_recurrence_id
 from chimbuko.provenance.incidents.metricfindings import is_metric_finding_id, metric_finding
 from chimbuko.provenance.nodes.besidecall import GpuBeside, NodeBeside, node_beside
 from chimbuko.provenance.query.filters import as_object
 from chimbuko.provenance.query.run import open_run
-from chimbuko.units import format_duration_us, format_share, format_signed_us, format_times
 
 SELF = "▶"
 """Stands beside the call itself."""

@@ -14,13 +14,13 @@ import msgspec
 
 from chimbuko.cli.output.jsontext import print_json
 from chimbuko.cli.output.table import Column, Output
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
+from chimbuko.core.visible import visible
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.store.engine import open_for_reading
 from chimbuko.provenance.store.readonly import TIME_LIMIT_S, Value, answer_to, parameters_of
 from chimbuko.provenance.store.schemadocs import TableMeaning, describe
-from chimbuko.runs.directory import RunDirectory
-from chimbuko.visible import visible
+from chimbuko.runtime.runs.directory import RunDirectory
 
 ROW_LIMIT = 1000
 

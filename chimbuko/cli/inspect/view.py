@@ -8,16 +8,16 @@ from pathlib import Path
 
 import click
 
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.outcome.reach import reach, reachable_run
 from chimbuko.launcher.services.addressfile import AddressFile
-from chimbuko.process.lifetime import end_within
-from chimbuko.process.nameholding import HeldFolder
-from chimbuko.process.signals import FROM_OTHERS, heed
-from chimbuko.process.wakeup import Ending
-from chimbuko.runs.directory import PAGE_TOKEN, RUNS_FOLDER, RunDirectory
-from chimbuko.runs.finding import runs_in
+from chimbuko.runtime.process.lifetime import end_within
+from chimbuko.runtime.process.nameholding import HeldFolder
+from chimbuko.runtime.process.signals import FROM_OTHERS, heed
+from chimbuko.runtime.process.wakeup import Ending
+from chimbuko.runtime.runs.directory import PAGE_TOKEN, RUNS_FOLDER, RunDirectory
+from chimbuko.runtime.runs.finding import runs_in
 from chimbuko.viz.http.listening import Front
 from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
 

@@ -1,7 +1,7 @@
 """Verbs that look after runs, stores and the machine.
 
-May import ad.analysis, ad.modelsync, ad.spool, ad.streamprocess, calls, cli.output, doctor,
-follow.guard, formats.readers, formats.streams, kernels, launcher.outcome, process, protocol,
-provenance.importing, provenance.manage, provenance.query, provenance.store, provenance.timeline, pserver,
-runs and trace.
+May import ad.analysis, ad.handoff, ad.modelsync, ad.streamprocess, capture.follow, capture.formats,
+capture.formats.readers, capture.trace, cli.output, core.calls, core.kernels, launcher, launcher.outcome,
+provenance.importing, provenance.manage, provenance.query, provenance.store, provenance.timeline,
+pserver, runtime.process, runtime.protocol and runtime.runs.
 """

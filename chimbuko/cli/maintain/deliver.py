@@ -11,20 +11,20 @@ from pathlib import Path
 import click
 import msgspec
 
+from chimbuko.ad.handoff.segments import spools_in
 from chimbuko.ad.modelsync.leftdeltas import agents_in
-from chimbuko.ad.spool.segments import spools_in
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
+from chimbuko.core.units import number_of
+from chimbuko.core.visible import visible
 from chimbuko.launcher.outcome.delivery import deliver_spools
 from chimbuko.launcher.outcome.incidents import explain_run
 from chimbuko.launcher.outcome.leftstatistics import deliver_statistics
 from chimbuko.launcher.outcome.recovery import bring_store_home, is_alive_elsewhere
-from chimbuko.process.nameholding import hold, is_held
 from chimbuko.provenance.manage.lifecycle import RUNNING, state_of
-from chimbuko.runs.directory import RunDirectory, RunInfo, claim_name
-from chimbuko.runs.finding import find_run
-from chimbuko.runs.scratch import forget, left_behind, rescued_folders
-from chimbuko.units import number_of
-from chimbuko.visible import visible
+from chimbuko.runtime.process.nameholding import hold, is_held
+from chimbuko.runtime.runs.directory import RunDirectory, RunInfo, claim_name
+from chimbuko.runtime.runs.finding import find_run
+from chimbuko.runtime.runs.scratch import forget, left_behind, rescued_folders
 
 
 @click.command("deliver", short_help="Store what agents could not deliver.")

@@ -9,14 +9,14 @@ from pathlib import Path
 import click
 
 from chimbuko.cli.output.jsontext import print_json
-from chimbuko.doctor.checkup import check_up
-from chimbuko.doctor.finding import Finding
-from chimbuko.doctor.nodecheck import check_node
-from chimbuko.errors import ChimbukoError
-from chimbuko.protocol.broker import BROKER_VARIABLE, LOOPBACK
+from chimbuko.core.errors import ChimbukoError
+from chimbuko.core.visible import visible
+from chimbuko.launcher.checkfinding import Finding
+from chimbuko.launcher.checkup import check_up
+from chimbuko.launcher.nodecheck import check_node
 from chimbuko.provenance.store.urls import STORE_VARIABLE
-from chimbuko.runs.directory import RUNS_FOLDER
-from chimbuko.visible import visible
+from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, LOOPBACK
+from chimbuko.runtime.runs.directory import RUNS_FOLDER
 
 
 @click.command("doctor", short_help="Check this machine before a run.")

@@ -10,8 +10,11 @@ import msgspec
 import numpy as np
 
 from chimbuko.ad.analysis.wholetrace import WholeTrace, read_whole
-from chimbuko.arrays import RankKey
-from chimbuko.errors import ConfigError
+from chimbuko.capture.trace.discovery import StreamName
+from chimbuko.capture.trace.recordedstreams import stamp_of
+from chimbuko.core.arrays import RankKey
+from chimbuko.core.errors import ConfigError
+from chimbuko.core.units import number_of
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.provenance.timeline.edges import LAUNCH, LINK, RECEIVE, SEND, UNKNOWN, Links, numbered
 from chimbuko.provenance.timeline.rankcalls import RankCalls
@@ -19,11 +22,8 @@ from chimbuko.provenance.timeline.rankwindow import SpanRow, new_spans, rows_of
 from chimbuko.provenance.timeline.spans import ANOMALY, DOUBTFUL, OPEN, RECORDED
 from chimbuko.provenance.timeline.traceindex import VERSION, IndexFiles, IndexHeader, write_index
 from chimbuko.provenance.timeline.traceindexes import recorded_by_rank
-from chimbuko.runs.directory import RunDirectory
-from chimbuko.runs.finding import find_run
-from chimbuko.runs.manifest import stamp_of
-from chimbuko.trace.discovery import StreamName
-from chimbuko.units import number_of
+from chimbuko.runtime.runs.directory import RunDirectory
+from chimbuko.runtime.runs.finding import find_run
 
 Judged = dict[tuple[int, int], bool]
 """(Step, row) of the calls that have records, and whether they are abnormal."""

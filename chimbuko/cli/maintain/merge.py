@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from chimbuko.formats.streams.apart import sorted_out
-from chimbuko.formats.streams.merging import merge
-from chimbuko.trace.discovery import find_recorded
-from chimbuko.units import format_duration_us, number_of
-from chimbuko.visible import visible
+from chimbuko.capture.formats.apart import sorted_out
+from chimbuko.capture.formats.tracemerge import merge
+from chimbuko.capture.trace.discovery import find_recorded
+from chimbuko.core.units import format_duration_us, number_of
+from chimbuko.core.visible import visible
 
 
 @click.command("merge", short_help="Put traces of any formats together into one, on one clock.")

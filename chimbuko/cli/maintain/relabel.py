@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from chimbuko.cli.output.jsontext import print_json
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
 from chimbuko.launcher.outcome.relabel import relabel_run, relabelled_line
-from chimbuko.runs.finding import find_run
+from chimbuko.runtime.runs.finding import find_run
 
 
 @click.command("relabel", short_help="Judge the recorded calls again, by the final model.")

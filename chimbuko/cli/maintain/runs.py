@@ -14,12 +14,14 @@ import click
 import msgspec
 from sqlalchemy import Engine
 
-from chimbuko.calls.functionnames import shown_names
+from chimbuko.capture.follow.leftovers import remove_folders_of
 from chimbuko.cli.output import runlist
 from chimbuko.cli.output.jsontext import print_json
 from chimbuko.cli.output.table import Column, Output
-from chimbuko.errors import ConfigError
-from chimbuko.follow.guard.leftovers import remove_folders_of
+from chimbuko.core.calls.functionnames import shown_names
+from chimbuko.core.errors import ConfigError
+from chimbuko.core.units import format_duration_us, number_of, parse_age_us, parse_duration_us
+from chimbuko.core.visible import visible
 from chimbuko.launcher.outcome.incidents import explain_run
 from chimbuko.provenance.manage.archive import is_archive, unpack_archive, write_archive
 from chimbuko.provenance.manage.inventory import stored_runs
@@ -28,10 +30,8 @@ from chimbuko.provenance.manage.pruning import PrunedFunction, PruneRule, prune
 from chimbuko.provenance.manage.transfer import rename_run
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.store.vacuum import vacuum
-from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory, RunInfo, check_name
-from chimbuko.runs.finding import find_run, infos_of, noted_runs, runs_in
-from chimbuko.units import format_duration_us, number_of, parse_age_us, parse_duration_us
-from chimbuko.visible import visible
+from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory, RunInfo, check_name
+from chimbuko.runtime.runs.finding import find_run, infos_of, noted_runs, runs_in
 
 if TYPE_CHECKING:
     from chimbuko.provenance.importing.importer import Imported

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import click
 
-from chimbuko.kernels.cache import INSTALLED, are_compiled, note_compiled, only_one, use_cache
+from chimbuko.core.kernels.cache import INSTALLED, are_compiled, note_compiled, only_one, use_cache
 
 
 @click.command()
@@ -46,7 +46,7 @@ def compile_kernels() -> None:
     from numba.core.registry import cpu_target
 
     from chimbuko.ad.streamprocess.warmup import warm_kernels
-    from chimbuko.formats.readers.jsontext import warm_kernels as warm_text_kernels
+    from chimbuko.capture.formats.readers.jsontext import warm_kernels as warm_text_kernels
     from chimbuko.provenance.store.encode import warm_kernels as warm_store_kernels
     from chimbuko.pserver.warmup import warm_kernels as warm_server_kernels
 

@@ -1,6 +1,6 @@
 """Verbs that observe workflows.
 
-May import cli.options, cli.output, namespaces.analyses, namespaces.client, namespaces.exchange,
-namespaces.relay, namespaces.service, namespaces.texts, namespaces.tree, process, protocol, workflow.leading,
-workflow.records and workflow.tasks.
+May import cli.options, cli.output, observe.namespaces.analyses, observe.namespaces.client,
+observe.namespaces.exchange, observe.namespaces.service, observe.namespaces.sources,
+observe.namespaces.tree, observe.workflow, provenance.nodes, runtime.process and runtime.protocol.
 """

@@ -14,14 +14,14 @@ import click
 from chimbuko.cli.observe.service import VERBS
 from chimbuko.cli.options.place import service_option
 from chimbuko.cli.output.jsontext import print_json
-from chimbuko.errors import ChimbukoError, ConfigError
-from chimbuko.namespaces.texts.registry import FORMATS
-from chimbuko.process.lifetime import log as say
-from chimbuko.units import parse_duration_us
-from chimbuko.visible import escaped_json, visible
+from chimbuko.core.errors import ChimbukoError, ConfigError
+from chimbuko.core.units import parse_duration_us
+from chimbuko.core.visible import escaped_json, visible
+from chimbuko.observe.namespaces.tree.texts import FORMATS
+from chimbuko.runtime.process.lifetime import log as say
 
 if TYPE_CHECKING:
-    from chimbuko.namespaces.client.client import Namespace
+    from chimbuko.observe.namespaces.client.client import Namespace
 
 INTERRUPTED_CODE = 130
 UNDER = click.argument("under", metavar="[KEY]", required=False, default="")
@@ -69,7 +69,7 @@ def publish(namespace: str, values: tuple[str, ...], is_appended: bool, service:
       chimbuko namespaces publish workflow task.000001/state=DONE
       chimbuko namespaces publish application residuals=0.01 --append
     """
-    from chimbuko.namespaces.client.client import Client
+    from chimbuko.observe.namespaces.client.client import Client
 
     with Client(service) as client:
         one = client.create(namespace)
@@ -96,7 +96,7 @@ def read(namespace: str, under: str, form: str, output: Path | None, service: st
       chimbuko namespaces read application 'Rank 3' --form json
       chimbuko namespaces read performance --form conduit_base64_json -o performance.conduit
     """
-    from chimbuko.namespaces.exchange.reader import Reader
+    from chimbuko.observe.namespaces.exchange.namespacereader import Reader
 
     with Reader(service) as reader:
         found = reader.tree(namespace, under)
@@ -119,7 +119,7 @@ def watch(namespace: str, under: str, has_past: bool, as_json: bool, service: st
       chimbuko namespaces watch application
       chimbuko namespaces watch workflow --past --json
     """
-    from chimbuko.namespaces.exchange.reader import Reader
+    from chimbuko.observe.namespaces.exchange.namespacereader import Reader
 
     try:
         with Reader(service) as reader:
@@ -171,7 +171,7 @@ def analyse_namespace(
       chimbuko namespaces analyse performance load-balance --publish analysis --every 10s
       chimbuko namespaces analyse application my-analysis --publish advice --worker
     """
-    from chimbuko.namespaces.client.client import Client
+    from chimbuko.observe.namespaces.client.client import Client
 
     if into is None and (every or by_worker):
         raise ConfigError("--every and --worker: say by --publish KEY where to publish what is found")
@@ -206,7 +206,7 @@ def _repeat(look: Callable[[], str], period_s: float) -> None:
 
 def _ask_again(one: Namespace, analysis: str, into: str) -> Callable[[], str]:
     """Asks a worker unless one is at it, or will be; returns why it failed the last time."""
-    from chimbuko.namespaces.client.asking import Progress
+    from chimbuko.observe.namespaces.client.asking import Progress
 
     def look() -> str:
         progress, reason = one.analysis_progress(into) or (Progress.DONE, "")
@@ -219,9 +219,9 @@ def _ask_again(one: Namespace, analysis: str, into: str) -> Callable[[], str]:
 
 def _analyse_again(one: Namespace, analysis: str, into: str) -> Callable[[], str]:
     """Publishes what is found, where that has changed; returns nothing."""
-    from chimbuko.namespaces.analyses.registry import check_analysis
-    from chimbuko.namespaces.tree.paths import parse_path
-    from chimbuko.namespaces.tree.tree import Tree, nested
+    from chimbuko.observe.namespaces.analyses.registry import check_analysis
+    from chimbuko.observe.namespaces.tree.paths import parse_path
+    from chimbuko.observe.namespaces.tree.tree import Tree, nested
 
     check_analysis(analysis)
     before = Tree()
@@ -253,7 +253,7 @@ def relay_program(service: str | None, command_line: tuple[str, ...]) -> None:
       chimbuko namespaces relay -- mpirun -n 4 ./heat
       srun --ntasks-per-node=1 chimbuko namespaces relay -- ./heat
     """
-    from chimbuko.namespaces.relay.relaying import relay
+    from chimbuko.observe.namespaces.sources.relaying import relay
 
     sys.exit(relay(command_line, service))
 
@@ -286,7 +286,7 @@ def monitor_caliper(
     if folder is None and not command_line:
         raise ConfigError("nothing to follow: name a program, or a folder with --folder")
     try:
-        from chimbuko.namespaces.relay.calipermonitor import monitor
+        from chimbuko.observe.namespaces.sources.calipermonitor import monitor
     except ImportError as error:
         raise ConfigError(
             "to read profiles of Caliper install what that needs: pip install 'chimbuko[caliper]'"
@@ -303,7 +303,7 @@ def counts(service: str | None) -> None:
     Examples:
       chimbuko namespaces counts
     """
-    from chimbuko.namespaces.exchange.reader import Reader
+    from chimbuko.observe.namespaces.exchange.namespacereader import Reader
 
     with Reader(service) as reader:
         found = {name: reader.counts(name) for name in reader.namespaces}
@@ -311,9 +311,9 @@ def counts(service: str | None) -> None:
 
 
 def _lines(observation: object, as_json: bool) -> list[str]:
-    from chimbuko.namespaces.exchange.reader import Observation
-    from chimbuko.namespaces.texts.plain import plain
-    from chimbuko.namespaces.tree.paths import format_path
+    from chimbuko.observe.namespaces.exchange.namespacereader import Observation
+    from chimbuko.observe.namespaces.tree.paths import format_path
+    from chimbuko.observe.namespaces.tree.plain import plain
 
     assert isinstance(observation, Observation)
     change = observation.change

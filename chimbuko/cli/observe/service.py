@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from chimbuko.cli.options.listening import bind_option
-from chimbuko.namespaces.exchange.keys import STANDING
-from chimbuko.process.lifetime import log as say
-from chimbuko.protocol.broker import BROKER_VARIABLE, listening_place
-from chimbuko.units import parse_duration_us, parse_size
+from chimbuko.core.units import parse_duration_us, parse_size
+from chimbuko.observe.namespaces.exchange.keys import STANDING
+from chimbuko.runtime.process.lifetime import log as say
+from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, listening_place
 
 
 @click.command("serve", short_help="Run the service until Ctrl-C.")
@@ -72,9 +72,9 @@ def serve_namespaces(
       chimbuko namespaces serve observations
       chimbuko namespaces serve observations --bind ib0 --instances 4 --cores 60-63
     """
-    from chimbuko.namespaces.exchange.keys import check_name
-    from chimbuko.namespaces.service.folder import ServiceSettings
-    from chimbuko.namespaces.service.serving import ServeOptions, serve
+    from chimbuko.observe.namespaces.exchange.keys import check_name
+    from chimbuko.observe.namespaces.service.folder import ServiceSettings
+    from chimbuko.observe.namespaces.service.serving import ServeOptions, serve
 
     namespaces = tuple(dict.fromkeys((*STANDING, *(check_name(one, "namespace") for one in more))))
     settings = ServiceSettings(check_name(name, "service"), namespaces, instances, parse_size(keep))
@@ -95,9 +95,9 @@ def admit(folder: Path, job: str) -> None:
       chimbuko namespaces admit observations heat
       export CHIMBUKO_NAMESPACES=$(chimbuko namespaces admit observations heat)
     """
-    from chimbuko.namespaces.exchange.place import WRITER
-    from chimbuko.namespaces.service.folder import ServiceFolder
-    from chimbuko.namespaces.service.serving import await_admitted
+    from chimbuko.observe.namespaces.exchange.place import WRITER
+    from chimbuko.observe.namespaces.service.folder import ServiceFolder
+    from chimbuko.observe.namespaces.service.serving import await_admitted
 
     service = ServiceFolder(folder)
     service.settings()
@@ -116,7 +116,7 @@ def dismiss(folder: Path, job: str) -> None:
     Examples:
       chimbuko namespaces dismiss observations heat
     """
-    from chimbuko.namespaces.service.folder import ServiceFolder
+    from chimbuko.observe.namespaces.service.folder import ServiceFolder
 
     service = ServiceFolder(folder)
     service.settings()
@@ -147,8 +147,8 @@ def work_for(folder: Path, job: str, at_once: int, limit: str) -> None:
       chimbuko namespaces work observations
       chimbuko namespaces work observations --job heat --at-once 4 --limit 3600s
     """
-    from chimbuko.namespaces.service.folder import ServiceFolder
-    from chimbuko.namespaces.service.worker import work
+    from chimbuko.observe.namespaces.service.folder import ServiceFolder
+    from chimbuko.observe.namespaces.service.worker import work
 
     limit_s = parse_duration_us(limit) / 1e6
     work(ServiceFolder(folder), job, at_once, limit_s, lambda: say(f"it works for job {job}; Ctrl-C ends it"))

@@ -44,7 +44,7 @@ def started(
     Examples:
       chimbuko task started simulate-17 --program heat --nodes node7,node8 --cores 16
     """
-    from chimbuko.workflow.records.engine import task_started
+    from chimbuko.observe.workflow.engine import task_started
 
     names = [node for node in nodes.split(",") if node]
     task_started(name, program=program, nodes=names, ranks=ranks, cores=cores, attempt=attempt, place=service)
@@ -61,7 +61,7 @@ def ended(name: str, exit_code: int, service: str | None) -> None:
     Examples:
       chimbuko task ended simulate-17 --exit-code $?
     """
-    from chimbuko.workflow.records.engine import task_ended
+    from chimbuko.observe.workflow.engine import task_ended
 
     task_ended(name, exit_code, place=service)
 
@@ -78,7 +78,7 @@ def read(patterns: tuple[str, ...], follow: bool, service: str | None) -> None:
       chimbuko task read 'rp.session.*/*.prof' 'pilot.0000/*.prof' 'pilot.0000/task.*/*.prof'
       chimbuko task read --follow 'rp.session.*/*.prof' 'pilot.0000/*.prof' 'pilot.0000/task.*/*.prof'
     """
-    from chimbuko.workflow.records.profilefiles import publish_profiles
+    from chimbuko.observe.workflow.profilefiles import publish_profiles
 
     number = publish_profiles(patterns, service, LOOK_S if follow else None)
     print(f"{number} lines of tasks were published")

@@ -35,12 +35,13 @@ def command(file: Path, output: Path | None, advised: Path | None, check: bool) 
       chimbuko workflow heat.toml --check
       salloc --nodes=2 --exclusive chimbuko workflow heat.toml
     """
-    from chimbuko.units import number_of
-    from chimbuko.workflow.leading.advice import follow
-    from chimbuko.workflow.leading.children import leave_to_child
-    from chimbuko.workflow.leading.leader import lead
-    from chimbuko.workflow.leading.machines import machine_of
-    from chimbuko.workflow.tasks.reading import read_workflow
+    from chimbuko.core.units import number_of
+    from chimbuko.observe.workflow.advice import follow
+    from chimbuko.observe.workflow.children import leave_to_child
+    from chimbuko.observe.workflow.leader import lead
+    from chimbuko.observe.workflow.machines import machine_of
+    from chimbuko.observe.workflow.reading import read_workflow
+    from chimbuko.provenance.nodes.placing import advised_cores
 
     workflow = read_workflow(file)
     if advised is not None:
@@ -48,11 +49,11 @@ def command(file: Path, output: Path | None, advised: Path | None, check: bool) 
     base = file.absolute().parent
     if check:
         machine = machine_of(os.environ, workflow.mpirun, workflow.is_exclusive)
-        machine, _ = follow(workflow, machine, base)
+        machine, _ = follow(workflow, machine, base, advised_cores)
         cores = sum(len(node.cores) for node in machine.nodes)
         tasks, nodes = number_of(len(workflow.tasks), "tasks"), number_of(len(machine.nodes), "nodes")
         print(f"{file}: {tasks} can run on {nodes} with {number_of(cores, 'cores')}")
         return
     folder = output or Path("chimbuko-workflows") / f"{file.stem}-{time.strftime('%Y%m%d-%H%M%S')}"
     leave_to_child()
-    sys.exit(lead(workflow, base, folder))
+    sys.exit(lead(workflow, base, folder, advised_cores))

@@ -1,5 +1,6 @@
 """Options that several verbs share, and the values that are made of them.
 
-May import follow, follow.guard, launcher, launcher.services, namespaces.exchange, protocol,
-provenance.alerts, provenance.nodes, provenance.query, provenance.store, runs, trace and viz.http.
+May import capture.follow, capture.trace, launcher, launcher.services, observe.namespaces.exchange,
+provenance.alerts, provenance.nodes, provenance.query, provenance.store, runtime.protocol, runtime.runs
+and viz.http.
 """

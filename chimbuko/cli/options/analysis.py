@@ -12,11 +12,11 @@ from typing import Any
 import click
 import msgspec
 
-from chimbuko.config import DETECTORS, METRICS, AnalysisConfig
-from chimbuko.errors import ConfigError
+from chimbuko.core.config import DETECTORS, METRICS, AnalysisConfig
+from chimbuko.core.errors import ConfigError
+from chimbuko.core.units import parse_duration_us
 from chimbuko.launcher.options import AnalysisOptions
-from chimbuko.protocol.partition import MOST_PARTS
-from chimbuko.units import parse_duration_us
+from chimbuko.runtime.protocol.partition import MOST_PARTS
 
 _STEPS = re.compile(r"(\d*):(\d*)")
 

@@ -11,10 +11,10 @@ from typing import Any, Literal, cast, get_type_hints
 import click
 from msgspec import Meta, inspect
 
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
+from chimbuko.core.units import parse_duration_us
 from chimbuko.provenance.query.filters import AnomalyFilter, CallFilter
 from chimbuko.provenance.query.run import Provenance
-from chimbuko.units import parse_duration_us
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 _NUMBER_RANGE = re.compile(r"(\d*)(:?)(\d*)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from chimbuko.protocol.broker import LOOPBACK
+from chimbuko.runtime.protocol.broker import LOOPBACK
 
 bind_option = click.option(
     "--bind",

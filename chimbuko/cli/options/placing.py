@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from chimbuko.visible import visible
+from chimbuko.core.visible import visible
 
 
 def advised_option(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -25,7 +25,7 @@ def advised_option(*names: str) -> Callable[[Callable[..., Any]], Callable[..., 
             return
         # Here because it loads the store.
         from chimbuko.provenance.nodes.placing import advices
-        from chimbuko.runs.directory import RunDirectory
+        from chimbuko.runtime.runs.directory import RunDirectory
 
         (advice,) = advices(RunDirectory(run), 1)
         found = {

@@ -9,14 +9,14 @@ from typing import Any
 
 import click
 
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
+from chimbuko.core.units import parse_duration_us
 from chimbuko.launcher.services.choices import AlertOptions, ServiceChoices
-from chimbuko.namespaces.exchange.place import PLACE_VARIABLE, find_place
-from chimbuko.protocol.broker import BROKER_VARIABLE
-from chimbuko.protocol.metricsplace import TOKEN_VARIABLE, metrics_place
+from chimbuko.observe.namespaces.exchange.place import PLACE_VARIABLE, find_place
 from chimbuko.provenance.alerts.sinks import COMMAND_VARIABLE, URL_VARIABLE, hooks_of
 from chimbuko.provenance.store.urls import STORE_VARIABLE
-from chimbuko.units import parse_duration_us
+from chimbuko.runtime.protocol.broker import BROKER_VARIABLE
+from chimbuko.runtime.protocol.metricsplace import TOKEN_VARIABLE, metrics_place
 from chimbuko.viz.http.listening import Front
 
 

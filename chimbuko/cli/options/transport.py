@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from chimbuko.follow.guard.limits import Limits
-from chimbuko.follow.space import MEMORY
+from chimbuko.capture.follow.limits import Limits
+from chimbuko.capture.follow.space import MEMORY
+from chimbuko.capture.trace.discovery import Transport
+from chimbuko.core.units import parse_size
 from chimbuko.launcher.options import TransportOptions
-from chimbuko.trace.discovery import Transport
-from chimbuko.units import parse_size
 
 SHIELD_MODES = ("auto", "off")
 

@@ -1,5 +1,6 @@
 """Tables and lists on standard output.
 
-May import calls, causes, causes.evidence, insitu.placing, launcher.outcome, monitor.findings, process,
-provenance.incidents, provenance.manage, provenance.nodes, provenance.query, provenance.store and runs.
+May import causes, causes.evidence, core.calls, launcher.outcome, monitor.findings, plan,
+provenance.incidents, provenance.manage, provenance.nodes, provenance.query, provenance.store,
+runtime.process and runtime.runs.
 """

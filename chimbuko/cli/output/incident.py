@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from chimbuko.calls.functionnames import shown_name, shown_names
 from chimbuko.causes.evidence.part import Part
 from chimbuko.causes.sentence import ranks_in_words
 from chimbuko.cli.output.table import MARK, Column, Output
+from chimbuko.core.calls.functionnames import shown_name, shown_names
+from chimbuko.core.units import format_duration_us, format_signed_us
 from chimbuko.provenance.incidents.incidentlist import IncidentDetails, RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding
-from chimbuko.units import format_duration_us, format_signed_us
 
 
 def print_incident(output: Output, details: IncidentDetails, start_us: int) -> None:

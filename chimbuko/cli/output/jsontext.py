@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from chimbuko.visible import escaped_json
+from chimbuko.core.visible import escaped_json
 
 
 def print_json(value: Any, enc_hook: Callable[[Any], Any] | None = None) -> None:

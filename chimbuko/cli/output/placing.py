@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from chimbuko.cli.output.table import Column, Output
-from chimbuko.insitu.placing.advice import AgentAdvice, points
-from chimbuko.units import format_change, format_share, number_of
+from chimbuko.core.units import format_change, format_share, number_of
+from chimbuko.plan.placingadvice import AgentAdvice, points
 
 MOST_ADVISED = 4
 """Nodes of a run, those with most events."""

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from chimbuko.errors import ChimbukoError
+from chimbuko.core.errors import ChimbukoError
+from chimbuko.core.visible import escaped_json, visible
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.outcome.summary import Result, problem_lines, summary_lines
-from chimbuko.process.lifetime import write_error
-from chimbuko.runs.directory import RunDirectory
-from chimbuko.visible import escaped_json, visible
+from chimbuko.runtime.process.lifetime import write_error
+from chimbuko.runtime.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
-    from chimbuko.insitu.placing.advice import AgentAdvice
+    from chimbuko.plan.placingadvice import AgentAdvice
 
 
 def show(result: Result, as_json: bool, advise: bool = False) -> None:

@@ -10,13 +10,13 @@ from pathlib import Path
 import msgspec
 
 from chimbuko.cli.output.table import Column, Output
-from chimbuko.errors import ConfigError, StoreError
+from chimbuko.core.errors import ConfigError, StoreError
+from chimbuko.core.units import format_duration_us
 from chimbuko.launcher.outcome.recovery import recovery_lines
 from chimbuko.provenance.manage.inventory import RunTotals, stored_runs, totals_of_runs
 from chimbuko.provenance.manage.lifecycle import RUNNING, left_bytes, state_of
 from chimbuko.provenance.store.engine import open_as_it_is, open_for_reading
-from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory, RunInfo
-from chimbuko.units import format_duration_us
+from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory, RunInfo
 
 _COLUMNS = (
     Column("NAME", may_shrink=True),

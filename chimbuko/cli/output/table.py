@@ -9,7 +9,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from chimbuko.visible import visible
+from chimbuko.core.visible import visible
 
 MARK = "▲"
 """Stands beside what is abnormal, so that colour says nothing that is not written."""

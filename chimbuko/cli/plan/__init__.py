@@ -1,4 +1,4 @@
 """Verbs that say what an analysis costs, and where it should run.
 
-May import cli.output, insitu, insitu.pipeline, overhead, provenance.nodes and runs.
+May import cli.output, plan, plan.insitu, provenance.nodes and runtime.runs.
 """

@@ -10,7 +10,7 @@ from chimbuko.cli.output.jsontext import print_json
 from chimbuko.cli.output.placing import MOST_ADVISED, as_advice, print_advice, print_intervals
 from chimbuko.cli.output.table import Output
 from chimbuko.provenance.nodes.placing import advices
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 
 
 @click.command("agents", short_help="Recommend where the analysis itself runs, by an earlier run.")

@@ -8,14 +8,14 @@ import click
 
 from chimbuko.cli.output.jsontext import print_json
 from chimbuko.cli.plan import agents, modeltables, pipeline
-from chimbuko.errors import ConfigError
-from chimbuko.insitu.advice import advise
-from chimbuko.insitu.fitting import Fit, HeldOut, fit, try_on
-from chimbuko.insitu.measured import check_unit
-from chimbuko.insitu.plots import plot_agreement, plot_fits, plot_split
-from chimbuko.insitu.prediction import interval, predict
-from chimbuko.insitu.quality import agreement
-from chimbuko.insitu.reading import (
+from chimbuko.core.errors import ConfigError
+from chimbuko.plan.insitu.advice import advise
+from chimbuko.plan.insitu.fitting import Fit, HeldOut, fit, try_on
+from chimbuko.plan.insitu.measured import check_unit
+from chimbuko.plan.insitu.plots import plot_agreement, plot_fits, plot_split
+from chimbuko.plan.insitu.prediction import interval, predict
+from chimbuko.plan.insitu.quality import agreement
+from chimbuko.plan.insitu.reading import (
     WorkflowTable,
     parse_choices,
     parse_measured_runs,
@@ -24,8 +24,8 @@ from chimbuko.insitu.reading import (
     read_text,
     workflow_of,
 )
-from chimbuko.insitu.sampling import sampling_plan
-from chimbuko.insitu.workflow import Workflow, parse_placement
+from chimbuko.plan.insitu.sampling import sampling_plan
+from chimbuko.plan.insitu.workflow import Workflow, parse_placement
 
 _FILE = click.Path(path_type=Path)
 JSON = click.option("--json", "as_json", is_flag=True, help="All of it, as JSON, with times in seconds.")

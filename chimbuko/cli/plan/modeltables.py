@@ -7,11 +7,11 @@ from dataclasses import asdict
 from typing import Any
 
 from chimbuko.cli.output.table import Column, Output
-from chimbuko.insitu.advice import Advice
-from chimbuko.insitu.fitting import Fit, HeldOut
-from chimbuko.insitu.prediction import Prediction
-from chimbuko.insitu.quality import Agreement
-from chimbuko.units import format_change, format_share
+from chimbuko.core.units import format_change, format_share
+from chimbuko.plan.insitu.advice import Advice
+from chimbuko.plan.insitu.fitting import Fit, HeldOut
+from chimbuko.plan.insitu.prediction import Prediction
+from chimbuko.plan.insitu.quality import Agreement
 
 Interval = tuple[float, float] | None
 

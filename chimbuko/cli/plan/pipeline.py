@@ -10,11 +10,11 @@ import click
 
 from chimbuko.cli.output.jsontext import print_json
 from chimbuko.cli.output.table import Column, Output
-from chimbuko.insitu.pipeline.bottleneck import Bottleneck, bottleneck
-from chimbuko.insitu.pipeline.loads import Pipeline
-from chimbuko.insitu.pipeline.simulation import Simulated, simulate
-from chimbuko.insitu.pipeline.unitcosts import measured
-from chimbuko.units import format_share
+from chimbuko.core.units import format_share
+from chimbuko.plan.bottleneck import Bottleneck, bottleneck
+from chimbuko.plan.loads import Pipeline
+from chimbuko.plan.simulation import Simulated, simulate
+from chimbuko.plan.unitcosts import measured
 
 DEFAULT = Pipeline(1)
 _POSITIVE = click.FloatRange(min=0, min_open=True, max=math.inf, max_open=True)

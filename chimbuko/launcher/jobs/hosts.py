@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
 from chimbuko.launcher.jobs.job import Job
 from chimbuko.launcher.jobs.remote import HOST_COUNT, SSH, agents_by, hosts_with_ranks, mpirun
 from chimbuko.launcher.jobs.scheduler import Scheduler

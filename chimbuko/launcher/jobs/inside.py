@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from chimbuko.errors import ConfigError
-from chimbuko.launcher.jobs import hostlists
+from chimbuko.core.errors import ConfigError
 from chimbuko.launcher.jobs.flux import flux
 from chimbuko.launcher.jobs.job import Job, Request
 from chimbuko.launcher.jobs.lsf import lsf
 from chimbuko.launcher.jobs.pbs import pbs
 from chimbuko.launcher.jobs.scheduler import Scheduler
 from chimbuko.launcher.jobs.slurm import slurm
+from chimbuko.runtime.process import hostlists
 
 Maker = Callable[[Job, Request | None], Scheduler]
 SCHEDULERS: Mapping[str, Maker] = {"slurm": slurm, "pbs": pbs, "flux": flux, "lsf": lsf}

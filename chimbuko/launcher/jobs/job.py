@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
 
 NOTICE_S = 120
 """How long before its time is over a job hears of it, so that what was found still gets into the store."""

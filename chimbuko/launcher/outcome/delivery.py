@@ -7,12 +7,12 @@ from pathlib import Path
 import msgspec
 
 from chimbuko.ad.handoff.namesfile import NAMES, read_names
-from chimbuko.ad.spool.segments import spools_in
-from chimbuko.ad.spool.spool import SpoolReader
-from chimbuko.protocol.messages import RecordBatch, RunStatistics
+from chimbuko.ad.handoff.segments import spools_in
+from chimbuko.ad.handoff.spool import SpoolReader
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.runs.directory import RunInfo
+from chimbuko.runtime.protocol.messages import RecordBatch, RunStatistics
+from chimbuko.runtime.runs.directory import RunInfo
 
 MOST_BYTES = 4 << 20
 """Of what goes into one transaction."""

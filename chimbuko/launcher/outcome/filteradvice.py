@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from chimbuko.calls.record import StreamHealth
-from chimbuko.protocol.messages import FunctionStatistics
-from chimbuko.trace.schema import UNRESOLVED
-from chimbuko.trace.tausettings import SST_TIMERS, Patterns, TimerFilter
+from chimbuko.capture.trace.tausettings import SST_TIMERS, Patterns, TimerFilter
+from chimbuko.core.calls.record import StreamHealth
+from chimbuko.core.traceschema import UNRESOLVED
+from chimbuko.runtime.protocol.messages import FunctionStatistics
 
 CALL_COST_US = 1.3
 """What TAU and its trace plugin cost per call (measured, TAU 2.35)."""

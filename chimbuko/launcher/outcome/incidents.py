@@ -7,11 +7,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from chimbuko.calls.functionnames import shown_names
+from chimbuko.core.calls.functionnames import shown_names
+from chimbuko.core.units import format_duration_us, number_of
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.outcome.traceanswers import answers_of_trace
-from chimbuko.protocol.messages import WaitsRequest
-from chimbuko.protocol.telemetry import SlowRank
 from chimbuko.provenance.incidents.incidentlist import IncidentPage, RecurrenceSummary
 from chimbuko.provenance.incidents.origins import OriginList
 from chimbuko.provenance.manage.explain import Explained, explain
@@ -19,8 +18,9 @@ from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.runs.directory import RunDirectory
-from chimbuko.units import format_duration_us, number_of
+from chimbuko.runtime.protocol.messages import WaitsRequest
+from chimbuko.runtime.protocol.telemetry import SlowRank
+from chimbuko.runtime.runs.directory import RunDirectory
 
 MOST_SHOWN = 5
 MOST_AT_END = 100_000

@@ -10,19 +10,19 @@ import msgspec
 import numpy as np
 
 from chimbuko.ad.modelsync.leftdeltas import agents_in, left_deltas
-from chimbuko.errors import ConfigError, ServiceError
-from chimbuko.process.lifetime import log
-from chimbuko.protocol.messages import Delta, FunctionStatistics, RunStatistics
+from chimbuko.core.errors import ConfigError, ServiceError
+from chimbuko.core.statistics.model import Model, joined_models, load_model, save_model
+from chimbuko.core.statistics.schema import schema_of
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.pserver.state.checkpoint import SavedState, read_state, write_state
 from chimbuko.pserver.state.runreport import joined_reports, write_report
 from chimbuko.pserver.state.serverstate import ServerState
-from chimbuko.runs.directory import RunDirectory, RunInfo
-from chimbuko.runs.scratch import SERVICES_PART, saved_statistics
-from chimbuko.statistics.model import Model, joined_models, load_model, save_model
-from chimbuko.statistics.schema import schema_of
+from chimbuko.runtime.process.lifetime import log
+from chimbuko.runtime.protocol.messages import Delta, FunctionStatistics, RunStatistics
+from chimbuko.runtime.runs.directory import RunDirectory, RunInfo
+from chimbuko.runtime.runs.scratch import SERVICES_PART, saved_statistics
 
 
 def merge_left(folder: Path, info: RunInfo, paths: Sequence[Path]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from chimbuko.calls.record import (
+from chimbuko.core.calls.record import (
     NO_ROOM_OPEN_CALLS,
     NO_ROOM_RECORDERS,
     NO_ROOM_RECORDS,
@@ -13,7 +13,7 @@ from chimbuko.calls.record import (
     UNREAD_STREAMS,
     UNREADABLE_STREAMS,
 )
-from chimbuko.units import number_of
+from chimbuko.core.units import number_of
 
 _MAKE_ROOM = (
     "leave a core free for the analysis, or make the trace smaller: 'chimbuko filter' lists what to leave out"

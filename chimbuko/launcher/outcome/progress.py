@@ -12,13 +12,13 @@ from typing import Self
 import msgspec
 import redis
 
-from chimbuko.calls.functionnames import shown_name
-from chimbuko.calls.record import Silence, StreamHealth
-from chimbuko.process.lifetime import log, write_error
-from chimbuko.protocol.messages import Frame
-from chimbuko.protocol.runbroker import Entries, RunBroker
-from chimbuko.units import number_of
-from chimbuko.visible import visible
+from chimbuko.core.calls.functionnames import shown_name
+from chimbuko.core.calls.record import Silence, StreamHealth
+from chimbuko.core.units import number_of
+from chimbuko.core.visible import visible
+from chimbuko.runtime.process.lifetime import log, write_error
+from chimbuko.runtime.protocol.messages import Frame
+from chimbuko.runtime.protocol.runbroker import Entries, RunBroker
 
 MOST_FRAMES = 100
 MOST_NAMED = 3

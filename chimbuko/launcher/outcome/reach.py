@@ -9,13 +9,13 @@ from pathlib import Path
 
 import redis
 
-from chimbuko.errors import ChimbukoError, StoreError
+from chimbuko.core.errors import ChimbukoError, StoreError
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.outcome.recovery import recovery_lines
-from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.provenance.manage.lifecycle import RUNNING, state_of
-from chimbuko.runs.directory import RunDirectory, RunInfo
-from chimbuko.runs.finding import find_run
+from chimbuko.runtime.protocol.runbroker import RunBroker
+from chimbuko.runtime.runs.directory import RunDirectory, RunInfo
+from chimbuko.runtime.runs.finding import find_run
 
 ANSWER_S = 15.0
 """So long a copy is waited for, which takes as long as the store is large."""

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.atomicfile import replace
+from chimbuko.core.atomicfile import replace
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.provenance.manage.lifecycle import DIED, INTERRUPTED, RUNNING, silence_s, state_of
-from chimbuko.runs.directory import FAILED, RunDirectory, RunInfo
-from chimbuko.runs.scratch import left_behind, rescued_folders
+from chimbuko.runtime.runs.directory import FAILED, RunDirectory, RunInfo
+from chimbuko.runtime.runs.scratch import left_behind, rescued_folders
 
 WATCH_S = 25.0
 """Services give a sign of life every ten seconds."""

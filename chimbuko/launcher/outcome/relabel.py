@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from chimbuko.ad.detectors.offline import FinalJudge
-from chimbuko.arrays import Float64Array
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.statistics.model import load_model
 from chimbuko.launcher.outcome.incidents import explain_at_end, explain_run, is_explained_at_end
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.provenance.manage.relabel import Relabelled, Verdicts, relabel
 from chimbuko.provenance.store.engine import close, open_for_writing
-from chimbuko.runs.directory import RunDirectory
-from chimbuko.statistics.model import load_model
+from chimbuko.runtime.runs.directory import RunDirectory
 
 
 def relabel_run(

@@ -8,8 +8,12 @@ from collections import Counter
 
 import msgspec
 
-from chimbuko.calls.functionnames import shown_name, shown_names
-from chimbuko.calls.record import NO_ROOM_RECORDS, StreamHealth
+from chimbuko.capture.symbols.taunames import is_offset_name
+from chimbuko.capture.trace.discovery import Transport
+from chimbuko.core.calls.functionnames import shown_name, shown_names
+from chimbuko.core.calls.record import NO_ROOM_RECORDS, StreamHealth
+from chimbuko.core.traceschema import UNNAMED_FUNCTIONS, UNRESOLVED
+from chimbuko.core.units import format_duration_us, number_of
 from chimbuko.launcher.outcome.filteradvice import LARGEST_STEP_BYTES, LargeStep, advise, mend_step
 from chimbuko.launcher.outcome.incidents import MOST_SHOWN, incident_lines, slow_ranks_of, worst_lines
 from chimbuko.launcher.outcome.losses import (
@@ -29,8 +33,6 @@ from chimbuko.launcher.outcome.losses import (
     without_end,
 )
 from chimbuko.launcher.outcome.tracers import TracerReports, report_lines, tracer_reports
-from chimbuko.protocol.messages import FunctionStatistics, RankStatistics
-from chimbuko.protocol.telemetry import SlowRank
 from chimbuko.provenance.incidents.incidentlist import IncidentPage, Incidents, RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_findings
 from chimbuko.provenance.incidents.origins import OriginList, origins
@@ -38,11 +40,9 @@ from chimbuko.provenance.manage.inventory import bytes_elsewhere
 from chimbuko.provenance.manage.lifecycle import left_bytes
 from chimbuko.provenance.query.filters import CallFilter, CallSummary
 from chimbuko.provenance.query.run import Provenance, open_run
-from chimbuko.runs.directory import RunDirectory
-from chimbuko.symbols.taunames import is_offset_name
-from chimbuko.trace.discovery import Transport
-from chimbuko.trace.schema import UNNAMED_FUNCTIONS, UNRESOLVED
-from chimbuko.units import format_duration_us, number_of
+from chimbuko.runtime.protocol.messages import FunctionStatistics, RankStatistics
+from chimbuko.runtime.protocol.telemetry import SlowRank
+from chimbuko.runtime.runs.directory import RunDirectory
 
 CAME = {
     Transport.FILES.value: " through files",

@@ -13,20 +13,20 @@ from itertools import takewhile
 from pathlib import Path
 
 from chimbuko.ad.handoff.flightrecorder import record_steps
-from chimbuko.calls.record import CallRecord
-from chimbuko.calls.recordarrays import pack
-from chimbuko.causes.recorded.answers import answers
-from chimbuko.causes.recorded.recordedrows import Interval, Place, RecordedRows
-from chimbuko.errors import TraceFormatError
-from chimbuko.protocol.messages import RecordBatch, WaitsRequest
+from chimbuko.capture.trace.discovery import StreamName
+from chimbuko.capture.trace.engines import BP_FILE
+from chimbuko.capture.trace.isolated import apart
+from chimbuko.capture.trace.reader import StreamReader
+from chimbuko.capture.trace.replay import END_WAIT_S, steps_of
+from chimbuko.causes.evidence.answers import answers
+from chimbuko.causes.evidence.recordedrows import Interval, Place, RecordedRows
+from chimbuko.core.calls.record import CallRecord
+from chimbuko.core.calls.recordarrays import pack
+from chimbuko.core.errors import TraceFormatError
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.timeline.traceindexes import recorded_by_rank
-from chimbuko.runs.directory import RunDirectory
-from chimbuko.trace.discovery import StreamName
-from chimbuko.trace.engines import BP_FILE
-from chimbuko.trace.isolated import apart
-from chimbuko.trace.reader import StreamReader
-from chimbuko.trace.replay import END_WAIT_S, steps_of
+from chimbuko.runtime.protocol.messages import RecordBatch, WaitsRequest
+from chimbuko.runtime.runs.directory import RunDirectory
 
 AROUND_US = 10_000_000
 """So much before and behind an interval is read, too: calls that those in it are compared with."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from chimbuko.core.traceschema import ENDING, LEFT_OUT_FUNCTIONS, NOT_RECORDED, UNTRACED_CHILDREN
 from chimbuko.provenance.query.run import Provenance
-from chimbuko.trace.schema import ENDING, LEFT_OUT_FUNCTIONS, NOT_RECORDED, UNTRACED_CHILDREN
 
 MOST_SHOWN = 5
 Texts = Mapping[str, str]

@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from chimbuko.protocol.broker import LOOPBACK
-from chimbuko.runs.secretfiles import write_secret
+from chimbuko.runtime.protocol.broker import LOOPBACK
+from chimbuko.runtime.runs.secretfiles import write_secret
 
 SSH_PORT = "22"
 

@@ -6,14 +6,14 @@ import os
 
 from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.services.storeplace import StorePlace
-from chimbuko.namespaces.exchange.place import PLACE_VARIABLE
-from chimbuko.process.service import Service
-from chimbuko.process.starting import fork
-from chimbuko.protocol.broker import BROKER_VARIABLE
-from chimbuko.protocol.metricsplace import TOKEN_VARIABLE, metrics_of_part
+from chimbuko.observe.namespaces.exchange.place import PLACE_VARIABLE
 from chimbuko.provenance.store.urls import STORE_VARIABLE
-from chimbuko.runs.directory import RunDirectory
-from chimbuko.runs.secretfiles import kept_token
+from chimbuko.runtime.process.service import Service
+from chimbuko.runtime.process.starting import fork
+from chimbuko.runtime.protocol.broker import BROKER_VARIABLE
+from chimbuko.runtime.protocol.metricsplace import TOKEN_VARIABLE, metrics_of_part
+from chimbuko.runtime.runs.directory import RunDirectory
+from chimbuko.runtime.runs.secretfiles import kept_token
 
 
 def parameter_server(
@@ -64,7 +64,11 @@ def metric_watch(
     words = ["--run-id", place.info.id, "--since-us", str(place.info.started_us)]
     words += ["--views", str(run.observed_path), "--parts", str(options.config.server_parts)]
     secret = {BROKER_VARIABLE: broker_url, PLACE_VARIABLE: namespaces}
-    return [Service("metricwatch", "chimbuko.namespaces.watching", words, secret, run.logs, start=fork)]
+    return [
+        Service(
+            "metricwatch", "chimbuko.observe.namespaces.service.watching", words, secret, run.logs, start=fork
+        )
+    ]
 
 
 def store_writer(run: RunDirectory, options: ServiceOptions, place: StorePlace, broker_url: str) -> Service:

@@ -9,13 +9,13 @@ from typing import Any, cast
 import msgspec
 import redis
 
-from chimbuko.atomicfile import write_atomically
-from chimbuko.errors import ServiceError
-from chimbuko.process.restarts import Revivals
-from chimbuko.protocol.broker import PrivateBroker
-from chimbuko.protocol.rankclaims import beginnings, rivalries
-from chimbuko.protocol.runbroker import MOST_NEWS, RunBroker
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.core.atomicfile import write_atomically
+from chimbuko.core.errors import ServiceError
+from chimbuko.runtime.process.restarts import Revivals
+from chimbuko.runtime.protocol.broker import PrivateBroker
+from chimbuko.runtime.protocol.rankclaims import beginnings, rivalries
+from chimbuko.runtime.protocol.runbroker import MOST_NEWS, RunBroker
+from chimbuko.runtime.runs.directory import RunDirectory
 
 KEPT_S = 3600
 """What a run has at a broker that it shares with others goes so long after the run has died. Longer than the

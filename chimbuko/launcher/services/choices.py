@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.broker import LOOPBACK
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.runtime.protocol.broker import LOOPBACK
 from chimbuko.viz.http.listening import Front
 
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import select
 
-from chimbuko.process.oomscore import Sacrifice
-from chimbuko.process.service import Service
-from chimbuko.process.starting import fork_then_load
-from chimbuko.process.supervisor import ServiceGroup
-from chimbuko.protocol.broker import BROKER_VARIABLE
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.process.oomscore import Sacrifice
+from chimbuko.runtime.process.service import Service
+from chimbuko.runtime.process.starting import fork_then_load
+from chimbuko.runtime.process.supervisor import ServiceGroup
+from chimbuko.runtime.protocol.broker import BROKER_VARIABLE
+from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.viz.http.listening import TOKEN_VARIABLE, Front
 
 

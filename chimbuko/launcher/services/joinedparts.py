@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.config import AnalysisConfig
-from chimbuko.errors import ServiceError
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.errors import ServiceError
+from chimbuko.core.statistics.model import joined_models, load_model, save_model
 from chimbuko.pserver.state.runreport import Report, joined_reports, read_report, write_report
-from chimbuko.statistics.model import joined_models, load_model, save_model
 
 
 def join_models(paths: Sequence[Path], config: AnalysisConfig, into: Sequence[Path]) -> None:

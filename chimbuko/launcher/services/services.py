@@ -16,11 +16,11 @@ from chimbuko.launcher.services.brokerkeeper import BrokerKeeper
 from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.services.dashboard import Dashboard
 from chimbuko.launcher.services.storeplace import StorePlace
-from chimbuko.process.mishaps import Mishaps
-from chimbuko.process.nameholding import hold
-from chimbuko.process.supervisor import ServiceGroup
-from chimbuko.protocol.runbroker import RunBroker
-from chimbuko.runs.directory import RunDirectory, RunInfo, claim_name
+from chimbuko.runtime.process.mishaps import Mishaps
+from chimbuko.runtime.process.nameholding import hold
+from chimbuko.runtime.process.supervisor import ServiceGroup
+from chimbuko.runtime.protocol.runbroker import RunBroker
+from chimbuko.runtime.runs.directory import RunDirectory, RunInfo, claim_name
 
 SERVICE_STOP_S = 30.0
 ASK_PERIOD_S = 2.0

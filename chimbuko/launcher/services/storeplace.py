@@ -12,16 +12,16 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.atomicfile import write_atomically
+from chimbuko.core.atomicfile import write_atomically
 from chimbuko.launcher.outcome.delivery import deliver_spools
 from chimbuko.launcher.outcome.leftstatistics import merge_left
 from chimbuko.launcher.outcome.recovery import bring_store_home
 from chimbuko.launcher.services.joinedparts import join_models, join_reports
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.runs.directory import RunDirectory, RunInfo
-from chimbuko.runs.filesystems import is_on_network
-from chimbuko.runs.scratch import (
+from chimbuko.runtime.runs.directory import RunDirectory, RunInfo
+from chimbuko.runtime.runs.filesystems import is_on_network
+from chimbuko.runtime.runs.scratch import (
     SERVICES_PART,
     ScratchNote,
     agents_at_work,

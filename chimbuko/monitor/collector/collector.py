@@ -13,10 +13,11 @@ import numpy as np
 from chimbuko.monitor.collector.description import found_between, parts_of
 from chimbuko.monitor.collector.fastring import FastRing
 from chimbuko.monitor.collector.lossfinder import LossesOfThread
-from chimbuko.monitor.collector.others import Others
 from chimbuko.monitor.collector.slicering import SliceRing
 from chimbuko.monitor.collector.spanrows import core_rows, gpu_rows, node_rows, thread_rows
-from chimbuko.monitor.gpus.present import Gpus
+from chimbuko.monitor.collector.unwatched import Others
+from chimbuko.monitor.procfs.gpus import Gpus
+from chimbuko.monitor.procfs.sysfs import read_sysfs
 from chimbuko.monitor.samples.intervals import summed
 from chimbuko.monitor.samples.nodebatch import NodeBatch, Rows, ThreadName
 from chimbuko.monitor.samples.nodeparts import SAMPLED_US, NodeFinding, RankLoss
@@ -25,7 +26,6 @@ from chimbuko.monitor.sampling.difference import difference
 from chimbuko.monitor.sampling.procreader import ProcReader
 from chimbuko.monitor.sampling.sample import Sample
 from chimbuko.monitor.sampling.sampler import Sampler
-from chimbuko.monitor.topology.sysfs import read_sysfs
 
 PERIOD_S = 1.0
 FAST_S = 0.02

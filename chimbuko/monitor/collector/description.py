@@ -9,14 +9,14 @@ from dataclasses import replace
 import numpy as np
 
 from chimbuko.monitor.findings.registry import findings
-from chimbuko.monitor.gpus.gpuspan import TEMPERATURE, GpuSpan, Metric
 from chimbuko.monitor.procfs.cpulist import format_cpulist
+from chimbuko.monitor.procfs.gpuspan import TEMPERATURE, GpuSpan, Metric
+from chimbuko.monitor.procfs.topologytree import Part, Topology
 from chimbuko.monitor.samples.nodebatch import Rows
 from chimbuko.monitor.samples.nodeparts import NodeFinding, NodePart
 from chimbuko.monitor.sampling.difference import difference
 from chimbuko.monitor.sampling.sample import Sample
 from chimbuko.monitor.sampling.span import ThreadSpan
-from chimbuko.monitor.topology.tree import Part, Topology
 
 
 def parts_of(topology: Topology) -> list[NodePart]:

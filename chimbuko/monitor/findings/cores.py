@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from chimbuko.core.units import format_share, number_of
 from chimbuko.monitor.findings.finding import Finding, cut_off_per_s, number_of_processes, workers
 from chimbuko.monitor.procfs.cpulist import format_cpulist
 from chimbuko.monitor.procfs.task import is_of_analysis
 from chimbuko.monitor.sampling.kinds import SAMPLER
 from chimbuko.monitor.sampling.others import foreign_s
 from chimbuko.monitor.sampling.span import Span, ThreadSpan
-from chimbuko.units import format_share, number_of
 
 WAITED_SHARE = 0.10
 """A thread that waits for its core for more of the time is held up. Where the wait is not known:"""

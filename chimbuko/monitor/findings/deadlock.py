@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from chimbuko.core.units import number_of
 from chimbuko.monitor.findings.finding import Finding
 from chimbuko.monitor.procfs.cpulist import format_cpulist
-from chimbuko.units import number_of
 
 POINT_TO_POINT = (
     *("MPI_Send", "MPI_Ssend", "MPI_Rsend", "MPI_Recv", "MPI_Mrecv"),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from chimbuko.core.units import format_share
 from chimbuko.monitor.findings.finding import Finding
-from chimbuko.monitor.gpus.gpuspan import TEMPERATURE
+from chimbuko.monitor.procfs.gpuspan import TEMPERATURE
 from chimbuko.monitor.sampling.span import Span
-from chimbuko.units import format_share
 
 LOW_SHARE = 0.05
 THROTTLED_SHARE = 0.01

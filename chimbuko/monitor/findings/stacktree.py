@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from chimbuko.core.units import number_of
 from chimbuko.monitor.procfs.cpulist import format_cpulist
-from chimbuko.units import number_of
 
 
 @dataclass

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from chimbuko.core.units import format_share, number_of
 from chimbuko.monitor.findings.finding import Finding, workers
 from chimbuko.monitor.sampling.kinds import SAMPLER
 from chimbuko.monitor.sampling.span import Span, ThreadSpan
-from chimbuko.units import format_share, number_of
 
 MOVES_PER_S = 0.5
 """At one sample a second a thread that moves all the time is found to have moved each second time."""

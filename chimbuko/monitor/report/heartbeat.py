@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from chimbuko.core.units import number_of
 from chimbuko.monitor.findings.finding import workers
-from chimbuko.monitor.gpus.gpuspan import BUSY
+from chimbuko.monitor.procfs.gpuspan import BUSY
 from chimbuko.monitor.sampling.kinds import SAMPLER
 from chimbuko.monitor.sampling.span import Span
-from chimbuko.units import number_of
 
 
 def heartbeat(span: Span, total: Span) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from chimbuko.atomicfile import write_atomically
+from chimbuko.core.atomicfile import write_atomically
 from chimbuko.monitor.procfs.cpulist import format_cpulist
 from chimbuko.monitor.procfs.system import NodeMemory
+from chimbuko.monitor.procfs.topologytree import Topology
 from chimbuko.monitor.report.layout import report
 from chimbuko.monitor.sampling.identity import Identity
 from chimbuko.monitor.sampling.sample import Sample
 from chimbuko.monitor.sampling.span import ProcessSpan, Span
-from chimbuko.monitor.topology.tree import Topology
 
 
 class ProcessLogs:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.atomicfile import write_atomically
-from chimbuko.errors import ConfigError
+from chimbuko.core.atomicfile import write_atomically
+from chimbuko.core.errors import ConfigError
+from chimbuko.core.units import format_share, number_of
 from chimbuko.monitor.findings.finding import Finding, workers
 from chimbuko.monitor.procfs.cpulist import format_cpulist
 from chimbuko.monitor.sampling.identity import Identity
 from chimbuko.monitor.sampling.span import Span
-from chimbuko.units import format_share, number_of
 
 SETTINGS = (
     *("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "MPICH_", "UCX_", "FI_"),

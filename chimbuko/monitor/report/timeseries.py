@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.errors import ConfigError
-from chimbuko.monitor.gpus.gpuspan import BUSY, MEMORY, POWER, TEMPERATURE, GpuSpan
+from chimbuko.capture.trace.adios import adios2_bindings, adios2_reason
+from chimbuko.capture.trace.engines import BP_FILE
+from chimbuko.core.errors import ConfigError
+from chimbuko.monitor.procfs.gpuspan import BUSY, MEMORY, POWER, TEMPERATURE, GpuSpan
 from chimbuko.monitor.sampling.identity import Identity
 from chimbuko.monitor.sampling.span import Span
-from chimbuko.trace.adios import adios2_bindings, adios2_reason
-from chimbuko.trace.engines import BP_FILE
 
 NO_RANK = -1
 _THREADS = ("user_s", "system_s", "waited_s")

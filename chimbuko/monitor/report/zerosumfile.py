@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
 
 COLUMNS = ("hostname", "rank", "shmrank", "step", "resource", "type", "index", "name", "value")
 

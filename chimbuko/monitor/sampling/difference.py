@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from operator import sub
 
-from chimbuko.monitor.gpus.gpuspan import gpu_span
 from chimbuko.monitor.procfs.cpulist import parse_cpulist
+from chimbuko.monitor.procfs.gpuspan import gpu_span
 from chimbuko.monitor.procfs.system import CoreTicks
 from chimbuko.monitor.sampling.kinds import kind_of
 from chimbuko.monitor.sampling.sample import ASLEEP, GroupCounters, Sample, ThreadCounters

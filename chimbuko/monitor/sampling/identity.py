@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chimbuko.monitor.procfs.task import allowed_cpus, parse_stat
-from chimbuko.process.ranks import size_from, stated_rank
-from chimbuko.runs.environment import kept_variables
+from chimbuko.runtime.process.ranks import size_from, stated_rank
+from chimbuko.runtime.runs.environment import kept_variables
 
 EXEC_LOOKS, EXEC_LOOK_S = 100, 0.001
 """How often, and how far apart, one looks for what a process was started with: between the moment at which

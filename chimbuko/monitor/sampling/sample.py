@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from chimbuko.monitor.gpus.reading import GpuReading
+from chimbuko.monitor.procfs.gpureading import GpuReading
 from chimbuko.monitor.procfs.system import CoreTicks, NodeMemory
 from chimbuko.monitor.procfs.task import ProcessIO, ProcessMemory
 

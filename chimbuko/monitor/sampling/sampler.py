@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from chimbuko.monitor.gpus.present import Gpus
+from chimbuko.monitor.procfs.gpus import Gpus
 from chimbuko.monitor.procfs.system import parse_cores, parse_meminfo, parse_pressure
 from chimbuko.monitor.procfs.task import parse_io, parse_process_memory, parse_stat, parse_thread_count
 from chimbuko.monitor.sampling.groupreader import GroupReader

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from operator import add
 from typing import TypeVar
 
-from chimbuko.monitor.gpus.gpuspan import GpuSpan
+from chimbuko.monitor.procfs.gpuspan import GpuSpan
 from chimbuko.monitor.procfs.system import CoreTicks, NodeMemory
 from chimbuko.monitor.sampling.sample import GroupCounters
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from chimbuko.monitor.gpus.present import Gpus
+from chimbuko.monitor.procfs.gpus import Gpus
 from chimbuko.monitor.sampling.difference import difference
 from chimbuko.monitor.sampling.family import Family
 from chimbuko.monitor.sampling.identity import Identity, read_identity, uses_openmp

@@ -9,14 +9,14 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
+from chimbuko.core.visible import visible
 from chimbuko.monitor.procfs.cpulist import format_cpulist
 from chimbuko.monitor.service.election import Election, folder_of_job
 from chimbuko.monitor.service.session import Session
 from chimbuko.monitor.service.settings import Settings, check_folder
-from chimbuko.process.lifetime import log
-from chimbuko.process.ranks import stated_rank
-from chimbuko.visible import visible
+from chimbuko.runtime.process.lifetime import log
+from chimbuko.runtime.process.ranks import stated_rank
 
 SHORTEST_S, LONGEST_S = 0.05, 3600.0
 NAME = "chimbuko-monitor"

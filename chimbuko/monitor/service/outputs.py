@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
+from chimbuko.monitor.procfs.sysfs import read_sysfs
 from chimbuko.monitor.report.csvwriter import CsvWriter
 from chimbuko.monitor.report.processlog import ProcessLogs
 from chimbuko.monitor.report.profile import Profile, save
@@ -16,9 +17,8 @@ from chimbuko.monitor.sampling.identity import Identity
 from chimbuko.monitor.sampling.sample import Sample
 from chimbuko.monitor.sampling.span import Span
 from chimbuko.monitor.service.settings import Settings
-from chimbuko.monitor.topology.sysfs import read_sysfs
-from chimbuko.process.lifetime import log
-from chimbuko.process.starting import one_blas_thread
+from chimbuko.runtime.process.lifetime import log
+from chimbuko.runtime.process.starting import one_blas_thread
 
 if TYPE_CHECKING:
     from chimbuko.monitor.report.timeseries import TimeSeriesWriter

@@ -11,17 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Protocol
 
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
 from chimbuko.monitor.procfs.task import parse_thread_group
 from chimbuko.monitor.sampling.identity import start_ticks_of
 from chimbuko.monitor.service.election import Election, folder_of_job
 from chimbuko.monitor.service.endings import Endings
 from chimbuko.monitor.service.session import Session
 from chimbuko.monitor.service.settings import Settings
-from chimbuko.process.lifetime import log, write_error
-from chimbuko.process.ranks import stated_rank
-from chimbuko.process.signals import heed
-from chimbuko.process.wakeup import Wakeup
+from chimbuko.runtime.process.lifetime import log, write_error
+from chimbuko.runtime.process.ranks import stated_rank
+from chimbuko.runtime.process.signals import heed
+from chimbuko.runtime.process.wakeup import Wakeup
 
 TIMED_OUT = 124
 """Exit code where the log stood still, as timeout(1) has it."""

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Collection, Sequence
 
 from chimbuko.monitor.findings.threads import stuck
-from chimbuko.monitor.gpus.present import present_gpus
+from chimbuko.monitor.procfs.gpus import present_gpus
 from chimbuko.monitor.report.heartbeat import heartbeat
 from chimbuko.monitor.report.layout import report
 from chimbuko.monitor.report.profile import Profile, differences, load, profile_of
@@ -20,7 +20,7 @@ from chimbuko.monitor.service.corechoice import better_core, last_core
 from chimbuko.monitor.service.election import Election
 from chimbuko.monitor.service.outputs import Outputs
 from chimbuko.monitor.service.settings import Settings
-from chimbuko.process.lifetime import log
+from chimbuko.runtime.process.lifetime import log
 
 CHOOSE_AGAIN = 10
 """Periods between two looks for a better core; in the first of these it looks each time."""

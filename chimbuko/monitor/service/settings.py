@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
 
 
 @dataclass(frozen=True)

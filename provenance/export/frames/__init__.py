@@ -1,5 +1,5 @@
 """A run as pandas DataFrames, for notebooks.
 
-May import calls, causes, namespaces.metrics, protocol, provenance.compare, provenance.incidents,
-provenance.query, provenance.store, runs and statistics.
+May import causes, core.calls, core.statistics, observe.namespaces.analyses, provenance.compare,
+provenance.incidents, provenance.query, provenance.store, runtime.protocol and runtime.runs.
 """

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 from sqlalchemy import Engine, select
 
-from chimbuko.calls.record import CallRecord, CounterValue, Message
-from chimbuko.calls.schema import FIELDS, SORTS, STORED, Label
-from chimbuko.errors import ConfigError
+from chimbuko.core.calls.record import CallRecord, CounterValue, Message
+from chimbuko.core.calls.schema import FIELDS, SORTS, STORED, Label
+from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.export.frames.columns import (
     SCALARS,
     call_ids,

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from chimbuko.calls.recordarrays import NO_CALL
-from chimbuko.calls.schema import STORED
+from chimbuko.core.calls.recordarrays import NO_CALL
+from chimbuko.core.calls.schema import STORED
 from chimbuko.provenance.query.aggregates import Total
 
 if TYPE_CHECKING:

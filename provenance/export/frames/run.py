@@ -20,8 +20,10 @@ import numpy.typing as npt
 import pandas as pd
 from sqlalchemy import Engine
 
-from chimbuko.buckets import EDGES_US
-from chimbuko.calls.record import (
+from chimbuko.causes.incident import Waited
+from chimbuko.causes.recurrence import Recurrence
+from chimbuko.core.buckets import EDGES_US
+from chimbuko.core.calls.record import (
     CallRecord,
     CounterStatistics,
     CounterValue,
@@ -31,11 +33,9 @@ from chimbuko.calls.record import (
     StreamHealth,
     WindowCall,
 )
-from chimbuko.causes.incident import Waited
-from chimbuko.causes.recurrence import Recurrence
-from chimbuko.errors import ConfigError
-from chimbuko.namespaces.metrics.finding import Finding
-from chimbuko.protocol.messages import FunctionStatistics, PathStatistics, RankStatistics
+from chimbuko.core.errors import ConfigError
+from chimbuko.core.statistics.schema import schema_of
+from chimbuko.observe.namespaces.analyses.metricfinding import Finding
 from chimbuko.provenance.compare.comparison import compare
 from chimbuko.provenance.compare.runprofile import read_profile
 from chimbuko.provenance.export.frames.callframes import (
@@ -61,9 +61,9 @@ from chimbuko.provenance.query.filters import Sort, matching_functions
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import open_for_reading
 from chimbuko.provenance.store.readonly import TIME_LIMIT_S, Value, answer_to, parameters_of
-from chimbuko.runs.directory import RunInfo
-from chimbuko.runs.finding import find_run
-from chimbuko.statistics.schema import schema_of
+from chimbuko.runtime.protocol.messages import FunctionStatistics, PathStatistics, RankStatistics
+from chimbuko.runtime.runs.directory import RunInfo
+from chimbuko.runtime.runs.finding import find_run
 
 CALL_LIMIT = 1_000_000
 """Calls or rows that a DataFrame has at most unless another number is given: 170 MB."""

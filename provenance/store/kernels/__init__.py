@@ -1,4 +1,4 @@
 """Compiled encoding of a call's details.
 
-May import calls and kernels.
+May import core.calls and core.kernels.
 """

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.arrays import Rows
-from chimbuko.calls.recordarrays import COLLECTIVE, SENT
-from chimbuko.kernels.arrays import first_from
-from chimbuko.kernels.declare import inner, kernel
+from chimbuko.core.arrays import Rows
+from chimbuko.core.calls.recordarrays import COLLECTIVE, SENT
+from chimbuko.core.kernels.arrays import first_from
+from chimbuko.core.kernels.declare import inner, kernel
 
 Bytes = npt.NDArray[np.uint8]
 Ends = npt.NDArray[np.int64]
@@ -56,7 +56,7 @@ def pack_details(
     Parameters
     ----------
     heads, frames, members, messages, counters, metrics, launch_frames
-        Rows of ``chimbuko.calls.recordarrays``.
+        Rows of ``chimbuko.core.calls.recordarrays``.
     out
         u1, at least ``COUNTS_BYTES`` per record and ``ROW_BYTES`` per row.
     ends

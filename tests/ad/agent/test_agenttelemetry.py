@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from chimbuko.ad.agent.agenttelemetry import AgentTelemetry
-from chimbuko.ad.modelsync.merging import AgentStatistics
+from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
 from chimbuko.ad.streams.streamhandle import StreamHandle
-from chimbuko.calls.record import CounterStatistics, StepCount, StreamHealth
-from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.telemetry import TelemetryDelta
-from chimbuko.statistics.moments import Moments
-from chimbuko.statistics.schema import PROFILE
-from chimbuko.trace.discovery import StreamName, Transport
+from chimbuko.capture.trace.discovery import StreamName, Transport
+from chimbuko.core.calls.record import CounterStatistics, StepCount, StreamHealth
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.moments import Moments
+from chimbuko.core.statistics.schema import PROFILE
+from chimbuko.runtime.protocol.telemetry import TelemetryDelta
 
 
 class Node:

@@ -13,15 +13,15 @@ from chimbuko.ad.agent.intake import Intake
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.bell import AgentBell
 from chimbuko.ad.handoff.processspecs import AgentSpec
-from chimbuko.ad.modelsync.merging import AgentStatistics
+from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
 from chimbuko.ad.modelsync.modelsync import ModelSync
 from chimbuko.ad.streams.deltalog import DeltaLog
 from chimbuko.ad.streams.roomnews import RoomNews
 from chimbuko.ad.streams.streamhandle import StreamHandle
-from chimbuko.config import AnalysisConfig
-from chimbuko.follow.instances import aside_of
-from chimbuko.protocol.broker import PrivateBroker
-from chimbuko.protocol.runbroker import RunBroker
+from chimbuko.capture.follow.instances import aside_of
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.runtime.protocol.broker import PrivateBroker
+from chimbuko.runtime.protocol.runbroker import RunBroker
 
 APP = "tau-metrics-app-0.bp"
 MOST_COMMANDS = 40

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pytest import approx
 
 from chimbuko.ad.agent.loads import MOST_LOADS, Loads
-from chimbuko.calls.record import StreamHealth
+from chimbuko.core.calls.record import StreamHealth
 
 
 def health(steps: int, rows: int) -> list[StreamHealth]:

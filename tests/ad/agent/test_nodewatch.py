@@ -21,22 +21,22 @@ from chimbuko.ad.agent.agenttelemetry import AgentTelemetry
 from chimbuko.ad.agent.nodewatch import NodeWatch
 from chimbuko.ad.agent.spoolshipper import SpoolShipper
 from chimbuko.ad.handoff.bell import AgentBell
-from chimbuko.ad.modelsync.merging import AgentStatistics
+from chimbuko.ad.handoff.delivery import SpoolDelivery
+from chimbuko.ad.handoff.spool import SpoolFrame, SpoolWriter
+from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
 from chimbuko.ad.modelsync.modelsync import ModelSync
-from chimbuko.ad.spool.delivery import SpoolDelivery
-from chimbuko.ad.spool.spool import SpoolFrame, SpoolWriter
 from chimbuko.ad.streams.deltalog import DeltaLog
 from chimbuko.ad.streams.roomnews import RoomNews
 from chimbuko.ad.streams.streamhandle import StreamHandle
-from chimbuko.calls.record import Metadata, StreamHealth
-from chimbuko.calls.recordarrays import PackedRecords, pack
-from chimbuko.config import AnalysisConfig
+from chimbuko.capture.trace.discovery import StreamName, Transport
+from chimbuko.core.calls.record import Metadata, StreamHealth
+from chimbuko.core.calls.recordarrays import PackedRecords, pack
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.schema import PROFILE
 from chimbuko.monitor.samples.nodebatch import NodeBatch, PackedBatch, unpacked
-from chimbuko.protocol.broker import PrivateBroker
-from chimbuko.protocol.messages import RecordBatch
-from chimbuko.protocol.runbroker import RunBroker
-from chimbuko.statistics.schema import PROFILE
-from chimbuko.trace.discovery import StreamName, Transport
+from chimbuko.runtime.protocol.broker import PrivateBroker
+from chimbuko.runtime.protocol.messages import RecordBatch
+from chimbuko.runtime.protocol.runbroker import RunBroker
 from tests.patience import PATIENCE_S
 from tests.sample_records import make_record
 

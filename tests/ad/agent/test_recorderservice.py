@@ -16,12 +16,12 @@ from chimbuko.ad.handoff.exchange import Cell
 from chimbuko.ad.handoff.flightrecorder import FlightRecorder
 from chimbuko.ad.handoff.namesfile import NamesFile
 from chimbuko.ad.streams.streamhandle import StreamHandle
-from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.broker import PrivateBroker
-from chimbuko.protocol.messages import PAYLOAD, RecallAnswer, RecallRequest
-from chimbuko.protocol.runbroker import RunBroker
-from chimbuko.trace.discovery import StreamName, Transport
-from chimbuko.trace.schema import StreamNames, TraceStep
+from chimbuko.capture.trace.discovery import StreamName, Transport
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.traceschema import StreamNames, TraceStep
+from chimbuko.runtime.protocol.broker import PrivateBroker
+from chimbuko.runtime.protocol.messages import PAYLOAD, RecallAnswer, RecallRequest
+from chimbuko.runtime.protocol.runbroker import RunBroker
 
 NAMES = StreamNames(timers={4: "relax"})
 CALLS = 100

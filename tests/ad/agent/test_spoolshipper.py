@@ -13,18 +13,18 @@ from chimbuko.ad.agent import spoolshipper
 from chimbuko.ad.agent.agenttelemetry import AgentTelemetry
 from chimbuko.ad.agent.spoolshipper import MOST_IN_FLIGHT_BYTES, SpoolShipper
 from chimbuko.ad.handoff.bell import AgentBell
-from chimbuko.ad.modelsync.merging import AgentStatistics
+from chimbuko.ad.handoff.delivery import SpoolDelivery
+from chimbuko.ad.handoff.spool import SpoolFrame, SpoolWriter
+from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
 from chimbuko.ad.modelsync.modelsync import ModelSync
-from chimbuko.ad.spool.delivery import SpoolDelivery
-from chimbuko.ad.spool.spool import SpoolFrame, SpoolWriter
 from chimbuko.ad.streams.deltalog import DeltaLog
 from chimbuko.ad.streams.roomnews import RoomNews
-from chimbuko.calls.record import StreamHealth
-from chimbuko.calls.recordarrays import pack
-from chimbuko.protocol.broker import PrivateBroker
-from chimbuko.protocol.messages import RecordBatch
-from chimbuko.protocol.runbroker import RunBroker
-from chimbuko.statistics.schema import PROFILE
+from chimbuko.core.calls.record import StreamHealth
+from chimbuko.core.calls.recordarrays import pack
+from chimbuko.core.statistics.schema import PROFILE
+from chimbuko.runtime.protocol.broker import PrivateBroker
+from chimbuko.runtime.protocol.messages import RecordBatch
+from chimbuko.runtime.protocol.runbroker import RunBroker
 from tests.sample_records import make_record
 
 HEALTH = StreamHealth(0, 1, "node1", "reading", 0, 0, 0, 0, 0, 0, {})

@@ -16,13 +16,13 @@ from chimbuko.ad.handoff.exchange import Cell
 from chimbuko.ad.handoff.flightrecorder import FlightRecorder
 from chimbuko.ad.handoff.namesfile import NamesFile
 from chimbuko.ad.streams.streamhandle import StreamHandle
-from chimbuko.calls.recordarrays import unpack
-from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.broker import PrivateBroker
-from chimbuko.protocol.messages import PAYLOAD, RecordBatch, WaitsRequest
-from chimbuko.protocol.runbroker import RunBroker
-from chimbuko.trace.discovery import StreamName, Transport
-from chimbuko.trace.schema import StreamNames, TraceStep
+from chimbuko.capture.trace.discovery import StreamName, Transport
+from chimbuko.core.calls.recordarrays import unpack
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.traceschema import StreamNames, TraceStep
+from chimbuko.runtime.protocol.broker import PrivateBroker
+from chimbuko.runtime.protocol.messages import PAYLOAD, RecordBatch, WaitsRequest
+from chimbuko.runtime.protocol.runbroker import RunBroker
 
 NAMES = StreamNames(
     event_types={0: "ENTRY", 1: "EXIT", 2: "SEND", 3: "RECV"}, timers={4: "MPI_Barrier()", 5: "relax"}

@@ -7,9 +7,9 @@ import pytest
 
 from chimbuko.ad.analysis.rankspeed import MOST_FUNCTIONS, MOST_ROWS, RankSpeeds
 from chimbuko.ad.analysis.statistics import Learned
-from chimbuko.protocol.telemetry import PERIODS_PER_WINDOW
-from chimbuko.statistics.schema import PROFILE
-from chimbuko.trace.schema import StreamNames
+from chimbuko.core.statistics.schema import PROFILE
+from chimbuko.core.traceschema import StreamNames
+from chimbuko.runtime.protocol.telemetry import PERIODS_PER_WINDOW
 from tests.ad.tables import table_of
 
 PERIOD_US = 1_000_000

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.ad.calls.kernels.stack import NONE
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.config import AnalysisConfig
-from chimbuko.trace.discovery import StreamName, find_recorded
-from chimbuko.trace.reader import StreamReader
-from chimbuko.trace.schema import TraceStep
+from chimbuko.ad.kernels.stack import NONE
+from chimbuko.capture.trace.discovery import StreamName, find_recorded
+from chimbuko.capture.trace.reader import StreamReader
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.traceschema import TraceStep
 from evaluation.cluster import Cluster
 from evaluation.recorded import analyse
 

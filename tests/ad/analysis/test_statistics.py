@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from chimbuko.ad.analysis.statistics import Learned, StreamStatistics
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.statistics.moments import Moments
-from chimbuko.statistics.schema import BUCKETED_PROFILE
-from chimbuko.trace.schema import StreamNames, TraceStep
+from chimbuko.core.statistics.moments import Moments
+from chimbuko.core.statistics.schema import BUCKETED_PROFILE
+from chimbuko.core.traceschema import StreamNames, TraceStep
 from tests.ad.tables import table_of
 from tests.plainpython import examples
 

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
-from chimbuko.calls.record import CallRecord, StreamHealth
-from chimbuko.calls.recordarrays import PackedRecords, unpack
-from chimbuko.calls.schema import Label
-from chimbuko.config import AnalysisConfig
-from chimbuko.statistics.moments import Moments
-from chimbuko.statistics.schema import PROFILE
-from chimbuko.trace.schema import MAX_TIME_US, StreamNames, TraceStep
+from chimbuko.core.calls.record import CallRecord, StreamHealth
+from chimbuko.core.calls.recordarrays import PackedRecords, unpack
+from chimbuko.core.calls.schema import Label
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.moments import Moments
+from chimbuko.core.statistics.schema import PROFILE
+from chimbuko.core.traceschema import MAX_TIME_US, StreamNames, TraceStep
 from tests.plainpython import examples
 
 RANK = 1

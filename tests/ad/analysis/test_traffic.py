@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.ad.analysis.traffic import MOST_DESTINATIONS, MOST_RANKS, Traffic
-from chimbuko.protocol.telemetry import OTHERS
-from chimbuko.trace.schema import EventType, StreamNames, TraceStep
+from chimbuko.core.traceschema import EventType, StreamNames, TraceStep
+from chimbuko.runtime.protocol.telemetry import OTHERS
 from tests.plainpython import examples
 from tests.reference.telemetry import slow_sends
 

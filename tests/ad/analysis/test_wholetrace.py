@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 
 from chimbuko.ad.analysis.wholetrace import WholeTrace, read_whole, whole_trace
-from chimbuko.trace.discovery import StreamName, find_recorded
-from chimbuko.trace.reader import StreamReader
-from chimbuko.trace.schema import StreamNames, TraceStep
+from chimbuko.capture.trace.discovery import StreamName, find_recorded
+from chimbuko.capture.trace.reader import StreamReader
+from chimbuko.core.traceschema import StreamNames, TraceStep
 from tests.plainpython import examples
 from tests.reference.gpu import RANK, Task, gpu_tasks, gpu_trace, names
 

@@ -14,12 +14,12 @@ from chimbuko.ad.calls.callpaths import CallPaths, busiest
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.calls.usual import UsualRuntimes
 from chimbuko.ad.handoff.telemetry import PathOutbox
-from chimbuko.ad.modelsync.merging import AgentStatistics, StreamShare
-from chimbuko.arrays import Rows
-from chimbuko.calls.callpaths import PATH, PathTable
-from chimbuko.protocol.messages import Delta
-from chimbuko.statistics.schema import PROFILE
-from chimbuko.trace.schema import TraceStep
+from chimbuko.ad.modelsync.agentstatistics import AgentStatistics, StreamShare
+from chimbuko.core.arrays import Rows
+from chimbuko.core.calls.pathtable import PATH, PathTable
+from chimbuko.core.statistics.schema import PROFILE
+from chimbuko.core.traceschema import TraceStep
+from chimbuko.runtime.protocol.messages import Delta
 from tests.plainpython import examples
 from tests.reference.paths import SlowPaths, columns_of, paths_of
 from tests.reference.stacks import SlowStacks

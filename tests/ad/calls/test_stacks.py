@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from chimbuko.ad.calls.kernels import stack
 from chimbuko.ad.calls.stacks import NAMED_IN_LOST_STEP, CallStacks
-from chimbuko.trace.schema import COLLECTIVE_TYPE, MAX_TIME_US, StreamNames, TraceStep
+from chimbuko.ad.kernels import stack
+from chimbuko.core.traceschema import COLLECTIVE_TYPE, MAX_TIME_US, StreamNames, TraceStep
 from tests.plainpython import examples
 from tests.reference.accounting import Accounting, lost_rows
 from tests.reference.stacks import SlowCall, SlowPoint, SlowStacks

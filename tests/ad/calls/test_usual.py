@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.ad.calls.callpaths import CallPaths
-from chimbuko.ad.calls.kernels.usual import level_of, runtime_of
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.calls.usual import UsualRuntimes
-from chimbuko.arrays import Rows
-from chimbuko.trace.schema import StreamNames, TraceStep
+from chimbuko.ad.kernels.usual import level_of, runtime_of
+from chimbuko.core.arrays import Rows
+from chimbuko.core.traceschema import StreamNames, TraceStep
 from tests.reference import usual as reference
 
 NAMES = StreamNames(timers={0: "main", 1: "solve", 2: "relax"}, event_types={0: "ENTRY", 1: "EXIT"})

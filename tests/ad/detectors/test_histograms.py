@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.ad.detectors import Detector, make_detector
-from chimbuko.ad.detectors.kernels import histogram
-from chimbuko.ad.detectors.kernels.tail import FEWEST_CALLS
-from chimbuko.buckets import BUCKETS, EDGES_US
-from chimbuko.config import AnalysisConfig
-from chimbuko.statistics.schema import BUCKETED_PROFILE
+from chimbuko.ad.kernels import histogram
+from chimbuko.ad.kernels.tail import FEWEST_CALLS
+from chimbuko.core.buckets import BUCKETS, EDGES_US
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.schema import BUCKETED_PROFILE
 from tests.ad.tables import is_ordinary, table_of
 from tests.plainpython import examples
 from tests.reference.cpp_histograms import CppHistogram, copod_flags, hbos_flags

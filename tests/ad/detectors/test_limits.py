@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from chimbuko.ad.detectors import Judgements, Limits, make_detector
 from chimbuko.ad.detectors.limits import FunctionLimits
-from chimbuko.arrays import Float64Array
-from chimbuko.config import DETECTORS, AnalysisConfig
-from chimbuko.statistics.schema import BUCKETED_PROFILE
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.config import DETECTORS, AnalysisConfig
+from chimbuko.core.statistics.schema import BUCKETED_PROFILE
 from tests.ad.tables import is_ordinary, table_of
 
 SOLVE, SEND, RECV, ONCE = range(4)

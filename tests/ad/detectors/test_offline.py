@@ -7,13 +7,13 @@ import pytest
 
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.ad.detectors.offline import FinalJudge
-from chimbuko.calls.record import CallRecord
-from chimbuko.calls.recordarrays import unpack
-from chimbuko.calls.schema import Label
-from chimbuko.config import DETECTORS, AnalysisConfig
-from chimbuko.statistics.model import Model
-from chimbuko.statistics.schema import schema_of
-from chimbuko.trace.schema import StreamNames, TraceStep
+from chimbuko.core.calls.record import CallRecord
+from chimbuko.core.calls.recordarrays import unpack
+from chimbuko.core.calls.schema import Label
+from chimbuko.core.config import DETECTORS, AnalysisConfig
+from chimbuko.core.statistics.model import Model
+from chimbuko.core.statistics.schema import schema_of
+from chimbuko.core.traceschema import StreamNames, TraceStep
 from tests.ad.tables import table_of
 
 NAMES = {1: "solve", 2: "MPI_Send()", 3: "young", 4: "ignored"}

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from chimbuko.ad.detectors.robust import Robust
-from chimbuko.arrays import Float64Array
-from chimbuko.config import AnalysisConfig
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.config import AnalysisConfig
 from tests.ad.tables import table_of
 from tests.plainpython import examples
 

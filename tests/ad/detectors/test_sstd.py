@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from chimbuko.ad.detectors import Judgements, make_detector
 from chimbuko.ad.detectors.sstd import Sstd
-from chimbuko.config import METRICS, AnalysisConfig
-from chimbuko.errors import ConfigError
-from chimbuko.statistics.moments import Moments
-from chimbuko.statistics.schema import PROFILE
+from chimbuko.core.config import METRICS, AnalysisConfig
+from chimbuko.core.errors import ConfigError
+from chimbuko.core.statistics.moments import Moments
+from chimbuko.core.statistics.schema import PROFILE
 
 runtimes = st.lists(st.integers(0, 10**9), min_size=2, max_size=40)
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from chimbuko.ad.detectors.kernels import tail
-from chimbuko.buckets import BUCKETS, LN_EDGES, PER_DOUBLING
-from chimbuko.kernels.buckets import bucket_of
+from chimbuko.ad.kernels import tail
+from chimbuko.core.buckets import BUCKETS, LN_EDGES, PER_DOUBLING
+from chimbuko.core.kernels.buckets import bucket_of
 from tests.plainpython import examples
 from tests.reference.tail import SlowTail
 

@@ -19,12 +19,12 @@ import pytest
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.ad.handoff.exchange import Cell, ExchangeBox
 from chimbuko.ad.handoff.outbox import MOST_STEPS
-from chimbuko.calls.record import StepCount
-from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.messages import NO_EPOCH
-from chimbuko.statistics.moments import Moments
-from chimbuko.statistics.schema import PROFILE
-from chimbuko.trace.schema import StreamNames, TraceStep
+from chimbuko.core.calls.record import StepCount
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.moments import Moments
+from chimbuko.core.statistics.schema import PROFILE
+from chimbuko.core.traceschema import StreamNames, TraceStep
+from chimbuko.runtime.protocol.messages import NO_EPOCH
 from tests.places import ROOT
 
 NAMES = StreamNames(timers={0: "main", 1: "solve"})
@@ -212,7 +212,7 @@ EXCHANGE_UNTIL_KILLED = """
 import sys
 from pathlib import Path
 from chimbuko.ad.handoff.exchange import ExchangeBox
-from chimbuko.statistics.schema import PROFILE
+from chimbuko.core.statistics.schema import PROFILE
 from tests.ad.handoff.test_exchange import analyse, make_analysis
 box, analysis = ExchangeBox(Path(sys.argv[1]), PROFILE), make_analysis()
 analyse(analysis, 0, 1)

@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.ad.handoff.flightrecorder import FlightRecorder, read_recording, record_steps
-from chimbuko.ad.handoff.kernels import rawrows as recording
-from chimbuko.arrays import UInt64Array
-from chimbuko.calls.rawrows import RecordedStep
-from chimbuko.trace.schema import MAX_TIME_US, StreamNames, TraceStep
+from chimbuko.ad.kernels import rawrows as recording
+from chimbuko.core.arrays import UInt64Array
+from chimbuko.core.calls.rawrows import RecordedStep
+from chimbuko.core.traceschema import MAX_TIME_US, StreamNames, TraceStep
 from tests.plainpython import examples
 from tests.reference.traces import RANK, MadeTrace, damaged_traces, made_names, traces
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.ad.handoff.kernels.opencalls import OPEN, gather_open
 from chimbuko.ad.handoff.opencalls import MOST_OPEN_CALLS, OpenCallsFile
+from chimbuko.ad.kernels.opencalls import OPEN, gather_open
 from chimbuko.ad.records.reportedcalls import REPORT
-from chimbuko.arrays import as_table
-from chimbuko.calls.record import StepCount
-from chimbuko.trace.schema import StreamNames, TraceStep
+from chimbuko.core.arrays import as_table
+from chimbuko.core.calls.record import StepCount
+from chimbuko.core.traceschema import StreamNames, TraceStep
 from tests.plainpython import examples
 from tests.reference.traces import RANK, MadeTrace, damaged_traces, made_names
 
@@ -137,7 +137,7 @@ import time
 from pathlib import Path
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.trace.schema import StreamNames
+from chimbuko.core.traceschema import StreamNames
 from tests.ad.handoff.test_opencalls import RANK, count_of, step_of
 reported = OpenCallsFile(Path(sys.argv[1]))
 stacks = []

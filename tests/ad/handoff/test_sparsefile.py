@@ -18,18 +18,18 @@ from chimbuko.ad.handoff.opencalls import OpenCallsFile
 from chimbuko.ad.handoff.sparsefile import SparseFile
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.ad.streams.supervisor import Supervisor
-from chimbuko.calls.record import UNREADABLE_STREAMS
-from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.messages import RecordBatch
+from chimbuko.capture.trace.discovery import Transport, parse_stream_path
+from chimbuko.core.calls.record import UNREADABLE_STREAMS
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.schema import PROFILE
 from chimbuko.pserver.state.checkpoint import read_state, write_state
 from chimbuko.pserver.state.serverstate import ServerState
-from chimbuko.statistics.schema import PROFILE
-from chimbuko.trace.discovery import Transport, parse_stream_path
+from chimbuko.runtime.protocol.messages import RecordBatch
 from tests.ad.forking import warm_fork_server
 from tests.ad.handoff.test_exchange import STEPS, analyse, calls_known, forked, make_analysis
+from tests.capture.trace.whole_streams import random_stream, write_stream
 from tests.integration.smallroom import NotPermitted, SmallRoom, small_room
 from tests.patience import PATIENCE_S
-from tests.trace.whole_streams import random_stream, write_stream
 
 LITTLE_BYTES = 1 << 20
 """Less than there is in use already: whatever is mapped is refused. With something left a reader got by where

@@ -9,7 +9,7 @@ import numpy as np
 from chimbuko.ad.analysis.rankspeed import MOST_ROWS
 from chimbuko.ad.analysis.telemetry import StreamTelemetry
 from chimbuko.ad.handoff.telemetry import TelemetryOutbox
-from chimbuko.protocol.telemetry import PACE, TRAFFIC
+from chimbuko.runtime.protocol.telemetry import PACE, TRAFFIC
 
 
 def views_of(by_destination: dict[int, int], windows: range = range(0)) -> StreamTelemetry:

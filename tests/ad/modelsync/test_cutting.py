@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.ad.modelsync.cutting import cut_ranks, cut_telemetry
-from chimbuko.arrays import Int32Array, Rows
-from chimbuko.calls.record import CounterStatistics, StepCount
-from chimbuko.protocol.partition import RANKS_TOGETHER, part_of_function, part_of_rank
-from chimbuko.protocol.telemetry import (
+from chimbuko.core.arrays import Int32Array, Rows
+from chimbuko.core.calls.record import CounterStatistics, StepCount
+from chimbuko.core.statistics.flaggedsteps import FLAGGED_STEPS
+from chimbuko.runtime.protocol.partition import RANKS_TOGETHER, part_of_function, part_of_rank
+from chimbuko.runtime.protocol.telemetry import (
     FLAGGED,
     PACE,
     TIMER,
@@ -22,7 +23,6 @@ from chimbuko.protocol.telemetry import (
     StreamCounters,
     TelemetryDelta,
 )
-from chimbuko.statistics.flaggedsteps import FLAGGED_STEPS
 
 FUNCTIONS = 7
 RANKS = 5 * RANKS_TOGETHER

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
 from chimbuko.ad.modelsync.deltamaker import DeltaMaker
 from chimbuko.ad.modelsync.leftdeltas import agents_in, left_deltas
-from chimbuko.ad.modelsync.merging import AgentStatistics
 from chimbuko.ad.streams.deltalog import LOG_FILES, LOG_NAME, DeltaLog
 from chimbuko.ad.streams.streamhandle import StreamHandle
-from chimbuko.errors import ServiceError
-from chimbuko.process.nameholding import hold
-from chimbuko.protocol.messages import Delta
+from chimbuko.capture.trace.discovery import StreamName, Transport
+from chimbuko.core.errors import ServiceError
+from chimbuko.core.statistics.schema import PROFILE
 from chimbuko.pserver.state.serverstate import ServerState
-from chimbuko.statistics.schema import PROFILE
-from chimbuko.trace.discovery import StreamName, Transport
+from chimbuko.runtime.process.nameholding import hold
+from chimbuko.runtime.protocol.messages import Delta
 from tests.ad.modelsync.test_modelsync import CALLS, CONFIG, Stream
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from chimbuko.ad.detectors import make_detector
-from chimbuko.ad.modelsync.merging import AgentStatistics
-from chimbuko.arrays import Float64Array
-from chimbuko.config import AnalysisConfig
-from chimbuko.statistics.schema import TableSchema
+from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.schema import TableSchema
 
 
 def test_a_function_is_known_only_when_it_has_a_row(monkeypatch: pytest.MonkeyPatch) -> None:

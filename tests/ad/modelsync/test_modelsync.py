@@ -18,18 +18,18 @@ from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.ad.handoff.bell import AgentBell
 from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Outbox
 from chimbuko.ad.handoff.namesfile import NamesFile
-from chimbuko.ad.modelsync.merging import AgentStatistics
+from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
 from chimbuko.ad.modelsync.modelsync import ModelSync
 from chimbuko.ad.streams.deltalog import DeltaLog
 from chimbuko.ad.streams.streamhandle import StreamHandle
-from chimbuko.config import AnalysisConfig
-from chimbuko.process.service import Service
-from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker
-from chimbuko.protocol.messages import PAYLOAD, RunStatistics, Seal
-from chimbuko.protocol.runbroker import RunBroker
-from chimbuko.statistics.schema import PROFILE
-from chimbuko.trace.discovery import StreamName, Transport
-from chimbuko.trace.schema import StreamNames, TraceStep
+from chimbuko.capture.trace.discovery import StreamName, Transport
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.schema import PROFILE
+from chimbuko.core.traceschema import StreamNames, TraceStep
+from chimbuko.runtime.process.service import Service
+from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
+from chimbuko.runtime.protocol.messages import PAYLOAD, RunStatistics, Seal
+from chimbuko.runtime.protocol.runbroker import RunBroker
 from tests.patience import PATIENCE_S
 
 CONFIG = AnalysisConfig(detector="sstd", min_anomaly_us=0)

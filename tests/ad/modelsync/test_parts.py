@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.ad.handoff.exchange import Cell, ExchangeBox
 from chimbuko.ad.handoff.namesfile import NamesFile
-from chimbuko.protocol.broker import PrivateBroker
-from chimbuko.protocol.partition import part_of_function
-from chimbuko.protocol.runbroker import RunBroker
+from chimbuko.core.statistics.schema import PROFILE
+from chimbuko.core.traceschema import StreamNames, TraceStep
 from chimbuko.pserver import server as serving
 from chimbuko.pserver.server import SavePlace, Server
 from chimbuko.pserver.state.serverstate import ServerState
-from chimbuko.statistics.schema import PROFILE
-from chimbuko.trace.schema import StreamNames, TraceStep
+from chimbuko.runtime.protocol.broker import PrivateBroker
+from chimbuko.runtime.protocol.partition import part_of_function
+from chimbuko.runtime.protocol.runbroker import RunBroker
 from tests.ad.modelsync.test_modelsync import CONFIG, Node
 
 PARTS = 2

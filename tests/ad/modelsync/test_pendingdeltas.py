@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from chimbuko.ad.modelsync.pendingdeltas import PendingDeltas, PendingRounds
-from chimbuko.protocol.messages import Acknowledgement, Delta
-from chimbuko.statistics.packed import PackedTable
+from chimbuko.core.statistics.packed import PackedTable
+from chimbuko.runtime.protocol.messages import Acknowledgement, Delta
 
 
 def delta(sequence: int, incarnation: int = 1) -> Delta:

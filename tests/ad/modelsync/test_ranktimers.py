@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.ad.modelsync.ranktimers import rank_timers
-from chimbuko.calls.callpaths import PathTable
-from chimbuko.protocol.telemetry import OTHERS
-from tests.calls.test_callpaths import path_rows
+from chimbuko.core.calls.pathtable import PathTable
+from chimbuko.runtime.protocol.telemetry import OTHERS
+from tests.core.calls.test_callpaths import path_rows
 
 paths = st.lists(st.integers(0, 3), min_size=1, max_size=4).map(tuple)
 calls = st.lists(st.tuples(paths, st.integers(0, 1000)), min_size=1, max_size=20)

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.ad.calls.kernels.stack import CALL
+from chimbuko.ad.kernels.stack import CALL
 from chimbuko.ad.records import channels as module
 from chimbuko.ad.records.channels import Channels, landmarks
-from chimbuko.arrays import as_table
-from chimbuko.trace.schema import COLLECTIVE_TYPE, NO_PEER, EventType, Operation, StreamNames, TraceStep
+from chimbuko.core.arrays import as_table
+from chimbuko.core.traceschema import COLLECTIVE_TYPE, NO_PEER, EventType, Operation, StreamNames, TraceStep
 from tests.plainpython import examples
 
 EXAMPLES = examples(150)

@@ -6,11 +6,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.ad.calls.kernels.stack import CALL, NONE, THREAD
+from chimbuko.ad.kernels import correlation as kernels
+from chimbuko.ad.kernels.stack import CALL, NONE, THREAD
 from chimbuko.ad.records.attachments import table
 from chimbuko.ad.records.correlation import ring
-from chimbuko.ad.records.kernels import correlation as kernels
-from chimbuko.arrays import Table
+from chimbuko.core.arrays import Table
 from tests.plainpython import examples
 
 NODES = 16

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.records.attachments import StepCounters
 from chimbuko.ad.records.counters import Counters
-from chimbuko.calls.record import CounterStatistics
-from chimbuko.statistics.moments import Moments
-from chimbuko.trace.schema import MAX_TIME_US, StreamNames, TraceStep
+from chimbuko.core.calls.record import CounterStatistics
+from chimbuko.core.statistics.moments import Moments
+from chimbuko.core.traceschema import MAX_TIME_US, StreamNames, TraceStep
 from tests.plainpython import examples
 
 RANK = 3

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.ad.calls.kernels.stack import CALL
+from chimbuko.ad.kernels.stack import CALL
 from chimbuko.ad.records.floodlimit import BURST_PERIODS, FloodLimit
 from chimbuko.ad.records.selection import Selection
-from chimbuko.arrays import Table, as_table
-from chimbuko.config import AnalysisConfig
+from chimbuko.core.arrays import Table, as_table
+from chimbuko.core.config import AnalysisConfig
 from tests.reference.floodlimit import Call, SlowLimit
 
 MOST = 3

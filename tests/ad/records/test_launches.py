@@ -13,9 +13,9 @@ from chimbuko.ad.records.attachments import NO_COUNTERS, NO_LAUNCHES
 from chimbuko.ad.records.launches import Launches
 from chimbuko.ad.records.selection import Selection
 from chimbuko.ad.records.windows import StepFacts, Windows
-from chimbuko.calls.record import CallRecord, StreamHealth, call_id
-from chimbuko.calls.recordarrays import PackedRecords, unpack
-from chimbuko.config import AnalysisConfig
+from chimbuko.core.calls.record import CallRecord, StreamHealth, call_id
+from chimbuko.core.calls.recordarrays import PackedRecords, unpack
+from chimbuko.core.config import AnalysisConfig
 from tests.plainpython import examples
 from tests.reference.gpu import RANK, GpuTrace, Place, Task, gpu_tasks, gpu_trace, names
 

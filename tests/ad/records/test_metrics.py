@@ -6,11 +6,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.ad.calls.kernels.stack import NONE
 from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.ad.kernels.stack import NONE
 from chimbuko.ad.records.counters import Counters
-from chimbuko.statistics.moments import Moments
-from chimbuko.trace.schema import StreamNames, TraceStep
+from chimbuko.core.statistics.moments import Moments
+from chimbuko.core.traceschema import StreamNames, TraceStep
 from tests.plainpython import examples
 from tests.reference.metrics import Rises, slow_rises
 from tests.reference.traces import RANK, START_US, MadeTrace, damaged_traces, made_names, traces

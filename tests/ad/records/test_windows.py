@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.ad.kernels.recordtables import MAX_FRAMES
 from chimbuko.ad.records.attachments import NO_COUNTERS, NO_LAUNCHES
-from chimbuko.ad.records.kernels.recordtables import MAX_FRAMES
 from chimbuko.ad.records.selection import Selection
 from chimbuko.ad.records.windows import StepFacts, Windows
-from chimbuko.calls.record import CallRecord, StreamHealth
-from chimbuko.calls.recordarrays import PackedRecords, unpack
-from chimbuko.config import AnalysisConfig
-from chimbuko.trace.schema import TraceStep
+from chimbuko.core.calls.record import CallRecord, StreamHealth
+from chimbuko.core.calls.recordarrays import PackedRecords, unpack
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.traceschema import TraceStep
 from tests.plainpython import examples
 from tests.reference.stacks import SlowCall
 from tests.reference.traces import RANK, START_US, MadeTrace, damaged_traces, made_names, traces

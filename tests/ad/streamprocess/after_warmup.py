@@ -15,8 +15,8 @@ from chimbuko.ad.handoff.bell import AgentBell
 from chimbuko.ad.handoff.processspecs import StreamProcessSpec
 from chimbuko.ad.streamprocess.process import StreamProcess
 from chimbuko.ad.streamprocess.warmup import warm_kernels
-from chimbuko.config import AnalysisConfig
-from chimbuko.trace.discovery import Transport, parse_stream_path
+from chimbuko.capture.trace.discovery import Transport, parse_stream_path
+from chimbuko.core.config import AnalysisConfig
 
 
 def signatures() -> set[tuple[str, str]]:

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from benchmarks.generate import HARD, Shape, SyntheticTrace
 from chimbuko.ad.streamprocess.checkpoint import CheckpointFiles
-from chimbuko.config import DETECTORS, AnalysisConfig
-from chimbuko.trace.schema import StreamNames
+from chimbuko.core.config import DETECTORS, AnalysisConfig
+from chimbuko.core.traceschema import StreamNames
 from tests.ad.handed_on import Seen, analyse_stream, plain_steps, read_steps
 from tests.ad.records.test_metrics import names_with_metrics, with_metrics
+from tests.capture.trace.whole_streams import Step, random_stream
 from tests.reference import gpu
 from tests.reference.gpu import gpu_tasks, gpu_trace
 from tests.reference.traces import RANK, MadeTrace, damaged_traces, traces
 from tests.thorough import first
-from tests.trace.whole_streams import Step, random_stream
 
 EXAMPLES = settings(max_examples=40, deadline=None)
 MOST_CHECKPOINT_BYTES = 256 << 10

@@ -14,9 +14,9 @@ from chimbuko.ad.streamprocess.commitschedule import (
     CommitSchedule,
     quiet_s,
 )
-from chimbuko.calls.record import StepCount
-from chimbuko.calls.recordarrays import PackedRecords
-from chimbuko.config import AnalysisConfig
+from chimbuko.core.calls.record import StepCount
+from chimbuko.core.calls.recordarrays import PackedRecords
+from chimbuko.core.config import AnalysisConfig
 
 PERIOD_S = 0.5
 CONFIG = AnalysisConfig(period_us=int(1e6 * PERIOD_S))

@@ -13,10 +13,10 @@ from benchmarks.generate import SyntheticTrace
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.streamprocess.forkclient import ForkServer, Request
 from chimbuko.ad.streams.streamhandle import StreamHandle
-from chimbuko.config import AnalysisConfig
-from chimbuko.trace.discovery import StreamName, Transport
-from chimbuko.trace.replay import LOSSLESS_SST_PARAMETERS
-from chimbuko.trace.writer import StreamWriter
+from chimbuko.capture.trace.discovery import StreamName, Transport
+from chimbuko.capture.trace.replay import LOSSLESS_SST_PARAMETERS
+from chimbuko.capture.trace.writer import StreamWriter
+from chimbuko.core.config import AnalysisConfig
 from tests.ad.forking import warm_fork_server
 from tests.patience import PATIENCE_S
 

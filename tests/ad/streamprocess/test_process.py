@@ -13,15 +13,15 @@ from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.bell import AgentBell
 from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.handoff.namesfile import NamesFile, read_names
-from chimbuko.ad.spool.spool import SpoolReader
+from chimbuko.ad.handoff.spool import SpoolReader
 from chimbuko.ad.streamprocess.process import StreamProcess
-from chimbuko.calls.callpaths import PATH_TIME
-from chimbuko.calls.recordarrays import unpack
-from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.messages import ALL_EPOCHS, RecordBatch
-from chimbuko.statistics.schema import BUCKETED_PROFILE
-from chimbuko.trace.discovery import Transport
-from chimbuko.trace.schema import StreamNames
+from chimbuko.capture.trace.discovery import Transport
+from chimbuko.core.calls.pathtable import PATH_TIME
+from chimbuko.core.calls.recordarrays import unpack
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.schema import BUCKETED_PROFILE
+from chimbuko.core.traceschema import StreamNames
+from chimbuko.runtime.protocol.messages import ALL_EPOCHS, RecordBatch
 from tests.ad.followed import spec_of
 
 

@@ -20,19 +20,19 @@ from chimbuko.ad.handoff.bell import AgentBell, Bell
 from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.handoff.outbox import OutboxCopy
 from chimbuko.ad.handoff.processspecs import StreamProcessSpec
-from chimbuko.ad.spool.spool import SpoolWriter
+from chimbuko.ad.handoff.spool import SpoolWriter
 from chimbuko.ad.streamprocess import commitschedule
 from chimbuko.ad.streamprocess import process as child
 from chimbuko.ad.streamprocess.checkpoint import Checkpoint, CheckpointFiles
 from chimbuko.ad.streamprocess.process import StreamProcess
-from chimbuko.follow import holes
-from chimbuko.follow.holes import GUARD, FirstStep
-from chimbuko.follow.instances import aside_of
-from chimbuko.follow.reader import FollowedStream
-from chimbuko.process.signals import END
-from chimbuko.trace.schema import LOST_STEPS, TraceStep
-from chimbuko.trace.source import Waiting
-from chimbuko.trace.writer import StreamWriter
+from chimbuko.capture.follow import holes
+from chimbuko.capture.follow.followedstream import FollowedStream
+from chimbuko.capture.follow.holes import GUARD, FirstStep
+from chimbuko.capture.follow.instances import aside_of
+from chimbuko.capture.trace.source import Waiting
+from chimbuko.capture.trace.writer import StreamWriter
+from chimbuko.core.traceschema import LOST_STEPS, TraceStep
+from chimbuko.runtime.process.signals import END
 from tests.ad.followed import (
     CONFIG,
     Agent,
@@ -44,10 +44,10 @@ from tests.ad.followed import (
     write_step,
     write_whole,
 )
-from tests.follow.test_reader import drop_before
+from tests.capture.follow.test_reader import drop_before
+from tests.capture.trace import whole_streams
 from tests.patience import PATIENCE_S
 from tests.thorough import first
-from tests.trace import whole_streams
 
 STEPS = 24
 MOST_KILLS = 12
@@ -449,7 +449,7 @@ def test_a_disk_that_was_full_for_checkpoints_costs_steps_but_counts_none_twice(
     spec = spec_of(tmp_path, path)
     agent = Agent(spec)
     # All in one page of data, as far as what is given back goes.
-    monkeypatch.setattr("chimbuko.follow.holes._PAGE", 1 << 30)
+    monkeypatch.setattr("chimbuko.capture.follow.holes._PAGE", 1 << 30)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(CheckpointFiles, "save", lambda files, slot, kept: None)
         patch.setattr(StreamProcess, "_step", dying(StreamProcess, "_step", None, False, 10))

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chimbuko.config import DETECTORS
-from chimbuko.trace.schema import StreamNames
-from chimbuko.trace.writer import StreamWriter
+from chimbuko.capture.trace.writer import StreamWriter
+from chimbuko.core.config import DETECTORS
+from chimbuko.core.traceschema import StreamNames
 from tests.places import ROOT
 from tests.thorough import first
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from chimbuko.ad.streams.arrivals import CONTACT_LOOKS, Arrival, Arrivals
-from chimbuko.follow.instances import aside_of, first_rank_of
-from chimbuko.protocol.broker import PrivateBroker
-from chimbuko.protocol.rankclaims import beginnings, claim_instance, claim_ranks
-from chimbuko.protocol.runbroker import RunBroker
-from chimbuko.trace.discovery import Transport
+from chimbuko.capture.follow.instances import aside_of, first_rank_of
+from chimbuko.capture.trace.discovery import Transport
+from chimbuko.runtime.protocol.broker import PrivateBroker
+from chimbuko.runtime.protocol.rankclaims import beginnings, claim_instance, claim_ranks
+from chimbuko.runtime.protocol.runbroker import RunBroker
 
 APP = "tau-metrics-app-0.bp"
 

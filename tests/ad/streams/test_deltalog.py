@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from chimbuko.ad.streams.deltalog import DeltaLog, Entry, Taken
-from chimbuko.protocol.messages import Delta
-from chimbuko.statistics.packed import PackedTable
+from chimbuko.core.statistics.packed import PackedTable
+from chimbuko.runtime.protocol.messages import Delta
 
 
 def entry(sequence: int, size: int = 10) -> Entry:

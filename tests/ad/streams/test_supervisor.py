@@ -18,14 +18,14 @@ from chimbuko.ad.streamprocess.forkclient import ForkServer
 from chimbuko.ad.streams import supervisor
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.ad.streams.supervisor import Supervisor
-from chimbuko.calls.record import StreamHealth
-from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.messages import ALL_EPOCHS, NO_EPOCH, RecordBatch
-from chimbuko.trace.discovery import Transport, parse_stream_path
+from chimbuko.capture.trace.discovery import Transport, parse_stream_path
+from chimbuko.core.calls.record import StreamHealth
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.runtime.protocol.messages import ALL_EPOCHS, NO_EPOCH, RecordBatch
 from tests.ad.forking import warm_fork_server
 from tests.ad.spinning import spinning
+from tests.capture.trace.whole_streams import random_stream, write_stream
 from tests.patience import PATIENCE_S
-from tests.trace.whole_streams import random_stream, write_stream
 
 CORE = min(os.sched_getaffinity(0))
 STARVED_S = 4.0

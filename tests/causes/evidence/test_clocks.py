@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.causes.evidence.clocks import MOST_BOUNDS, TOLERANCE_US, Bounds, Clocks, difference
+from chimbuko.core.calls.clocks import MOST_BOUNDS, TOLERANCE_US, Bounds, Clocks, difference
 
 EXAMPLES = settings(max_examples=60, deadline=None)
 BEGIN_US, LENGTH_US = 1_700_000_000_000_000, 60_000_000

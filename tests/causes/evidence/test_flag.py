@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from chimbuko.causes.evidence.flag import flag_of
-from chimbuko.causes.evidence.waiting import Waits
+from chimbuko.core.calls.waiting import Waits
 from tests.causes.flagged import at, flag, record
 
 

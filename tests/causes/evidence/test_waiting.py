@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chimbuko.causes.evidence.waiting import (
+from chimbuko.core.calls.waiting import (
     Waits,
     is_communication,
     puts_into_gpu_queue,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from chimbuko.calls.record import CallRecord
 from chimbuko.causes.evidence.flag import Flag, flag_of
 from chimbuko.causes.evidence.part import Kind, Part
 from chimbuko.causes.evidence.scene import Scene
@@ -21,6 +20,7 @@ from chimbuko.causes.kinds import (
     owncode,
     slowoperation,
 )
+from chimbuko.core.calls.record import CallRecord
 from tests.causes.flagged import flag, record
 
 

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from chimbuko.cli import main
-from chimbuko.errors import ConfigError
-from chimbuko.process.cores import core_numbers
+from chimbuko.core.errors import ConfigError
+from chimbuko.runtime.process.cores import core_numbers
 
 
 @pytest.mark.parametrize(

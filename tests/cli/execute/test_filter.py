@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from chimbuko.capture.trace.reader import StreamReader
+from chimbuko.capture.trace.tausettings import SELECT_FILE_NAME, SST_TIMERS, TimerFilter
 from chimbuko.cli import main
-from chimbuko.runs.directory import RunDirectory
-from chimbuko.trace.reader import StreamReader
-from chimbuko.trace.schema import TraceStep
-from chimbuko.trace.tausettings import SELECT_FILE_NAME, SST_TIMERS, TimerFilter
-from tests.tracer.traced_program import environment
+from chimbuko.core.traceschema import TraceStep
+from chimbuko.runtime.runs.directory import RunDirectory
+from tests.instrument.tracer.traced_program import environment
 
 PROGRAM = """
 import time

@@ -20,7 +20,7 @@ from click.testing import CliRunner, Result
 from chimbuko.cli import main
 from chimbuko.launcher.jobs.script import clock
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.patience import PATIENCE_S
 from tests.places import STAND_INS
 from tests.thorough import first

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.trace.discovery import find_live, read_mark_of
+from chimbuko.capture.trace.discovery import find_live, read_mark_of
+from tests.capture.trace.whole_streams import assert_equal, random_stream, read_stream, reading, write_stream
+from tests.instrument.tracer.traced_program import environment
 from tests.patience import PATIENCE_S
 from tests.places import DATA
-from tests.trace.whole_streams import assert_equal, random_stream, read_stream, reading, write_stream
-from tests.tracer.traced_program import environment
 
 REPLAY = [sys.executable, "-m", "chimbuko", "replay"]
 

@@ -10,9 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.instrument.tracer.traced_program import (
+    TRACE,
+    environment,
+    read_whole,
+    run_traced,
+    working_in,
+    write_program,
+)
 from tests.patience import PATIENCE_S
 from tests.thorough import first
-from tests.tracer.traced_program import TRACE, environment, read_whole, run_traced, working_in, write_program
 
 NESTED = """
     import json

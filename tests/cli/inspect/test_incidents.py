@@ -9,14 +9,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from chimbuko.cli import main
-from chimbuko.config import AnalysisConfig
+from chimbuko.core.config import AnalysisConfig
 from chimbuko.launcher.outcome.incidents import explain_run
 from chimbuko.launcher.outcome.summary import summarize, summary_lines
-from chimbuko.namespaces.metrics.finding import Finding, Problem
-from chimbuko.protocol.messages import RunStatistics
+from chimbuko.observe.namespaces.analyses.metricfinding import Finding, Problem
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.runs.directory import RunDirectory, new_run
+from chimbuko.runtime.protocol.messages import RunStatistics
+from chimbuko.runtime.runs.directory import RunDirectory, new_run
 from tests.causes.stories import ORIGIN, chain, interruptions
 from tests.sample_records import make_batches
 

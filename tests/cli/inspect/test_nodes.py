@@ -11,14 +11,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from chimbuko.cli import main
-from chimbuko.config import AnalysisConfig
+from chimbuko.core.config import AnalysisConfig
 from chimbuko.monitor.samples.nodebatch import packed
 from chimbuko.monitor.samples.nodeparts import NodeFinding
 from chimbuko.monitor.samples.rows import CORE
-from chimbuko.protocol.messages import RunStatistics
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.runs.directory import RunDirectory, new_run
+from chimbuko.runtime.protocol.messages import RunStatistics
+from chimbuko.runtime.runs.directory import RunDirectory, new_run
 from tests.causes.flagged import at
 from tests.causes.nodes import NODE_NAME, batch, other, thread
 

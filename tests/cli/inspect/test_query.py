@@ -9,14 +9,14 @@ import pytest
 from click.testing import CliRunner, Result
 from sqlalchemy import Engine
 
-from chimbuko.calls.record import CallRecord, StepCount, StreamHealth
-from chimbuko.calls.schema import Label
 from chimbuko.cli import main
-from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.messages import RunStatistics
+from chimbuko.core.calls.record import CallRecord, StepCount, StreamHealth
+from chimbuko.core.calls.schema import Label
+from chimbuko.core.config import AnalysisConfig
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.runs.directory import RunDirectory, new_run
+from chimbuko.runtime.protocol.messages import RunStatistics
+from chimbuko.runtime.runs.directory import RunDirectory, new_run
 from tests.sample_records import make_batch, make_batches, make_record
 
 Ask = Callable[..., Result]

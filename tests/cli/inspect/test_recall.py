@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from chimbuko.cli import main
-from chimbuko.config import AnalysisConfig
+from chimbuko.core.config import AnalysisConfig
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.runs.directory import RunDirectory, new_run
+from chimbuko.runtime.runs.directory import RunDirectory, new_run
 from tests.sample_records import make_batches, make_record
 
 

@@ -8,15 +8,15 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from chimbuko.calls.record import CallRecord, WindowCall
-from chimbuko.calls.schema import Label
 from chimbuko.cli import main
 from chimbuko.cli.inspect.show import headline
-from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.messages import RunStatistics
+from chimbuko.core.calls.record import CallRecord, WindowCall
+from chimbuko.core.calls.schema import Label
+from chimbuko.core.config import AnalysisConfig
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.runs.directory import new_run
+from chimbuko.runtime.protocol.messages import RunStatistics
+from chimbuko.runtime.runs.directory import new_run
 from tests.sample_records import make_batches, make_record
 
 Show = Callable[..., Result]

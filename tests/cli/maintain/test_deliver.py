@@ -9,17 +9,17 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from chimbuko.ad.modelsync.merging import AgentStatistics
-from chimbuko.ad.spool.spool import SpoolWriter
+from chimbuko.ad.handoff.spool import SpoolWriter
+from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
 from chimbuko.cli.maintain.deliver import command
-from chimbuko.config import AnalysisConfig
-from chimbuko.errors import ConfigError
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.errors import ConfigError
 from chimbuko.launcher.outcome.recovery import recovery_lines
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory, new_run
-from chimbuko.runs.scratch import Left
-from tests.ad.spool.test_spool import append
+from chimbuko.runtime.runs.directory import RunDirectory, new_run
+from chimbuko.runtime.runs.scratch import Left
+from tests.ad.handoff.test_spool import append
 from tests.launcher.outcome.test_leftstatistics import SCHEMA, counted, delta, end_with, leave_deltas
 
 

@@ -12,8 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from chimbuko.cli import main
-from chimbuko.doctor import checkup
-from chimbuko.doctor.checkup import (
+from chimbuko.launcher import checkup
+from chimbuko.launcher.checkfinding import Finding
+from chimbuko.launcher.checkup import (
     check_broker,
     check_folder,
     check_followed,
@@ -21,11 +22,10 @@ from chimbuko.doctor.checkup import (
     check_tau,
     check_up,
 )
-from chimbuko.doctor.finding import Finding
-from chimbuko.doctor.recordercheck import check_recorder
-from chimbuko.doctor.shieldcheck import check_shield
-from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker
+from chimbuko.launcher.recordercheck import check_recorder
+from chimbuko.launcher.shieldcheck import check_shield
 from chimbuko.provenance.store.urls import STORE_VARIABLE
+from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
 
 TAU_EXEC = "#!/bin/sh\ncase $1 in -adios2_trace) ;; esac\n"
 

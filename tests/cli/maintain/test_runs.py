@@ -22,18 +22,18 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from chimbuko.calls.schema import Label
 from chimbuko.cli import main
-from chimbuko.process.nameholding import hold
+from chimbuko.core.calls.schema import Label
 from chimbuko.provenance.export.registry import export
 from chimbuko.provenance.manage.inventory import stored_runs
 from chimbuko.provenance.manage.lifecycle import DIED, START_S
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store import engine as store
 from chimbuko.provenance.store.engine import open_for_reading
-from chimbuko.runs import userindex
-from chimbuko.runs.directory import RUNS_FOLDER, RunDirectory, claim_name
-from chimbuko.runs.secretfiles import kept_token
+from chimbuko.runtime.process.nameholding import hold
+from chimbuko.runtime.runs import userindex
+from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory, claim_name
+from chimbuko.runtime.runs.secretfiles import kept_token
 from tests.provenance.store.test_migrations import FIRST_LAYOUT
 from tests.provenance.whole_runs import ALL, answers_of, make_whole_run, move_to
 from tests.viz.made_run import MadeRun

@@ -11,10 +11,10 @@ from click.testing import CliRunner
 
 from chimbuko.ad.detectors import make_detector
 from chimbuko.cli.options.analysis import analysis_options
-from chimbuko.config import AnalysisConfig
-from chimbuko.errors import ConfigError
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.errors import ConfigError
+from chimbuko.core.statistics.model import Model, save_model
 from chimbuko.launcher.options import AnalysisOptions
-from chimbuko.statistics.model import Model, save_model
 
 
 def options_of(*arguments: str) -> AnalysisOptions:

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from chimbuko.cli import main
-from chimbuko.config import AnalysisConfig
+from chimbuko.core.config import AnalysisConfig
 from chimbuko.launcher.assembly import run_with_store
 from chimbuko.provenance.alerts.sinks import URL_VARIABLE
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from chimbuko.arrays import UInt64Array
 from chimbuko.trace.schema import StreamNames
 from chimbuko.trace.writer import StreamWriter

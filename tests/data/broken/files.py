@@ -11,10 +11,10 @@ from typing import Any
 
 import adios2.bindings as adios2
 import numpy as np
-
 from chimbuko.arrays import UInt64Array
 from chimbuko.trace.schema import EVENTS
 from chimbuko.trace.writer import StreamWriter
+
 from tests.data.broken.cases import (
     OUTSIDE,
     ROUNDS,

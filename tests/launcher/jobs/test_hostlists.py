@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chimbuko.errors import ConfigError
-from chimbuko.launcher.jobs.hostlists import expand, of_pairs, of_slots
+from chimbuko.core.errors import ConfigError
+from chimbuko.runtime.process.hostlists import expand, of_pairs, of_slots
 
 
 @pytest.mark.parametrize(

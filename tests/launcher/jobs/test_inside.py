@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
 from chimbuko.launcher.jobs.inside import Allocation, allocation
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
 from chimbuko.launcher.jobs.flux import flux
 from chimbuko.launcher.jobs.job import LEAST_TIME_S, Job, Request, clock_of, parse_time_s
 from chimbuko.launcher.jobs.lsf import lsf

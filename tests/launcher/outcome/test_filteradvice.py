@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.calls.record import StreamHealth
+from chimbuko.capture.trace.tausettings import SST_TIMERS, Patterns, TimerFilter
+from chimbuko.core.calls.record import StreamHealth
 from chimbuko.launcher.outcome.filteradvice import (
     LONGEST_WILDCARD,
     FilterAdvice,
@@ -15,8 +16,7 @@ from chimbuko.launcher.outcome.filteradvice import (
     exclusion_pattern,
     mend_step,
 )
-from chimbuko.protocol.messages import FunctionStatistics
-from chimbuko.trace.tausettings import SST_TIMERS, Patterns, TimerFilter
+from chimbuko.runtime.protocol.messages import FunctionStatistics
 
 HEALTH = [StreamHealth(0, rank, "node1", "ended", 10, 30_000, 1_500_000, 14_000, 3, 0, {}) for rank in (0, 1)]
 

@@ -9,21 +9,21 @@ import numpy as np
 import pytest
 
 from chimbuko.ad.analysis.statistics import Learned
-from chimbuko.ad.modelsync.merging import AgentStatistics, StreamShare
+from chimbuko.ad.modelsync.agentstatistics import AgentStatistics, StreamShare
 from chimbuko.ad.streams.deltalog import LOG_NAME, DeltaLog, Entry
-from chimbuko.calls.record import StepCount
-from chimbuko.config import AnalysisConfig
+from chimbuko.core.calls.record import StepCount
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.model import load_model
+from chimbuko.core.statistics.moments import Moments
+from chimbuko.core.statistics.schema import schema_of
 from chimbuko.launcher.outcome.leftstatistics import deliver_statistics, merge_left, with_later
-from chimbuko.protocol.messages import Delta, FunctionStatistics
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.pserver.state.checkpoint import read_state, write_state
 from chimbuko.pserver.state.serverstate import ServerState
-from chimbuko.runs.directory import RunDirectory, new_run
-from chimbuko.statistics.model import load_model
-from chimbuko.statistics.moments import Moments
-from chimbuko.statistics.schema import schema_of
+from chimbuko.runtime.protocol.messages import Delta, FunctionStatistics
+from chimbuko.runtime.runs.directory import RunDirectory, new_run
 
 SCHEMA = schema_of(AnalysisConfig().detector)
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from chimbuko.calls.record import SILENT, Silence, StreamHealth
+from chimbuko.core.calls.record import SILENT, Silence, StreamHealth
 from chimbuko.launcher.outcome import progress
 from chimbuko.launcher.outcome.progress import MOST_NAMED, Progress, elapsed_text, progress_line
-from chimbuko.protocol.broker import PrivateBroker
-from chimbuko.protocol.messages import PAYLOAD, Frame
-from chimbuko.protocol.runbroker import RunBroker
+from chimbuko.runtime.protocol.broker import PrivateBroker
+from chimbuko.runtime.protocol.messages import PAYLOAD, Frame
+from chimbuko.runtime.protocol.runbroker import RunBroker
 
 READING = StreamHealth(0, 0, "node7", "reading", 4, 100, 4800, 1_048, 2, 1, {})
 

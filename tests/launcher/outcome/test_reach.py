@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from chimbuko.config import AnalysisConfig
-from chimbuko.errors import StoreError
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.errors import StoreError
 from chimbuko.launcher.outcome.reach import reach
-from chimbuko.runs.directory import RunDirectory, new_run
+from chimbuko.runtime.runs.directory import RunDirectory, new_run
 
 
 @pytest.fixture

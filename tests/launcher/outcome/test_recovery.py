@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from chimbuko.config import AnalysisConfig
+from chimbuko.core.config import AnalysisConfig
 from chimbuko.launcher.outcome.recovery import bring_store_home, recovery_lines
-from chimbuko.runs.directory import new_run
-from chimbuko.runs.scratch import ScratchNote
+from chimbuko.runtime.runs.directory import new_run
+from chimbuko.runtime.runs.scratch import ScratchNote
 
 
 def test_commands_can_be_pasted_whatever_the_folders_are_called(tmp_path: Path) -> None:

@@ -12,17 +12,17 @@ import msgspec
 import pytest
 
 from chimbuko.ad.calls.stacks import LOSS_NAMES
-from chimbuko.calls.record import NO_ROOM_RECORDS, UNREAD_STREAMS, Metadata, StepCount, StreamHealth
-from chimbuko.config import AnalysisConfig
+from chimbuko.core.calls.record import NO_ROOM_RECORDS, UNREAD_STREAMS, Metadata, StepCount, StreamHealth
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.traceschema import ENDING, UNNAMED_FUNCTIONS, UNTRACED_CHILDREN
+from chimbuko.core.units import number_of
 from chimbuko.launcher.outcome.losses import ADVICE, Loss, LossyStream, loss_lines, place_lines
 from chimbuko.launcher.outcome.summary import Summary, slow_lines, summarize, summary_lines
-from chimbuko.protocol.messages import FunctionStatistics, RunStatistics
-from chimbuko.protocol.telemetry import SlowRank
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.runs.directory import RunDirectory, new_run
-from chimbuko.trace.schema import ENDING, UNNAMED_FUNCTIONS, UNTRACED_CHILDREN
-from chimbuko.units import number_of
+from chimbuko.runtime.protocol.messages import FunctionStatistics, RunStatistics
+from chimbuko.runtime.protocol.telemetry import SlowRank
+from chimbuko.runtime.runs.directory import RunDirectory, new_run
 from tests.sample_records import make_batch
 
 Summarize = Callable[..., Summary]

@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chimbuko.calls.record import StreamHealth
+from chimbuko.capture.trace.writer import StreamWriter
+from chimbuko.core.calls.record import StreamHealth
+from chimbuko.core.traceschema import StreamNames
 from chimbuko.launcher.outcome.incidents import explain_run
-from chimbuko.protocol.messages import RunStatistics
 from chimbuko.provenance.incidents.incidentlist import IncidentDetails, Incidents
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.runs.directory import RunDirectory
-from chimbuko.trace.schema import StreamNames
-from chimbuko.trace.writer import StreamWriter
+from chimbuko.runtime.protocol.messages import RunStatistics
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.causes.flagged import at
 from tests.causes.stories import chain
 from tests.sample_records import RUN_ID, make_batches, make_run

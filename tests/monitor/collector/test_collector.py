@@ -19,15 +19,15 @@ from hypothesis import strategies as st
 from chimbuko.monitor.collector import collector as sampling
 from chimbuko.monitor.collector.collector import Collector, Watched
 from chimbuko.monitor.collector.lossfinder import LEAST_LOST_US
-from chimbuko.monitor.collector.others import LEAST_US, TICK_US, Others
 from chimbuko.monitor.collector.slicering import SliceRing
+from chimbuko.monitor.collector.unwatched import LEAST_US, TICK_US, Others
 from chimbuko.monitor.procfs.cpulist import format_cpulist
+from chimbuko.monitor.procfs.sysfs import read_sysfs
 from chimbuko.monitor.procfs.task import parse_ended_ticks, parse_stat
+from chimbuko.monitor.procfs.topologytree import PU
 from chimbuko.monitor.samples.nodebatch import NodeBatch, Rows
 from chimbuko.monitor.samples.rows import OTHER, THREAD
 from chimbuko.monitor.sampling.procreader import ProcReader
-from chimbuko.monitor.topology.sysfs import read_sysfs
-from chimbuko.monitor.topology.tree import PU
 from tests.patience import PATIENCE_S
 
 FOREVER = 1 << 62
@@ -262,7 +262,7 @@ def test_a_process_that_has_just_begun_is_looked_at_again_before_it_has_run_for_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # However many others run here now.
-    monkeypatch.setattr("chimbuko.monitor.collector.others.MOST_SUSPECTS", 1_000_000)
+    monkeypatch.setattr("chimbuko.monitor.collector.unwatched.MOST_SUSPECTS", 1_000_000)
     others = Others(ProcReader())
     others.look(now_us(), {})
     command = ["/bin/sh", "-c", "read go; while :; do :; done"]

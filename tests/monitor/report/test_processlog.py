@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from chimbuko.monitor.procfs.system import NodeMemory
+from chimbuko.monitor.procfs.topologytree import CORE, MACHINE, PU, Part, nested
 from chimbuko.monitor.report.processlog import ProcessLogs
 from chimbuko.monitor.sampling.identity import Identity
 from chimbuko.monitor.sampling.sample import GroupCounters, Sample
 from chimbuko.monitor.sampling.span import ProcessSpan, Span
-from chimbuko.monitor.topology.tree import CORE, MACHINE, PU, Part, nested
 from tests.monitor.sampling.made import COUNTERS, sample, span, thread
 
 MIB = 2**20

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.doctor.nodecheck import check_node
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
+from chimbuko.launcher.nodecheck import check_node
 from chimbuko.monitor.procfs.system import NodeMemory
 from chimbuko.monitor.report.profile import Profile, differences, load, profile_of, save
 from chimbuko.monitor.sampling.identity import Identity

@@ -8,9 +8,9 @@ import adios2
 import numpy as np
 import pytest
 
-from chimbuko.errors import ConfigError
-from chimbuko.monitor.gpus.gpuspan import gpu_span
-from chimbuko.monitor.gpus.reading import GpuReading
+from chimbuko.core.errors import ConfigError
+from chimbuko.monitor.procfs.gpureading import GpuReading
+from chimbuko.monitor.procfs.gpuspan import gpu_span
 from chimbuko.monitor.report.timeseries import TimeSeriesWriter
 from chimbuko.monitor.sampling.identity import Identity
 from chimbuko.monitor.sampling.span import ProcessSpan

@@ -13,7 +13,7 @@ from queue import Queue
 
 import pytest
 
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
 from chimbuko.monitor.service.election import Election, folder_of_job
 from tests.patience import PATIENCE_S
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import chimbuko.monitor
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
 from chimbuko.monitor.report.zerosumfile import read_zerosum
 from tests.patience import PATIENCE_S
 

@@ -9,13 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from chimbuko.calls.record import Silence, StreamHealth
+from chimbuko.core.calls.record import Silence, StreamHealth
 from chimbuko.monitor.samples.nodebatch import packed
-from chimbuko.namespaces.metrics.finding import Finding, Problem
-from chimbuko.namespaces.watching.publishing import FindingsBoard
-from chimbuko.protocol.messages import PAYLOAD, RecordBatch, RunStatistics
-from chimbuko.protocol.runbroker import RunBroker
-from chimbuko.protocol.telemetry import SlowRank
+from chimbuko.observe.namespaces.analyses.metricfinding import Finding, Problem
+from chimbuko.observe.namespaces.service.publishing import FindingsBoard
 from chimbuko.provenance.alerts import alerting, gate, sinks
 from chimbuko.provenance.alerts.deadlocks import DeadlockAlert
 from chimbuko.provenance.alerts.gate import Alert
@@ -32,6 +29,9 @@ from chimbuko.provenance.store.engine import close, open_for_reading, open_for_w
 from chimbuko.provenance.write import liveincidents
 from chimbuko.provenance.write.service import Destination, WriterService, run_writer
 from chimbuko.provenance.write.writer import Writer
+from chimbuko.runtime.protocol.messages import PAYLOAD, RecordBatch, RunStatistics
+from chimbuko.runtime.protocol.runbroker import RunBroker
+from chimbuko.runtime.protocol.telemetry import SlowRank
 from tests.causes.losses import loss, shared
 from tests.causes.stories import interruptions
 from tests.patience import PATIENCE_S

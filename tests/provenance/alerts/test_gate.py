@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.calls.schema import Label
+from chimbuko.core.calls.schema import Label
 from chimbuko.provenance.alerts.gate import PERIOD_S, AlertGate, SevereCall, severe_calls
 from tests.sample_records import make_batch, make_record
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.alerts import sinks
 from chimbuko.provenance.alerts.sinks import (
     COMMAND_VARIABLE,

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.calls.functionnames import short_name
-from chimbuko.errors import ConfigError
-from chimbuko.namespaces.metrics.finding import Finding, Problem
+from chimbuko.core.calls.functionnames import short_name
+from chimbuko.core.errors import ConfigError
+from chimbuko.observe.namespaces.analyses.metricfinding import Finding, Problem
 from chimbuko.provenance.compare.comparison import Comparison, compare
 from chimbuko.provenance.compare.levels import level_of_mean
 from chimbuko.provenance.compare.merging import merged

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from chimbuko.buckets import BUCKETS, EDGES_US
+from chimbuko.core.buckets import BUCKETS, EDGES_US
 from chimbuko.provenance.compare.effects import adjusted, half_width_95, shifts_between, two_sided_p
 from chimbuko.provenance.compare.levels import PARTS, Level, level_of, level_of_mean, middle_mean
 from chimbuko.provenance.compare.pairing import pair_functions

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.compare.comparison import compare
 from chimbuko.provenance.compare.levels import level_of_mean
 from chimbuko.provenance.compare.merging import merged

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from fastparquet import ParquetFile
 
-from chimbuko.calls.record import CallRecord
+from chimbuko.core.calls.record import CallRecord
 from chimbuko.provenance.export.parquet import TABLES
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.filters import CallFilter

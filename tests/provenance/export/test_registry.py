@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.export.registry import FORMATS
 from chimbuko.provenance.query.filters import CallFilter
 from tests.provenance.exported import ExportedRun
@@ -74,7 +74,7 @@ def test_a_full_disk_is_reported(exported_run: ExportedRun, form: str) -> None:
 def test_a_missing_library_is_reported(form: str, package: str) -> None:
     script = (
         f"import sys; sys.modules[{package!r}] = None\n"
-        "from chimbuko.errors import ConfigError\n"
+        "from chimbuko.core.errors import ConfigError\n"
         "from chimbuko.provenance.export.registry import FORMATS\n"
         "try:\n"
         f"    FORMATS[{form!r}].writer({form!r})\n"

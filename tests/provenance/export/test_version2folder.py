@@ -11,20 +11,27 @@ import msgspec
 import numpy as np
 import pytest
 
-from chimbuko.calls.record import CallRecord, CounterStatistics, CounterValue, Metadata, StackFrame, StepCount
-from chimbuko.calls.schema import Label
 from chimbuko.causes.incident import Incident
 from chimbuko.causes.recurrence import Recurrence
-from chimbuko.config import AnalysisConfig
-from chimbuko.namespaces.metrics.finding import Finding
-from chimbuko.protocol.messages import FunctionModel, RecordBatch, RunStatistics
+from chimbuko.core.calls.record import (
+    CallRecord,
+    CounterStatistics,
+    CounterValue,
+    Metadata,
+    StackFrame,
+    StepCount,
+)
+from chimbuko.core.calls.schema import Label
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.moments import Moments
+from chimbuko.core.statistics.schema import schema_of
+from chimbuko.observe.namespaces.analyses.metricfinding import Finding
 from chimbuko.provenance.export.registry import Exported, export
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.runs.directory import RunInfo
-from chimbuko.statistics.moments import Moments
-from chimbuko.statistics.schema import schema_of
+from chimbuko.runtime.protocol.messages import FunctionModel, RecordBatch, RunStatistics
+from chimbuko.runtime.runs.directory import RunInfo
 from tests.provenance.exported import DEPARTURE, DRIFT, HABIT, ExportedRun, some_incidents
 from tests.sample_records import make_batch, make_batches, make_record
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.buckets import BUCKETS, EDGES_US
+from chimbuko.core.buckets import BUCKETS, EDGES_US
+from chimbuko.core.statistics.moments import Moments
+from chimbuko.core.statistics.schema import schema_of
 from chimbuko.provenance.export.version2 import run_statistics
 from chimbuko.provenance.importing.cppmodels import final_model_of, learned_of
-from chimbuko.statistics.moments import Moments
-from chimbuko.statistics.schema import schema_of
 
 RUNTIMES = st.lists(st.floats(1, 1e7), min_size=1, max_size=30)
 

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from chimbuko.calls.record import CounterValue, Message, Metadata
-from chimbuko.calls.recordarrays import UNKNOWN_THREAD
-from chimbuko.calls.schema import Label
+from chimbuko.core.calls.record import CounterValue, Message, Metadata
+from chimbuko.core.calls.recordarrays import UNKNOWN_THREAD
+from chimbuko.core.calls.schema import Label
 from chimbuko.provenance.importing.cpprecords import ForeignCall, call_of, metadata_of
 
 STATISTICS = {"count": 101, "mean": 100.0, "stddev": 10.0, "minimum": 80.0, "maximum": 140.0}

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chimbuko.calls.record import (
+from chimbuko.core.calls.record import (
     CallRecord,
     CounterStatistics,
     CounterValue,
@@ -24,10 +24,11 @@ from chimbuko.calls.record import (
     WindowCall,
     call_id,
 )
-from chimbuko.calls.schema import Label
-from chimbuko.config import AnalysisConfig
-from chimbuko.errors import ConfigError, StoreError
-from chimbuko.protocol.messages import FunctionModel, RunStatistics
+from chimbuko.core.calls.schema import Label
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.errors import ConfigError, StoreError
+from chimbuko.core.statistics.moments import Moments
+from chimbuko.core.statistics.schema import schema_of
 from chimbuko.provenance.export.registry import export
 from chimbuko.provenance.export.version2 import gpu_streams
 from chimbuko.provenance.importing.importer import import_records, is_foreign
@@ -35,10 +36,9 @@ from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.runs.directory import new_run
-from chimbuko.runs.finding import find_run
-from chimbuko.statistics.moments import Moments
-from chimbuko.statistics.schema import schema_of
+from chimbuko.runtime.protocol.messages import FunctionModel, RunStatistics
+from chimbuko.runtime.runs.directory import new_run
+from chimbuko.runtime.runs.finding import find_run
 from tests.places import DATA
 from tests.sample_records import make_batch, make_batches, make_record, make_run
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.importing import recordfiles
 from chimbuko.provenance.importing.recordfiles import NotJson, read_objects, record_files
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from chimbuko.calls.record import StepCount
-from chimbuko.calls.schema import Label
+from chimbuko.core.calls.record import StepCount
+from chimbuko.core.calls.schema import Label
+from chimbuko.core.statistics.moments import Moments
 from chimbuko.provenance.importing.cppmodels import FunctionProfile, Learned, RunStatistics, RuntimeProfile
 from chimbuko.provenance.importing.cpprecords import ForeignCall
 from chimbuko.provenance.importing.tally import ImportTally
-from chimbuko.statistics.moments import Moments
 from tests.sample_records import make_record
 
 EARLY, LATE = Learned(Moments.of([1.0, 2.0])), Learned(Moments.of([1.0, 2.0, 6.0]))

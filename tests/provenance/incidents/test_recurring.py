@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chimbuko.buckets import EDGES_US
 from chimbuko.causes.recurrence import Habit
-from chimbuko.protocol.messages import FunctionModel, FunctionStatistics, RunStatistics
-from chimbuko.protocol.telemetry import SlowRank
+from chimbuko.core.buckets import EDGES_US
+from chimbuko.core.statistics.schema import schema_of
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.incidents.recurring import recurring
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.liveincidents import RECURRENCES_S, LiveIncidents
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.statistics.schema import schema_of
+from chimbuko.runtime.protocol.messages import FunctionModel, FunctionStatistics, RunStatistics
+from chimbuko.runtime.protocol.telemetry import SlowRank
 from tests.causes.flagged import record
 from tests.sample_records import make_batches
 

@@ -8,19 +8,19 @@ import msgspec
 import pytest
 from sqlalchemy import Engine
 
-from chimbuko.calls.record import CallRecord
 from chimbuko.causes.evidence.part import Kind
 from chimbuko.causes.modes import SlowMode
 from chimbuko.causes.recurrence import Habit, Recurrence
 from chimbuko.causes.sentence import recurrence_sentence
+from chimbuko.core.calls.record import CallRecord
 from chimbuko.monitor.samples.nodebatch import NodeBatch, packed
-from chimbuko.protocol.messages import FunctionStatistics, PathStatistics, RunStatistics
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.incidents.modecauses import ModeCauses
 from chimbuko.provenance.incidents.slowmodes import slow_modes
 from chimbuko.provenance.manage.explain import explain
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.writer import Writer
+from chimbuko.runtime.protocol.messages import FunctionStatistics, PathStatistics, RunStatistics
 from tests.causes.flagged import at, record
 from tests.causes.losses import loss, shared
 from tests.causes.nodes import batch, names, thread, ticks

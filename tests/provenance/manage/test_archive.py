@@ -20,8 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chimbuko.errors import ChimbukoError, ConfigError, ServiceError, StoreError
-from chimbuko.process.nameholding import hold
+from chimbuko.core.errors import ChimbukoError, ConfigError, ServiceError, StoreError
 from chimbuko.provenance.manage.archive import (
     FORMAT,
     MANIFEST,
@@ -33,7 +32,8 @@ from chimbuko.provenance.manage.archive import (
 )
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import open_for_reading
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.process.nameholding import hold
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.provenance.store.test_migrations import FIRST_LAYOUT, check
 from tests.provenance.whole_runs import answers, answers_of, limited_files, make_whole_run, move_to
 from tests.sample_records import RUN_ID
@@ -376,7 +376,7 @@ WORK = """
 import sys
 from pathlib import Path
 from chimbuko.provenance.manage.archive import unpack_archive, write_archive
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 
 run, archive, parent = map(Path, sys.argv[1:])
 write_archive(RunDirectory(run), archive) if run.exists() else unpack_archive(archive, parent, None, None)

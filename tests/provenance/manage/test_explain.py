@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Engine, update
 
 from chimbuko.causes.recurrence import Habit
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.manage import explain as module
 from chimbuko.provenance.manage.explain import Explained, explain

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Engine, func, select
 
-from chimbuko.calls.record import CallRecord
-from chimbuko.calls.schema import Label
+from chimbuko.core.calls.record import CallRecord
+from chimbuko.core.calls.schema import Label
 from chimbuko.provenance.manage import pruning
 from chimbuko.provenance.manage.pruning import CALL, Calls, PruneRule, compared_with, going, prune
 from chimbuko.provenance.manage.transfer import copy_run

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from sqlalchemy import Engine
 
-from chimbuko.arrays import Float64Array
-from chimbuko.calls.record import CallRecord, StepCount, StreamHealth
-from chimbuko.calls.schema import Label
-from chimbuko.protocol.messages import FunctionModel, FunctionStatistics, RunStatistics
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.calls.record import CallRecord, StepCount, StreamHealth
+from chimbuko.core.calls.schema import Label
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.manage import relabel as module
 from chimbuko.provenance.manage.explain import explain
@@ -20,6 +19,7 @@ from chimbuko.provenance.manage.relabel import Relabelled, Verdicts, relabel
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.writer import Writer
+from chimbuko.runtime.protocol.messages import FunctionModel, FunctionStatistics, RunStatistics
 from tests.causes.flagged import record as flagged
 from tests.causes.stories import chain
 from tests.provenance.write.test_rollups import OF_CALLS, kept, made_anew

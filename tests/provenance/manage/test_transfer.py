@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, func, select
 
-from chimbuko.errors import ChimbukoError, StoreError
+from chimbuko.core.errors import ChimbukoError, StoreError
 from chimbuko.provenance.manage import transfer
 from chimbuko.provenance.manage.transfer import (
     TABLES_OF_RUNS,

@@ -9,14 +9,14 @@ import msgspec
 from sqlalchemy import Engine, func, select
 
 from chimbuko.monitor.samples.nodebatch import NodeBatch, packed
-from chimbuko.protocol.broker import PrivateBroker
-from chimbuko.protocol.messages import PAYLOAD
-from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.provenance.nodes.nodesamples import NodeSamples
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.tables import NODE_SAMPLES
 from chimbuko.provenance.write.service import Destination, WriterService, run_writer
 from chimbuko.provenance.write.writer import Writer
+from chimbuko.runtime.protocol.broker import PrivateBroker
+from chimbuko.runtime.protocol.messages import PAYLOAD
+from chimbuko.runtime.protocol.runbroker import RunBroker
 from tests.causes.nodes import batch, other, ticks
 
 FOREVER = 1 << 62

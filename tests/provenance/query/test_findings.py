@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 import msgspec
 import pytest
 
-from chimbuko.calls.record import CallRecord
-from chimbuko.calls.schema import Label
 from chimbuko.causes.incidentbook import Changes
 from chimbuko.causes.recurrence import Habit, Recurrence
+from chimbuko.core.calls.record import CallRecord
+from chimbuko.core.calls.schema import Label
 from chimbuko.provenance.query import planner
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance

@@ -8,7 +8,7 @@ from random import Random
 import msgspec
 import pytest
 
-from chimbuko.calls.record import StepCount
+from chimbuko.core.calls.record import StepCount
 from chimbuko.provenance.query.peaks import Peaks, step_peaks
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing

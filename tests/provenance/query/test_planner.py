@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from chimbuko.calls.record import CallRecord, StackFrame, call_id
-from chimbuko.calls.schema import SORTS, Label
-from chimbuko.errors import ConfigError
+from chimbuko.core.calls.record import CallRecord, StackFrame, call_id
+from chimbuko.core.calls.schema import SORTS, Label
+from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.query import planner
 from chimbuko.provenance.query.aggregates import BYS, By, Total
 from chimbuko.provenance.query.filters import CallFilter

@@ -10,19 +10,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine
 
-from chimbuko.calls.record import CallRecord, Metadata, StepCount
-from chimbuko.calls.schema import Label
-from chimbuko.config import AnalysisConfig
-from chimbuko.errors import ConfigError, StoreError
-from chimbuko.protocol.messages import RecordBatch, RunStatistics
+from chimbuko.core.calls.record import CallRecord, Metadata, StepCount
+from chimbuko.core.calls.schema import Label
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.errors import ConfigError, StoreError
+from chimbuko.core.statistics.moments import Moments
 from chimbuko.provenance.query.filters import CallFilter, CallSummary, Cursor, Sort
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.provenance.store.decode import CallDetails
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.store.tables import CALLS, FUNCTIONS
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.runs.directory import RunInfo, new_run
-from chimbuko.statistics.moments import Moments
+from chimbuko.runtime.protocol.messages import RecordBatch, RunStatistics
+from chimbuko.runtime.runs.directory import RunInfo, new_run
 from tests.sample_records import make_batches
 
 Record = Callable[..., CallRecord]

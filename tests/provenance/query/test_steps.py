@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chimbuko.core.statistics.moments import Moments
 from chimbuko.provenance.query.steps import rank_statistics
-from chimbuko.statistics.moments import Moments
 
 
 @settings(deadline=None)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.calls.record import (
+from chimbuko.core.calls.record import (
     CallRecord,
     Collective,
     CounterValue,
@@ -16,7 +16,8 @@ from chimbuko.calls.record import (
     StreamHealth,
     WindowCall,
 )
-from chimbuko.calls.recordarrays import PackedRecords, pack
+from chimbuko.core.calls.recordarrays import PackedRecords, pack
+from chimbuko.core.traceschema import MAX_TIME_US
 from chimbuko.provenance.store.decode import Names, OwnCall, read_details, read_node_state
 from chimbuko.provenance.store.encode import (
     CALL_COLUMNS,
@@ -26,7 +27,6 @@ from chimbuko.provenance.store.encode import (
     store_records,
 )
 from chimbuko.provenance.store.engine import StoreRefused
-from chimbuko.trace.schema import MAX_TIME_US
 from tests.plainpython import examples
 from tests.reference.details import packed_details, packed_node_state
 from tests.sample_records import make_record

@@ -16,15 +16,15 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, inspect, select
 
-from chimbuko.calls.record import CallRecord
-from chimbuko.errors import StoreError
-from chimbuko.protocol.messages import RecordBatch
+from chimbuko.core.calls.record import CallRecord
+from chimbuko.core.errors import StoreError
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store import engine as store
 from chimbuko.provenance.store.engine import open_for_reading, open_for_writing, store_errors
 from chimbuko.provenance.store.tables import PROGRAMS, RUNS, SCHEMA, SCHEMA_VERSION
 from chimbuko.provenance.store.urls import public_url
 from chimbuko.provenance.write.writer import Writer
+from chimbuko.runtime.protocol.messages import RecordBatch
 
 SECRET = "hush"
 ROWS = 1000
@@ -175,7 +175,7 @@ def test_a_locked_store_is_said_to_be_locked(
 
 READ_AS_ANOTHER_USER = """
 import os, sys
-from chimbuko.errors import StoreError
+from chimbuko.core.errors import StoreError
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import open_for_reading, open_for_writing
 

@@ -12,14 +12,14 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Engine, MetaData
 
-from chimbuko.calls.record import CallRecord, Metadata, StepCount, StreamHealth
-from chimbuko.calls.schema import Label
-from chimbuko.errors import StoreError
-from chimbuko.protocol.messages import FunctionStatistics, RunStatistics
+from chimbuko.core.calls.record import CallRecord, Metadata, StepCount, StreamHealth
+from chimbuko.core.calls.schema import Label
+from chimbuko.core.errors import StoreError
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Dropped, Provenance
 from chimbuko.provenance.store.engine import open_for_reading, open_for_writing
 from chimbuko.provenance.write.writer import Writer
+from chimbuko.runtime.protocol.messages import FunctionStatistics, RunStatistics
 from tests.places import DATA
 from tests.sample_records import RUN_ID, make_batch, make_record, make_run
 

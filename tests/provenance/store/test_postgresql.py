@@ -11,9 +11,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Engine
 
-from chimbuko.calls.record import CallRecord
-from chimbuko.errors import StoreError
-from chimbuko.protocol.messages import RecordBatch
+from chimbuko.core.calls.record import CallRecord
+from chimbuko.core.errors import StoreError
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import (
     StoreRefused,
@@ -24,6 +23,7 @@ from chimbuko.provenance.store.engine import (
 )
 from chimbuko.provenance.store.tables import PROGRAMS, SCHEMA
 from chimbuko.provenance.write.writer import Writer
+from chimbuko.runtime.protocol.messages import RecordBatch
 from tests.postgresql import PASSWORD, PostgresqlServer
 
 Record = Callable[..., CallRecord]

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine
 
-from chimbuko.errors import ChimbukoError, ConfigError, StoreError
+from chimbuko.core.errors import ChimbukoError, ConfigError, StoreError
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.store.readonly import answer_to, parameters_of
 from chimbuko.provenance.store.tables import SCHEMA

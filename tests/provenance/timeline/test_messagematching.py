@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chimbuko.calls.record import Message
+from chimbuko.core.calls.record import Message
 from chimbuko.provenance.timeline.messagematching import matched
 from chimbuko.provenance.timeline.ranktimeline import MessagePoint
 

@@ -9,8 +9,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.calls.record import CallRecord, CounterValue, Message, StackFrame, WindowCall
-from chimbuko.calls.schema import Label
+from chimbuko.core.calls.record import CallRecord, CounterValue, Message, StackFrame, WindowCall
+from chimbuko.core.calls.schema import Label
 from chimbuko.provenance.timeline.ranktimeline import NODE, Lane, Slice, edges, nested, rank_timelines
 from tests.sample_records import make_record, mentioned
 

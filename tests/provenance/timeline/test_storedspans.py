@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.calls.record import CallRecord, Message, StackFrame, WindowCall, call_id
-from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.messages import RunStatistics
+from chimbuko.core.calls.record import CallRecord, Message, StackFrame, WindowCall, call_id
+from chimbuko.core.config import AnalysisConfig
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.timeline.storedspans import stored_window
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.runs.directory import new_run
+from chimbuko.runtime.protocol.messages import RunStatistics
+from chimbuko.runtime.runs.directory import new_run
 from tests.sample_records import make_batches, make_record
 
 

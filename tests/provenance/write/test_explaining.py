@@ -10,14 +10,14 @@ import pytest
 from sqlalchemy import Engine
 
 from chimbuko.causes import incidentbook
-from chimbuko.protocol.broker import PrivateBroker, connect
-from chimbuko.protocol.messages import PAYLOAD
-from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.service import Destination, WriterService
 from chimbuko.provenance.write.writer import Writer
+from chimbuko.runtime.protocol.broker import PrivateBroker, connect
+from chimbuko.runtime.protocol.messages import PAYLOAD
+from chimbuko.runtime.protocol.runbroker import RunBroker
 from tests.causes.stories import ORIGIN, chain
 from tests.sample_records import RUN_ID, make_batches
 

@@ -8,9 +8,9 @@ import pytest
 
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.incidentbook import IncidentBook
-from chimbuko.protocol.messages import WaitsRequest
 from chimbuko.provenance.write import inquiries
 from chimbuko.provenance.write.inquiries import GIVEN_UP_S, WAITS_S, Inquiries
+from chimbuko.runtime.protocol.messages import WaitsRequest
 from tests.causes.flagged import at, flag
 
 

@@ -6,10 +6,9 @@ import msgspec
 import pytest
 from sqlalchemy import Engine
 
-from chimbuko.calls.recordarrays import PackedRecords
-from chimbuko.calls.schema import Label
 from chimbuko.causes.recurrence import Habit
-from chimbuko.protocol.messages import WaitsRequest
+from chimbuko.core.calls.recordarrays import PackedRecords
+from chimbuko.core.calls.schema import Label
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.manage.explain import explain
 from chimbuko.provenance.query.filters import CallFilter
@@ -17,6 +16,7 @@ from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write import liveincidents
 from chimbuko.provenance.write.liveincidents import PERIOD_S, LiveIncidents
 from chimbuko.provenance.write.writer import Writer
+from chimbuko.runtime.protocol.messages import WaitsRequest
 from tests.causes.flagged import record
 from tests.causes.stories import ORIGIN, chain, interruptions
 from tests.sample_records import RUN_ID, make_batches

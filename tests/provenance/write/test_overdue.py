@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from chimbuko.calls.record import CallRecord
-from chimbuko.calls.schema import Label
-from chimbuko.protocol.messages import RecordBatch
+from chimbuko.core.calls.record import CallRecord
+from chimbuko.core.calls.schema import Label
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.writer import Writer
+from chimbuko.runtime.protocol.messages import RecordBatch
 
 Record = Callable[..., CallRecord]
 Batch = Callable[..., RecordBatch]

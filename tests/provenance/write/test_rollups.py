@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Engine, Table
 
-from chimbuko.calls.record import CallRecord, StepCount
-from chimbuko.calls.schema import Label
+from chimbuko.core.calls.record import CallRecord, StepCount
+from chimbuko.core.calls.schema import Label
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import open_for_reading, open_for_writing
 from chimbuko.provenance.store.tables import (

@@ -13,18 +13,8 @@ import msgspec
 import pytest
 from sqlalchemy import Engine
 
-from chimbuko.calls.record import CallRecord, StreamHealth
-from chimbuko.errors import StoreError
-from chimbuko.process.signals import END
-from chimbuko.protocol.broker import BROKER_VARIABLE, PrivateBroker
-from chimbuko.protocol.messages import (
-    PAYLOAD,
-    FunctionModel,
-    FunctionStatistics,
-    RecordBatch,
-    RunStatistics,
-)
-from chimbuko.protocol.runbroker import RunBroker
+from chimbuko.core.calls.record import CallRecord, StreamHealth
+from chimbuko.core.errors import StoreError
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store import engine as store
@@ -34,7 +24,17 @@ from chimbuko.provenance.write import service as service_module
 from chimbuko.provenance.write import writerstatus
 from chimbuko.provenance.write.service import Destination, WriterService
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.runs.directory import RunInfo
+from chimbuko.runtime.process.signals import END
+from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
+from chimbuko.runtime.protocol.messages import (
+    PAYLOAD,
+    FunctionModel,
+    FunctionStatistics,
+    RecordBatch,
+    RunStatistics,
+)
+from chimbuko.runtime.protocol.runbroker import RunBroker
+from chimbuko.runtime.runs.directory import RunInfo
 from tests.provenance.writing import acknowledged, send, until, writing
 from tests.sample_records import RUN_ID
 

@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 import sqlalchemy
 
-from chimbuko.protocol.broker import PrivateBroker, connect
-from chimbuko.protocol.messages import RecordBatch
-from chimbuko.protocol.runbroker import RunBroker
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store import engine as store
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.write.service import Destination
 from chimbuko.provenance.write.writer import Writer
+from chimbuko.runtime.protocol.broker import PrivateBroker, connect
+from chimbuko.runtime.protocol.messages import RecordBatch
+from chimbuko.runtime.protocol.runbroker import RunBroker
 from tests.postgresql import PostgresqlServer
 from tests.provenance.writing import acknowledged, send, until, writing
 from tests.sample_records import RUN_ID, make_batch, make_record, make_run

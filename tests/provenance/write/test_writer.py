@@ -10,16 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, Table, select
 
-from chimbuko.calls.callpaths import OTHER_PATHS, PATH_TIME
-from chimbuko.calls.record import CallRecord, CounterStatistics, Metadata, StepCount, StreamHealth
-from chimbuko.calls.schema import Label
-from chimbuko.protocol.messages import (
-    FunctionModel,
-    FunctionStatistics,
-    PathTimes,
-    RecordBatch,
-    RunStatistics,
-)
+from chimbuko.core.calls.pathtable import OTHER_PATHS, PATH_TIME
+from chimbuko.core.calls.record import CallRecord, CounterStatistics, Metadata, StepCount, StreamHealth
+from chimbuko.core.calls.schema import Label
+from chimbuko.core.statistics.moments import Moments
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Dropped, Provenance, RankPath
 from chimbuko.provenance.store.engine import StoreRefused
@@ -35,8 +29,14 @@ from chimbuko.provenance.store.tables import (
     STREAM_HEALTH,
 )
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.runs.directory import RunInfo
-from chimbuko.statistics.moments import Moments
+from chimbuko.runtime.protocol.messages import (
+    FunctionModel,
+    FunctionStatistics,
+    PathTimes,
+    RecordBatch,
+    RunStatistics,
+)
+from chimbuko.runtime.runs.directory import RunInfo
 from tests.sample_records import make_batches
 
 Record = Callable[..., CallRecord]

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.buckets import BUCKETS, EDGES_US
-from chimbuko.kernels.buckets import bucket_of, count_above, exceeded_by
-from chimbuko.pserver.kernels.decay import ERA_CALLS, MEMORY_CALLS
+from chimbuko.core.buckets import BUCKETS, EDGES_US
+from chimbuko.core.kernels.buckets import bucket_of, count_above, exceeded_by
+from chimbuko.core.kernels.decay import ERA_CALLS, MEMORY_CALLS
+from chimbuko.core.statistics.packed import cells_of, pack_cells
 from chimbuko.pserver.state.decay import Decay
-from chimbuko.statistics.packed import cells_of, pack_cells
 from tests.plainpython import examples
 from tests.reference.eras import NaiveEras
 

@@ -11,14 +11,21 @@ import msgspec
 import numpy as np
 import pytest
 
-from chimbuko.calls.record import CounterStatistics, StepCount
-from chimbuko.errors import ServiceError
-from chimbuko.protocol.telemetry import FLAGGED, OTHERS, TRAFFIC, AgentFigures, StreamCounters, TelemetryDelta
+from chimbuko.core.calls.record import CounterStatistics, StepCount
+from chimbuko.core.errors import ServiceError
+from chimbuko.core.statistics.moments import Moments
 from chimbuko.pserver.state.runreport import joined_reports, read_report, write_report
 from chimbuko.pserver.state.serverstate import ServerState
-from chimbuko.statistics.moments import Moments
+from chimbuko.runtime.protocol.telemetry import (
+    FLAGGED,
+    OTHERS,
+    TRAFFIC,
+    AgentFigures,
+    StreamCounters,
+    TelemetryDelta,
+)
 from tests.pserver.state.test_serverstate import NAMES, health_of, learned_of, make_agent, timers_of
-from tests.pserver.telemetry.test_stragglers import windows
+from tests.pserver.state.test_stragglers import windows
 
 RUNTIMES = [(1, 100), (1, 300), (3, 50)]
 TRAFFIC_ROWS = [(0, 1, 2, 3, 24), (0, 1, OTHERS, 9, 72)]

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.ad.analysis.statistics import Learned
-from chimbuko.calls.record import StepCount, StreamHealth
-from chimbuko.protocol.messages import ALL_EPOCHS, Acknowledgement, Delta
-from chimbuko.protocol.telemetry import OTHERS, TIMER, TelemetryDelta
+from chimbuko.core.calls.record import StepCount, StreamHealth
+from chimbuko.core.statistics.model import Model
+from chimbuko.core.statistics.moments import Moments
+from chimbuko.core.statistics.schema import BUCKETED_PROFILE, PROFILE
 from chimbuko.pserver.state.checkpoint import SavedState
 from chimbuko.pserver.state.serverstate import ServerState
-from chimbuko.statistics.model import Model
-from chimbuko.statistics.moments import Moments
-from chimbuko.statistics.schema import BUCKETED_PROFILE, PROFILE
+from chimbuko.runtime.protocol.messages import ALL_EPOCHS, Acknowledgement, Delta
+from chimbuko.runtime.protocol.telemetry import OTHERS, TIMER, TelemetryDelta
 from tests.ad.tables import table_of
 from tests.plainpython import examples
 from tests.pserver.agents import Agent, Broker

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from werkzeug.test import TestResponse
 
-from chimbuko.errors import StoreError
+from chimbuko.core.errors import StoreError
 from chimbuko.provenance.query.filters import CallFilter, as_object
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.viz.api.blueprint import CHUNK_BYTES

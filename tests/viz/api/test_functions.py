@@ -10,15 +10,15 @@ import pytest
 
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.detectors.offline import FinalJudge
-from chimbuko.arrays import Float64Array
-from chimbuko.buckets import EDGES_US
-from chimbuko.config import DETECTORS, AnalysisConfig
-from chimbuko.protocol.messages import FunctionModel
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.buckets import EDGES_US
+from chimbuko.core.config import DETECTORS, AnalysisConfig
+from chimbuko.core.statistics.model import Model
+from chimbuko.core.statistics.moments import Moments
+from chimbuko.core.statistics.schema import schema_of, stored_schema_of
 from chimbuko.provenance.query.filters import as_object
 from chimbuko.provenance.query.run import Provenance
-from chimbuko.statistics.model import Model
-from chimbuko.statistics.moments import Moments
-from chimbuko.statistics.schema import schema_of, stored_schema_of
+from chimbuko.runtime.protocol.messages import FunctionModel
 from chimbuko.viz.api.distribution import Span, distribution
 from tests.viz.api.conftest import Api
 from tests.viz.made_run import EXPECTED_US, FUNCTIONS, MadeRun

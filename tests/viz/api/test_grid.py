@@ -9,12 +9,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from chimbuko.calls.record import SILENT, Silence
-from chimbuko.protocol.messages import RunStatistics
+from chimbuko.core.calls.record import SILENT, Silence
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.store.levels import lost_code
 from chimbuko.provenance.write.writer import Writer
+from chimbuko.runtime.protocol.messages import RunStatistics
 from chimbuko.viz.live import gridreading
 from chimbuko.viz.live.feed import Feed
 from chimbuko.viz.live.grid import Picture

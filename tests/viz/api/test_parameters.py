@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from werkzeug.datastructures import MultiDict
 
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.viz.api.endpoints.calls import CallsParameters, FilterParameters
 from chimbuko.viz.api.endpoints.ranks import RankingParameters

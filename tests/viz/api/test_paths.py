@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.protocol.messages import PathStatistics
+from chimbuko.runtime.protocol.messages import PathStatistics
 from chimbuko.viz.api.endpoints.functions import PathTree
 from tests.viz.api.conftest import Api
 from tests.viz.made_run import FUNCTIONS, MAIN, MadeRun

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 
 from chimbuko.cli.execute.launch import command as launch
 from chimbuko.cli.plan.agents import command
-from chimbuko.errors import ConfigError
-from chimbuko.protocol.telemetry import AgentFigures, AgentLoad
+from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.query.run import open_run
+from chimbuko.runtime.protocol.telemetry import AgentFigures, AgentLoad
 from chimbuko.viz.http.app import create_app
 from chimbuko.viz.live.feed import Feed
 from tests.viz.api.conftest import TOKEN, Api

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from chimbuko.config import AnalysisConfig
-from chimbuko.runs.directory import new_run
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.runtime.runs.directory import new_run
 from chimbuko.viz.api.runslist import RunsList
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from chimbuko.calls.record import StepCount
+from chimbuko.core.calls.record import StepCount
 from tests.viz.api.conftest import Api
 from tests.viz.made_run import RANKS, STEPS, MadeRun
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from chimbuko.calls.record import CallRecord, call_id
-from chimbuko.calls.schema import Label
+from chimbuko.core.calls.record import CallRecord, call_id
+from chimbuko.core.calls.schema import Label
 from chimbuko.provenance.timeline import storedspans
 from tests.viz.api.conftest import Api
 from tests.viz.made_run import LOST_STEPS, STEP_US, STEPS, ZERO_US, MadeRun

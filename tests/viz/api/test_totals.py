@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from chimbuko.calls.record import CallRecord
+from chimbuko.core.calls.record import CallRecord
 from tests.viz.api.conftest import Api
 from tests.viz.made_run import FUNCTIONS, STEP_US, ZERO_US, MadeRun
 

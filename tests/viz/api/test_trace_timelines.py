@@ -13,16 +13,16 @@ import pytest
 import requests
 from click.testing import CliRunner
 
+from chimbuko.capture.trace.discovery import find_recorded
+from chimbuko.capture.trace.reader import StreamReader
 from chimbuko.cli import main
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
+from chimbuko.core.traceschema import TraceStep
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.provenance.timeline.rankcalls import RankCalls
 from chimbuko.provenance.timeline.traceindexes import TraceTimelines
-from chimbuko.runs.directory import RunDirectory
-from chimbuko.trace.discovery import find_recorded
-from chimbuko.trace.reader import StreamReader
-from chimbuko.trace.schema import TraceStep
+from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.viz.api.endpoint import ServedRun
 from chimbuko.viz.api.endpoints.timeline import TimelineAnswer, TimelineParameters, timeline
 from chimbuko.viz.live.feed import Feed

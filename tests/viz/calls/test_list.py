@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chimbuko.calls.schema import Label
+from chimbuko.core.calls.schema import Label
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from tests.browsing import settled

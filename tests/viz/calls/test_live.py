@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chimbuko.calls.record import CallRecord
-from chimbuko.protocol.broker import PrivateBroker
+from chimbuko.core.calls.record import CallRecord
+from chimbuko.runtime.protocol.broker import PrivateBroker
 from tests.browsing import settled
 from tests.viz.conftest import DashboardProcess, Watched, dashboard
 from tests.viz.live_run import LiveRun

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chimbuko.calls.schema import Label
+from chimbuko.core.calls.schema import Label
 from chimbuko.provenance.query.filters import CallFilter, CallSummary
 from chimbuko.provenance.query.run import Provenance
 from tests.browsing import settled

@@ -13,14 +13,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from chimbuko.calls.record import CallRecord
-from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.broker import PrivateBroker
+from chimbuko.core.calls.record import CallRecord
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.moments import Moments
 from chimbuko.provenance.manage.pruning import PruneRule, prune
 from chimbuko.provenance.query.filters import CallFilter, as_object
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import open_for_writing
-from chimbuko.statistics.moments import Moments
+from chimbuko.runtime.protocol.broker import PrivateBroker
 from chimbuko.viz.api.distribution import distribution
 from tests.browsing import settled
 from tests.thorough import first

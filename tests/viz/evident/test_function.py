@@ -9,10 +9,10 @@ from urllib.parse import quote
 
 import pytest
 
-from chimbuko.config import AnalysisConfig
-from chimbuko.protocol.broker import PrivateBroker
+from chimbuko.core.config import AnalysisConfig
 from chimbuko.provenance.query.filters import CallFilter, as_object
 from chimbuko.provenance.query.run import Provenance
+from chimbuko.runtime.protocol.broker import PrivateBroker
 from chimbuko.viz.api.distribution import distribution
 from tests.browsing import settled
 from tests.thorough import first
@@ -39,7 +39,7 @@ from tests.viz.panels import (
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-    from chimbuko.protocol.messages import FunctionStatistics
+    from chimbuko.runtime.protocol.messages import FunctionStatistics
 
 NAMES = pytest.mark.parametrize("name", first(1, FUNCTIONS, ["relax", "sweep", "wait", "kernel"]))
 

@@ -16,11 +16,11 @@ from flask import Flask
 from flask_socketio import SocketIO
 from werkzeug.serving import make_server
 
-from chimbuko.protocol.broker import PrivateBroker, connect
-from chimbuko.protocol.messages import PAYLOAD
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.write.writer import Writer
+from chimbuko.runtime.protocol.broker import PrivateBroker, connect
+from chimbuko.runtime.protocol.messages import PAYLOAD
 from chimbuko.viz.http.events import MOST_WAITING, Events
 from chimbuko.viz.live.feed import Feed, Update
 from chimbuko.viz.live.grid import GridUpdate

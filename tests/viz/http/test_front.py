@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 import requests
 
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
 from chimbuko.viz.http.listening import SHORTEST_TOKEN, TOKEN_VARIABLE, Front
 from tests.encrypted import Certificates
 from tests.patience import PATIENCE_S

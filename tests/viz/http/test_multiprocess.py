@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import requests
 
-from chimbuko.errors import ServiceError
-from chimbuko.process import restarts
-from chimbuko.protocol.broker import PrivateBroker, connect
-from chimbuko.protocol.messages import PAYLOAD
+from chimbuko.core.errors import ServiceError
+from chimbuko.runtime.process import restarts
+from chimbuko.runtime.protocol.broker import PrivateBroker, connect
+from chimbuko.runtime.protocol.messages import PAYLOAD
 from chimbuko.viz.http.multiprocess import serving_together
 from tests.patience import PATIENCE_S
 from tests.sockets import sockets_of

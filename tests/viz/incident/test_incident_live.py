@@ -16,7 +16,7 @@ from tests.viz.made_run import make_run
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-    from chimbuko.protocol.broker import PrivateBroker
+    from chimbuko.runtime.protocol.broker import PrivateBroker
 
 BEGUN, LATER = 6, 12
 

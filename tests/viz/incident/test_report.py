@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from chimbuko.cli.inspect.report import command as report
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.viz.http.report import write_report

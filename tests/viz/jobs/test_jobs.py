@@ -17,7 +17,7 @@ import redis
 from click.testing import CliRunner
 
 from chimbuko.cli import main
-from chimbuko.protocol.broker import PrivateBroker
+from chimbuko.runtime.protocol.broker import PrivateBroker
 from chimbuko.viz.jobs.celeryapp import LARGEST_EVENT_BYTES, TOO_LONG
 from chimbuko.viz.jobs.queue import LOST, MOST_OF_PAGE, NO_BROKER, NO_WORKER, NOT_UNDERSTOOD, TOO_MANY
 from tests import simulated_runs as simulated

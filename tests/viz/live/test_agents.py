@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from chimbuko.protocol.telemetry import SILENT_AFTER_S, AgentFigures, SlowRank, TelemetryChanges
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.protocol.telemetry import SILENT_AFTER_S, AgentFigures, SlowRank, TelemetryChanges
+from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.viz.live.agents import Agents
 
 READING = AgentFigures("c042", 4, 80_000_000, 12.5, 4_096, 0.4)

@@ -12,12 +12,12 @@ import msgspec
 import pytest
 import redis
 
-from chimbuko.errors import ServiceError
-from chimbuko.protocol.broker import PrivateBroker, connect
-from chimbuko.protocol.messages import PAYLOAD, Frame
+from chimbuko.core.errors import ServiceError
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.write.writer import Writer
+from chimbuko.runtime.protocol.broker import PrivateBroker, connect
+from chimbuko.runtime.protocol.messages import PAYLOAD, Frame
 from chimbuko.viz.live import feed as feed_module
 from chimbuko.viz.live.feed import Feed, Update
 from tests.patience import PATIENCE_S

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.arrays import RankKey
-from chimbuko.calls.record import StepCount
+from chimbuko.core.arrays import RankKey
+from chimbuko.core.calls.record import StepCount
 from chimbuko.provenance.query.peaks import Peaks
 from chimbuko.provenance.store.levels import lost_code
 from chimbuko.viz.live import grid as grid_module

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.calls.record import StepCount
-from chimbuko.protocol.messages import FunctionStatistics, RankStatistics
-from chimbuko.statistics.moments import Moments
+from chimbuko.core.calls.record import StepCount
+from chimbuko.core.statistics.moments import Moments
+from chimbuko.runtime.protocol.messages import FunctionStatistics, RankStatistics
 from chimbuko.viz.live.livetotals import LEAST_RANKED, STATISTICS, LiveTotals, Statistic
 from chimbuko.viz.live.recentsteps import RECENT_STEPS, RecentSteps
 from tests.viz.made_run import FUNCTIONS, STEPS, MadeRun

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from chimbuko.calls.record import SILENT, Silence
-from chimbuko.runs.directory import RunInfo
+from chimbuko.core.calls.record import SILENT, Silence
+from chimbuko.runtime.runs.directory import RunInfo
 from chimbuko.viz.live.livetotals import LiveTotals
 from chimbuko.viz.live.status import Status, status
 from tests.viz.made_run import STEP_US, ZERO_US, MadeRun

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from chimbuko.calls.record import Silence
-from chimbuko.calls.schema import Label
-from chimbuko.protocol.broker import PrivateBroker
+from chimbuko.core.calls.record import Silence
+from chimbuko.core.calls.schema import Label
+from chimbuko.runtime.protocol.broker import PrivateBroker
 from tests.browsing import settled
 from tests.patience import PATIENCE_S
 from tests.viz.conftest import DashboardProcess, Watched, dashboard

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from chimbuko.core.statistics.moments import Moments
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
-from chimbuko.statistics.moments import Moments
 from chimbuko.viz.live.livetotals import STATISTICS
 from tests.browsing import settled
 from tests.thorough import first

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chimbuko.protocol.broker import PrivateBroker
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.protocol.broker import PrivateBroker
+from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.viz.http.report import write_report
 from tests.browsing import settled
 from tests.simulated_runs import Noise, SimulatedFunction, SimulatedRun, log_normal

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chimbuko.protocol.messages import PathStatistics, RunStatistics
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.write.writer import Writer
+from chimbuko.runtime.protocol.messages import PathStatistics, RunStatistics
 from tests.browsing import settled
 from tests.simulated_runs import Noise, SimulatedFunction, SimulatedRun, log_normal, make_run, two_modes
 from tests.viz.conftest import DashboardProcess, Watched, dashboard
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Page
 
-    from chimbuko.runs.directory import RunDirectory
+    from chimbuko.runtime.runs.directory import RunDirectory
 
 NOISE = Noise(run=0.02, walk=0.01, function=0.004, function_walk=0.004)
 BEFORE = (

@@ -21,9 +21,9 @@ from click.testing import CliRunner
 from werkzeug.test import Client
 
 from chimbuko.cli.inspect.view import command as view
-from chimbuko.errors import ConfigError
-from chimbuko.process.nameholding import hold
-from chimbuko.runs.directory import RunDirectory, claim_name
+from chimbuko.core.errors import ConfigError
+from chimbuko.runtime.process.nameholding import hold
+from chimbuko.runtime.runs.directory import RunDirectory, claim_name
 from chimbuko.viz.http.runsapp import RunsApp
 from chimbuko.viz.jobs.workerpool import WorkerPool
 from tests.browsing import settled

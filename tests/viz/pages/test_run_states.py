@@ -31,7 +31,7 @@ def run(real_traces: Path, tmp_path: Path, page_files: Path) -> Iterator[Run]:
     run.end()
 
 
-APPLICATION, AGENT, GUARD = "chimbuko replay", "chimbuko.ad.agent", "chimbuko.follow.guard"
+APPLICATION, AGENT, GUARD = "chimbuko replay", "chimbuko.ad.agent", "chimbuko.capture.follow"
 
 
 def send(run: Run, module: str, number: signal.Signals) -> None:

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 from tests.browsing import settled
 from tests.patience import PATIENCE_S
 from tests.viz.conftest import TOKEN, DashboardProcess, Watched, dashboard

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from chimbuko.calls.record import CallRecord
-from chimbuko.calls.schema import Label
-from chimbuko.protocol.broker import PrivateBroker
+from chimbuko.core.calls.record import CallRecord
+from chimbuko.core.calls.schema import Label
+from chimbuko.runtime.protocol.broker import PrivateBroker
 from tests.browsing import settled
 from tests.viz.conftest import DashboardProcess, Watched, dashboard
 from tests.viz.gpu_run import GPU_THREAD, KERNEL, KERNELS, LAUNCH, gpu_run

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chimbuko.namespaces.metrics.finding import Finding, Problem
+from chimbuko.observe.namespaces.analyses.metricfinding import Finding, Problem
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.viz.http.report import write_report

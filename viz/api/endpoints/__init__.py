@@ -1,8 +1,8 @@
 """All endpoints of the API.
 
-May import calls, causes, insitu.placing, namespaces.views, protocol, provenance.compare, provenance.export,
-provenance.incidents, provenance.nodes, provenance.query, provenance.store, provenance.timeline, runs,
-statistics, viz.api and viz.live.
+May import causes, core.calls, core.statistics, observe.namespaces.analyses, plan, provenance.compare,
+provenance.export, provenance.incidents, provenance.nodes, provenance.query, provenance.store,
+provenance.timeline, runtime.protocol, runtime.runs, viz.api and viz.live.
 """
 
 from __future__ import annotations

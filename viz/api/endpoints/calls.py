@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from chimbuko.calls.record import CallRecord
-from chimbuko.errors import ConfigError
+from chimbuko.core.calls.record import CallRecord
+from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.nodes.besidecall import NodeBeside, node_beside
 from chimbuko.provenance.query.aggregates import By, Total, time_width_us
 from chimbuko.provenance.query.filters import MOST, AnomalyFilter, CallFilter, CallSummary, Sort

@@ -8,14 +8,14 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.compare.comparison import Comparison, compare
 from chimbuko.provenance.compare.merging import merged
 from chimbuko.provenance.compare.runprofile import read_profile
 from chimbuko.provenance.compare.wording import sentences
 from chimbuko.provenance.query.filters import Text
 from chimbuko.provenance.query.run import Provenance, open_run
-from chimbuko.runs.directory import RunDirectory
+from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
 from chimbuko.viz.api.runslist import RunsAnswer, RunsList, readable_runs
 

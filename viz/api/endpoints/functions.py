@@ -8,10 +8,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from chimbuko.protocol.messages import FunctionStatistics, PathStatistics
 from chimbuko.provenance.query.aggregates import Total
 from chimbuko.provenance.query.filters import MOST, CallFilter, Number, Text
 from chimbuko.provenance.query.run import RankPath
+from chimbuko.runtime.protocol.messages import FunctionStatistics, PathStatistics
 from chimbuko.viz.api.distribution import Distribution, distribution
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
 from chimbuko.viz.api.pages import PageParameters, page_of

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from chimbuko.causes.incident import Incident
-from chimbuko.errors import ConfigError
+from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.incidents.incidentlist import (
     Incidents,
     IncidentSort,

@@ -7,10 +7,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from chimbuko.calls.record import CounterStatistics, Metadata
-from chimbuko.protocol.messages import RankStatistics
+from chimbuko.core.calls.record import CounterStatistics, Metadata
+from chimbuko.core.statistics.moments import Moments
 from chimbuko.provenance.query.filters import Number
-from chimbuko.statistics.moments import Moments
+from chimbuko.runtime.protocol.messages import RankStatistics
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
 from chimbuko.viz.api.pages import PageParameters, page_of
 from chimbuko.viz.api.parameters import MAX_LIMIT, ProgramWanted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from chimbuko.config import LEAST_CALLS, AnalysisConfig
+from chimbuko.core.config import LEAST_CALLS, AnalysisConfig
 from chimbuko.provenance.export.registry import FORMATS
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get

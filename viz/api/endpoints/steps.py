@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from chimbuko.arrays import RankKey
-from chimbuko.calls.record import StepCount
+from chimbuko.core.arrays import RankKey
+from chimbuko.core.calls.record import StepCount
 from chimbuko.provenance.query.filters import Step
 from chimbuko.provenance.query.steps import StepSum
 from chimbuko.provenance.store.tables import NEVER_US

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
-from chimbuko.arrays import RankKey
-from chimbuko.errors import ConfigError
+from chimbuko.core.arrays import RankKey
+from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.query.filters import Whole
 from chimbuko.provenance.timeline.edges import Links, bundled
 from chimbuko.provenance.timeline.rankcalls import JudgedCall, RankCalls

@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from chimbuko.calls.record import StreamHealth
-from chimbuko.errors import ConfigError
-from chimbuko.insitu.placing.advice import AgentAdvice, advise, points
-from chimbuko.protocol.telemetry import SlowRank
+from chimbuko.core.calls.record import StreamHealth
+from chimbuko.core.errors import ConfigError
+from chimbuko.plan.placingadvice import AgentAdvice, advise, points
 from chimbuko.provenance.nodes.placing import measured_nodes
 from chimbuko.provenance.query.run import Dropped, Pruning
+from chimbuko.runtime.protocol.telemetry import SlowRank
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
 from chimbuko.viz.api.pages import PageParameters, page_of
 from chimbuko.viz.api.parameters import rank_text

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from chimbuko.namespaces.views.views import (
+from chimbuko.observe.namespaces.analyses.views import (
     Line,
     NodeView,
     QuantityView,

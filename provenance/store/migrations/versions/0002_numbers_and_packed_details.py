@@ -9,9 +9,9 @@ import msgspec
 import sqlalchemy as sa
 from alembic import op
 
-from chimbuko.calls.record import CallRecord, CounterValue, Message, StackFrame, StreamHealth, WindowCall
-from chimbuko.calls.recordarrays import pack
-from chimbuko.calls.schema import Label
+from chimbuko.core.calls.record import CallRecord, CounterValue, Message, StackFrame, StreamHealth, WindowCall
+from chimbuko.core.calls.recordarrays import pack
+from chimbuko.core.calls.schema import Label
 from chimbuko.provenance.store.encode import CALL_COLUMNS, call_rows, node_state_rows, store_records
 
 revision = "0002"

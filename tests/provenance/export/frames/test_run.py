@@ -13,10 +13,10 @@ import pandas as pd
 import pytest
 
 import chimbuko
-from chimbuko.buckets import EDGES_US
-from chimbuko.calls.record import CallRecord, CounterStatistics
-from chimbuko.errors import ConfigError
-from chimbuko.protocol.messages import FunctionModel, FunctionStatistics, PathStatistics, RunStatistics
+from chimbuko.core.buckets import EDGES_US
+from chimbuko.core.calls.record import CallRecord, CounterStatistics
+from chimbuko.core.errors import ConfigError
+from chimbuko.core.statistics.schema import BUCKETED_PROFILE
 from chimbuko.provenance.compare.comparison import compare
 from chimbuko.provenance.compare.runprofile import read_profile
 from chimbuko.provenance.export.frames.run import Run, open_frames
@@ -25,7 +25,12 @@ from chimbuko.provenance.query.aggregates import By
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.statistics.schema import BUCKETED_PROFILE
+from chimbuko.runtime.protocol.messages import (
+    FunctionModel,
+    FunctionStatistics,
+    PathStatistics,
+    RunStatistics,
+)
 from tests.causes.stories import chain, interruptions
 from tests.places import ROOT
 from tests.provenance.exported import DEPARTURE, DRIFT

@@ -1,0 +1,205 @@
+"""The agent's watch over ranks that hang: it reports overdue calls, and says which streams are silent.
+
+A hung rank completes no call and its stream gives no step, so none of this can come from the process
+that reads the stream.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+
+from chimbuko.ad.agent.hangreport import pack_report, report_of
+from chimbuko.ad.agent.overdue import LEAST_US, History, elapsed_us, find_overdue, next_us
+from chimbuko.ad.detectors import make_detector
+from chimbuko.ad.handoff.bell import AgentBell
+from chimbuko.ad.handoff.delivery import SpoolDelivery
+from chimbuko.ad.handoff.exchange import Cell, Phase
+from chimbuko.ad.handoff.opencalls import OpenCalls
+from chimbuko.ad.handoff.spool import SpoolFrame, SpoolWriter
+from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
+from chimbuko.ad.streams.streamhandle import StreamHandle
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.calls.functionnames import function_matcher
+from chimbuko.core.calls.record import Silence, StreamHealth
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.statistics.schema import PROFILE
+from chimbuko.core.traceschema import StreamNames
+
+LOOK_EVERY_S = 0.5
+LONGEST_TICK_S = 0.5
+"""An agent that was itself stopped does not know what its streams could have given meanwhile."""
+MOST_REPORTED = 16
+"""Of one stream at a time: a pool of idle threads must not fill the store."""
+REPEAT_AT = 2.0
+"""A call is reported again each time that it has been open so many times as long."""
+MAIN_THREAD = 0
+
+
+class HangWatchdog:
+    """Looks at all streams of one agent. It has a spool of its own for what it finds.
+
+    Parameters
+    ----------
+    agent
+        Names the spool.
+    folder
+        Of the spool.
+    bell
+        Rung when something was found.
+    """
+
+    def __init__(
+        self,
+        agent: str,
+        folder: Path,
+        streams: list[StreamHandle],
+        statistics: AgentStatistics,
+        bell: AgentBell,
+        config: AnalysisConfig,
+    ) -> None:
+        self._streams = streams
+        self._statistics = statistics
+        self._bell = bell
+        self._config = config
+        self._detector = make_detector(config)
+        self._ignored = [function_matcher(pattern) for pattern in config.ignore]
+        self._spool = SpoolWriter(folder, agent, config.spool_limit_bytes)
+        self.delivery = SpoolDelivery(agent, folder)
+        self._reported: dict[str, dict[tuple[int, int], float]] = {}
+        """By stream, the calls that were reported, by step and row, with their time up to then."""
+        self._next_us: dict[str, float] = {}
+        """By stream, the trace time before which none of its calls can be overdue."""
+        self._ticked_at = time.monotonic()
+        self._looked_at = 0.0
+
+    def tick(self) -> None:
+        """For live streams, a few times a second."""
+        now = time.monotonic()
+        seconds, self._ticked_at = min(now - self._ticked_at, LONGEST_TICK_S), now
+        for stream in self._streams:
+            stream.rhythm.note(stream.open_calls.steps, seconds if _is_waited_for(stream) else 0.0)
+            if stream.is_over or not stream.rhythm.is_silent:
+                stream.silence = None
+        if now - self._looked_at >= LOOK_EVERY_S:
+            self._looked_at = now
+            for stream in self._streams:
+                self.look(stream)
+
+    def lost_reports(self) -> int:
+        """At the end: how many reports there was no room for."""
+        self._spool.give_up_held()
+        return self._spool.lost_records
+
+    @property
+    def newest_us(self) -> int:
+        """Of all streams, when the newest event was; 0 without one."""
+        left = (stream.open_calls.read() for stream in self._streams)
+        return max((opened.newest_us for opened in left if opened), default=0)
+
+    def look_back(self, newest_us: int) -> None:
+        """For recorded streams, at their end: what was open where they broke off.
+
+        Parameters
+        ----------
+        newest_us
+            When the newest event of the run was: calls are taken as open up to then.
+        """
+        for stream in self._streams:
+            opened = stream.open_calls.read()
+            # A program that ends leaves no call open on its main thread.
+            if opened is not None and (stream.phase is Phase.BROKEN or MAIN_THREAD in opened.calls["thread"]):
+                self._report(stream, opened, newest_us - opened.newest_us, stream.box[Cell.HEARTBEAT])
+
+    def look(self, stream: StreamHandle) -> None:
+        """See whether a stream is silent, or has overdue calls; if its process is at work it is neither."""
+        drained = stream.box[Cell.HEARTBEAT]
+        if not _is_waited_for(stream):
+            return
+        now_us = stream.open_calls.newest_us + stream.rhythm.quiet_s * 1e6
+        is_falling_silent = stream.rhythm.is_silent and stream.silence is None
+        if not is_falling_silent and now_us < self._next_us.get(stream.key, 0.0):
+            return
+        opened = stream.open_calls.read()
+        if opened is None:
+            return
+        if stream.rhythm.is_silent and stream.silence is None:
+            stream.learn_names()
+            stream.silence = _silence(opened, stream.names)
+            self._bell.ring()
+        self._report(stream, opened, stream.rhythm.quiet_s * 1e6, drained)
+
+    def _report(self, stream: StreamHandle, opened: OpenCalls, silence_us: float, drained: int) -> None:
+        """Report the calls that have become overdue, and again those that have become so much more."""
+        before = self._reported.pop(stream.key, {})
+        first_us = int(opened.calls["entry_us"].min(initial=opened.newest_us))
+        is_long = opened.newest_us - first_us + silence_us >= LEAST_US
+        if not is_long or not self._config.records_step(opened.step):
+            self._next_us[stream.key] = first_us + LEAST_US
+            return
+        stream.learn_names()
+        known = self._known(stream, opened)
+        history = _history(known)
+        elapsed = elapsed_us(opened, history, silence_us, self._config.period_us, stream.is_prompt)
+        overdue = find_overdue(opened, history, elapsed)[:MOST_REPORTED]
+        self._next_us[stream.key] = 0.0 if len(overdue) else next_us(opened, history, silence_us)
+        rows = known[overdue]
+        limits = self._detector.limits(rows, np.full(len(rows), self._detector.default_threshold))
+        scores = self._detector.judge(limits.measures, elapsed[overdue]).score
+        reported = self._reported[stream.key] = {}
+        for call, score in zip(overdue.tolist(), scores.tolist(), strict=True):
+            place = int(opened.calls["step"][call]), int(opened.calls["row"][call])
+            reported[place] = before.get(place, 0.0)
+            if elapsed[call] >= REPEAT_AT * reported[place]:
+                # Word to the stream's process first: if that has not gone on by then it will hear of it
+                # before the call can end, and so record the end.
+                report = report_of(opened, call, history, score)
+                stream.open_calls.report(report)
+                if stream.box[Cell.HEARTBEAT] != drained:
+                    return
+                version = self._statistics.model.version
+                record = pack_report(opened, call, report, elapsed, version, stream.names)
+                self._spool.append(SpoolFrame(record, [], [], _origin(stream)))
+                self._bell.ring()
+                reported[place] = float(elapsed[call])
+
+    def _known(self, stream: StreamHandle, opened: OpenCalls) -> Float64Array:
+        """What is known over all ranks of the functions of the open calls, f8[calls, width]; nothing of those
+        to ignore.
+        """
+        functions, which = np.unique(opened.calls["function"], return_inverse=True)
+        names = ((at, stream.names.timers.get(number, "")) for at, number in enumerate(functions.tolist()))
+        wanted = {at: name for at, name in names if not any(matches(name) for matches in self._ignored)}
+        known = self._statistics.model.rows_for(stream.program, wanted)
+        return self._detector.schema.grown(known, len(functions))[which]
+
+
+def _history(known: Float64Array) -> History:
+    """Inclusive runtimes from rows f8[n, width] of a detector's table, which begin with ``PROFILE``."""
+    moments = known[:, PROFILE.slices["inclusive_us"]]
+    n, mean_us, m2 = moments[:, 0], moments[:, 1], moments[:, 2]
+    spread_us = np.sqrt(np.maximum(m2, 0.0) / np.maximum(n - 1, 1.0))
+    return History(n, mean_us, spread_us, longest_us=moments[:, 6])
+
+
+def _origin(stream: StreamHandle) -> StreamHealth:
+    """Whose the records of a batch are; the totals of a stream are reported by its process alone."""
+    return StreamHealth(stream.program, stream.name.rank, stream.node, "reading", 0, 0, 0, 0, 0, 0, {})
+
+
+def _is_waited_for(stream: StreamHandle) -> bool:
+    """Whether its process waits for its next step, and does nothing else."""
+    return stream.pid != 0 and stream.phase is Phase.IDLE
+
+
+def _silence(opened: OpenCalls, names: StreamNames) -> Silence:
+    """What the rank was in when it fell silent: on its main thread, where that has an open call."""
+    calls = opened.calls
+    on_main = np.flatnonzero(calls["thread"] == MAIN_THREAD)
+    if not len(calls):
+        return Silence(opened.newest_us, "", 0)
+    innermost = int(on_main[-1]) if len(on_main) else len(calls) - 1
+    name = names.timer_name(int(calls["function"][innermost]))
+    return Silence(opened.newest_us, name, int(calls["entry_us"][innermost]))

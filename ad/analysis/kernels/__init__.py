@@ -1,4 +1,0 @@
-"""Compiled loops of the analysis.
-
-May import ad.calls.kernels, kernels and trace.
-"""

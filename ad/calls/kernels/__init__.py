@@ -1,4 +1,0 @@
-"""Compiled loops of the call stacks.
-
-May import kernels and trace.
-"""

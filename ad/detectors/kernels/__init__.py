@@ -1,4 +1,0 @@
-"""Compiled loops of the detectors.
-
-May import kernels.
-"""

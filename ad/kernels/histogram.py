@@ -1,0 +1,233 @@
+"""Scores of runtimes by the histogram of their function, HBOS and COPOD, compiled.
+
+Histograms have equal bins, rebuilt from the counts of ``chimbuko.core.kernels.buckets`` by splitting each
+count uniformly over the bins that its bucket covers. ``chimbuko.ad.detectors.histograms`` says why the
+definitions differ from those of the C++ system.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from chimbuko.ad.kernels.tail import FEWEST_CALLS, YOUNG_CALLS, YOUNG_REACH, tail_quantile
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.buckets import BUCKETS, EDGES_US
+from chimbuko.core.kernels.arrays import fill, first_above, total
+from chimbuko.core.kernels.buckets import count_above, exceeded_by
+from chimbuko.core.kernels.declare import inner, kernel
+
+BINS = 200
+"""Bins of HBOS; of COPOD at most."""
+COMMON_SHARE = 0.004
+"""What happens to more than one call in 250 is a way in which the function ordinarily runs."""
+COMMON_CALLS = 16.0
+"""A way in which a function ordinarily runs is seen at least so often; of fewer than 128 calls, in more than
+one of eight."""
+REACH = 5.3
+"""A histogram reaches so far from the median, in standard deviations, if its common calls are Gaussian."""
+ALONE_BINS = 16.0
+"""A call that stands alone in so many of 200 bins is as rare as can be measured."""
+GAP_SHARE = ALONE_BINS / BINS
+"""Peaks are at least that share of the histogram's range apart."""
+MOST_SCORE = 100.0
+NOTHING = 78.88e-32
+"""Added to each share, so that an empty bin scores 100."""
+SCOTT = 3.5
+"""Bin width of COPOD in standard deviations, times the cube root of the calls (Scott 1979)."""
+
+LOW, WIDTH, COUNT, MEDIAN, SPREAD, SEEN = range(6)
+SCORES = 6
+MEASURES = SCORES + BINS
+"""Begin, width and number of the bins; median, spread and number of the calls; then the score of each bin."""
+EDGES = 16
+"""At most half as many spans of ordinary runtimes."""
+
+
+@inner
+def _calls_up_to(above: Float64Array, us: float) -> float:
+    bucket = min(max(first_above(EDGES_US, us) - 1, 0), BUCKETS - 1)
+    share = (us - EDGES_US[bucket]) / (EDGES_US[bucket + 1] - EDGES_US[bucket])
+    inside = min(max(share, 0.0), 1.0) * (above[bucket] - above[bucket + 1])
+    return float(above[0] - above[bucket] + inside)
+
+
+@inner
+def _calls_per_bin(above: Float64Array, low: float, width: float, calls: Float64Array) -> None:
+    before = _calls_up_to(above, low)
+    for number in range(len(calls)):
+        up_to = _calls_up_to(above, low + width * (number + 1))
+        calls[number] = up_to - before
+        before = up_to
+
+
+@inner
+def _range_us(
+    counts: Float64Array, above: Float64Array, highest: int, median: float, least: float
+) -> tuple[float, float]:
+    """Begin and end of the histogram: around what is common, within what has occurred or up to ``least``."""
+    calls = above[0]
+    rare = max(COMMON_SHARE * calls, min(COMMON_CALLS, 0.125 * calls))
+    stretch = REACH / tail_quantile(rare / calls)
+    begin = median - stretch * (median - exceeded_by(above, EDGES_US, calls - rare))
+    end = median + stretch * (exceeded_by(above, EDGES_US, rare) - median)
+    lowest = 0
+    while counts[lowest] == 0.0:
+        lowest += 1
+    return max(begin, EDGES_US[lowest]), max(min(end, EDGES_US[highest + 1]), least)
+
+
+@inner
+def _deviation_and_skewness(calls: Float64Array, low: float, width: float) -> tuple[float, float]:
+    """Of the calls in the bins, each at the centre of its bin; the deviation at least that within a bin."""
+    of_all = total(calls)
+    centre = 0.0
+    for number in range(len(calls)):
+        centre += calls[number] * (low + width * (number + 0.5))
+    centre /= of_all
+    squares, cubes = 0.0, 0.0
+    for number in range(len(calls)):
+        apart = low + width * (number + 0.5) - centre
+        squares += calls[number] * apart * apart
+        cubes += calls[number] * apart * apart * apart
+    deviation = max(math.sqrt(squares / of_all), width / math.sqrt(12.0))
+    return deviation, cubes / of_all / (deviation * deviation * deviation)
+
+
+@inner
+def _peaks(
+    counts: Float64Array, total: float, low: float, high: float, begins: Float64Array, ends: Float64Array
+) -> int:
+    """Runs of calls that hold a common share of all, with gaps between them; returns how many."""
+    found = 0
+    begin, end, inside = low, low, 0.0
+    for bucket in range(BUCKETS + 1):
+        is_over = bucket == BUCKETS
+        if not is_over and (counts[bucket] == 0.0 or EDGES_US[bucket + 1] <= low or EDGES_US[bucket] >= high):
+            continue
+        if is_over or EDGES_US[bucket] - end >= GAP_SHARE * (high - low):
+            if inside >= COMMON_SHARE * total:
+                begins[found], ends[found] = begin, end
+                found += 1
+            if is_over:
+                break
+            begin, inside = EDGES_US[bucket], 0.0
+        inside += counts[bucket]
+        end = min(EDGES_US[bucket + 1], high)
+    return found
+
+
+@inner
+def _bits(share: float) -> float:
+    return -math.log2(share + NOTHING)
+
+
+@inner
+def _copod_score(above: Float64Array, begin: float, end: float, us: float, skewness: float) -> float:
+    """Of a runtime in a peak."""
+    before, after = _calls_up_to(above, begin), _calls_up_to(above, end)
+    at = min(max(_calls_up_to(above, us), before), after)
+    left, right = _bits((at - before) / (after - before)), _bits((after - at) / (after - before))
+    weighted = (left if skewness < 1.0 else 0.0) + (right if skewness > -1.0 else 0.0)
+    return min(max(0.5 * (left + right), weighted), MOST_SCORE)
+
+
+@inner
+def _write_spans(measures: Float64Array, limit: float, least: float, edges: Float64Array) -> None:
+    """Spans of bins that score less than ``limit``, or lie between the median and ``least``.
+
+    Where they are too many the lowest ones become one.
+    """
+    every = np.empty(BINS + 2)
+    found = 0
+    for number in range(int(measures[COUNT]) + 1):
+        begin = measures[LOW] + measures[WIDTH] * number
+        is_ordinary = number < measures[COUNT] and (
+            measures[SCORES + number] < limit or measures[MEDIAN] <= begin < least
+        )
+        if is_ordinary != (found % 2 == 1):
+            every[found] = begin
+            found += 1
+    fill(edges, np.inf)
+    left_out = max(found - EDGES, 0)
+    for edge in range(found - left_out):
+        edges[edge] = every[edge if edge == 0 else edge + left_out]
+
+
+@inner
+def _score_as_hbos(calls: Float64Array, total: float, measures: Float64Array) -> None:
+    for number in range(len(calls)):
+        measures[SCORES + number] = _bits(calls[number] / total)
+
+
+@inner
+def _score_as_copod(
+    counts: Float64Array, above: Float64Array, high: float, skewness: float, measures: Float64Array
+) -> None:
+    """The score of each bin in the peak where it is least."""
+    low, width, count = measures[LOW], measures[WIDTH], int(measures[COUNT])
+    begins, ends = np.empty(BINS), np.empty(BINS)
+    peaks = _peaks(counts, above[0], low, high, begins, ends)
+    for number in range(count):
+        centre = low + width * (number + 0.5)
+        least = MOST_SCORE
+        for peak in range(peaks):
+            least = min(least, _copod_score(above, begins[peak], ends[peak], centre, skewness))
+        measures[SCORES + number] = least
+
+
+@kernel
+def score_bins(
+    counts: Float64Array,
+    thresholds: Float64Array,
+    judges_by_tails: bool,
+    edges: Float64Array,
+    measures: Float64Array,
+) -> None:
+    """Score the bins of each function, and find the spans of its ordinary runtimes.
+
+    Parameters
+    ----------
+    counts
+        f8[rows, BUCKETS]: calls of each function by runtime.
+    thresholds
+        f8[rows]: where between the score of the commonest bin (0) and that of the rarest (1) a bin
+        becomes abnormal.
+    edges
+        f8[rows, EDGES], filled: begin and end of each span in turn, µs; then infinity. All runtimes are
+        ordinary for functions with fewer than ``FEWEST_CALLS`` calls.
+    measures
+        f8[rows, MEASURES], filled.
+    """
+    above = np.empty(BUCKETS + 1)
+    for row in range(len(counts)):
+        own = measures[row]
+        fill(own, 0.0)
+        highest = count_above(counts[row], above)
+        seen = above[0]
+        own[SEEN] = seen
+        own[MEDIAN] = exceeded_by(above, EDGES_US, 0.5 * seen) if highest >= 0 else np.nan
+        fill(edges[row], np.inf)
+        edges[row, 0] = -np.inf
+        if seen < FEWEST_CALLS:
+            continue
+        young_us = own[MEDIAN] * (1.0 + YOUNG_REACH * min(1.0, YOUNG_CALLS / seen))
+        low, high = _range_us(counts[row], above, highest, own[MEDIAN], young_us)
+        calls = np.empty(BINS)
+        _calls_per_bin(above, low, (high - low) / BINS, calls)
+        own[SPREAD], skewness = _deviation_and_skewness(calls, low, (high - low) / BINS)
+        count = BINS
+        if judges_by_tails:
+            scott = SCOTT * own[SPREAD] / seen ** (1.0 / 3.0)
+            count = int(min(max(math.ceil((high - low) / scott), 1.0), float(BINS)))
+        own[LOW], own[WIDTH], own[COUNT] = low, (high - low) / count, count
+        if judges_by_tails:
+            _score_as_copod(counts[row], above, high, skewness, own)
+        else:
+            _score_as_hbos(calls, seen, own)
+        least = own[SCORES]
+        for number in range(1, count):
+            least = min(least, own[SCORES + number])
+        most = max(math.log2(ALONE_BINS * seen), least)
+        _write_spans(own, least + thresholds[row] * (most - least), young_us, edges[row])

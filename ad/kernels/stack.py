@@ -1,0 +1,187 @@
+"""The tables that call stacks are kept in, across the steps of a stream.
+
+One table holds the calls of a step: first the calls carried over because they are still open,
+then one row per ENTRY, in order of appearance. Parents stand before their children, so a
+thread's stack is the chain of parents that begins at its innermost open call.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.core.arrays import Table
+from chimbuko.core.kernels.arrays import first_from, sort
+from chimbuko.core.kernels.declare import inner, kernel
+
+NONE = -1
+NEVER = (1 << 64) - 1
+
+# Flags of a call: any of them keeps it out of statistics and flags.
+FIRST = 1
+"""First call of its function on its thread: pays for loading, compiling, caching."""
+UNCERTAIN = 2
+"""Its interval or its children are not trustworthy (rows lost below it, time running backwards)."""
+UNKNOWN = 4
+"""Open across a gap in the stream."""
+LOST = 8
+"""Its EXIT never came."""
+
+# Kinds of loss; rows are either used or counted under one of the first six.
+BAD_ORIGIN = 0
+BAD_THREAD = 1
+BAD_EVENT_TYPE = 2
+BAD_TIMER = 3
+EXIT_WITHOUT_ENTRY = 4
+BAD_TIME = 5
+LOST_EXIT = 6
+TIME_REVERSED = 7
+UNNAMED_TIMER = 8
+MESSAGE_OUTSIDE_CALLS = 9
+COUNTER_OUTSIDE_CALLS = 10
+LOSS_KINDS = 11
+
+MAX_THREAD_ID = 1 << 16
+MAX_THREADS = 1 << 12
+MAX_TIMERS = 1 << 17
+MAX_UNNAMED_TIMERS = 1 << 16
+"""Every table has a row for each timer up to the highest, so an id without a name must not be absurd:
+2^17 rows of the default detector's table are 330 MB."""
+MAX_DEPTH = 1 << 12
+"""A deeper stack at the end of a step is not real: calls whose EXITs were lost pile up under one that does
+not end. Its inner half is given up. An unmatched EXIT looks through so many open calls."""
+
+DONE = 0
+NEED_THREADS = 1
+NEED_TIMERS = 2
+
+# Cells of the progress array, with which an interrupted run of a kernel is taken up again.
+NEXT_ROW = 0
+CALLS = 1
+THREADS = 2
+FIRST_US = 3
+LAST_US = 4
+PROGRESS_CELLS = 5
+
+
+# Rows of a table, and not one array per column: half the time of the kernel was counting references to
+# the columns, and one row that is looked up costs Python 1 µs instead of 0.1 µs per column.
+
+CALL = np.dtype(
+    [
+        ("entry", np.uint64),
+        ("exit", np.uint64),  # 0 while the call is open, and for ever where its EXIT was lost
+        ("child_us", np.uint64),  # inclusive time of its completed direct children
+        ("function", np.int32),  # the stream's own timer id
+        ("thread", np.int32),  # number in order of appearance; THREAD has TAU's id
+        ("parent", np.int32),  # row of the table, or -1
+        ("depth", np.int32),
+        ("children", np.int32),
+        ("messages", np.int32),
+        ("step", np.int32),  # step of its ENTRY
+        ("row", np.int32),  # row of its ENTRY in the array of its step
+        ("doubts", np.uint8),  # any of FIRST, UNCERTAIN, UNKNOWN, LOST
+        ("path", np.int32),  # its call path in the stream's table of them; see ``ad.paths``
+    ],
+    align=True,
+)
+
+THREAD = np.dtype(
+    [
+        ("id", np.int32),  # TAU's
+        ("top", np.int32),  # innermost open call, as a row of the call table, or -1
+        ("last_time", np.uint64),
+        ("point", np.int32),  # first point that is not yet attached, or -1
+        ("tie_call", np.int32),  # call that was entered or left first at the instant of the tie
+        ("point_time", np.uint64),  # that point's time
+        ("tie_time", np.uint64),  # the step's latest instant with both a call event and a point; 0 for none
+        ("tie_mpi", np.int32),  # MPI call that contains that instant, or -1
+        ("tie_entered", np.int32),  # the last MPI call that was entered at that instant, or -1
+    ],
+    align=True,
+)
+
+POINT = np.dtype([("time", np.uint64), ("next", np.int32), ("is_collective", np.uint8)], align=True)
+"""A message or counter value, and the thread's next one, or -1.
+
+Messages come first, with collective operations, then counter values, in the order of their arrays."""
+
+
+@kernel
+def new_thread(
+    thread_id: np.uint64, numbers: npt.NDArray[np.int32], threads: Table, progress: npt.NDArray[np.int64]
+) -> int:
+    """Number of a new thread; the table's length where it is full, -1 where the id is absurd."""
+    if thread_id >= np.uint64(MAX_THREAD_ID):
+        return NONE
+    count = progress[THREADS]
+    if count == MAX_THREADS:
+        return NONE
+    if count == len(threads):
+        return count
+    numbers[thread_id] = count
+    thread = threads[count]
+    thread.id = thread_id
+    thread.top = NONE
+    thread.last_time = 0
+    thread.tie_time = 0
+    thread.point = NONE
+    thread.point_time = NEVER
+    progress[THREADS] = count + 1
+    return count
+
+
+@kernel
+def carry_open(
+    calls: Table,
+    threads: Table,
+    progress: npt.NDArray[np.int64],
+    losses: npt.NDArray[np.int64],
+    doubts: int,
+) -> int:
+    """Move the open calls to the front of the table, in order, and give them ``doubts``; returns how many."""
+    kept = 0
+    for number in range(progress[THREADS]):
+        # Ties name rows of the table as it was.
+        threads[number].tie_time = 0
+        call = threads[number].top
+        if call != NONE and calls[call].depth >= MAX_DEPTH:
+            call = _give_up_inner_half(call, calls, losses)
+            threads[number].top = call
+        while call != NONE:
+            kept += 1
+            call = calls[call].parent
+    is_open = np.empty(kept, np.int32)
+    kept = 0
+    for number in range(progress[THREADS]):
+        call = threads[number].top
+        while call != NONE:
+            is_open[kept] = call
+            kept += 1
+            call = calls[call].parent
+    sort(is_open)
+    for to in range(kept):
+        calls[to] = calls[is_open[to]]
+        moved = calls[to]
+        moved.exit = 0
+        moved.doubts |= doubts
+        if moved.parent != NONE:
+            moved.parent = first_from(is_open, moved.parent)
+    for number in range(progress[THREADS]):
+        if threads[number].top != NONE:
+            threads[number].top = first_from(is_open, threads[number].top)
+    progress[CALLS] = kept
+    return kept
+
+
+@inner
+def _give_up_inner_half(top: int, calls: Table, losses: npt.NDArray[np.int64]) -> int:
+    """Innermost call of what is left of a stack that is too deep; none of that is certain."""
+    call = top
+    while call != NONE:
+        if calls[call].depth >= MAX_DEPTH // 2:
+            losses[LOST_EXIT] += 1
+            top = calls[call].parent
+        calls[call].doubts |= UNCERTAIN
+        call = calls[call].parent
+    return top

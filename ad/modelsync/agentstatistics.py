@@ -1,0 +1,302 @@
+"""What an agent's streams have learned, merged into deltas for the parameter server. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from chimbuko.ad.analysis.statistics import Learned
+from chimbuko.ad.analysis.telemetry import StreamTelemetry
+from chimbuko.ad.modelsync.agentmodel import AgentModel
+from chimbuko.ad.modelsync.cutting import cut_ranks, cut_telemetry
+from chimbuko.ad.modelsync.ranktimers import rank_timers
+from chimbuko.core.arrays import BoolArray, Float64Array, Int64Array, Rows, longer
+from chimbuko.core.calls.pathtable import PATH, PathTable
+from chimbuko.core.calls.record import StepCount, StreamHealth
+from chimbuko.core.statistics.convergence import CONVERGED_CALLS, HELD_PERIODS, has_moved
+from chimbuko.core.statistics.flaggedsteps import merged
+from chimbuko.core.statistics.schema import FLAGS, TableSchema
+from chimbuko.core.traceschema import unnamed_timer
+from chimbuko.runtime.protocol.messages import Delta
+from chimbuko.runtime.protocol.telemetry import (
+    FLAGGED,
+    AgentFigures,
+    ProgramPaths,
+    StreamCounters,
+    TelemetryDelta,
+)
+
+PATHS_SHARE = 0.1
+"""Call paths are reported when a tenth of the run so far, or ``HELD_PERIODS``, has passed since: nobody
+judges by them."""
+
+
+@dataclass(frozen=True)
+class StreamShare:
+    """What one stream has learned and nobody has sent yet."""
+
+    program: int
+    rank: int
+    timers: Mapping[int, str]
+    learned: Learned
+    steps: Sequence[StepCount] = ()
+    """The steps it was learned in, since the last delta."""
+    telemetry: StreamTelemetry = field(default_factory=StreamTelemetry.none)
+    paths: Rows = field(default_factory=lambda: np.empty(0, PATH))
+    """``PATH``; functions are timers."""
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """One round of deltas, and what of each stream is in it."""
+
+    round: int
+    """Counts from 1."""
+    deltas: dict[int, Delta]
+    """By the part of the parameter server that gets it."""
+    taken: list[BoolArray]
+    """Of each stream's share, bool[timers]. All steps and all flagged calls are taken."""
+    has_paths: bool
+    """Whether the call paths of all shares are taken."""
+
+
+class AgentStatistics:
+    """Merges the streams of one agent into one round of deltas at a time.
+
+    Parameters
+    ----------
+    parts
+        Of the parameter server: each gets a delta of its own, where there is something for it.
+    """
+
+    def __init__(self, agent: str, incarnation: int, schema: TableSchema, parts: int = 1) -> None:
+        self.agent = agent
+        self.incarnation = incarnation
+        self.schema = schema
+        self.parts = parts
+        self.model = AgentModel(schema, parts)
+        """What comes back."""
+        self._flags_at = [schema.slices[name].start for name in FLAGS]
+        self._named = [0] * parts
+        """How many functions' names each part has been sent."""
+        self._gathered = schema.empty(64)
+        self._ages = np.zeros(64)
+        """For how many periods each function was left out."""
+        self._health: dict[tuple[int, int], StreamHealth] = {}
+        self._node = ""
+        self._counters: list[StreamCounters] = []
+        self._figures: AgentFigures | None = None
+        self._periods = self._paths_reported_at = 0.0
+        self._sequences = [0] * parts
+        self.round = 0
+        """The last one that was made."""
+
+    def follow(self, number: int, last: Mapping[int, Delta]) -> None:
+        """Count on from the last round of a predecessor, and its last delta for each part that has one."""
+        self.round = number
+        for part, delta in last.items():
+            self.incarnation = max(self.incarnation, delta.incarnation + 1)
+            self._sequences[part] = delta.sequence
+
+    @property
+    def has_word(self) -> bool:
+        """Whether the agent has something to say that no stream has brought."""
+        return self._figures is not None or bool(self._health or self._counters)
+
+    def name(self, program: int, names: Iterable[str]) -> None:
+        """Functions that streams may call: the next delta names them, and their model is wanted."""
+        for name in names:
+            self.model.number(program, name)
+
+    def note_health(self, health: StreamHealth) -> None:
+        """Running totals of one stream, for the next delta."""
+        self._health[health.program, health.rank] = health
+        self._node = health.node
+
+    def note_counters(self, counters: StreamCounters) -> None:
+        """Totals of counters of one stream, for the next delta."""
+        self._counters.append(counters)
+
+    def note_figures(self, figures: AgentFigures) -> None:
+        """What the agent takes, for the next delta."""
+        self._figures = figures
+
+    def next_round(
+        self,
+        shares: Sequence[StreamShare],
+        closed_epochs: dict[str, int],
+        has_all: bool = True,
+        periods: float = 1.0,
+    ) -> Outgoing | None:
+        """What is to be sent of what the streams have; None if there is nothing to say.
+
+        Parameters
+        ----------
+        has_all
+            Nothing is held back. Otherwise functions are of which enough is known; see
+            ``chimbuko.core.statistics.convergence``.
+        periods
+            Trace periods since the last call.
+        """
+        rows = [self._rows(share) for share in shares]
+        due = self._gather(shares, rows, has_all, periods)
+        flagged = [self._flagged(share, of) for share, of in zip(shares, rows, strict=True)]
+        steps = [step for share in shares for step in share.steps]
+        # One that closes an epoch is not the last.
+        has_paths = self._are_paths_due(has_all and not closed_epochs, periods)
+        telemetry = self._telemetry(shares, flagged, has_paths)
+        has_others = telemetry != TelemetryDelta(node=telemetry.node)
+        if not (len(due) or has_others or steps or self._health or closed_epochs):
+            return None
+        table = self._gathered[due]
+        table[:, self._flags_at] = self.schema.empty(1)[:, self._flags_at]
+        self.round += 1
+        deltas = self._deltas(closed_epochs, due, table, steps, telemetry)
+        self._health.clear()
+        is_due = np.zeros(len(self._gathered), np.bool_)
+        is_due[due] = True
+        return Outgoing(self.round, deltas, [is_due[of] for of in rows], has_paths)
+
+    def _deltas(
+        self,
+        closed_epochs: dict[str, int],
+        due: Int64Array,
+        table: Float64Array,
+        steps: list[StepCount],
+        telemetry: TelemetryDelta,
+    ) -> dict[int, Delta]:
+        """One for each part that gets something."""
+        deltas = {}
+        part_of = self.model.part_of[due]
+        health = list(self._health.values())
+        telemetries = cut_telemetry(telemetry, self.agent, self.model.part_of, self.parts)
+        cut = zip(telemetries, cut_ranks(steps, self.parts), cut_ranks(health, self.parts), strict=True)
+        for part, (others, counts, totals) in enumerate(cut):
+            rows = due[part_of == part]
+            if not (len(rows) or others != TelemetryDelta() or counts or totals or closed_epochs):
+                continue
+            names, self._named[part] = self.model.names[self._named[part] :], len(self.model.names)
+            self._sequences[part] += 1
+            deltas[part] = Delta(
+                agent=self.agent,
+                incarnation=self.incarnation,
+                sequence=self._sequences[part],
+                since=self._sequences[part],
+                closed_epochs=closed_epochs,
+                names=names,
+                rows=rows.astype(np.int32).tobytes(),
+                table=self.schema.pack(table[part_of == part]),
+                steps=counts,
+                health=totals,
+                telemetry=others,
+            )
+        return deltas
+
+    def _gather(
+        self, shares: Sequence[StreamShare], rows: Sequence[Int64Array], has_all: bool, periods: float
+    ) -> Int64Array:
+        """Merge all shares into ``_gathered``; returns which functions are due, ascending."""
+        self._reserve(len(self.model.names))
+        is_touched = np.zeros(len(self._gathered), np.bool_)
+        for share, of in zip(shares, rows, strict=True):
+            fresh = of[~is_touched[of]]
+            self._gathered[fresh] = self.schema.empty(1)
+            is_touched[of] = True
+            self.schema.merge(self._gathered, of, share.learned.table)
+        touched = np.flatnonzero(is_touched)
+        if has_all:
+            return touched
+        self._ages[touched] += periods
+        model = self.model.rows(touched)
+        is_young = model[:, self.schema.slices["exclusive_us"].start] < CONVERGED_CALLS
+        is_old = self._ages[touched] >= HELD_PERIODS
+        is_moved = has_moved(self.schema, model, self._gathered[touched])
+        due = touched[is_young | is_old | is_moved]
+        self._ages[due] = 0
+        return due
+
+    def _are_paths_due(self, is_last: bool, periods: float) -> bool:
+        """Whether a tenth of the calls so far was not reported, or none for long."""
+        self._periods += periods
+        held = self._periods - self._paths_reported_at
+        is_due = is_last or held >= min(PATHS_SHARE * self._periods, HELD_PERIODS)
+        if is_due:
+            self._paths_reported_at = self._periods
+        return is_due
+
+    def _telemetry(
+        self, shares: Sequence[StreamShare], flagged: Sequence[Rows], has_paths: bool
+    ) -> TelemetryDelta:
+        counters, self._counters = self._counters, []
+        figures, self._figures = self._figures, None
+        paths = self._paths(shares) if has_paths else []
+        return TelemetryDelta(
+            flagged=b"".join(rows.tobytes() for rows in flagged),
+            flagged_steps=self._flagged_steps(shares),
+            traffic=b"".join(share.telemetry.traffic.tobytes() for share in shares),
+            paces=b"".join(self._paces(share).tobytes() for share in shares if len(share.telemetry.paces)),
+            counters=counters,
+            figures=figures,
+            paths=_by_program(paths),
+            # What of ranks is in another part than their health.
+            node=self._node if self.parts > 1 else "",
+            timers=b"".join(rank_timers(share.program, share.rank, own).tobytes() for share, own in paths),
+        )
+
+    def _paths(self, shares: Sequence[StreamShare]) -> list[tuple[StreamShare, Rows]]:
+        """Shares with calls, and the call paths of each with the agent's numbers of functions."""
+        return [(share, self._own_paths(share)) for share in shares if share.paths["calls"].any()]
+
+    def _own_paths(self, share: StreamShare) -> Rows:
+        """A share's paths with the agent's numbers of functions."""
+        paths = share.paths.copy()
+        timers, at = np.unique(paths["function"][1:], return_inverse=True)
+        names = [share.timers.get(timer) or unnamed_timer(timer) for timer in timers.tolist()]
+        numbers = np.array([self.model.number(share.program, name) for name in names], np.int32)
+        paths["function"][1:] = numbers[at]
+        return paths
+
+    def _flagged_steps(self, shares: Sequence[StreamShare]) -> bytes:
+        numbered = []
+        for share in shares:
+            if len(share.telemetry.flagged_steps):
+                rows = share.telemetry.flagged_steps.copy()
+                timers = rows["function"].tolist()
+                rows["function"] = [self.model.number(share.program, share.timers[timer]) for timer in timers]
+                numbered.append(rows)
+        return merged(*numbered).tobytes() if numbered else b""
+
+    def _paces(self, share: StreamShare) -> Rows:
+        paces = share.telemetry.paces.copy()
+        timers = paces["function"].tolist()
+        paces["function"] = [self.model.number(share.program, share.timers[timer]) for timer in timers]
+        return paces
+
+    def _flagged(self, share: StreamShare, rows: Int64Array) -> Rows:
+        anomalies, severity_us, highest_score = (share.learned.table[:, at] for at in self._flags_at)
+        at = np.flatnonzero(anomalies)
+        flagged = np.empty(len(at), FLAGGED)
+        flagged["program"], flagged["rank"] = share.program, share.rank
+        flagged["function"] = rows[at]
+        flagged["anomalies"] = anomalies[at]
+        flagged["severity_us"] = severity_us[at]
+        flagged["highest_score"] = highest_score[at]
+        return flagged
+
+    def _rows(self, share: StreamShare) -> Int64Array:
+        timers = share.learned.timers.tolist()
+        return np.array([self.model.number(share.program, share.timers[timer]) for timer in timers], np.int64)
+
+    def _reserve(self, count: int) -> None:
+        if count > len(self._gathered):
+            self._gathered = self.schema.grown(self._gathered, count)
+            self._ages = longer(self._ages, len(self._gathered))
+
+
+def _by_program(paths: Sequence[tuple[StreamShare, Rows]]) -> list[ProgramPaths]:
+    tables: dict[int, PathTable] = {}
+    for share, own in paths:
+        tables.setdefault(share.program, PathTable()).add(own)
+    return [ProgramPaths(program, table.rows.tobytes()) for program, table in tables.items()]

@@ -1,4 +1,0 @@
-"""Compiled loops of the records.
-
-May import ad.calls.kernels, calls, kernels and trace.
-"""

@@ -1,0 +1,247 @@
+"""The guard of a folder of followed streams: ``python -m chimbuko.capture.follow.guard --folder DIR``.
+
+A process of its own on each node, so small that it can stay when all others of ours are gone: unread data
+takes space, and where it comes to an end the application does, too. It drops the oldest unread data of
+streams beyond their limits, makes processes of ours go on that were stopped (``watchdog.py``), and removes
+the folder when nobody needs it any more. It loads neither numpy nor ADIOS2, and writes to nothing but the
+folder and its standard error, which belong on the node's own storage: a network file system that hangs
+would stop it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+from chimbuko.capture.follow.limits import Limits
+from chimbuko.capture.follow.presence import Process, Role, announced, claim
+from chimbuko.capture.follow.room import Room
+from chimbuko.capture.follow.trimmer import IDLE_S, Trimmer
+from chimbuko.capture.follow.watchdog import PATIENCE_S, Watchdog
+from chimbuko.capture.follow.writers import has_writer
+from chimbuko.core.errors import ChimbukoError, ConfigError
+from chimbuko.runtime.process.signals import END, be_called, ignore_others
+
+LINGER_S = 30.0
+"""An application that was just started has no stream yet, and one of its launchers may be gone."""
+_WATCH_S = 1.0
+_TIDY_WATCHES = 8
+_RECENT_NS = int(3 * _WATCH_S * 1e9)
+_MOST_FAILURES_TOLD = 10
+
+
+class Options(NamedTuple):
+    """What a guard is to do."""
+
+    folder: str
+    limits: Limits = Limits()
+    keep: bool = False
+    """Whether the folder stays when nobody needs it any more."""
+    linger_s: float = LINGER_S
+    """How long nobody must have needed the folder before the guard ends, in seconds."""
+    patience_s: float = PATIENCE_S
+    """As of ``Watchdog``."""
+
+    def arguments(self) -> list[str]:
+        """As they stand on the command line."""
+        limits = self.limits
+        return [
+            *("--folder", self.folder, "--limit", str(limits.stream_bytes)),
+            *("--node-limit", str(limits.node_bytes), "--reserve", str(limits.reserve_bytes)),
+            *("--linger", str(self.linger_s), "--patience", str(self.patience_s)),
+            *(("--keep",) if self.keep else ()),
+        ]
+
+
+def parsed(arguments: list[str]) -> Options:
+    """Options of a command line; argparse would take longer than all the rest of the start.
+
+    Raises
+    ------
+    ConfigError
+        One is unknown, has no value or is no number.
+    """
+    keep = "--keep" in arguments
+    words = [word for word in arguments if word != "--keep"]
+    given = dict(zip(words[::2], words[1::2], strict=False))
+    folder = given.pop("--folder", "")
+    if not folder or len(words) % 2:
+        raise ConfigError("guard: which folder? Give --folder DIR, and each option a value")
+    limits = Limits()
+    try:
+        options = Options(
+            os.path.abspath(folder),
+            Limits(
+                int(given.pop("--limit", limits.stream_bytes)),
+                int(given.pop("--node-limit", limits.node_bytes)),
+                int(given.pop("--reserve", limits.reserve_bytes)),
+            ),
+            keep,
+            float(given.pop("--linger", LINGER_S)),
+            float(given.pop("--patience", PATIENCE_S)),
+        )
+    except ValueError as error:
+        raise ConfigError(f"guard: an option is no number ({error})") from None
+    if given:
+        raise ConfigError(f"guard: unknown option {next(iter(given))}")
+    return options
+
+
+class Guard:
+    """Looks after one folder. It has no clock: who calls it says how much time has passed.
+
+    Parameters
+    ----------
+    report
+        Takes a line for people.
+    """
+
+    def __init__(self, options: Options, report: Callable[[str], None]) -> None:
+        self._options = options
+        self._room = Room(options.folder)
+        self._trimmer = Trimmer(options.folder, options.limits, self._room, report)
+        self._watchdog = Watchdog(options.patience_s)
+        self._announced: list[Process] = []
+        self._living: list[tuple[Process, str]] = []
+        self._changed_ns = 0
+        self._since_watched_s = _WATCH_S
+        self._watches = 0
+        self._unneeded_s = 0.0
+        self.is_ending = False
+        """Whether it was asked to end: it does when the application has ended, whoever else is there."""
+
+    def look(self, passed_s: float) -> float:
+        """Do what is to be done now; the seconds until the next look.
+
+        Raises
+        ------
+        OSError
+            The folder is gone, or something in it cannot be read or given back.
+        """
+        if self._has_changed():
+            self._trimmer.find()
+            self._announced = announced(self._options.folder)
+        self._since_watched_s += passed_s
+        if self._since_watched_s >= _WATCH_S or self.is_ending:
+            self._watch(min(self._since_watched_s, 2 * _WATCH_S))
+            self._since_watched_s = 0.0
+        return self._trimmer.look(passed_s)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing left to guard."""
+        return self._unneeded_s > self._options.linger_s or (self.is_ending and self._unneeded_s > 0.0)
+
+    def _watch(self, passed_s: float) -> None:
+        self._living = [(process, state) for process in self._announced if (state := process.state())]
+        for process, number in self._watchdog.look(self._living, passed_s):
+            process.send(number)
+        if self._watches % _TIDY_WATCHES == 0:
+            self._trimmer.tidy()
+            self._room.look_anew(["self", *self._application()])
+        self._watches += 1
+        self._unneeded_s = 0.0 if self._is_needed() else self._unneeded_s + passed_s
+
+    def _has_changed(self) -> bool:
+        """Whether streams or processes may have come or gone since this was asked last."""
+        changed_ns = os.stat(self._options.folder).st_mtime_ns
+        before, self._changed_ns = self._changed_ns, changed_ns
+        # The kernel's clock for files goes in ticks: in the last one there may be another change to come.
+        return changed_ns != before or time.time_ns() - changed_ns < _RECENT_NS
+
+    def _is_needed(self) -> bool:
+        needing = self._application() if self.is_ending else self._living
+        return bool(needing) or any(map(has_writer, self._trimmer.streams))
+
+    def _application(self) -> list[int]:
+        return [process.pid for process, _ in self._living if process.role is Role.APPLICATION]
+
+
+def remove(folder: str) -> None:
+    """Remove a folder with all that is in it.
+
+    Raises
+    ------
+    OSError
+        Somebody makes files in it.
+    """
+    for place, folders, files in os.walk(folder, topdown=False):
+        for name in files:
+            os.unlink(os.path.join(place, name))
+        for name in folders:
+            os.rmdir(os.path.join(place, name))
+    os.rmdir(folder)
+
+
+def report(text: str) -> None:
+    """One line to standard error; nothing that is wrong with that can end the guard."""
+    with suppress(OSError):
+        os.write(2, f"chimbuko: guard: {text}\n".encode())
+
+
+def keep_guard(options: Options) -> None:
+    """Guard a folder until nobody needs it any more.
+
+    Raises
+    ------
+    ConfigError
+        There is no such folder.
+    """
+    # Waited for, below: so nothing is interrupted, and none is missed.
+    signal.pthread_sigmask(signal.SIG_BLOCK, [END])
+    ignore_others()
+    signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+    try:
+        if claim(options.folder) is None:
+            return
+        guard = Guard(options, report)
+    except OSError as error:
+        raise ConfigError(f"{options.folder}: no folder to guard ({error.strerror})") from None
+    # It must not keep a folder of somebody else from being unmounted.
+    os.chdir("/")
+    failures = 0
+    wait_s, before_s = 0.0, time.monotonic()
+    while not guard.is_over:
+        came = signal.sigtimedwait([END], wait_s)
+        # Stopped for longer than it was to wait, Python returns what was in memory by chance, and not None.
+        if came is not None and came.si_signo == END:
+            guard.is_ending = True
+        now_s = time.monotonic()
+        try:
+            wait_s = guard.look(now_s - before_s)
+        except FileNotFoundError:
+            if not os.path.isdir(options.folder):
+                return
+        except Exception as error:
+            # Whatever it is, without a guard the application may end.
+            failures += 1
+            if failures <= _MOST_FAILURES_TOLD:
+                report(f"{type(error).__name__}: {error}")
+            wait_s = IDLE_S
+        before_s = now_s
+    if not options.keep:
+        try:
+            remove(options.folder)
+        except OSError as error:
+            report(f"{options.folder} could not be removed: {error}")
+
+
+def main() -> None:
+    """Entry of ``python -m chimbuko.capture.follow.guard``."""
+    be_called("chimbuko.guard")
+    # What was inherited may be a stream: ADIOS2's files stay open in children.
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    try:
+        keep_guard(parsed(sys.argv[1:]))
+    except ChimbukoError as error:
+        report(str(error))
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

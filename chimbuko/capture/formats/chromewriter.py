@@ -1,0 +1,89 @@
+"""Writes Chrome's trace events, one a line; in an object, or as PerfFlowAspect in an array."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import IO, Any, Final
+
+from chimbuko.capture.formats.chromefile import ChromeFile
+from chimbuko.capture.formats.moments import MAIN_THREAD, Edge, Moment, Value
+from chimbuko.core.traceschema import StreamNames
+
+FIRST_THREAD: Final = 1_000_000
+"""Of further threads; that of the main thread is the number of its process."""
+_WITH_MODULE: Final = re.compile(r"(.+) \[(.+)\]", re.DOTALL)
+
+
+class Writer:
+    """Writes one file."""
+
+    around: Mapping[str, Any] | None = {"displayTimeUnit": "ms"}
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = ChromeFile(file, self.around)
+
+    def begin_rank(self, rank: int, name: str) -> None:
+        """What follows is of this rank."""
+        self._process = rank + 1
+        self.name_process(name)
+
+    def name_process(self, name: str) -> None:
+        """Write what the process is called."""
+        self._event("M", "process_name", MAIN_THREAD, args={"name": name})
+
+    def write(self, moments: Iterable[Moment], names: StreamNames) -> None:
+        """The next events of the rank."""
+        for moment in moments:
+            if isinstance(moment, Edge):
+                function = self.function(moment.function)
+                phase = "B" if moment.is_begin else "E"
+                self._event(phase, thread=moment.thread, **function, ts=moment.time_us)
+            elif isinstance(moment, Value):
+                value = {"value": moment.value}
+                self._event("C", moment.counter, moment.thread, args=value, ts=moment.time_us)
+            else:
+                phase = "s" if moment.is_send else "f"
+                flow = {"cat": "message", "id": moment.flow, "bp": "e"}
+                size = {"bytes": moment.size_bytes}
+                self._event(phase, f"tag {moment.tag}", moment.thread, **flow, args=size, ts=moment.time_us)
+
+    def function(self, name: str) -> dict[str, str]:
+        """How the name of a function is written."""
+        return {"name": name}
+
+    def close(self) -> None:
+        """Write its end."""
+        self._file.close()
+
+    def _event(self, phase: str, name: str, thread: int, **more: Any) -> None:
+        tid = self._process if thread == MAIN_THREAD else FIRST_THREAD + thread
+        self._file.event(phase, name, self._process, tid, **more)
+
+
+class PerfFlowAspectWriter(Writer):
+    """Writes one file as PerfFlowAspect: the module of a function is its category.
+
+    Hatchet takes by its first event whether a file is a verbose one, so a process is named behind the first
+    step that has any.
+    """
+
+    around = None
+    _unnamed = ""
+
+    def name_process(self, name: str) -> None:
+        """Once it has events."""
+        self._unnamed = name
+
+    def write(self, moments: Iterable[Moment], names: StreamNames) -> None:
+        """The next events of the rank."""
+        moments = list(moments)
+        super().write(moments, names)
+        if moments and self._unnamed:
+            super().name_process(self._unnamed)
+            self._unnamed = ""
+
+    def function(self, name: str) -> dict[str, str]:
+        """The module that ends it goes into its category."""
+        match = _WITH_MODULE.fullmatch(name)
+        return {"name": match[1], "cat": match[2]} if match else {"name": name}

@@ -1,0 +1,163 @@
+"""Writes traces of other tools as streams in TAU's layout, one for each process, in bounded memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from chimbuko.capture.formats.processes import Streams
+from chimbuko.capture.formats.ranks import assigned
+from chimbuko.capture.formats.readers import frames
+from chimbuko.capture.formats.readers.events import INSTANTS, NO_EVENTS, Catalogue
+from chimbuko.capture.formats.readers.registry import events_of
+from chimbuko.capture.formats.rows import NS_PER_US
+from chimbuko.capture.formats.spill import Spill
+from chimbuko.capture.trace.discovery import STREAM_PREFIX, StreamName
+from chimbuko.capture.trace.engines import BP5
+from chimbuko.capture.trace.writer import StreamWriter
+from chimbuko.core.arrays import Table
+from chimbuko.core.errors import TraceFormatError
+
+if TYPE_CHECKING:
+    import pandas
+
+LATEST_NS: Final = 1 << 62
+_NOT_OF_NAMES: Final = re.compile(r"[^A-Za-z0-9_.]+")
+
+
+@dataclass
+class Converted:
+    """What became of traces."""
+
+    streams: list[StreamName] = field(default_factory=list)
+    events: int = 0
+    rows: int = 0
+    complaints: list[str] = field(default_factory=list)
+    """One line each: what is not whole, and what was left out."""
+
+
+def convert(paths: Sequence[Path], folder: Path, program: str, period_us: int) -> Converted:
+    """Write streams of the processes of all of the files into a folder.
+
+    Parameters
+    ----------
+    program
+        Name of the program of the streams.
+    period_us
+        Of a step.
+
+    Raises
+    ------
+    TraceFormatError
+        A file is in no format that is known, or there are no calls in any of them; or there is no room.
+    """
+    catalogue = Catalogue()
+    parts = (events for source, path in enumerate(paths) for events in events_of(path, catalogue, source))
+    result = write(parts, catalogue, folder, program, period_us)
+    if not result.streams:
+        reasons = "; ".join(result.complaints).replace(f"{paths[0]}: ", "") or "no events were found"
+        raise TraceFormatError(f"{paths[0]}: there are no calls in it ({reasons})")
+    return result
+
+
+def convert_frame(
+    frame: pandas.DataFrame, folder: Path, program: str = "frame", period_us: int = 1_000_000
+) -> Converted:
+    """Write streams of the calls in a pandas frame into a folder; ``run`` then takes ``FOLDER/*.bp``.
+
+    Parameters
+    ----------
+    frame
+        A row for each call: ``function``, ``begin_us`` and ``end_us``, and perhaps ``rank`` and ``thread``.
+        Or one for each beginning and end, as Pipit has them: ``Timestamp (ns)``, ``Event Type`` (``Enter``
+        and ``Leave``), ``Name``, and perhaps ``Process`` and ``Thread``. In any order of time.
+    program, period_us
+        As of ``convert``.
+
+    Raises
+    ------
+    TraceFormatError
+        The frame lacks a column or is empty, or there is no room.
+    """
+    catalogue = Catalogue()
+    result = write([frames.events_of(frame, catalogue)], catalogue, folder, program, period_us)
+    if not result.streams:
+        raise TraceFormatError("there are no calls in the frame")
+    return result
+
+
+def write(
+    parts: Iterable[Table], catalogue: Catalogue, folder: Path, program: str, period_us: int
+) -> Converted:
+    """Write streams of events, which come in any order.
+
+    Raises
+    ------
+    TraceFormatError
+        There is no room.
+    """
+    result = Converted()
+    tracks: set[int] = set()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        spill = Spill(folder)
+        try:
+            for events in parts:
+                result.events += len(events)
+                tracks.update(np.unique(events["track"]).tolist())
+                spill.put(events)
+            used = {catalogue.tracks[track].process for track in tracks}
+            _write(spill, catalogue, used, folder, program, period_us, result)
+        finally:
+            spill.close()
+    except OSError as error:
+        raise TraceFormatError(f"{folder}: the streams cannot be written ({error.strerror})") from error
+    result.complaints = catalogue.complaints + losses_of(catalogue)
+    return result
+
+
+def losses_of(catalogue: Catalogue) -> list[str]:
+    """A line for what was left out; instants, which have no duration, are no loss."""
+    losses = {kind: count for kind, count in catalogue.losses.items() if kind != INSTANTS}
+    if not losses:
+        return []
+    kinds = ", ".join(f"{kind}: {count:,}" for kind, count in sorted(losses.items()))
+    return [f"left out of the traces: {kinds}"]
+
+
+def program_name(path: Path) -> str:
+    """A program's name out of that of a file: ``perfflow.array.pfw`` is of ``perfflow_array``."""
+    stem = path.name.removesuffix(".gz").rpartition(".")[0] or path.name
+    # A dash or a dot would end it where streams are found by their names.
+    return _NOT_OF_NAMES.sub("_", stem).replace(".", "_").strip("_")[:60] or "trace"
+
+
+def _write(
+    spill: Spill,
+    catalogue: Catalogue,
+    used: Collection[int],
+    folder: Path,
+    program: str,
+    period_us: int,
+    result: Converted,
+) -> None:
+    with ExitStack() as stack:
+        ranks = assigned(catalogue.processes, used)
+
+        def opened(rank: int) -> StreamWriter:
+            name = StreamName(program, rank, folder / f"{STREAM_PREFIX}-{program}-{rank}.bp")
+            result.streams.append(name)
+            return StreamWriter(name.path, BP5)
+
+        streams = Streams(catalogue, program, ranks.__getitem__, opened, stack)
+        for window in spill.windows(period_us * NS_PER_US):
+            streams.write(window, int(window["time_ns"][-1]))
+        streams.write(NO_EVENTS, LATEST_NS)
+        result.rows = streams.rows
+    result.streams.sort()

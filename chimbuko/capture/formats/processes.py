@@ -1,0 +1,68 @@
+"""Streams of all processes of a trace, as they are written step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import numpy as np
+
+from chimbuko.capture.formats.readers.events import Catalogue
+from chimbuko.capture.formats.rows import NS_PER_US, ProcessRows
+from chimbuko.capture.trace.writer import StreamWriter
+from chimbuko.core.arrays import Table
+
+
+class Streams:
+    """Streams that are being written, one for each process as it appears.
+
+    Parameters
+    ----------
+    rank_of
+        Of a process, by its number in the catalogue.
+    opened
+        Opens the stream of a rank.
+    stack
+        Ends the streams.
+    """
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        program: str,
+        rank_of: Callable[[int], int],
+        opened: Callable[[int], StreamWriter],
+        stack: ExitStack,
+    ) -> None:
+        self.rows = 0
+        self._catalogue = catalogue
+        self._program = program
+        self._rank_of = rank_of
+        self._opened = opened
+        self._stack = stack
+        self._processes: dict[int, tuple[ProcessRows, StreamWriter]] = {}
+        self._origin_ns: int | None = None
+
+    def write(self, events: Table, end_ns: int) -> None:
+        """A step of all processes: the next events, in order of time; before ``end_ns`` no more will come."""
+        if self._origin_ns is None and len(events):
+            # A stream has no time before 1 µs.
+            self._origin_ns = min(0, int(events["time_ns"][0]) - NS_PER_US)
+        owners = self._owners()[events["track"]]
+        for process in np.unique(owners).tolist():
+            if process not in self._processes:
+                self._open(process)
+        for process, (rows, writer) in self._processes.items():
+            step = rows.step(events[owners == process], end_ns)
+            if step.rows or len(events):
+                writer.write_step(
+                    step.events, step.comms, step.counters, rows.names, operations=step.operations
+                )
+                self.rows += step.rows
+
+    def _owners(self) -> Table:
+        return np.array([track.process for track in self._catalogue.tracks], np.int32)
+
+    def _open(self, process: int) -> None:
+        rows = ProcessRows(self._catalogue, process, self._rank_of, self._origin_ns or 0, self._program)
+        self._processes[process] = rows, self._stack.enter_context(self._opened(rows.rank))

@@ -1,0 +1,152 @@
+"""What all traces have in common: calls, counters, messages and collective operations of threads.
+
+A reader of a format gives events as rows of one table, in any order of time. Processes, threads and names
+stand in a ``Catalogue``; the rows mention them by number.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+
+from chimbuko.core.arrays import Table
+
+MOST_NAMES: Final = 100_000
+"""Of functions, counters and tags of a trace; all further ones share one."""
+MOST_TRACKS: Final = 1 << 20
+MOST_TEXT: Final = 2000
+"""Characters of a name."""
+OTHERS: Final = "(functions beyond the first 100,000)"
+NO_NAME: Final = -1
+INSTANTS: Final = "instants"
+"""What is counted of events that have no duration."""
+
+
+class Kind(IntEnum):
+    """What a row is."""
+
+    BEGIN = 0
+    """Of a call."""
+    END = 1
+    """Of the innermost open call of that name, or of any with ``NO_NAME``."""
+    CALL = 2
+    """A whole one."""
+    COUNTER = 3
+    SEND = 4
+    RECEIVE = 5
+    COLLECTIVE = 6
+    """Entered, in the call around it."""
+
+
+EVENT: Final = np.dtype(
+    [
+        ("time_ns", np.int64),
+        ("value", np.int64),  # of a CALL its duration in ns, of a counter its value, of others bytes
+        ("of", np.int64),  # of a message the other process; of a collective operation its group; see Track
+        ("track", np.int32),
+        ("name", np.int32),  # function or counter; the tag of a message
+        ("kind", np.int8),
+    ]
+)
+Row = tuple[int, int, int, int, int, int]
+"""One event as plain numbers, in the order of ``EVENT``."""
+NO_EVENTS: Final = np.empty(0, EVENT)
+
+
+class TrackKind(IntEnum):
+    """What the calls on a track are."""
+
+    THREAD = 0
+    """They nest."""
+    ASYNCHRONOUS = 1
+    """They may overlap; ``of`` distinguishes those that belong together."""
+    GPU = 2
+    """Of one stream of a GPU."""
+
+
+@dataclass
+class Process:
+    """One process of a trace: a rank of the run."""
+
+    key: object
+    name: str = ""
+    rank: int | None = None
+    """If the trace says so."""
+    about: dict[str, str] = field(default_factory=dict)
+    """Metadata."""
+
+
+@dataclass
+class Track:
+    """A thread of a process, or what stands for one."""
+
+    process: int
+    kind: TrackKind = TrackKind.THREAD
+    name: str = ""
+    is_main: bool = False
+    about: dict[str, str] = field(default_factory=dict)
+    """Metadata."""
+
+
+class Catalogue:
+    """Processes, tracks and names of one or several traces, each by a number."""
+
+    def __init__(self) -> None:
+        self.processes: list[Process] = []
+        self.tracks: list[Track] = []
+        self.names: list[str] = []
+        self.losses: Counter[str] = Counter()
+        """What could not be understood, or has no place in a stream, by kind."""
+        self.complaints: list[str] = []
+        """One line each, for a trace that is not whole."""
+        self._processes: dict[object, int] = {}
+        self._tracks: dict[tuple[int, object], int] = {}
+        self._names: dict[str, int] = {}
+
+    def process(self, key: object) -> int:
+        """Number of a process, which ``key`` distinguishes from all others."""
+        number = self._processes.get(key)
+        if number is None:
+            number = self._processes[key] = len(self.processes)
+            self.processes.append(Process(key))
+        return number
+
+    def track(self, process: int, key: object, kind: TrackKind = TrackKind.THREAD) -> int:
+        """Number of a track, which ``key`` distinguishes from all others of its process."""
+        number = self._tracks.get((process, key))
+        if number is None:
+            if len(self.tracks) >= MOST_TRACKS:
+                self.losses["threads beyond the first million, put together"] += 1
+                return len(self.tracks) - 1
+            number = self._tracks[process, key] = len(self.tracks)
+            self.tracks.append(Track(process, kind))
+        return number
+
+    def name(self, text: str) -> int:
+        """Number of a name."""
+        number = self._names.get(text)
+        if number is None:
+            number = self._new_name(text)
+        return number
+
+    def _new_name(self, text: str) -> int:
+        # Lone surrogates come out of JSON's escapes, and no store takes them.
+        kept = text[:MOST_TEXT].encode("utf-8", "replace").decode().replace("\0", "�") or "(no name)"
+        if len(self.names) >= MOST_NAMES:
+            kept = OTHERS
+        number = self._names.get(kept)
+        if number is None:
+            number = self._names[kept] = len(self.names)
+            self.names.append(kept)
+        if len(self._names) < 2 * MOST_NAMES:
+            self._names[text] = number
+        return number
+
+
+def table_of(rows: list[Row]) -> Table:
+    """Rows as a table."""
+    return np.array(rows, EVENT) if rows else NO_EVENTS

@@ -1,0 +1,174 @@
+"""Takes a trace in JSON apart as it comes: the events one by one, and what stands beside them.
+
+The text is an array of events, or an object that has one as ``traceEvents``. Either may lack its end, as of a
+program that was killed or goes on.
+"""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from typing import Any, Final
+
+import numpy as np
+
+from chimbuko.core.kernels.jsonobjects import (
+    COUNT,
+    ENDED,
+    INCOMPLETE,
+    NEXT,
+    PROGRESS_CELLS,
+    STRAY,
+    find_objects,
+    value_end,
+)
+
+EVENTS_KEY: Final = "traceEvents"
+MOST_EVENT_BYTES: Final = 4 << 20
+"""Of one event; what does not end by then is no event."""
+MOST_VALUE_BYTES: Final = 64 << 20
+"""Of what stands beside the events."""
+MOST_AT_ONCE: Final = 1 << 16
+_SPACE: Final = b" \t\r\n"
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+class _State(Enum):
+    BEGIN = "before the first bracket"
+    KEY = "before a key of the outermost object"
+    VALUE = "before its value"
+    EVENTS = "among the events"
+    END = "behind the end"
+
+
+class JsonText:
+    """The state of taking one text apart.
+
+    After ``feed`` and ``finish`` say in ``complaint`` why nothing further can be understood.
+    """
+
+    def __init__(self) -> None:
+        self.beside: dict[str, Any] = {}
+        """What stands beside the events, by its key, as far as it came."""
+        self.complaint = ""
+        self.stray = 0
+        """Pieces between events that are none."""
+        self.is_whole = False
+        """Its last bracket has come."""
+        self._state = _State.BEGIN
+        self._is_object = False
+        self._key = ""
+        self._rest = b""
+        self._at = 0
+        """Bytes that were taken apart so far."""
+        self._bounds = np.empty((MOST_AT_ONCE, 2), np.int64)
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Take in the next bytes; the events that are complete now, each as its own text."""
+        events: list[bytes] = []
+        text, self._rest = self._rest + data, b""
+        at = 0
+        while at < len(text) and not self.complaint:
+            before = at, self._state
+            if self._state is _State.EVENTS:
+                at = self._take_events(text, at, events)
+            elif self._state is _State.END:
+                at = len(text)
+            else:
+                at = self._take_beside(text, at)
+            if (at, self._state) == before:
+                break
+        self._at += at
+        self._rest = text[at:]
+        most = MOST_EVENT_BYTES if self._state is _State.EVENTS else MOST_VALUE_BYTES
+        if len(self._rest) > most and not self.complaint:
+            self.complaint = f"what begins at byte {self._at:,} does not end"
+        if self.complaint:
+            self._rest = b""
+        return events
+
+    def finish(self) -> None:
+        """Nothing more will come."""
+        if self.complaint:
+            return
+        if self._state is _State.BEGIN:
+            self.complaint = "there is nothing in it"
+        elif self._rest.strip(_SPACE + b","):
+            self.complaint = f"it ends within what begins at byte {self._at:,}"
+
+    def _take_events(self, text: bytes, at: int, events: list[bytes]) -> int:
+        bytes_ = np.frombuffer(text, np.uint8)
+        progress = np.zeros(PROGRESS_CELLS, np.int64)
+        progress[NEXT] = at
+        find_objects(bytes_, self._bounds, progress)
+        count, at, has_ended, stray = progress.tolist()
+        assert (COUNT, NEXT, ENDED, STRAY) == (0, 1, 2, 3)
+        events += [text[begin:end] for begin, end in self._bounds[:count].tolist()]
+        self.stray += stray
+        if has_ended:
+            self._state = _State.KEY if self._is_object else _State.END
+            self.is_whole = self._state is _State.END
+        return int(at)
+
+    def _take_beside(self, text: bytes, at: int) -> int:
+        """One token of what is around the events; ``at`` again where it is not complete."""
+        if self._state is _State.BEGIN and text.startswith(_BOM):
+            at = max(at, len(_BOM))
+        while at < len(text) and text[at] in _SPACE:
+            at += 1
+        if at == len(text):
+            return at
+        byte = text[at : at + 1]
+        if self._state is _State.BEGIN:
+            if byte not in b"[{":
+                self.complaint = f"it begins with {text[at : at + 20]!r}, which is no trace in JSON"
+            self._is_object = byte == b"{"
+            self._state = _State.KEY if self._is_object else _State.EVENTS
+            return at + 1
+        if self._state is _State.KEY:
+            return self._take_key(text, at, byte)
+        if byte == b"[" and self._key == EVENTS_KEY:
+            self._state = _State.EVENTS
+            return at + 1
+        end = int(value_end(np.frombuffer(text, np.uint8), at))
+        if end == INCOMPLETE:
+            return at
+        self._keep(text[at:end])
+        self._state = _State.KEY
+        return end
+
+    def _take_key(self, text: bytes, at: int, byte: bytes) -> int:
+        if byte == b"}":
+            self._state, self.is_whole = _State.END, True
+            return at + 1
+        if byte == b",":
+            return at + 1
+        if byte != b'"':
+            self.complaint = f"at byte {self._at + at:,} there should be the name of a value"
+            return at
+        end = int(value_end(np.frombuffer(text, np.uint8), at))
+        colon = end
+        while end != INCOMPLETE and colon < len(text) and text[colon] in _SPACE:
+            colon += 1
+        if end == INCOMPLETE or colon == len(text):
+            return at
+        if text[colon : colon + 1] != b":":
+            self.complaint = f"at byte {self._at + colon:,} there should be a colon"
+            return at
+        try:
+            self._key = json.loads(text[at:end])
+        except ValueError:
+            self._key = ""
+        self._state = _State.VALUE
+        return colon + 1
+
+    def _keep(self, value: bytes) -> None:
+        try:
+            self.beside[self._key] = json.loads(value)
+        except (ValueError, RecursionError):
+            self.stray += 1
+
+
+def warm_kernels() -> None:
+    """Compile and load the kernels."""
+    JsonText().feed(b'{"a": 1, "traceEvents": [{}')

@@ -1,0 +1,94 @@
+"""Reads traces of PyTorch's profiler, which Kineto writes: trace events with meanings of their own.
+
+A file is of one process, with its threads and the streams of its GPUs; ``distributedInfo`` has its rank, and
+times count from ``baseTimeNanoseconds``. A kernel has the correlation id of the call that launched it.
+Collective operations are numbered on their group of processes, in the order of time: the same on all members
+of the group, as long as their profilers began before the same operation.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from typing import Any, Final
+
+from chimbuko.capture.formats.readers import chrome
+from chimbuko.capture.formats.readers.chrome import ChromeEvent
+from chimbuko.capture.formats.readers.events import Catalogue, Kind, TrackKind
+from chimbuko.core.arrays import Table
+
+CORRELATION_ID: Final = "Correlation ID"
+"""The counter by which launches are found, as under TAU."""
+_ON_GPU: Final = frozenset(("kernel", "gpu_memcpy", "gpu_memset"))
+"""Categories of calls that run on a GPU."""
+_LAUNCHING: Final = frozenset(("cuda_runtime", "cuda_driver", "privateuse1_runtime", "privateuse1_driver"))
+_OF_THE_PROFILER: Final = frozenset(("Trace", "overhead", "gpu_user_annotation"))
+"""Categories of what the program did not do. An annotation appears on the GPU once more, under the same name,
+around the kernels that were launched in it: it would be judged by the runtimes of the other."""
+_COLLECTIVE: Final = re.compile(r"(gloo|nccl|ucc|mpi|xccl)(?::(?!send|recv)|(?:Dev)?Kernel_(?!SendRecv))\w+")
+"""What communication libraries do; ``c10d::`` only asks them for it."""
+_STEP: Final = re.compile(r"ProfilerStep#\d+")
+_MOST_BASE_NS: Final = 1 << 62
+
+
+class Reader(chrome.Reader):
+    """Reads the trace of one process."""
+
+    has_more_in_calls = True
+
+    def __init__(self, catalogue: Catalogue, source: int, name: str) -> None:
+        super().__init__(catalogue, source, name)
+        self._number = catalogue.process(self.process_key(0))
+        self._correlation = catalogue.name(CORRELATION_ID)
+        self._gpu_tracks: set[int] = set()
+
+    def feed(self, data: bytes) -> Table:
+        """Take in the next bytes; the events that are known now."""
+        events = super().feed(data)
+        about = self.text.beside.get("distributedInfo")
+        rank = about.get("rank") if isinstance(about, dict) else None
+        if type(rank) is int:
+            self.catalogue.processes[self._number].rank = rank
+        base_ns = self.text.beside.get("baseTimeNanoseconds")
+        if type(base_ns) is int and 0 < base_ns < _MOST_BASE_NS:
+            events["time_ns"] += base_ns
+        return events
+
+    def process_key(self, pid: Any) -> object:
+        """All of it is of one process."""
+        return self._source, "PyTorch"
+
+    def thread_key(self, pid: Any, tid: Any) -> object:
+        """Threads of a GPU are its streams, under the number of the device as process."""
+        return pid, tid
+
+    def function_name(self, name: str, category: str) -> str:
+        """Steps are calls of one function."""
+        return _STEP.sub("ProfilerStep", name)
+
+    def _call(self, event: ChromeEvent) -> None:
+        if event.cat in _OF_THE_PROFILER:
+            return
+        super()._call(event)
+
+    def _flow(self, event: ChromeEvent) -> None:
+        """From a launch to its kernel, as a correlation id says, or from forward to backward: no message."""
+
+    def on_call(self, event: ChromeEvent, time_ns: int, duration_ns: int, track: int) -> None:
+        """Correlation ids, and collective operations."""
+        category, name = event.cat, event.name
+        if category in _ON_GPU and track not in self._gpu_tracks:
+            self._gpu_tracks.add(track)
+            described = self.catalogue.tracks[track]
+            described.kind, described.is_main = TrackKind.GPU, False
+            described.about |= {"CUDA Device": str(event.pid), "CUDA Stream": str(event.tid)}
+        inside_ns = time_ns + min(duration_ns // 2, 1000)
+        if category in _ON_GPU or category in _LAUNCHING:
+            identity = self.arguments(event).get("correlation")
+            if type(identity) is int and 0 < identity < chrome.MOST_NS:
+                self.put((inside_ns, identity, 0, track, self._correlation, Kind.COUNTER))
+        if type(name) is str and _COLLECTIVE.match(name):
+            group = self.arguments(event).get("Process Group Name", "")
+            layer = "kernel" if category in _ON_GPU else "host"
+            of = zlib.crc32(f"{group} {layer}".encode()) + 1
+            self.put((inside_ns, 0, of, track, self.catalogue.name(name), Kind.COLLECTIVE))

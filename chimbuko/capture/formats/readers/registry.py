@@ -1,0 +1,200 @@
+"""All formats of traces that can be read, with how a file of each is known: by what it begins with."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final, Protocol
+
+from chimbuko.capture.formats.readers.events import Catalogue
+from chimbuko.core.arrays import Table
+from chimbuko.core.errors import TraceFormatError
+
+HEAD_BYTES: Final = 1 << 16
+PIECE_BYTES: Final = 4 << 20
+UNREADABLE: Final = (OSError, EOFError, zlib.error)
+"""What reading a file, packed or not, may end by."""
+_GZIP: Final = b"\x1f\x8b"
+
+
+class Reader(Protocol):
+    """Takes the bytes of one trace in as they come."""
+
+    def feed(self, data: bytes) -> Table:
+        """The events that the next bytes complete."""
+
+    def finish(self) -> Table:
+        """Nothing more will come: the events that are left."""
+
+    @property
+    def complaint(self) -> str:
+        """Why not all of it could be read; empty where it could."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """One format."""
+
+    name: str
+    is_it: Callable[[bytes, str], bool]
+    """By the first bytes of a file, unpacked, and its name."""
+    module: str
+    """Beside this one: it has ``Reader``, which takes a catalogue, the number of the file among all, and its
+    name, or ``events``, which takes the path of the file instead of its name, and gives its events."""
+    needs: str = ""
+    """What is to be installed for it."""
+    is_streamed: bool = True
+    """It has a ``Reader``."""
+
+
+_JSON: Final = re.compile(
+    rb"(?:\xef\xbb\xbf)?[ \t\r\n]*(?:\[[ \t\r\n]*(?:[\[{\"\],]|\Z)|{[ \t\r\n]*(?:[\"}]|\Z))"
+)
+"""A bracket, and what may stand behind it: of Perfetto's traces some begin by a line's end and a bracket."""
+_KINETO: Final = re.compile(rb'"(?:schemaVersion|deviceProperties|distributedInfo|baseTimeNanoseconds)"\s*:')
+
+
+def _is_json(head: bytes, name: str) -> bool:
+    return _JSON.match(head) is not None
+
+
+FORMATS: Final = (
+    Format("PyTorch", lambda head, name: _is_json(head, name) and bool(_KINETO.search(head)), "kineto"),
+    Format("PerfFlowAspect", lambda head, name: _is_json(head, name) and ".pfw" in name, "perfflowaspect"),
+    Format("Chrome", _is_json, "chrome"),
+    Format(
+        "Perfetto", lambda head, name: head.startswith(b"\n"), "perfetto", "pip install 'chimbuko[perfetto]'"
+    ),
+    Format(
+        "Caliper",
+        lambda head, name: head.startswith(b"__rec="),
+        "caliper",
+        "pip install 'chimbuko[caliper]'",
+        is_streamed=False,
+    ),
+    Format(
+        "OTF2",
+        lambda head, name: name.endswith(".otf2"),
+        "otf2",
+        "pip install 'chimbuko[otf2]'",
+        is_streamed=False,
+    ),
+)
+"""The first that knows a file reads it."""
+
+
+def open_unpacked(path: Path) -> IO[bytes]:
+    """A file, unpacked where it is packed by gzip.
+
+    Raises
+    ------
+    OSError
+        It cannot be read.
+    """
+    with path.open("rb") as file:
+        is_packed = file.read(2) == _GZIP
+    return gzip.open(path) if is_packed else path.open("rb")  # type: ignore[return-value]
+
+
+def pieces(file: IO[bytes]) -> Iterator[bytes]:
+    """The bytes of a file, a few megabytes at a time; before an error all that came before it."""
+    held, size = [], 0
+    try:
+        while data := file.read1(PIECE_BYTES):  # type: ignore[attr-defined]
+            held.append(data)
+            size += len(data)
+            if size >= PIECE_BYTES:
+                yield b"".join(held)
+                held, size = [], 0
+    except UNREADABLE:
+        yield b"".join(held)
+        raise
+    yield b"".join(held)
+
+
+def format_of(path: Path) -> Format:
+    """What a file is in.
+
+    Raises
+    ------
+    TraceFormatError
+        It cannot be read, or is in no format that is known.
+    """
+    try:
+        with open_unpacked(path) as file:
+            head = file.read(HEAD_BYTES)
+    except UNREADABLE as error:
+        raise TraceFormatError(f"{path}: cannot be read ({_reason(error)})") from error
+    for known in FORMATS:
+        if known.is_it(head, path.name):
+            return known
+    names = ", ".join(known.name for known in FORMATS)
+    raise TraceFormatError(f"{path}: not a trace in a format that is known here ({names})")
+
+
+def reader_of(form: Format, catalogue: Catalogue, source: int, name: str) -> Reader:
+    """A reader of a format that is streamed.
+
+    Raises
+    ------
+    TraceFormatError
+        What it needs is not installed.
+    """
+    reader: Reader = _module(form).Reader(catalogue, source, name)
+    return reader
+
+
+def events_of(path: Path, catalogue: Catalogue, source: int) -> Iterator[Table]:
+    """The events of a file, a few megabytes at a time; what is wrong with it is a complaint of the catalogue.
+
+    Raises
+    ------
+    TraceFormatError
+        It is in no format that is known, or what its reader needs is not installed.
+    """
+    form = format_of(path)
+    complaint = ""
+    try:
+        if form.is_streamed:
+            reader = reader_of(form, catalogue, source, path.name)
+            with open_unpacked(path) as file:
+                for data in pieces(file):
+                    yield reader.feed(data)
+        else:
+            yield from _module(form).events(catalogue, source, path)
+    except UNREADABLE as error:
+        complaint = f"it cannot be read any further ({_reason(error)})"
+    if form.is_streamed:
+        yield reader.finish()
+        complaint = complaint or reader.complaint
+    if complaint:
+        catalogue.complaints.append(f"{path}: {complaint}; what came before is taken")
+
+
+def check(path: Path) -> None:
+    """Look whether a file can be read.
+
+    Raises
+    ------
+    TraceFormatError
+        It is in no format that is known, or what its reader needs is not installed.
+    """
+    _module(format_of(path))
+
+
+def _module(form: Format) -> Any:
+    try:
+        return importlib.import_module(f"chimbuko.capture.formats.readers.{form.module}")
+    except ImportError as error:
+        raise TraceFormatError(
+            f"to read a trace of {form.name} install what that needs: {form.needs}"
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

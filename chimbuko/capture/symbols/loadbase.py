@@ -1,0 +1,43 @@
+"""Where a binary lay in memory, by the addresses of its functions alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.core.arrays import UInt64Array
+
+PAGE = 4096
+"""Binaries lie at whole pages; of larger ones these are parts."""
+
+
+def deduce_base(addresses: Iterable[int], entries: UInt64Array, is_fixed: bool) -> int | None:
+    """The only base by which every address is where a function begins; None if there is none, or another.
+
+    Parameters
+    ----------
+    addresses
+        Where functions begin in memory.
+    entries
+        Where functions begin in the binary, sorted.
+    is_fixed
+        The binary cannot be moved.
+    """
+    bases: UInt64Array | None = np.zeros(1, np.uint64) if is_fixed else None
+    for address in sorted(set(addresses)):
+        if bases is None:
+            before = entries[entries <= np.uint64(address)]
+            bases = np.unique(np.uint64(address) - before)
+            bases = bases[bases % np.uint64(PAGE) == 0]
+        bases = bases[_are_in(np.uint64(address) - bases, entries)]
+    return int(bases[0]) if bases is not None and len(bases) == 1 else None
+
+
+def _are_in(values: UInt64Array, held: UInt64Array) -> npt.NDArray[np.bool_]:
+    """Which values a sorted array holds."""
+    at = np.searchsorted(held, values)
+    found: npt.NDArray[np.bool_] = at < len(held)
+    found[found] = held[at[found]] == values[found]
+    return found

@@ -1,0 +1,122 @@
+"""Looks up functions in one binary, as a process of its own.
+
+Files of symbols are large, and may be damaged in any way: what goes wrong here goes wrong for nobody else,
+and limits of the kernel end what takes too long or too much memory. It is asked on its standard input and
+answers on its standard output, both files in memory: first with what the symbol table says, and over that
+with files and lines, so that without the time for these the names are there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import resource
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from chimbuko.capture.symbols.binary import Binary, Symbols
+from chimbuko.capture.symbols.cache import SymbolCache
+from chimbuko.capture.symbols.debuglines import DebugLines
+from chimbuko.capture.symbols.demangle import demangled
+from chimbuko.capture.symbols.requests import BinarySymbols, Place, Request, wanted_places
+
+MOST_CPU_S = 20
+MOST_MEMORY_BYTES = 1 << 30
+"""Of its own; what it reads of the binary is not counted."""
+MOST_PLACES = 1 << 18
+"""Kept of one binary at most, beside those that are asked for."""
+
+STRIPPED = "it has no symbols; link it without -s and do not strip it"
+
+
+def look_up(request: Request) -> None:
+    """Answer, keep the answer, and answer again when more is known."""
+    cache = SymbolCache()
+    known = cache.load(request.key) or BinarySymbols()
+    binary = Binary(Path(request.path))
+    debug = _debug_binary(binary, request.key.partition(" ")[0])
+    symbols = _best(binary.symbols(), None if debug is None else debug.symbols())
+    answer = BinarySymbols(
+        is_fixed=binary.is_fixed,
+        segments=binary.segments,
+        entry_bytes=symbols.entries.tobytes(),
+        places=known.places,
+        problem="" if symbols.is_whole else STRIPPED,
+        is_without_lines=known.is_without_lines,
+    )
+    wanted = [place for place in wanted_places(request, answer) if place not in known.places]
+    answer.places |= {address: _named(symbols, address) for address in wanted}
+    _report(answer)
+    lines = {} if known.is_without_lines else _lines(binary, debug, wanted, symbols)
+    answer.places |= {
+        address: _named(symbols, address, place) for address, place in sorted(lines.items())[:MOST_PLACES]
+    }
+    answer.places |= {address: _named(symbols, address, lines.get(address)) for address in wanted}
+    cache.save(request.key, answer)
+    _report(answer)
+
+
+def _debug_binary(binary: Binary, build_id: str) -> Binary | None:
+    with suppress(Exception):
+        found = binary.debug_file(build_id)
+        return None if found is None else Binary(found)
+    return None
+
+
+def _best(own: Symbols, separate: Symbols | None) -> Symbols:
+    return own if own.is_whole or separate is None or not len(separate) else separate
+
+
+def _lines(
+    binary: Binary, debug: Binary | None, wanted: list[int], symbols: Symbols
+) -> dict[int, tuple[str, int]]:
+    for candidate in (binary, debug):
+        if candidate is None:
+            continue
+        # Without them, functions still have names.
+        with suppress(Exception):
+            lines = DebugLines(candidate)
+            if lines.is_there:
+                return lines.places(wanted, symbols.entries)
+    return {}
+
+
+def _named(symbols: Symbols, address: int, line: tuple[str, int] | None = None) -> Place:
+    symbol = symbols.at(address)
+    if symbol is None:
+        return Place("", "", 0)
+    file, number = line or (symbol.file, 0)
+    return Place(demangled(symbol.name), file, number)
+
+
+def _report(answer: BinarySymbols) -> None:
+    data = msgspec.msgpack.encode(answer)
+    os.ftruncate(1, 0)
+    os.pwrite(1, hashlib.sha256(data).digest() + data, 0)
+
+
+def _limit() -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_S, MOST_CPU_S + 1))
+    resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY_BYTES, MOST_MEMORY_BYTES))
+
+
+def main() -> None:
+    """Answer one request."""
+    _limit()
+    request = msgspec.msgpack.decode(Path("/dev/stdin").read_bytes(), type=Request)
+    try:
+        look_up(request)
+    except OSError as error:
+        _report(BinarySymbols(problem=f"it cannot be read ({error.strerror}); let this user read it"))
+    except Exception as error:
+        reason = str(error).splitlines()[:1] or [type(error).__name__]
+        answer = BinarySymbols(problem=f"it is no program, or a damaged one ({reason[0]}); build it anew")
+        SymbolCache().save(request.key, answer)
+        _report(answer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+"""Gives the functions of one stream the names that TAU could not give them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Generator, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from chimbuko.capture.symbols.cache import SymbolCache, binary_key
+from chimbuko.capture.symbols.client import ask
+from chimbuko.capture.symbols.loadbase import deduce_base
+from chimbuko.capture.symbols.maps import MAPPED_FILE, mapping_at, parse_maps
+from chimbuko.capture.symbols.maps import Mapping as MappedFile
+from chimbuko.capture.symbols.requests import BinarySymbols, Request
+from chimbuko.capture.symbols.taunames import Unresolved, find_unresolved, offset_name, with_places
+from chimbuko.capture.symbols.tracedprocess import ProcessGoneError, TracedProcess
+
+REMEDY = "link it with -no-pie, or let it run longer"
+REPLACED = "it was replaced while the program ran; leave it as it is until then"
+LATER = "a library that was loaded later"
+"""Stands for a binary that TAU did not know, of a process that has ended."""
+FEW_ADDRESSES = 3
+"""Fewer do not distinguish a binary from one that was built anew, on a node where the program did not run."""
+NEWER_S = 1.0
+"""Clocks of file systems are not quite ours."""
+
+Metadata = Mapping[tuple[int, int, str], str]
+SourcePlace = tuple[str, str, int]
+"""Function, file and line."""
+Steps = Generator[None, None, None]
+"""Goes on when it is asked again; each time a moment should pass."""
+
+
+def noted_files(metadata: Metadata, rank: int) -> list[MappedFile]:
+    """Mapped binaries that a process's recorder has noted among its metadata."""
+    lines = [text for (of, _, key), text in metadata.items() if of == rank and key.startswith(MAPPED_FILE)]
+    return parse_maps("\n".join(lines))
+
+
+class Resolver:
+    """Where the functions of one process are in its source.
+
+    A name depends on the process and its binaries alone: never on when it is asked for, or by which rank.
+
+    Parameters
+    ----------
+    rank
+        The process's rank, as in its metadata.
+    """
+
+    def __init__(self, rank: int, cache: SymbolCache | None = None) -> None:
+        self._rank = rank
+        self._cache = SymbolCache() if cache is None else cache
+        self._process: TracedProcess | None = None
+        self._mapped: list[MappedFile] = []
+        self._noted: list[MappedFile] = []
+        """As the process's recorder has noted them: they hold when it has ended, too."""
+        self._metadata_seen = 0
+        self._gone = "its process is not known"
+        """Why the process cannot be looked at."""
+        self._places: dict[int, SourcePlace] = {}
+        self._bases: dict[str, int] = {}
+        self._keys: dict[str, str] = {}
+        self.problems: dict[str, str] = {}
+        """Why functions of a binary have no names, and what to do about it."""
+
+    def note_process(self, metadata: Metadata) -> None:
+        """Look at the process as soon as it is known: it may soon have ended."""
+        if self._process is None and (process := TracedProcess.of(metadata, self._rank)) is not None:
+            self._process = process
+            self._look()
+        if len(metadata) != self._metadata_seen:
+            self._metadata_seen = len(metadata)
+            self._noted = noted_files(metadata, self._rank)
+
+    def look_up(self, names: Iterable[str]) -> Steps:
+        """Find out what can be found out of the addresses in names, for :meth:`named`."""
+        unresolved = {found for name in names for found in find_unresolved(name)}
+        if any(self._mapping_at(found.address) is None for found in unresolved):
+            # Libraries may be loaded at any time.
+            self._look()
+        mapped: dict[str, dict[int, MappedFile]] = defaultdict(dict)
+        elsewhere: dict[str, list[Unresolved]] = defaultdict(list)
+        for found in sorted(unresolved, key=lambda found: (found.address, found.is_entry)):
+            mapping = self._mapping_at(found.address)
+            if mapping is None:
+                elsewhere[found.path].append(found)
+            else:
+                mapped[mapping.path][found.address] = mapping
+        for path, mappings in mapped.items():
+            yield from self._by_mapping(path, mappings)
+        # Last those of which TAU did not know the binary.
+        for path in sorted(elsewhere, reverse=True):
+            yield from self._by_base(path or self._executable, elsewhere[path])
+
+    def named(self, name: str) -> str:
+        """The name with all that was found out of its addresses."""
+        return with_places(name, self._places.get)
+
+    def has_ended(self) -> bool:
+        """Whether the process is not there any more, or never was on this node."""
+        return self._process is None or not Path("/proc", str(self._process.pid)).exists()
+
+    @property
+    def _executable(self) -> str:
+        return "" if self._process is None else self._process.executable
+
+    def _mapping_at(self, address: int) -> MappedFile | None:
+        return mapping_at(self._mapped, address) or mapping_at(self._noted, address)
+
+    def _look(self) -> None:
+        if self._process is None:
+            return
+        try:
+            self._mapped = self._process.mappings()
+        except ProcessGoneError as error:
+            self._gone = str(error)
+
+    def _by_mapping(self, path: str, mappings: dict[int, MappedFile]) -> Steps:
+        """Functions in a file that the process has mapped."""
+        offsets = {address: mapping.file_offset(address) for address, mapping in mappings.items()}
+        is_noted = any(mapping not in self._mapped for mapping in mappings.values())
+        if any(mapping.is_deleted for mapping in mappings.values()) or (is_noted and self._has_changed(path)):
+            known = BinarySymbols(problem=REPLACED)
+        else:
+            known = yield from self._ask(path, offsets=list(offsets.values()))
+        for address, offset in offsets.items():
+            place = known.address_at(offset)
+            self._keep(address, path, offset if place is None else place, known)
+
+    def _has_changed(self, path: str) -> bool:
+        """Whether a binary is newer than the process that ran it."""
+        started_us = 0 if self._process is None else self._process.started_us
+        with suppress(OSError):
+            return bool(started_us) and Path(path).stat().st_mtime > started_us / 1e6 + NEWER_S
+        return False
+
+    def _by_base(self, path: str, found: list[Unresolved]) -> Steps:
+        """Functions of a process that cannot be looked at, by the distances between them."""
+        if path not in self._bases and not (yield from self._finds_base(path, found)):
+            return
+        base = self._bases[path]
+        known = yield from self._ask(path, places=[one.address - base for one in found if one.address > base])
+        starts = set(known.entries().tolist())
+        for one in found:
+            place = known.places.get(one.address - base)
+            # Of a library that was loaded later TAU says that it is the program.
+            if place is not None and place.name and (not one.is_entry or one.address - base in starts):
+                self._keep(one.address, path, one.address - base, known)
+            else:
+                self.problems[LATER] = f"{self._gone}; {REMEDY}"
+
+    def _finds_base(self, path: str, found: list[Unresolved]) -> Generator[None, None, bool]:
+        entries = {one.address for one in found if one.is_entry}
+        problem = self._distrusted(path, len(entries))
+        if not problem:
+            known = yield from self._ask(path, addresses=entries)
+            base = deduce_base(entries, known.entries(), known.is_fixed)
+            if base is not None:
+                self._bases[path] = base
+                return True
+            problem = known.problem or f"{self._gone} before it was looked at; {REMEDY}"
+        self.problems[path or self._executable or "the program"] = problem
+        return False
+
+    def _distrusted(self, path: str, addresses: int) -> str:
+        """Why the binary that is there now cannot be taken for the one that ran; empty where it can."""
+        process = self._process
+        if process is None:
+            return f"{self._gone}; link it with -no-pie"
+        try:
+            Path(path).stat()
+        except OSError as error:
+            return f"{self._gone}, and it cannot be read ({error.strerror}); leave it where it was"
+        if self._has_changed(path):
+            return f"{self._gone}, and it has changed since; leave it as it was"
+        if addresses < (1 if process.is_of_this_node else FEW_ADDRESSES):
+            return f"{self._gone}, and too few of its functions are known; {REMEDY}"
+        return ""
+
+    def _ask(
+        self,
+        path: str,
+        offsets: Collection[int] = (),
+        addresses: Collection[int] = (),
+        places: Collection[int] = (),
+    ) -> Generator[None, None, BinarySymbols]:
+        visible = path if self._process is None else self._process.visible(path)
+        try:
+            key = binary_key(Path(visible))
+        except OSError as error:
+            return BinarySymbols(problem=f"it cannot be read ({error.strerror}); let this user read it")
+        if self._keys.setdefault(path, key) != key:
+            return BinarySymbols(problem=REPLACED)
+        request = Request(visible, key, sorted(offsets), sorted(addresses), sorted(places))
+        return (yield from ask(request, self._cache))
+
+    def _keep(self, address: int, path: str, place: int, known: BinarySymbols) -> None:
+        found = known.places.get(place)
+        if found is None or not found.name:
+            # In each rank it is the same place.
+            self._places[address] = offset_name(path, place), path, 0
+            self.problems[path] = known.problem or "it has no symbol for them"
+        else:
+            self._places[address] = found.name, found.file or path, found.line

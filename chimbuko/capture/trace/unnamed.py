@@ -1,0 +1,98 @@
+"""Functions that TAU knows by address only, until their names are found."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+
+from chimbuko.capture.symbols.resolver import Resolver, Steps
+from chimbuko.core.traceschema import UNNAMED_FUNCTIONS, UNRESOLVED, StreamNames
+from chimbuko.runtime.process.lifetime import log
+
+PAUSE_S = 0.01
+AFTER_END_S = 4.0
+"""So long a step of a live stream waits for its names when the program has ended: soon after that an agent
+gives up streams that bring nothing."""
+
+_logged: set[tuple[str, str]] = set()
+"""Binaries and what is wrong with them, of which this process has logged: a trace's streams share them."""
+
+
+class UnnamedFunctions:
+    """The functions of one stream that have come without a name.
+
+    Parameters
+    ----------
+    path
+        Of the stream, for messages.
+    rank
+        Of the process, as in its metadata. Where nothing else is found, it distinguishes functions.
+    names
+        Get what is found, and why something is not.
+    """
+
+    def __init__(self, path: Path, rank: int, names: StreamNames) -> None:
+        self._path = path
+        self._rank = rank
+        self._names = names
+        self._resolver = Resolver(rank)
+        self._waiting: dict[tuple[str, int], str] = {}
+        """By kind and number."""
+        self._look_up: Steps | None = None
+        self._begun_s = 0.0
+
+    def put(self, kind: str, number: int, name: str) -> None:
+        """A name that holds an address has come."""
+        if number not in self._names.of_kind(kind):
+            self._waiting[kind, number] = name
+
+    def find(self, patience_s: float = math.inf, after_end_s: float = AFTER_END_S) -> bool:
+        """Find the names; false if that takes longer than ``patience_s`` seconds, to be called again."""
+        self._resolver.note_process(self._names.metadata)
+        deadline_s = time.monotonic() + patience_s
+        while self._waiting:
+            if self._look_up is None:
+                self._look_up = self._resolver.look_up(list(self._waiting.values()))
+                self._begun_s = time.monotonic()
+            if self._goes_on(self._look_up):
+                now_s = time.monotonic()
+                if now_s - self._begun_s <= after_end_s or not self._resolver.has_ended():
+                    if now_s >= deadline_s:
+                        return False
+                    time.sleep(PAUSE_S)
+                    continue
+                log(f"{self._path}: looking up functions takes too long; link the program with -no-pie")
+                self._look_up.close()
+            self._look_up = None
+            self._keep()
+            self._report_problems()
+        return True
+
+    def _goes_on(self, look_up: Steps) -> bool:
+        try:
+            next(look_up)
+            return True
+        except StopIteration:
+            pass
+        # Whatever is wrong with a binary, the stream is read.
+        except Exception as error:
+            log(f"{self._path}: functions cannot be looked up ({type(error).__name__}: {error})")
+        return False
+
+    def _keep(self) -> None:
+        for (kind, number), name in self._waiting.items():
+            found = self._resolver.named(name)
+            is_address = UNRESOLVED in found
+            self._names.of_kind(kind)[number] = f"{found} (rank {self._rank})" if is_address else found
+        self._waiting.clear()
+
+    def _report_problems(self) -> None:
+        """Say why functions of a binary have no names: once here, and to who looks at the run."""
+        for path, problem in self._resolver.problems.items():
+            key = self._rank, 0, UNNAMED_FUNCTIONS + path
+            if key not in self._names.metadata:
+                self._names.metadata[key] = problem
+                if (path, problem) not in _logged:
+                    _logged.add((path, problem))
+                    log(f"{self._path}: functions of {path} have no name: {problem}")

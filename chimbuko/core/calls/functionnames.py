@@ -1,0 +1,119 @@
+"""Names of functions as people are shown them; what is stored keeps the place in the source. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from chimbuko.core.patterns import name_matcher
+from chimbuko.core.traceschema import ROOT_TIMER_NAME
+
+PROGRAM = "(program)"
+"""What is shown of a rank's outermost call, TAU's ``.TAU application``."""
+
+_LOCATION = re.compile(r"\s*\[\{([^}]*)\}\s*\{(\d*)[^}]*\}(?:-\{[^}]*\})?\]\s*$")
+"""TAU's ``[{file} {line,column}-{line,column}]``, and our tracer's ``[{file.py}{line}]``."""
+_MODULE = re.compile(r"([A-Za-z_<][\w.<>]*) \[((?=\w*[a-z])[A-Za-z_]\w*(?:\.\w+)*)\]")
+"""``function [module]``, as PerfFlowAspect's traces of Python become."""
+_SOURCES = re.compile(r"\.(?:c|cc|cpp|cxx|cu|h|hh|hpp|f|f90|f03|f08)$", re.IGNORECASE)
+_PYTHON = (".py", ".pyw")
+_HAS_TYPES = re.compile(r"\w<|\w\(")
+"""Templates, or arguments."""
+_UNRESOLVED = "addr=<"
+"""A function of which only the address is known: in which binary says its place."""
+
+
+@dataclass(frozen=True)
+class FunctionName:
+    """What a stored name says."""
+
+    function: str
+    """Alone, with C++'s types."""
+    module: str = ""
+    """Of Python."""
+    file: str = ""
+    """As it was recorded, with or without its folder."""
+    line: int = 0
+
+    @property
+    def place(self) -> str:
+        """``file.c:10``, the file alone, or nothing: what is known."""
+        file = self.file.rpartition("/")[2]
+        return f"{file}:{self.line}" if self.line else file
+
+
+def parse_name(name: str) -> FunctionName:
+    """Function, module and place of a stored name."""
+    found = _LOCATION.search(name)
+    if found is not None and _UNRESOLVED not in name:
+        function, file = name[: found.start()], found[1]
+        stem, dot, ending = file.rpartition("/")[2].rpartition(".")
+        return FunctionName(function, stem if dot + ending in _PYTHON else "", file, int(found[2] or 0))
+    named = _MODULE.fullmatch(name)
+    if named is not None:
+        is_source = _SOURCES.search(named[2]) is not None
+        return FunctionName(named[1], *(("", named[2]) if is_source else (named[2],)))
+    return FunctionName(name)
+
+
+def shown_name(name: str) -> str:
+    """``etl.load`` of ``load [{etl.py}{2}]``, and ``solve`` of ``solve [{heat.c} {10,0}-{20,1}]``."""
+    if name == ROOT_TIMER_NAME:
+        return PROGRAM
+    parsed = parse_name(name)
+    return f"{parsed.module}.{parsed.function}" if parsed.module else parsed.function or name
+
+
+def short_name(name: str) -> str:
+    """The same in a sentence, where functions of C and C++ have no types.
+
+    ``void A::solve<double, B<int> >(int) const [{a.cpp} {3,1}]`` is ``A::solve``. Operators stay as they are.
+    """
+    shown = shown_name(name).split(" [")[0].removesuffix("()")
+    if "operator" in shown or not _HAS_TYPES.search(shown):
+        return shown
+    kept, depth = "", 0
+    for letter in shown.replace("(anonymous namespace)", "{anonymous}"):
+        if letter == "(" and depth == 0:
+            break
+        depth += {"<": 1, ">": -1}.get(letter, 0)
+        if depth == 0 and letter != ">":
+            kept += letter
+    return kept.strip().split(" ")[-1] or shown
+
+
+def shown_names(names: Iterable[str], form: Callable[[str], str] = shown_name) -> dict[str, str]:
+    """Stored names to what is shown of them beside each other.
+
+    Of those that ``form`` makes alike each has its place in the source behind it, or is shown as it is stored
+    where that does not tell them apart.
+    """
+    shown = {name: form(name) for name in names}
+    placed = {name: _placed(name, text) for name, text in _alike(shown).items()}
+    return shown | placed | {name: name for name in _alike(placed)}
+
+
+def _alike(shown: dict[str, str]) -> dict[str, str]:
+    times = Counter(shown.values())
+    return {name: text for name, text in shown.items() if times[text] > 1}
+
+
+def _placed(name: str, text: str) -> str:
+    place = parse_name(name).place
+    return f"{text} ({place})" if place else name
+
+
+def function_matcher(pattern: str) -> Callable[[str], bool]:
+    """Whether a stored name is of a function that ``pattern`` means.
+
+    It may be written as it is stored, as it is shown, or without module and place.
+    """
+    # Not a lambda: what a stream's process knows is pickled for its successor.
+    return partial(_is_meant, name_matcher(pattern))
+
+
+def _is_meant(matches: Callable[[str], bool], name: str) -> bool:
+    return any(map(matches, (name, shown_name(name), parse_name(name).function)))

@@ -1,0 +1,112 @@
+"""Call paths: the distinct call stacks of one program, as a tree, and what calls on each of them took."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chimbuko.core.arrays import Int64Array, Rows, UInt64Array, as_table
+from chimbuko.core.kernels import paths as kernels
+from chimbuko.core.kernels.paths import NONE, OTHERS
+
+PATH = np.dtype(
+    [
+        ("parent", np.int32),  # row of the path without its innermost function, or NONE
+        ("function", np.int32),  # the innermost; NONE for the row of the others
+        ("calls", np.int64),  # without any, the columns that follow mean nothing
+        ("exclusive_us", np.float64),
+        ("exclusive_squares", np.float64),
+        ("exclusive_minimum_us", np.float64),
+        ("exclusive_maximum_us", np.float64),
+        ("inclusive_us", np.float64),
+        ("inclusive_squares", np.float64),
+        ("inclusive_minimum_us", np.float64),
+        ("inclusive_maximum_us", np.float64),
+    ],
+    align=True,
+)
+"""One call path: calls, and of their runtimes sum, sum of squares (in µs²), minimum and maximum.
+
+Sums of whole numbers are exact up to 2^53, in whatever order they are added; beyond that spreads of less than
+1e-8 of the runtime are lost. A path is ``OTHERS`` or stands behind its parent. Functions
+have numbers of whoever made the table.
+"""
+
+PATH_TIME = np.dtype(
+    [
+        ("parent", np.int32),  # as in ``PATH``
+        ("function", np.int32),
+        ("calls", np.int64),
+        ("exclusive_us", np.float64),
+    ],
+    align=True,
+)
+"""What the calls of one call path took, all together; without any they took nothing."""
+
+MOST_PATHS = 1 << 12
+"""Of a stream, and of a program: 330 kB stay in a cache. With 16,384 a made-up trace that fills them took a
+seventh longer to analyse."""
+OTHER_PATHS = "(other call paths)"
+"""In place of the functions of ``OTHERS``."""
+
+
+class PathTable:
+    """Adds up calls by call path.
+
+    Parameters
+    ----------
+    most
+        How many paths may have a row of their own, a power of two.
+    """
+
+    def __init__(self, most: int = MOST_PATHS) -> None:
+        # Memory that is 0 is not in use until it is written.
+        self.all = as_table(np.zeros(most, PATH))
+        """``PATH[most]``: also the rows that are not in use."""
+        self.slots: UInt64Array = np.zeros(2 * most, np.uint64)
+        self.count: Int64Array = np.ones(1, np.int64)
+        """i8[1]: rows in use. All as the kernels take them."""
+        self.all[OTHERS]["parent"] = self.all[OTHERS]["function"] = NONE
+
+    def __getstate__(self) -> dict[str, Any]:
+        rows = self.rows
+        used = rows["calls"].nonzero()[0]
+        return {
+            "most": len(self.all),
+            "parents": rows["parent"],
+            "functions": rows["function"],
+            "used": (used, rows[used]),
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["most"])  # type: ignore[misc]
+        reported = np.zeros(len(state["parents"]), PATH)
+        reported["parent"], reported["function"], reported["calls"] = state["parents"], state["functions"], 1
+        # In the same order they get the same rows.
+        self.add(reported)
+        self.forget_calls()
+        used, rows = state["used"]
+        self.all[used] = rows
+
+    @property
+    def rows(self) -> Rows:
+        """``PATH`` rows in use, the first of which is ``OTHERS``."""
+        return self.all[: self.count[0]]
+
+    def add(self, reported: Rows) -> None:
+        """Add the calls of another table's rows, whose functions have the same numbers.
+
+        Raises
+        ------
+        ValueError
+            A parent does not stand before its child.
+        """
+        if (reported["parent"][1:] >= np.arange(1, len(reported))).any() or (reported["parent"] < NONE).any():
+            raise ValueError("call paths whose parents do not stand before them")
+        # A copy: of an array that cannot be written to, kernels would be compiled once more.
+        kernels.merge_paths(as_table(reported.copy()), self.all, self.slots, self.count)
+
+    def forget_calls(self) -> None:
+        """Go on from none on any path; the paths keep their rows."""
+        self.rows["calls"] = 0

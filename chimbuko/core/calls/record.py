@@ -1,0 +1,211 @@
+"""Provenance records: what is kept of an abnormal call, and of a normal one for comparison.
+
+All times are µs since the Unix epoch on the trace's clock. A call's scalar fields stand in
+``chimbuko.core.calls.schema``. A record is sent again, with a higher ``revision``, as its window fills; the
+store keeps the highest revision of an id.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+import numpy as np
+
+from chimbuko.core.arrays import Float64Array
+from chimbuko.core.calls.schema import CallFields
+
+RECORD_VERSION = 1
+
+
+class _Duration(Protocol):
+    """A number, an array of them, or a column of a table."""
+
+    def __add__(self, other: Any, /) -> Any: ...
+
+
+Duration = TypeVar("Duration", bound=_Duration)
+
+
+def severity_us(runtime_us: Float64Array | float, expected_us: Float64Array | float) -> Float64Array:
+    """Time lost: what the runtimes by which calls are judged have beyond what was expected; f8[n] each."""
+    return np.maximum(runtime_us - expected_us, 0.0)
+
+
+def judged_us(expected_us: Duration, lost_us: Duration) -> Duration:
+    """The runtime by which a call was judged, which no record has as such."""
+    judged: Duration = expected_us + lost_us
+    return judged
+
+
+def call_id(program: int, rank: int, step: int, row: int) -> str:
+    """Id of a call: where its ENTRY stands, so the same however and however often the trace is read."""
+    return f"{program}:{rank}:{step}:{row}"
+
+
+class StackFrame(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One call of a call stack."""
+
+    id: str
+    function: str
+    entry_us: int
+    exit_us: int
+    """0 while the call is open."""
+    is_anomaly: bool
+
+
+class WindowCall(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One neighbour, in order of entry on the same thread; the call itself is among them."""
+
+    id: str
+    function: str
+    entry_us: int
+    exit_us: int
+    """0 while the call is open."""
+    parent_id: str
+    """Empty for a call without a parent."""
+    depth: int
+    is_anomaly: bool
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One message sent or received inside a call of the window."""
+
+    kind: str
+    """``SEND`` or ``RECV``."""
+    source: int
+    destination: int
+    tag: int
+    size_bytes: int
+    time_us: int
+    call_id: str
+    communicator: int = 0
+    """A number that its members have in common; 0 where it is not known."""
+    number: int = 0
+    """The how many-th it is from its source to its destination with its tag on its communicator, from 1. It
+    is the same at both ends: the receive that was posted as the n-th gets what was sent as the n-th. 0 where
+    that is not certain."""
+
+
+class Collective(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A collective operation that was entered inside a call of the window."""
+
+    communicator: int
+    number: int
+    """Of the operations on the communicator, from 1; the same on all its members."""
+    root: int
+    """The rank itself where the operation has none."""
+    size_bytes: int
+    """That this rank gives or gets."""
+    time_us: int
+    call_id: str
+
+
+class CounterValue(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One counter value recorded inside a call of the window, or one watched counter of the step."""
+
+    counter: str
+    value: int
+    time_us: int
+    call_id: str
+    """Empty for a watched counter, which belongs to the node and not to a call."""
+
+
+class CallRecord(CallFields, frozen=True, kw_only=True):
+    """One call with everything kept about it."""
+
+    call_stack: list[StackFrame]
+    """Self first, outermost last."""
+    window: list[WindowCall]
+    messages: list[Message]
+    counters: list[CounterValue]
+    node_state: list[CounterValue]
+    """Watched counters of the step."""
+    metrics: list[CounterValue]
+    """What each metric of ``TAU_METRICS`` rose by between the last EXIT before the call and its own."""
+    launch_stack: list[StackFrame]
+    """Call stack of the call that launched it on the GPU, itself first; empty without one."""
+    collectives: list[Collective] = msgspec.field(default_factory=list)
+    """Only where the trace has them, as that of our recorder."""
+
+
+class StepCount(msgspec.Struct, frozen=True, array_like=True):
+    """What the analysis of one step of one rank counted; written for every analysed step."""
+
+    program: int
+    rank: int
+    step: int
+    start_us: int
+    end_us: int
+    calls: int
+    anomalies: int
+    severity_us: float
+    highest_score: float = 0.0
+    """Of the anomalies; 0 without any."""
+
+
+UNREAD_STREAMS = "streams not read: no room in $TMPDIR"
+"""With those that follow, kinds of losses for which there was no room."""
+UNREADABLE_STREAMS = "streams given up: no memory left for them"
+NO_ROOM_STEPS = "steps missing in the statistics: no room in $TMPDIR"
+NO_ROOM_RECORDS = "records of abnormal calls: no room in $TMPDIR"
+NO_ROOM_RECORDERS = "flight recorders: no room in $TMPDIR"
+NO_ROOM_OPEN_CALLS = "lists of open calls: no room in $TMPDIR"
+
+READING, SILENT, ENDED = "reading", "silent", "ended"
+"""States of a stream."""
+
+
+class Silence(msgspec.Struct, frozen=True, array_like=True):
+    """Since when a stream gives no step, and what its rank is in."""
+
+    since_us: int
+    """Time of its newest event."""
+    function: str
+    """Innermost open call of its main thread, as far as is known; empty where none is."""
+    entry_us: int
+    """When that was entered."""
+
+
+class StreamHealth(msgspec.Struct, frozen=True, array_like=True):
+    """Running totals of one stream: what was read, and what was lost, by kind."""
+
+    program: int
+    rank: int
+    node: str
+    state: str
+    """``reading``, ``silent``, ``ended``, ``broken`` (without an end) or ``lost`` (nobody could read it)."""
+    steps: int
+    rows: int
+    size_bytes: int
+    calls: int
+    anomalies: int
+    gap_steps: int
+    losses: dict[str, int]
+    """Rows or calls not used, by kind; only kinds that occurred."""
+    silence: Silence | None = None
+    """While the state is ``silent``."""
+    largest_step_bytes: int = 0
+
+
+class CounterStatistics(msgspec.Struct, frozen=True, array_like=True):
+    """Running totals of one counter of one stream; moments as in ``chimbuko.core.statistics.moments``."""
+
+    name: str
+    n: float
+    mean: float
+    m2: float
+    m3: float
+    m4: float
+    minimum: float
+    maximum: float
+
+
+class Metadata(msgspec.Struct, frozen=True, array_like=True):
+    """One metadata attribute of a stream."""
+
+    program: int
+    rank: int
+    thread: int
+    key: str
+    value: str

@@ -1,0 +1,226 @@
+"""Statistics tables: one row per function, columns that each know how they merge.
+
+A detector's whole state is such a table, so agents and server exchange and merge it
+without knowing the detector.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.core.arrays import Float64Array, Int64Array, grown
+from chimbuko.core.buckets import BUCKETS
+from chimbuko.core.config import DETECTORS
+from chimbuko.core.kernels import rules
+from chimbuko.core.statistics.moments import EMPTY
+from chimbuko.core.statistics.packed import PackedTable, cells_of, pack_cells, unpack_cells
+
+
+class Rule(IntEnum):
+    """How a column merges."""
+
+    MOMENTS = rules.RULE_MOMENTS
+    ADD = rules.RULE_ADD
+    MIN = rules.RULE_MIN
+    MAX = rules.RULE_MAX
+
+
+_IDENTITY = {Rule.ADD: 0.0, Rule.MIN: np.inf, Rule.MAX: -np.inf}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A named column, its merge rule, and how many values it holds; moments are seven numbers each."""
+
+    name: str
+    rule: Rule
+    values: int = 1
+    is_forgotten: bool = False
+    """Whether the server judges by its newer part only, so that slow drift is followed."""
+
+    @property
+    def width(self) -> int:
+        """Numbers per row."""
+        return rules.MOMENTS_WIDTH if self.rule is Rule.MOMENTS else self.values
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """The columns of a table; the table itself is a plain f8[rows, width] array."""
+
+    columns: tuple[Column, ...]
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Those of this module go by their names: a stream's process keeps one with each of its commits."""
+        name = next((name for name, known in globals().items() if known is self), None)
+        return name or (TableSchema, (self.columns,))
+
+    @cached_property
+    def width(self) -> int:
+        """Numbers per row."""
+        return sum(column.width for column in self.columns)
+
+    @cached_property
+    def widths(self) -> Int64Array:
+        """Numbers per row of each column, i8[columns]."""
+        return np.array([column.width for column in self.columns], np.int64)
+
+    @cached_property
+    def starts(self) -> Int64Array:
+        """Where each column begins, i8[columns]."""
+        return np.concatenate(([0], np.cumsum(self.widths)[:-1])).astype(np.int64)
+
+    @cached_property
+    def rules(self) -> Int64Array:
+        """Merge rule of each column, i8[columns]."""
+        return np.array([column.rule for column in self.columns], np.int64)
+
+    @cached_property
+    def slices(self) -> dict[str, slice]:
+        """Where each column stands in a row, by name."""
+        return {
+            column.name: slice(int(start), int(start) + column.width)
+            for start, column in zip(self.starts, self.columns, strict=True)
+        }
+
+    def empty(self, rows: int) -> Float64Array:
+        """A table of ``rows`` rows that changes nothing when merged."""
+        table = np.empty((rows, self.width))
+        table[:] = self.identity
+        return table
+
+    @cached_property
+    def identity(self) -> Float64Array:
+        """A row that changes nothing when it is merged, f8[width]."""
+        row = np.empty(self.width)
+        for start, column in zip(self.starts, self.columns, strict=True):
+            row[start : start + column.width] = (
+                EMPTY if column.rule is Rule.MOMENTS else _IDENTITY[column.rule]
+            )
+        return row
+
+    def grown(self, table: Float64Array, rows: int) -> Float64Array:
+        """``table`` itself, or a larger copy with at least ``rows`` rows."""
+        return grown(table, rows, self.identity)
+
+    def pack(self, table: Float64Array) -> PackedTable:
+        """For sending."""
+        narrow = np.ascontiguousarray(table[:, : self.narrow]).tobytes()
+        return msgspec.structs.replace(pack_cells(table[:, self.narrow :]), narrow=narrow)
+
+    def split(self, whole: PackedTable) -> list[PackedTable]:
+        """Each row on its own: 20 times as fast as to pack one after the other."""
+        counts = np.frombuffer(whole.counts, np.uint16)
+        ends = np.cumsum(counts, dtype=np.int64).tolist()
+        size = len(whole.values) // ends[-1] if len(counts) and ends[-1] else 0
+        narrow = 8 * self.narrow
+        return [
+            PackedTable(
+                1,
+                whole.narrow[narrow * row : narrow * (row + 1)],
+                whole.counts[2 * row : 2 * (row + 1)],
+                whole.cells[2 * begin : 2 * end],
+                whole.values[size * begin : size * end],
+            )
+            for row, (begin, end) in enumerate(zip([0, *ends], ends, strict=False))
+        ]
+
+    def unpack(self, packed: PackedTable) -> Float64Array:
+        """What was sent, f8[rows, width].
+
+        Raises
+        ------
+        ValueError, IndexError
+            Its parts do not fit together.
+        """
+        table = np.zeros((packed.rows, self.width))
+        table[:, : self.narrow] = np.frombuffer(packed.narrow).reshape(packed.rows, self.narrow)
+        table[:, self.narrow :] = unpack_cells(packed, self.width - self.narrow)
+        return table
+
+    def merge_packed(self, into: Float64Array, rows: Int64Array, packed: PackedTable) -> None:
+        """Merge what was sent into ``into[rows[i]]``, in place; columns of many values add up.
+
+        Raises
+        ------
+        ValueError
+            Its parts do not fit together; nothing was merged.
+        """
+        from chimbuko.core.kernels import merge
+
+        # Copies: of arrays that cannot be written to, kernels would be compiled once more.
+        narrow = np.frombuffer(packed.narrow).reshape(len(rows), self.narrow).copy()
+        counts, cells, values = cells_of(packed)
+        is_whole = len(counts) == len(rows) and counts.sum() == len(cells) == len(values)
+        if not is_whole or cells.max(initial=0) >= max(1, self.width - self.narrow):
+            raise ValueError("a table whose parts do not fit together")
+        columns = self._narrow_columns
+        merge.merge_rows(
+            into, rows, narrow, self.starts[:columns], self.widths[:columns], self.rules[:columns]
+        )
+        merge.add_cells(into, rows, self.narrow, counts, cells, values)
+
+    @cached_property
+    def narrow(self) -> int:
+        """Numbers per row of the columns before those of many values, which add up and stand last."""
+        return sum(column.width for column in self.columns if column.values == 1)
+
+    @cached_property
+    def _narrow_columns(self) -> int:
+        return sum(column.values == 1 for column in self.columns)
+
+    def merge(self, into: Float64Array, rows: npt.ArrayLike, other: Float64Array) -> None:
+        """Merge ``other[i]`` into ``into[rows[i]]``, in place."""
+        # Here, as in merge_packed(), because who only reads columns needs no compiled code.
+        from chimbuko.core.kernels import merge
+
+        merge.merge_rows(into, np.asarray(rows, np.int64), other, self.starts, self.widths, self.rules)
+
+
+PROFILE = TableSchema(
+    (
+        Column("exclusive_us", Rule.MOMENTS),
+        Column("inclusive_us", Rule.MOMENTS),
+        Column("anomalies", Rule.ADD),
+        Column("severity_us", Rule.ADD),
+        Column("highest_score", Rule.MAX),
+    )
+)
+"""What is known of each function in every run: its runtimes, in µs, and its anomalies."""
+
+FLAGS = ("anomalies", "severity_us", "highest_score")
+"""Columns that count flagged calls; all other columns learn from every call."""
+
+BUCKETED_PROFILE = TableSchema(
+    (*PROFILE.columns, Column("buckets", Rule.ADD, values=BUCKETS, is_forgotten=True))
+)
+"""``PROFILE``, and how many calls had the judged runtime in each bucket of ``chimbuko.core.buckets``."""
+
+STORED_PROFILE = TableSchema((*BUCKETED_PROFILE.columns, Column("counted", Rule.ADD, values=BUCKETS)))
+"""``BUCKETED_PROFILE`` as it is stored: with how many calls of the run were in each bucket, of which none is
+forgotten, or scaled to newer ones."""
+
+
+def schema_of(detector: str) -> TableSchema:
+    """The table that a detector learns."""
+    return BUCKETED_PROFILE if _learns_buckets(detector) else PROFILE
+
+
+def stored_schema_of(detector: str) -> TableSchema:
+    """The table that a detector learns, as the store has it.
+
+    Stores of earlier versions lack what was counted, which stands last.
+    """
+    return STORED_PROFILE if _learns_buckets(detector) else PROFILE
+
+
+def _learns_buckets(detector: str) -> bool:
+    # A store may name a detector that this version does not know.
+    return detector not in DETECTORS or DETECTORS[detector].learns_buckets

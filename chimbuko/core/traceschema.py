@@ -1,0 +1,227 @@
+"""TAU's ADIOS2 trace layout: the variables of a step and the columns of its arrays.
+
+Source: TAU's ADIOS2 trace plugin; timestamps are µs since the Unix epoch.
+
+Our recorder knows more of MPI than that layout holds, and says it in two further variables, which TAU's
+streams and our Python tracer's lack, and which readers of TAU's streams pass over: to which communicator and
+request a message belongs (``comm_details``), and what MPI did beside messages (``mpi_operations``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+
+from chimbuko.core.arrays import UInt64Array
+
+EVENTS: Final = "event_timestamps"
+COMMS: Final = "comm_timestamps"
+COUNTERS: Final = "counter_values"
+DETAILS: Final = "comm_details"
+OPERATIONS: Final = "mpi_operations"
+ARRAY_COUNTS: Final = {
+    EVENTS: "timer_event_count",
+    COMMS: "comm_count",
+    COUNTERS: "counter_event_count",
+    DETAILS: "comm_count",
+    OPERATIONS: "mpi_operation_count",
+}
+SCALARS: Final = (
+    "program_count",
+    "comm_rank_count",
+    "thread_count",
+    "event_type_count",
+    "timer_count",
+    "counter_count",
+)
+
+ROOT_TIMER_NAME: Final = ".TAU application"
+"""The outermost call of a program's main thread; it ends with the program, in the last step."""
+
+UNRESOLVED: Final = "addr=<"
+"""In the name of a function of which TAU knows only the address."""
+
+UNTRACED_CHILDREN: Final = "Child Processes Not Traced"
+"""Key of metadata of our tracer: how many processes a rank has started that are no ranks, and which."""
+
+ENDING: Final = "Ending"
+"""Key of metadata of our tracers: how a process ended that did not end in order."""
+
+LEFT_OUT_FUNCTIONS: Final = "Functions Left Out"
+"""Key of metadata of our recorder: calls, too short and too many, that it did not record, and what to do."""
+
+NOT_RECORDED: Final = "Not Recorded"
+"""Key of metadata of our recorder: what it had no room for."""
+
+UNNAMED_FUNCTIONS: Final = "Functions without a name in "
+"""Begins the key of our own metadata of a rank that says why functions of a binary have no names; the
+binary follows."""
+
+MPI_PREFIX: Final = "MPI_"
+"""Begins the name of a function in which a rank may wait for others."""
+
+MAX_TIME_US: Final = 1 << 53
+"""In the year 2255: a time from here on, like a time of 0, is damage."""
+
+LOST_STEPS: Final = "lost-steps"
+"""File in the folder of a kept stream: numbers of steps whose data is missing, a line each."""
+
+TAU_IO_NAME: Final = "TAU trace data"
+"""The name of TAU's ADIOS2 IO object, under which its configuration file holds the engine's settings."""
+
+
+# Plain numbers, since they stand in compiled loops.
+EVENT_PROGRAM, EVENT_RANK, EVENT_THREAD, EVENT_TYPE, EVENT_TIMER, EVENT_TIME = range(6)
+EVENT_COLUMNS: Final = 6
+"""Columns of ``event_timestamps``, shape (N, 6)."""
+
+COMM_PROGRAM, COMM_RANK, COMM_THREAD, COMM_TYPE, COMM_TAG, COMM_PARTNER, COMM_SIZE, COMM_TIME = range(8)
+COMM_COLUMNS: Final = 8
+"""Columns of ``comm_timestamps``, shape (N, 8)."""
+
+COUNTER_PROGRAM, COUNTER_RANK, COUNTER_THREAD, COUNTER_NUMBER, COUNTER_VALUE, COUNTER_TIME = range(6)
+COUNTER_COLUMNS: Final = 6
+"""Columns of ``counter_values``, shape (N, 6)."""
+
+DETAIL_COMMUNICATOR, DETAIL_REQUEST = range(2)
+DETAIL_COLUMNS: Final = 2
+"""Columns of ``comm_details``, shape (N, 2): row i is of row i of ``comm_timestamps``. A communicator is a
+number that all its members have in common; a request is a number of its rank, 0 for a call that has none: the
+SEND and the COMPLETED, or the RECEIVE_POSTED and the RECV, of one request have the same."""
+
+(
+    OPERATION_PROGRAM,
+    OPERATION_RANK,
+    OPERATION_THREAD,
+    OPERATION_KIND,
+    OPERATION_COMMUNICATOR,
+    OPERATION_PEER,
+    OPERATION_NUMBER,
+    OPERATION_SIZE,
+    OPERATION_REQUEST,
+    OPERATION_TIME,
+) = range(10)
+OPERATION_COLUMNS: Final = 10
+"""Columns of ``mpi_operations``, shape (N, 10). ``PEER`` is a rank or ``NO_PEER``. See :class:`Operation`."""
+NO_PEER: Final = (1 << 64) - 1
+COLLECTIVE_TYPE: Final = (1 << 64) - 1
+"""Stands for the event type of a message where a row among the messages is a collective operation."""
+
+ARRAY_COLUMNS: Final = {
+    EVENTS: EVENT_COLUMNS,
+    COMMS: COMM_COLUMNS,
+    COUNTERS: COUNTER_COLUMNS,
+    DETAILS: DETAIL_COLUMNS,
+    OPERATIONS: OPERATION_COLUMNS,
+}
+NO_DETAILS: Final = np.empty((0, DETAIL_COLUMNS), np.uint64)
+NO_OPERATIONS: Final = np.empty((0, OPERATION_COLUMNS), np.uint64)
+
+
+class EventType(IntEnum):
+    """Event type ids as TAU usually numbers them; the stream's own map, where present, decides."""
+
+    ENTRY = 0
+    EXIT = 1
+    SEND = 2
+    RECV = 3
+
+
+class Operation(IntEnum):
+    """What a row of ``mpi_operations`` is; its time lies in the MPI call that did it."""
+
+    COLLECTIVE = 1
+    """Entered, or begun. ``NUMBER`` counts the collective operations on its communicator, the same on all
+    its members, from 0; ``PEER`` is the root, if it has one; ``SIZE`` are the bytes that this rank gives or
+    gets."""
+    RECEIVE_POSTED = 2
+    """A receive that does not wait; ``PEER`` is its source and ``NUMBER`` its tag, as asked for: ``NO_PEER``
+    for any."""
+    COMPLETED = 3
+    """The end of a request that is no receive (that of a receive is its RECV)."""
+    ONE_SIDED = 4
+    """Memory of ``PEER`` is read or written."""
+    SYNCHRONISATION = 5
+    """Of one-sided operations: locks, flushes, epochs."""
+
+
+def unnamed_timer(number: int) -> str:
+    """What stands for a timer whose name never came."""
+    return f"timer {number} (name not received)"
+
+
+@dataclass
+class StreamNames:
+    """What the attributes of one stream have named so far. Ids are the stream's own, not global."""
+
+    timers: dict[int, str] = field(default_factory=dict)
+    counters: dict[int, str] = field(default_factory=dict)
+    event_types: dict[int, str] = field(default_factory=dict)
+    program: str = ""
+    metadata: dict[tuple[int, int, str], str] = field(default_factory=dict)
+    """(rank, thread, key) to value."""
+
+    def of_kind(self, kind: str) -> dict[int, str]:
+        """Names of timers, counters or event types, as attributes call their ``kind``."""
+        return {"timer": self.timers, "counter": self.counters, "event_type": self.event_types}[kind]
+
+    def timer_name(self, number: int) -> str:
+        """Name of a timer, or what stands for one whose name never came."""
+        return self.timers.get(number) or unnamed_timer(number)
+
+    def event_type_id(self, kind: EventType) -> int:
+        """Id that this stream uses for ``kind``; TAU's usual one until the stream has said."""
+        for number, name in self.event_types.items():
+            if name == kind.name:
+                return number
+        return int(kind)
+
+
+@dataclass(frozen=True)
+class TraceStep:
+    """One step of one stream.
+
+    The arrays are views of the reader's buffers and are valid until its next step is read.
+    """
+
+    step: int
+    """The writer's step number: a jump by more than one is a gap."""
+    events: UInt64Array
+    """(N, 6), columns ``EVENT_...``."""
+    comms: UInt64Array
+    """(N, 8), columns ``COMM_...``."""
+    counters: UInt64Array
+    """(N, 6), columns ``COUNTER_...``."""
+    details: UInt64Array = field(default_factory=lambda: NO_DETAILS)
+    """(N, 2), columns ``DETAIL_...``, as many rows as ``comms``, or none."""
+    operations: UInt64Array = field(default_factory=lambda: NO_OPERATIONS)
+    """(N, 10), columns ``OPERATION_...``; none where the source knows of none."""
+
+    def interval_us(self) -> tuple[int, int] | None:
+        """First and last possible time of an event; None where there is none."""
+        times = self.events[:, EVENT_TIME]
+        if not len(times):
+            return None
+        first, last = int(times.min()), int(times.max())
+        if first == 0 or last >= MAX_TIME_US:
+            possible = times[(times > 0) & (times < MAX_TIME_US)]
+            return (int(possible.min()), int(possible.max())) if len(possible) else None
+        return first, last
+
+    def last_timer(self, thread: int) -> int | None:
+        """Timer of the last event of a thread, TAU's id; None where it has none."""
+        timers = self.events[self.events[:, EVENT_THREAD] == thread, EVENT_TIMER]
+        return int(timers[-1]) if len(timers) else None
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of all three arrays."""
+        return len(self.events) + len(self.comms) + len(self.counters)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all three arrays."""
+        return self.events.nbytes + self.comms.nbytes + self.counters.nbytes

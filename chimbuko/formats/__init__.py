@@ -1,4 +1,0 @@
-"""Traces of other tools: what all of them have in common.
-
-May import nothing of ours.
-"""

@@ -1,4 +1,0 @@
-"""Compiled loops over the text of traces.
-
-May import kernels.
-"""

@@ -1,4 +1,0 @@
-"""Readers of the formats of other tools: bytes in, events out; ``registry`` has them all.
-
-May import formats and formats.kernels.
-"""

@@ -1,0 +1,311 @@
+"""The decorator and the functions with which a program names its critical path."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import itertools
+import json
+import os
+import sys
+from _thread import get_native_id
+from time import perf_counter_ns
+
+from chimbuko.core.errors import ConfigError
+from chimbuko.instrument import tracer
+from chimbuko.instrument.annotations import usage
+from chimbuko.instrument.annotations.caliperregions import CaliperRegion, CaliperRegions
+from chimbuko.instrument.annotations.eventfile import UNUSED, head
+from chimbuko.instrument.annotations.options import VARIABLE, parse_options
+from chimbuko.instrument.annotations.pointcuts import FLOWS, POINTCUTS, Advice, Flows
+from chimbuko.instrument.annotations.tracefile import TraceFile
+from chimbuko.instrument.tracer.pausing import by_turns, pauses
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
+    from typing import Any, Self
+
+    from chimbuko.instrument.annotations.eventfile import Usage
+
+SYNC_PHASES = {"before": "B", "after": "E"}
+ASYNC_PHASES = {"before": "b", "instant": "n", "after": "e"}
+DEFAULT_ID = 123
+"""Of an asynchronous event without one, as PerfFlowAspect has it."""
+
+_numbers = itertools.count(1)
+_flows = Flows()
+_regions: dict[int, list[tuple[str, tracer.region]]] = {}
+"""Regions that ``sync_event`` has begun, by native id of their thread."""
+
+
+def _from_environment() -> tuple[TraceFile | None, CaliperRegions | None]:
+    """Where annotations go; a program is never stopped by what is wrong with that."""
+    text = os.environ.get(VARIABLE)
+    if text is None:
+        return None, None
+    try:
+        options = parse_options(text)
+    except ConfigError as error:
+        print(f"chimbuko: {error}; annotations are not written", file=sys.stderr)
+        return None, None
+    caliper = None
+    if options.is_for_caliper:
+        try:
+            caliper = CaliperRegions()
+        except ConfigError as error:
+            print(f"chimbuko: {VARIABLE}: {error}", file=sys.stderr)
+    return TraceFile(options) if options.is_enabled else None, caliper
+
+
+_file, _caliper = _from_environment()
+if _file is not None:
+    atexit.register(_file.close)
+
+
+def critical_path(pointcut: str | Callable[..., Any] = "around", scope: str = "", flow: str = "") -> Any:
+    """Annotate a function: ``@critical_path``, or ``@critical_path(pointcut="around", scope="", flow="")``.
+
+    In the live stream each call is an ENTRY and an EXIT, whatever the pointcut; of a generator or a coroutine
+    each turn is one, from its resumption until it pauses. In the trace file the pointcut decides. A call
+    that ends by an exception ends there, too.
+
+    Parameters
+    ----------
+    pointcut
+        Of ``POINTCUTS``. ``around`` gives ``B`` and ``E`` (one ``X`` where ``log-event=Compact``), ``before``
+        ``B`` alone and ``after`` ``E`` alone. Their asynchronous forms give ``b`` and ``e`` with a number
+        for each call; such calls may overlap, and those of a coroutine last over its pauses.
+    scope
+        Distinguishes the numbers of asynchronous calls.
+    flow
+        Of ``FLOWS``: ``out`` for a function that hands something on, ``in`` for one that takes it.
+
+    Raises
+    ------
+    ConfigError
+        There is no such pointcut, or no such flow.
+    """
+    if callable(pointcut):
+        return _annotate(pointcut, Advice())
+    if pointcut not in POINTCUTS:
+        raise ConfigError(f"critical_path: pointcut is one of {', '.join(POINTCUTS)}, not {pointcut!r}")
+    if flow not in FLOWS:
+        raise ConfigError(f"critical_path: flow is one of {', '.join(filter(None, FLOWS))}, not {flow!r}")
+    return functools.partial(_annotate, advice=Advice(pointcut, scope, flow))
+
+
+def sync_event(pointcut: str, name: str, category: str) -> None:
+    """Begin (``before``) or end (``after``) the block ``name`` in the calling thread.
+
+    Raises
+    ------
+    ConfigError
+        There is no such pointcut.
+    """
+    phase = _phase(SYNC_PHASES, pointcut)
+    if _file is not None:
+        _put(_file, head(name, category, phase), "")
+    if _caliper is not None:
+        (_caliper.begin if phase == "B" else _caliper.end)(name)
+    if not tracer.is_active():
+        return
+    regions = _regions.setdefault(get_native_id(), [])
+    if phase == "B":
+        regions.append((name, tracer.region(name)))
+        regions[-1][1].__enter__()
+    elif regions and regions[-1][0] == name:
+        regions.pop()[1].__exit__(None, None, None)
+
+
+class region:
+    """Context manager that notes its block as ``@critical_path`` does a call.
+
+    Blocks of one thread have to nest; one that spans an ``await`` may not.
+
+    Parameters
+    ----------
+    category
+        By default the name of the module that the block is in.
+    """
+
+    __slots__ = ("_contexts",)
+
+    def __init__(self, name: str, category: str | None = None) -> None:
+        contexts: list[AbstractContextManager[Any]] = []
+        if tracer.is_active():
+            contexts.append(tracer.region(name))
+        if _caliper is not None:
+            contexts.append(CaliperRegion(_caliper, name))
+        if _file is not None:
+            _file.begin()
+            if category is None:
+                category = str(sys._getframe(1).f_globals.get("__name__", ""))
+            contexts.append(Noted(_notes_of_block(_file, name, category)))
+        self._contexts: Sequence[AbstractContextManager[Any]] = contexts
+
+    def __enter__(self) -> Self:
+        for context in reversed(self._contexts):
+            context.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        for context in self._contexts:
+            context.__exit__(*error)
+
+
+def async_event(
+    pointcut: str, name: str, category: str, scope: str | None = None, id: int | None = None
+) -> None:
+    """Write ``before``, ``instant`` or ``after`` of what need not nest; the live stream has no such events.
+
+    Raises
+    ------
+    ConfigError
+        There is no such pointcut.
+    """
+    phase = _phase(ASYNC_PHASES, pointcut)
+    if _file is not None:
+        tail = f', "scope": {json.dumps(scope)}' if scope else ""
+        number = json.dumps(id or DEFAULT_ID)
+        _put(_file, head(name, category, phase), f'{tail}, "id": {number}')
+
+
+@functools.lru_cache
+def _notes_of_block(file: TraceFile, name: str, category: str) -> Notes:
+    return Notes(file, name, category, Advice())
+
+
+def _phase(phases: dict[str, str], pointcut: str) -> str:
+    if pointcut not in phases:
+        raise ConfigError(f"pointcut is one of {', '.join(phases)}, not {pointcut!r}")
+    return phases[pointcut]
+
+
+def _put(file: TraceFile, start: str, tail: str) -> None:
+    file.begin()
+    file.put((start, file.thread.id, perf_counter_ns(), tail))
+
+
+def _annotate(function: Callable[..., Any], advice: Advice) -> Callable[..., Any]:
+    """The function itself, where nobody would see what is noted of it."""
+    if tracer.may_record():
+        function = tracer.traced(function)
+    name, category = getattr(function, "__qualname__", repr(function)), getattr(function, "__module__", None)
+    if _caliper is not None:
+        function = _caliper.around(function, name)
+    if _file is None:
+        return function
+    _file.begin()
+    notes = Notes(_file, name, category or "", advice)
+    if pauses(function):
+        return by_turns(function, lambda: Noted(notes), is_whole=advice.is_async)
+    if advice == Advice() and not _file.options.has_usage:
+        return _compact(notes, function) if _file.options.is_compact else _verbose(notes, function)
+
+    @functools.wraps(function)
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        with Noted(notes):
+            return function(*args, **kwargs)
+
+    return noted
+
+
+def _verbose(notes: Notes, function: Callable[..., Any]) -> Callable[..., Any]:
+    begin, end = notes.head("B"), notes.head("E")
+    put, clock, thread = notes.file.put, perf_counter_ns, notes.file.thread
+
+    @functools.wraps(function)
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        put((begin, thread.id, clock(), ""))
+        try:
+            return function(*args, **kwargs)
+        finally:
+            put((end, thread.id, clock(), ""))
+
+    return noted
+
+
+def _compact(notes: Notes, function: Callable[..., Any]) -> Callable[..., Any]:
+    start, put, clock, thread = notes.head("X"), notes.file.put, perf_counter_ns, notes.file.thread
+
+    @functools.wraps(function)
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        begun_ns = clock()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            put((start, thread.id, begun_ns, clock() - begun_ns))
+
+    return noted
+
+
+class Notes:
+    """Where and how the calls of one function, or of one block, are noted.
+
+    Parameters
+    ----------
+    file
+        Gets them.
+    name, category
+        Of the function, and its module.
+    """
+
+    def __init__(self, file: TraceFile, name: str, category: str, advice: Advice) -> None:
+        self.file = file
+        self.head = functools.partial(head, name, category)
+        """Of its lines, by phase."""
+        self._flow_heads = {phase: head("flow", category, phase) for phase in "sf"}
+        self._flow_phases = FLOWS[advice.flow]
+        self._is_async = advice.is_async
+        self._is_whole = advice.is_whole(file.options.is_compact)
+        self._phases = ("", "") if self._is_whole else advice.phases
+        self._heads = {phase: self.head(phase) for phase in ("X", "C", *advice.phases)}
+        self._has_usage = file.options.has_usage and advice.pointcut == "around"
+        self._scope = f', "scope": {json.dumps(advice.scope)}' if advice.scope else ""
+
+    def begin(self) -> tuple[int, str, usage.Reading | None]:
+        """Of a call: when it began, the tail of its lines, and what the clocks said."""
+        tail = f'{self._scope}, "id": {next(_numbers)}' if self._is_async else ""
+        now_ns = perf_counter_ns()
+        self._flow(self._flow_phases[0], now_ns)
+        if self._phases[0]:
+            self._note(self._phases[0], now_ns, tail)
+        return now_ns, tail, usage.read() if self._has_usage else None
+
+    def end(self, begun_ns: int, tail: str, reading: usage.Reading | None) -> None:
+        """What ``begin`` gave."""
+        now_ns = perf_counter_ns()
+        if reading is not None:
+            self._note("C", begun_ns, usage.since(reading))
+            self._note("C", now_ns, UNUSED)
+        if self._is_whole:
+            self._note("X", begun_ns, now_ns - begun_ns)
+        elif self._phases[1]:
+            self._note(self._phases[1], now_ns, tail)
+        self._flow(self._flow_phases[1], now_ns)
+
+    def _note(self, phase: str, time_ns: int, tail: str | int | Usage) -> None:
+        self.file.put((self._heads[phase], self.file.thread.id, time_ns, tail))
+
+    def _flow(self, phase: str, time_ns: int) -> None:
+        if not phase or (number := _flows.number_of(phase)) is None:
+            return
+        tail = f', "id": {number}, "bp": "e"'
+        self.file.put((self._flow_heads[phase], self.file.thread.id, time_ns, tail))
+
+
+class Noted:
+    """One call, or one turn of it, as a context."""
+
+    __slots__ = ("_notes", "_state")
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+
+    def __enter__(self) -> None:
+        self._state = self._notes.begin()
+
+    def __exit__(self, *error: object) -> None:
+        self._notes.end(*self._state)

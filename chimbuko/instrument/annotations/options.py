@@ -1,0 +1,78 @@
+"""What ``PERFFLOW_OPTIONS`` asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chimbuko.core.errors import ConfigError
+
+VARIABLE = "PERFFLOW_OPTIONS"
+_WORDS = {"true": True, "false": False}
+FILE_NAME_PARTS = ("name", "instance-path", "hostname", "pid")
+
+
+@dataclass(frozen=True)
+class Options:
+    """PerfFlowAspect's options, with its defaults."""
+
+    name: str = "generic"
+    """Of the component of a workflow, for the file's name."""
+    file_name_parts: tuple[str, ...] = ("hostname", "pid")
+    """Of ``FILE_NAME_PARTS``, in the order in which they stand in the file's name."""
+    folder: str = "./"
+    """Is made where it is not there."""
+    is_enabled: bool = True
+    has_usage: bool = False
+    """Whether the CPU time and memory of each call are noted."""
+    is_compact: bool = False
+    """One event for a call (``X``), in place of two (``B``, ``E``)."""
+    is_object: bool = False
+    """The file holds a JSON object, in place of a JSON array."""
+    is_for_caliper: bool = False
+    """Calls are regions of Caliper, too, where its Python package is there."""
+
+
+def parse_options(text: str) -> Options:
+    """Options from ``key=value:key=value``; what is not named has its default.
+
+    Source: PerfFlowAspect's documentation, "PERFFLOW_OPTIONS". Keys and values are those of its Python and
+    C++ parts; words such as ``True`` and ``Compact`` may be written in small letters.
+
+    Raises
+    ------
+    ConfigError
+        A part is no pair, a key is unknown, or a value is none of those that its key takes.
+    """
+    found: dict[str, object] = {}
+    for part in filter(None, text.split(":")):
+        key, equals, value = part.partition("=")
+        if not equals or key not in _KEYS:
+            raise ConfigError(f"{VARIABLE}: {part!r} is none of {', '.join(f'{known}=…' for known in _KEYS)}")
+        field, values = _KEYS[key]
+        found[field] = _value(key, value, values)
+    return Options(**found)  # type: ignore[arg-type]
+
+
+def _value(key: str, value: str, values: dict[str, bool] | None) -> object:
+    if key == "log-filename-include":
+        parts = tuple(value.split(","))
+        if unknown := [part for part in parts if part not in FILE_NAME_PARTS]:
+            raise ConfigError(f"{VARIABLE}: {key} takes {', '.join(FILE_NAME_PARTS)}, not {unknown[0]!r}")
+        return parts
+    if values is None:
+        return value
+    if value.lower() not in values:
+        raise ConfigError(f"{VARIABLE}: {key} is {' or '.join(values)}, not {value!r}")
+    return values[value.lower()]
+
+
+_KEYS: dict[str, tuple[str, dict[str, bool] | None]] = {
+    "name": ("name", None),
+    "log-filename-include": ("file_name_parts", None),
+    "log-dir": ("folder", None),
+    "log-enable": ("is_enabled", _WORDS),
+    "cpu-mem-usage": ("has_usage", _WORDS),
+    "log-event": ("is_compact", {"verbose": False, "compact": True}),
+    "log-format": ("is_object", {"array": False, "object": True}),
+    "caliper-enable": ("is_for_caliper", _WORDS),
+}

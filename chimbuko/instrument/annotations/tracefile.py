@@ -1,0 +1,166 @@
+"""The trace file of this process, written beside the program."""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # As the tracer has it.
+import os
+import platform
+import sys
+import threading
+from contextlib import suppress
+
+from chimbuko.instrument.annotations.eventfile import EVENT_FIELDS
+from chimbuko.instrument.annotations.eventwriter import EventWriter
+from chimbuko.instrument.annotations.filename import INSTANCE_PATH_VARIABLE, file_name, instance_path
+from chimbuko.instrument.annotations.options import VARIABLE, Options
+from chimbuko.instrument.annotations.writerprocess import WriterProcess
+from chimbuko.instrument.tracer.eventrecorder import clock_offset_ns
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from chimbuko.instrument.annotations.eventfile import Event
+
+WRITE_PERIOD_S = 0.2
+"""What a killed program loses at most."""
+MOST_EVENTS = 1_000_000
+"""That wait to be written, some 200 MB: where the disk cannot keep up, further ones are counted, and lost."""
+LONGEST_END_S = 60.0
+"""For the end of the file: beyond that the program ends without it."""
+
+
+class Thread(threading.local):
+    """The calling thread: to ask the system for its native id takes longer than all else of an event."""
+
+    def __init__(self) -> None:
+        self.id = threading.get_native_id()
+
+
+class TraceFile:
+    """The trace file of this process, written by a process of its own.
+
+    No thread of the program waits for it: an event is one tuple at the end of a queue, which a thread of ours
+    empties. A program that ends before that has begun writes the file itself, and so does one that can start
+    no process. What cannot be written is one line on stderr, and no error of the program's.
+
+    Parameters
+    ----------
+    options
+        Its form and its name.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self._instance_path = instance_path(os.environ)
+        os.environ[INSTANCE_PATH_VARIABLE] = self._instance_path
+        self._fields: list[Any] = []
+        """Of events, one after the other: as tuples they would keep the garbage collector busy."""
+        self.put: Callable[[Event], None] = self._fields.extend
+        self.thread = Thread()
+        self._begin_anew()
+        self._has_finalizer = False
+        os.register_at_fork(after_in_child=self._continue_in_child)
+        self._end_with_multiprocessing()
+
+    def _begin_anew(self) -> None:
+        self._has_failed = self._has_ended = False
+        self._path = self._path_now()
+        self._file = self._path, self.options.is_object, os.getpid(), clock_offset_ns()
+        self._writer: WriterProcess | EventWriter | None = None
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """Write from now on what is put into it; where that is done already, nothing."""
+        if self._thread is not None:
+            return
+        # As the tracer's thread, this one is to get no signal of the program's.
+        blocked = _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
+        try:
+            thread = threading.Thread(target=self._write_on, name="annotations", daemon=True)
+            # Where there is no room for a thread now, all waits for the end.
+            with suppress(RuntimeError):
+                thread.start()
+                self._thread = thread
+        finally:
+            _signal.pthread_sigmask(_signal.SIG_SETMASK, blocked)
+
+    def close(self) -> None:
+        """Write what is left."""
+        if self._thread is not None:
+            self._stopping.set()
+            self._thread.join(LONGEST_END_S)
+        elif not self._has_ended:
+            self._write(is_last=True)
+        self._has_ended = True
+
+    def _write(self, is_last: bool) -> None:
+        """Write what was put into it until now."""
+        # Each is one operation, between which other threads may put more at the end.
+        fields = self._fields[:]
+        del self._fields[: len(fields)]
+        lost = max(len(fields) // EVENT_FIELDS - MOST_EVENTS, 0)
+        try:
+            if fields and not self._has_failed:
+                if self._writer is None:
+                    self._writer = self._new_writer(is_last)
+                self._writer.append(fields[lost * EVENT_FIELDS :])
+            if is_last and self._writer is not None and not self._has_failed:
+                self._writer.finish()
+        except OSError as error:
+            self._has_failed = True
+            self._say(f"{error.strerror or error}; annotations are not written any more")
+        if lost:
+            self._say(f"{lost} events were lost: too many at a time")
+
+    def _new_writer(self, is_last: bool) -> WriterProcess | EventWriter:
+        if not is_last:
+            with suppress(OSError):
+                return WriterProcess(*self._file)
+        return EventWriter(*self._file)
+
+    def _say(self, what: str) -> None:
+        print(f"chimbuko: {VARIABLE}: {self._path}: {what}", file=sys.stderr)
+
+    def _path_now(self) -> str:
+        name = file_name(self.options, self._instance_path, platform.node(), os.getpid())
+        path = os.path.join(self.options.folder, name)
+        # A program may run in a folder that is gone.
+        with suppress(OSError):
+            path = os.path.abspath(path)
+        return path
+
+    def _write_on(self) -> None:
+        is_last = False
+        while not is_last:
+            is_last = self._stopping.wait(WRITE_PERIOD_S)
+            self._write(is_last)
+
+    def _continue_in_child(self) -> None:
+        """A forked process writes a file of its own; what waits is its parent's."""
+        is_begun = self._thread is not None and not self._stopping.is_set()
+        if self._writer is not None:
+            self._writer.abandon()
+        self._fields.clear()
+        self.thread.id = threading.get_native_id()
+        self._begin_anew()
+        if is_begun:
+            self.begin()
+        self._end_with_multiprocessing()
+
+    def _end_with_multiprocessing(self) -> None:
+        """Its children that are forked end without the interpreter's own end; they run finalizers instead."""
+        util = sys.modules.get("multiprocessing.util")
+        if util is None or self._has_finalizer:
+            return
+        self._has_finalizer = True
+
+        def end(file: TraceFile) -> None:
+            util.Finalize(None, file.close, exitpriority=-1000)
+
+        # When a child begins, it forgets finalizers, and then calls this.
+        util.register_after_fork(self, end)
+        if sys.modules["multiprocessing.process"].parent_process() is not None:
+            end(self)

@@ -1,0 +1,126 @@
+"""Annotates functions of a Python source by their names, before it is compiled. No I/O."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TypeVar
+
+from chimbuko.instrument.annotations.namepatterns import NamePattern
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import CodeType
+
+Node = TypeVar("Node", bound=ast.AST)
+
+_DECORATOR = "__chimbuko_critical_path__"
+_ANNOTATIONS = "chimbuko.instrument.annotations"
+_ALREADY = "critical_path"
+_COMPILERS = frozenset(
+    ("jit", "njit", "vectorize", "guvectorize", "cfunc", "stencil", "overload", "overload_method", "script")
+)
+"""Decorators, by the last part of their names, that compile what they get, and cannot compile a wrapper:
+those of Numba, and of Torch."""
+
+
+@dataclass(frozen=True)
+class Woven:
+    """A source with its functions annotated."""
+
+    code: CodeType
+    met: frozenset[NamePattern]
+    """Patterns that some function matches."""
+
+
+def weave(source: str | bytes, path: str, patterns: Sequence[NamePattern]) -> Woven | None:
+    """Annotate the functions that match; None where none does.
+
+    An annotation comes first of a function's decorators, so whatever they make of it, and whoever they
+    register it with, has the annotated one. A function that is annotated already, or that is handed to a
+    compiler, stays as it is.
+
+    Parameters
+    ----------
+    path
+        Of the source, for its code.
+    patterns
+        Those of its module.
+
+    Raises
+    ------
+    SyntaxError, ValueError
+        It is no Python source.
+    """
+    tree = ast.parse(source, path)
+    weaver = _Weaver(patterns)
+    weaver.visit(tree)
+    if not weaver.met:
+        return None
+    if weaver.has_woven:
+        at = _beginning(tree.body)
+        where = tree.body[min(at, len(tree.body) - 1)]
+        names = [ast.alias(name=_ALREADY, asname=_DECORATOR)]
+        tree.body.insert(at, _placed(ast.ImportFrom(module=_ANNOTATIONS, names=names, level=0), where))
+    code: CodeType = compile(tree, path, "exec", dont_inherit=True)
+    return Woven(code, frozenset(weaver.met))
+
+
+class _Weaver(ast.NodeVisitor):
+    def __init__(self, patterns: Sequence[NamePattern]) -> None:
+        self.met: set[NamePattern] = set()
+        self.has_woven = False
+        self._patterns = patterns
+        self._outer: list[str] = []
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        self._visit_within(node, node.name)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        self._visit_within(node, node.name, "<locals>")
+        name = ".".join((*self._outer, node.name))
+        matching = [pattern for pattern in self._patterns if pattern.matches(name)]
+        self.met.update(matching)
+        if matching and not _stays(node):
+            self.has_woven = True
+            decorator = ast.Call(
+                func=ast.Name(id=_DECORATOR, ctx=ast.Load()),
+                args=[ast.Constant(value=matching[0].pointcut)],
+                keywords=[],
+            )
+            node.decorator_list.append(_placed(decorator, node))
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def _visit_within(self, node: ast.AST, *names: str) -> None:
+        self._outer += names
+        self.generic_visit(node)
+        del self._outer[-len(names) :]
+
+
+def _stays(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    for decorator in node.decorator_list:
+        function = decorator.func if isinstance(decorator, ast.Call) else decorator
+        name = ast.unparse(function).rpartition(".")[2]
+        if name == _ALREADY or name in _COMPILERS:
+            return True
+    return False
+
+
+def _beginning(body: list[ast.stmt]) -> int:
+    """Where the first statement stands that is neither the documentation nor asks for the future."""
+    at = 0
+    if isinstance(first := body[0], ast.Expr) and isinstance(first.value, ast.Constant):
+        at = int(isinstance(first.value.value, str))
+    while at < len(body) and isinstance(found := body[at], ast.ImportFrom) and found.module == "__future__":
+        at += 1
+    return at
+
+
+def _placed(node: Node, where: ast.stmt) -> Node:
+    """A new node on the line of another, so that lines of functions and tracebacks stay as they are."""
+    ast.copy_location(node, where)
+    if isinstance(node, ast.stmt | ast.expr):
+        node.end_lineno, node.end_col_offset = node.lineno, node.col_offset
+    return ast.fix_missing_locations(node)

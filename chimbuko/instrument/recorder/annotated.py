@@ -1,0 +1,172 @@
+"""Writes what annotated functions of a native program did into a trace file of PerfFlowAspect's form."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from chimbuko.core.errors import ConfigError
+from chimbuko.instrument.annotations.annotatedname import AnnotatedName
+from chimbuko.instrument.annotations.eventfile import UNUSED, Event, EventFile, Usage, head, lines
+from chimbuko.instrument.annotations.filename import file_name, instance_path
+from chimbuko.instrument.annotations.options import VARIABLE, Options, parse_options
+from chimbuko.instrument.annotations.pointcuts import FLOWS, Advice, Flows
+from chimbuko.instrument.recorder.layout import Kind
+from chimbuko.instrument.recorder.ring import Events, ProcessFile
+
+
+def asked_options(environment: Mapping[str, str]) -> Options | None:
+    """Options of the file that is asked for; None where none is, or what is asked for makes no sense."""
+    try:
+        options = parse_options(environment[VARIABLE])
+    except (KeyError, ConfigError):
+        return None
+    return options if options.is_enabled else None
+
+
+USER_TIME, THREAD_TIME, PEAK_MEMORY = COUNTERS = (
+    "user time of the process (us)",
+    "CPU time of the thread (us)",
+    "peak memory of the process (KiB)",
+)
+"""Counters that the library writes before a call and before its end, where they are asked for."""
+KIB_KB = 1.024
+
+
+@dataclass
+class _Call:
+    begun_ns: int
+    number: int
+    used: dict[str, float]
+    """What the counters were."""
+
+
+class AnnotatedCalls:
+    """The trace file of one process.
+
+    Parameters
+    ----------
+    process
+        Whose it is.
+    options
+        Its form and its name.
+    environment
+        Says where the process stands in nested workflows.
+    """
+
+    def __init__(self, process: ProcessFile, options: Options, environment: Mapping[str, str]) -> None:
+        self._pid = process.number("pid")
+        self._offset_ns = process.number("clock_offset_ns")
+        self._process = process
+        self._is_compact = options.is_compact
+        name = file_name(options, instance_path(environment), platform.node(), self._pid)
+        self._file = EventFile(os.path.join(options.folder, name), options.is_object)
+        self._names: dict[int, AnnotatedName] = {}
+        self._heads: dict[tuple[int, str], str] = {}
+        """Of their lines, by phase."""
+        self._waiting: list[tuple[int, int, int, int]] = []
+        """Time, thread, kind of events, and their key, or the row of a counter in ``_counted``."""
+        self._counted: list[tuple[str, float]] = []
+        """Counters with their values."""
+        self._used: dict[int, dict[str, float]] = {}
+        """The newest values of each thread's counters."""
+        self._open: dict[tuple[int, int], list[_Call]] = {}
+        """Calls of one thread by their function, the outermost first."""
+        self._flows = Flows()
+        self._numbers = itertools.count(1)
+
+    def add(self, key: int, name: AnnotatedName) -> None:
+        """A function that is annotated, by the key of its calls."""
+        self._names[key] = name
+        short = name.short
+        phases = ("X", "C", *name.advice.phases)
+        self._heads |= {(key, phase): head(short, name.file, phase) for phase in phases}
+        self._heads |= {(key, phase): head("flow", name.file, phase) for phase in "sf"}
+
+    @property
+    def path(self) -> str:
+        """Of the file."""
+        return self._file.path
+
+    def note(self, thread: int, events: Events) -> None:
+        """What one thread has done, by its native id."""
+        keys = np.fromiter(self._names, np.uint64, len(self._names))
+        is_counter = events["kind"] == Kind.COUNTER
+        known = events[(events["kind"] <= Kind.EXIT) & np.isin(events["value"], keys) | is_counter]
+        columns = (known[name].tolist() for name in ("time_ns", "kind", "value", "tag"))
+        values = known["value"].view(np.float64).tolist()
+        for time_ns, kind, key, tag, value in zip(*columns, values, strict=True):
+            if kind != Kind.COUNTER:
+                self._waiting.append((time_ns, thread, kind, key))
+            elif (name := self._process.name(tag)) in COUNTERS:
+                self._waiting.append((time_ns, thread, kind, len(self._counted)))
+                self._counted.append((name, value))
+
+    def write(self) -> None:
+        """Write all that was noted.
+
+        Raises
+        ------
+        OSError
+            There is no room.
+        """
+        waiting, self._waiting = self._waiting, []
+        # Of all threads in order of time: a flow ends at the next who takes it.
+        waiting.sort(key=lambda event: event[0])
+        if events := [event for one in waiting for event in self._events(*one)]:
+            self._file.append(lines(events, self._pid, self._offset_ns))
+        self._counted.clear()
+
+    def _events(self, time_ns: int, thread: int, kind: int, key: int) -> Iterator[Event]:
+        used = self._used.setdefault(thread, {})
+        if kind == Kind.COUNTER:
+            used.update([self._counted[key]])
+            return
+        advice = self._names[key].advice
+        calls = self._open.setdefault((thread, key), [])
+        begin_flow, end_flow = FLOWS[advice.flow]
+        begin, end = advice.phases
+        is_whole = advice.is_whole(self._is_compact)
+        if kind == Kind.ENTRY:
+            calls.append(call := _Call(time_ns, next(self._numbers), dict(used)))
+            yield from self._flow(begin_flow, key, thread, time_ns)
+            if begin and not is_whole:
+                yield self._heads[key, begin], thread, time_ns, _tail(advice, call)
+        elif calls:
+            call = calls.pop()
+            if call.used and advice.pointcut == "around":
+                start = self._heads[key, "C"]
+                yield start, thread, call.begun_ns, _usage(call.used, used, time_ns - call.begun_ns)
+                yield start, thread, time_ns, UNUSED
+            if is_whole:
+                yield self._heads[key, "X"], thread, call.begun_ns, time_ns - call.begun_ns
+            elif end:
+                yield self._heads[key, end], thread, time_ns, _tail(advice, call)
+            yield from self._flow(end_flow, key, thread, time_ns)
+
+    def _flow(self, phase: str, key: int, thread: int, time_ns: int) -> Iterator[Event]:
+        if phase and (number := self._flows.number_of(phase)) is not None:
+            yield self._heads[key, phase], thread, time_ns, f', "id": {number}, "bp": "e"'
+
+
+def _tail(advice: Advice, call: _Call) -> str:
+    if not advice.is_async:
+        return ""
+    scope = f', "scope": {json.dumps(advice.scope)}' if advice.scope else ""
+    return f'{scope}, "id": {call.number}'
+
+
+def _usage(before: Mapping[str, float], now: Mapping[str, float], wall_ns: int) -> Usage:
+    """What a call has used, as PerfFlowAspect writes it."""
+    share = 1e5 / max(wall_ns, 1)
+    return (
+        share * (now[USER_TIME] - before[USER_TIME]),
+        share * (now[THREAD_TIME] - before[THREAD_TIME]),
+        now[PEAK_MEMORY] * KIB_KB,
+    )

@@ -1,0 +1,240 @@
+"""The process beside a recorded program: it drains the rings, and writes the streams.
+
+It begins in ``main``. It is no child of the program, which may wait for any child, and ends soon after it.
+For each process of the program that records something a writer is forked off.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from chimbuko.capture.trace.adios import adios2_bindings
+from chimbuko.capture.trace.tausettings import WriterSettings
+from chimbuko.core.errors import ChimbukoError
+from chimbuko.instrument.recorder.place import (
+    READY,
+    Listing,
+    as_begun,
+    drain,
+    is_alive,
+    process_files,
+    remove_place,
+)
+from chimbuko.instrument.recorder.recording import Recording
+from chimbuko.instrument.recorder.unwritten import unwritten
+from chimbuko.instrument.tracer.chunks import Handover, Header
+from chimbuko.instrument.tracer.members import MOST_IN_ALL, Members, State
+from chimbuko.instrument.tracer.nursery import MOST_AT_A_TIME
+from chimbuko.instrument.tracer.writer import STUCK_AFTER_S, Writing, ignore_signals
+from chimbuko.runtime.process.lifetime import log
+from chimbuko.runtime.process.oomscore import Sacrifice, oom_score, set_oom_score
+from chimbuko.runtime.process.ranks import rank_from, stated_rank
+
+LOOK_PERIOD_S = 0.1
+"""Between two looks at how full the rings are: at 5 million events a second one takes 13 ms to fill up, but
+at the rates of real programs more than a second."""
+DRAIN_PERIOD_S = 0.4
+"""At the latest then they are emptied: each time costs some 0.5 ms, however little there is."""
+EMPTY_ABOVE = 0.25
+LINGER_S = 0.3
+"""So long it stays when no process is recorded: one may be about to begin."""
+RANK_PATIENCE_S = 5.0
+"""So long MPI is waited for to say which rank this is, where no launcher has."""
+
+
+def main() -> None:
+    """Serve a folder of rings; arguments: the folder, and the process that it was made for.
+
+    It says on standard output that it is ready, and closes it.
+    """
+    folder, pid = Path(sys.argv[1]), int(sys.argv[2])
+    os.setsid()
+    ignore_signals()
+    # Kept open until the last process that this one forks has ended.
+    drain(folder)
+    set_oom_score(oom_score(Sacrifice.WRITER))
+    gc.disable()
+    adios2_bindings()
+    gc.freeze()
+    gc.enable()
+    streams = WriterSettings.from_environment(os.environ).prefix.absolute().parent
+    os.write(1, READY)
+    os.dup2(0, 1)
+    try:
+        _Drain(folder, pid).serve()
+    except Exception as error:
+        log(f"what {folder.name} recorded is lost: {type(error).__name__}: {error}")
+    finally:
+        remove_place(folder, streams)
+
+
+class _Drain:
+    """Of one program: its first process, and all that this starts."""
+
+    def __init__(self, folder: Path, pid: int) -> None:
+        self._folder = folder
+        self._listing = Listing(folder)
+        self._first = pid
+        self._first_descriptor = _process_descriptor(pid)
+        self._members = Members()
+        self._writers: dict[int, tuple[int, Path]] = {}
+        """Number of the member, and its file, by the writer's process."""
+        self._unattended: dict[Path, str] = {}
+        """Files of processes whose writers have failed, and how."""
+        self._seen: set[Path] = set()
+
+    def serve(self) -> None:
+        """Until no process has been recorded for a while."""
+        alone_since = time.monotonic()
+        while time.monotonic() < alone_since + LINGER_S:
+            self._take_in()
+            self._reap()
+            self._count_lost()
+            is_first_there = not _ends_within(self._first_descriptor, self._first, 0.0)
+            if self._writers or self._unattended or is_first_there:
+                alone_since = time.monotonic()
+            time.sleep(LOOK_PERIOD_S)
+        if refused := self._members.refused:
+            log(f"{refused} processes were not recorded: too many at a time, or in all")
+
+    def _take_in(self) -> None:
+        for name in as_begun(self._listing.news()):
+            path = self._folder / name
+            if path not in self._seen:
+                self._seen.add(path)
+                self._begin(path)
+
+    def _begin(self, path: Path) -> None:
+        if self._members.count >= MOST_IN_ALL or len(self._writers) >= MOST_AT_A_TIME:
+            self._members.refuse()
+            return
+        try:
+            recording = Recording(path)
+        except ChimbukoError as error:
+            log(f"rank {rank_from(os.environ)} is not recorded: {error}")
+            return
+        program = os.path.basename(recording.executable) or "program"
+        number = self._members.add(recording.pid, self._header(recording, program, 0))
+        if writer := os.fork():
+            self._writers[writer] = number, path
+            return
+        code = 1
+        try:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            code = self._write(recording, program, number)
+        finally:
+            os._exit(code)
+
+    def _write(self, recording: Recording, program: str, number: int) -> int:
+        """Write a stream; 0 if that succeeded, and all that went wrong is said."""
+        rank = self._rank(recording)
+        try:
+            header = self._header(recording, program, rank)
+            writing = Writing(header, recording.pid, self._members, number, recording.note_stored)
+            writing.write_stream(_handovers(recording, lambda: self._has_successor(recording)))
+        except ChimbukoError as error:
+            log(f"rank {rank} is not recorded to its end: {error}")
+            return 1
+        except Exception as error:
+            # ADIOS2 has errors of any kind, and may write several lines.
+            said = " ".join(str(error).split())
+            log(f"rank {rank} is not recorded to its end: {type(error).__name__}: {said}")
+            return 1
+        return 0
+
+    def _header(self, recording: Recording, program: str, rank: int) -> Header:
+        header = recording.header(program, rank)
+        # The first one's parent is the launcher.
+        return header._replace(parent_pid=0) if recording.pid == self._first else header
+
+    def _rank(self, recording: Recording) -> int:
+        if _has_rank(os.environ):
+            return rank_from(os.environ)
+        latest = time.monotonic() + RANK_PATIENCE_S
+        while (rank := recording.process.number("world_rank")) < 0 and time.monotonic() < latest:
+            if not is_alive(recording.pid):
+                break
+            time.sleep(LOOK_PERIOD_S)
+        return max(rank, 0)
+
+    def _has_successor(self, recording: Recording) -> bool:
+        """Whether the process has become another program, which is recorded, or cannot be."""
+        with suppress(OSError):
+            if os.readlink(f"/proc/{recording.pid}/exe").removesuffix(" (deleted)") != recording.executable:
+                return True
+        begins = f"{recording.pid}-"
+        return any(
+            path.name.startswith(begins) and _began(path) > _began(recording.process.path)
+            for path in process_files(self._folder)
+        )
+
+    def _reap(self) -> None:
+        with suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0] > 0:
+                number, path = self._writers.pop(ended[0])
+                self._members.set_state(number, State.OVER)
+                if code := os.waitstatus_to_exitcode(ended[1]):
+                    how = "has failed" if code > 0 else f"was ended by {signal.Signals(-code).name}"
+                    self._unattended[path] = how
+
+    def _count_lost(self) -> None:
+        """Say what of processes is lost that had no writer any more, when they have ended."""
+        for path, how in list(self._unattended.items()):
+            if not is_alive(int(path.name.partition("-")[0])):
+                del self._unattended[path]
+                if lost := unwritten(path):
+                    log(f"{lost}; what wrote its stream {how}")
+
+
+def _handovers(recording: Recording, has_successor: Callable[[], bool]) -> Iterator[Handover]:
+    """All that a process records, until it has ended."""
+    # What waits here waits for no reader.
+    signal.alarm(0)
+    process = _process_descriptor(recording.pid)
+    drained_s = looked_s = time.monotonic()
+    while not _ends_within(process, recording.pid, LOOK_PERIOD_S):
+        now_s = time.monotonic()
+        if now_s - looked_s >= 1.0:
+            looked_s = now_s
+            if has_successor():
+                break
+        if now_s - drained_s >= DRAIN_PERIOD_S or recording.fill > EMPTY_ABOVE:
+            drained_s = now_s
+            yield recording.take(time.monotonic_ns())
+            signal.alarm(0)
+    signal.alarm(0)
+    last = recording.last(time.monotonic_ns())
+    signal.alarm(STUCK_AFTER_S)
+    yield last
+
+
+def _process_descriptor(pid: int) -> int | None:
+    with suppress(OSError):
+        return os.pidfd_open(pid)
+    return None
+
+
+def _ends_within(process: int | None, pid: int, seconds: float) -> bool:
+    if process is None:
+        return not is_alive(pid)
+    return bool(select.select([process], [], [], seconds)[0])
+
+
+def _has_rank(environment: Mapping[str, str]) -> bool:
+    return stated_rank(environment) is not None
+
+
+def _began(path: Path) -> int:
+    return int(path.stem.rpartition("-")[2] or 0)
+
+
+if __name__ == "__main__":
+    main()

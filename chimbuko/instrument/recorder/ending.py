@@ -1,0 +1,53 @@
+"""What a process was in when it ended out of order."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Sequence
+
+from chimbuko.instrument.recorder.layout import BACKTRACE, DEPTH
+from chimbuko.instrument.recorder.ring import ProcessFile, Ring
+
+NamesOf = Callable[[Sequence[int]], list[str]]
+
+SIGNAL_RETURN = "__restore_rt"
+"""What stands between a handler and what the signal interrupted, as the C library calls it."""
+MOST_FRAMES = 16
+"""Of a call stack or a backtrace that are named."""
+
+
+def describe_end(process: ProcessFile, rings: Sequence[Ring], names_of: NamesOf) -> str:
+    """One line: which signal, in which calls, and where in the code if that could be seen."""
+    crash = process.field("crash")
+    number = int(crash["signal"])
+    thread = int(crash["thread"]) if number else 0
+    stack = _stack(rings, thread)
+    frames = [int(address) for address in crash["backtrace"][: min(int(crash["frames"]), BACKTRACE)]]
+    names = names_of([*stack, *frames]) if stack or frames else []
+    called, backtrace = names[: len(stack)], names[len(stack) :]
+    if SIGNAL_RETURN in backtrace:
+        # Before it stands the handler of the signal.
+        backtrace = backtrace[backtrace.index(SIGNAL_RETURN) + 1 :]
+    text = f"died ({_signal_name(number)})" if number else "died (killed, or ended without an exit)"
+    if called:
+        text += f" in {' > '.join(called[-MOST_FRAMES:])}"
+    if thread > 0:
+        text += f", on thread {thread}"
+    if backtrace:
+        text += f"; backtrace: {' < '.join(backtrace[:MOST_FRAMES])}"
+    return text
+
+
+def _stack(rings: Sequence[Ring], thread: int) -> list[int]:
+    """Keys of the calls that were open, the outermost first."""
+    for ring in rings:
+        if ring.thread == thread:
+            return ring.stack()[: min(ring.number("depth"), DEPTH)]
+    return []
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,142 @@
+"""Makes the wrappers of MPI's Fortran functions, where their calls do not pass through the C ones.
+
+Open MPI's call ``PMPI_`` functions. MPICH's call ``MPI_`` ones, which are wrapped, except for those of the
+module of Fortran 2008 that have no buffer. A wrapper passes on what it was given, whatever it is: lengths of
+texts stand behind all other arguments. What it records it converts from Fortran's handles, statuses and
+indices.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from chimbuko.instrument.recorder.mpitable import Meaning, meanings
+from chimbuko.instrument.recorder.wrappers import Prototype, data_names, poll_limit, prototypes
+
+_HANDLES = {
+    "MPI_Comm": "comm",
+    "MPI_Datatype": "type",
+    "MPI_Request": "request",
+    "MPI_Message": "message",
+    "MPI_Win": "win",
+    "MPI_Session": "session",
+}
+_WITHOUT_ARGUMENTS = ("MPI_Init",)
+"""Fortran has no command line to give."""
+
+
+def fortran_source(header: str) -> str:
+    """C source of all wrappers of Fortran functions, for a preprocessed ``mpi.h``."""
+    has_own_path = any(name.startswith("ompi_") for name in data_names(header))
+    known = meanings()
+    lines = ['#include "fortran.h"', ""]
+    for number, function in enumerate(prototypes(header)):
+        meaning = known.get(function.name)
+        if meaning is None or len(meaning.parameters) != len(function.parameters):
+            meaning = Meaning(())
+        name = function.name.lower()
+        if has_own_path:
+            aliases = (name, f"{name}__", function.name.upper())
+            lines.append(_wrapper(number, function, meaning, f"{name}_", aliases))
+        lines.append(_wrapper(number, function, meaning, f"{name}_f08_"))
+    return "\n".join(lines)
+
+
+def _wrapper(
+    number: int, function: Prototype, meaning: Meaning, symbol: str, aliases: Sequence[str] = ()
+) -> str:
+    error = 0 if function.name in _WITHOUT_ARGUMENTS else len(function.parameters)
+    names = [f"a{place}" for place in range(error + 1 + _texts(function))]
+    given, declared = ", ".join(names), ", ".join(f"void *{name}" for name in names)
+    before, after, end = _recorded(function, meaning)
+    lines = [
+        f"EXPORTED void {symbol}({declared})",
+        "{",
+        "    static FortranFunction volatile next;",
+        "    if (UNLIKELY(next == NULL))",
+        f'        next = find_fortran("{symbol}");',
+        "    if (self.is_in_mpi) {",
+        f"        next({given});",
+        "        return;",
+        "    }",
+        "    self.is_in_mpi = true;",
+        f"    enter(NAMED | {number});",
+        *(f"    {line}" for line in before),
+        f"    next({given});",
+    ]
+    if after:
+        lines += [f"    if (has_succeeded(a{error})) {{", *(f"        {line}" for line in after), "    }"]
+    lines += [
+        *(f"    {line}" for line in end),
+        f"    leave(NAMED | {number}, {poll_limit(function)});",
+        "    self.is_in_mpi = false;",
+        "}",
+        *(f'EXPORTED void {alias}({declared}) __attribute__((alias("{symbol}")));' for alias in aliases),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _texts(function: Prototype) -> int:
+    """How many lengths of texts its Fortran function is given, behind all other arguments."""
+    return sum(_kind(declaration) == "char" for declaration in function.parameters)
+
+
+def _recorded(function: Prototype, meaning: Meaning) -> tuple[list[str], list[str], list[str]]:
+    """Statements before the call, after it if it succeeded, and after it always."""
+    before, after, end = [], [], []
+    declared = dict(zip(meaning.parameters, function.parameters, strict=False))
+    places = {name: f"a{position}" for position, name in enumerate(meaning.parameters)}
+    if "requests" in places:
+        statuses = f"(void **)&{places['statuses']}" if "statuses" in places else "NULL"
+        count = _value(places["count"], "int")
+        before += ["struct waiting held;", f"hold_fortran(&held, {count}, {places['requests']}, {statuses});"]
+        after += ["take_fortran_statuses(&held);"] if "statuses" in places else []
+        end.append("let_go(&held);")
+    if "status" in places:
+        before += ["FortranStatus own;", f"{places['status']} = known_status({places['status']}, &own);"]
+    for phase, text in ((before, meaning.before), (after, meaning.after)):
+        for name in meaning.parameters:
+            if name not in ("requests", "statuses") and _is_used(name, text):
+                phase += _converted(name, declared[name], places[name], places.get("requests", ""))
+        phase += [text] if text else []
+    # What is declared before the call is seen after it, too.
+    declared_before = [line for line in before if line.endswith("/* value */")]
+    after = [line for line in after if line not in declared_before]
+    return before, after, end
+
+
+def _is_used(name: str, text: str) -> bool:
+    return re.search(rf"\b{name}\b", text) is not None
+
+
+def _converted(name: str, declaration: str, place: str, requests: str) -> list[str]:
+    """Statements that declare a parameter, as the C function has it, from what Fortran gives."""
+    kind = _kind(declaration)
+    is_pointer = "*" in declaration or "[" in declaration
+    if name == "status":
+        return ["MPI_Status converted;", f"const MPI_Status *status = status_of({place}, &converted);"]
+    if name == "indices":
+        return [f"const int *indices = (const int *){place}; /* value */"]
+    if kind == "char":
+        # It has no end that could be seen from here.
+        return [f'const char *{name} = "";']
+    if kind == "void":
+        return [f"const void *{name} = buffer_of({place}); /* value */"]
+    if not is_pointer:
+        return [f"{kind} {name} = {_value(place, kind)}; /* value */"]
+    value = _value(place, kind)
+    if name == "index":
+        value = f"index_of(&held, {requests}, {value})"
+    return [f"{kind} value_{name} = {value}, *{name} = &value_{name};"]
+
+
+def _kind(declaration: str) -> str:
+    return declaration.replace("const ", "").split()[0].rstrip("*")
+
+
+def _value(place: str, kind: str) -> str:
+    if kind in _HANDLES:
+        return f"{_HANDLES[kind]}_of({place})"
+    return f"(*({'MPI_Fint' if kind == 'int' else kind} *){place})"

@@ -1,0 +1,118 @@
+"""Turns this process into a program that is recorded."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import chimbuko
+from chimbuko.capture.trace.tausettings import WriterSettings
+from chimbuko.core.errors import ChimbukoError, ConfigError, ServiceError
+from chimbuko.instrument.annotations.filename import INSTANCE_PATH_VARIABLE, instance_path
+from chimbuko.instrument.annotations.options import VARIABLE, parse_options
+from chimbuko.instrument.recorder.library import recorder_library
+from chimbuko.instrument.recorder.mpi import mpi_of
+from chimbuko.instrument.recorder.place import READY, last_words, make_place, remove_place, standard_error
+from chimbuko.instrument.recorder.program import NativeProgram
+from chimbuko.runtime.preload import PRELOAD_VARIABLE
+from chimbuko.runtime.process.lifetime import log
+
+FOLDER_VARIABLE = "CHIMBUKO_RECORDER"
+FIRST_VARIABLE = "CHIMBUKO_RECORDER_PID"
+USAGE_VARIABLE = "CHIMBUKO_RECORDER_USAGE"
+COUNT_VARIABLE = "CHIMBUKO_RECORDER_COUNT"
+"""Where it is set messages are counted, and nothing is recorded."""
+READY_TIMEOUT_S = 30.0
+"""For the process that drains the rings, which takes 0.4 s where nothing else is done."""
+
+
+def become(program: NativeProgram, words: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
+    """Become the program, recorded if that is possible; why it is not is one line on stderr.
+
+    Parameters
+    ----------
+    words
+        Its arguments, from its own name on.
+
+    Raises
+    ------
+    ConfigError
+        The program cannot be run.
+    """
+    own = dict(environment)
+    try:
+        if program.obstacle:
+            raise ConfigError(program.obstacle)
+        own |= _recorded(program, environment)
+        # Where a monitor has the messages of what it starts counted: the trace has them.
+        own.pop(COUNT_VARIABLE, None)
+    except (ChimbukoError, OSError, subprocess.SubprocessError) as error:
+        log(f"{program.path} runs, and is not recorded: {error}")
+    try:
+        os.execve(program.path, list(words), own)
+    except OSError as error:
+        raise ConfigError(f"{program.path}: cannot be run ({error.strerror})") from error
+
+
+def _recorded(program: NativeProgram, environment: Mapping[str, str]) -> dict[str, str]:
+    """Start the drain; what the program has to have in its environment."""
+    settings = WriterSettings.from_environment(environment)
+    library = recorder_library(mpi_of(program.path, environment), environment)
+    folder = make_place(settings.prefix.absolute().parent, is_marked=settings.has_instances)
+    try:
+        _start_drain(folder, environment)
+    except BaseException:
+        remove_place(folder)
+        raise
+    preloaded = " ".join(filter(None, [str(library), environment.get(PRELOAD_VARIABLE, "")]))
+    first = {FIRST_VARIABLE: str(os.getpid())} if program.is_elf else {}
+    return {PRELOAD_VARIABLE: preloaded, FOLDER_VARIABLE: str(folder), **first, **_annotations(environment)}
+
+
+def _annotations(environment: Mapping[str, str]) -> dict[str, str]:
+    """What a program has to know whose annotated functions are written into a file of their own."""
+    if VARIABLE not in environment:
+        return {}
+    try:
+        options = parse_options(environment[VARIABLE])
+    except ConfigError as error:
+        log(f"{error}; annotations are not written")
+        return {}
+    usage = {USAGE_VARIABLE: "1"} if options.has_usage else {}
+    return {INSTANCE_PATH_VARIABLE: instance_path(environment), **usage}
+
+
+def _start_drain(folder: Path, environment: Mapping[str, str]) -> None:
+    package_home = str(Path(chimbuko.__file__).parent.parent)
+    paths = os.pathsep.join(filter(None, (package_home, environment.get("PYTHONPATH", ""))))
+    # It is not this process's child: the program may wait for any child and must not meet a stranger.
+    starter = (
+        "import os; os.fork() and os._exit(0); "
+        "from chimbuko.runtime.process.signals import be_called; be_called('chimbuko.drain'); "
+        "from chimbuko.instrument.recorder.drain import main; main()"
+    )
+    # It outlives the program, and must not hold what others read to its end. The program waits until it is
+    # ready, since a ring may be full in a moment.
+    said = standard_error(folder)
+    try:
+        started = subprocess.run(
+            [sys.executable, "-P", "-c", starter, str(folder), str(os.getpid())],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            env={**environment, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"},
+            timeout=READY_TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ServiceError(
+            f"what writes its trace was not ready within {READY_TIMEOUT_S:g} s; is the machine overloaded?"
+        ) from error
+    finally:
+        os.close(said)
+    if started.stdout != READY:
+        *_, why = ["it ended without a word", *last_words(folder).splitlines()]
+        raise ServiceError(f"what writes its trace could not start: {why}")

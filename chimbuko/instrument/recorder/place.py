@@ -1,0 +1,217 @@
+"""Where rings lie, and how others see that they are not empty yet, or that nobody drains them any more."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from chimbuko.capture.follow.space import MEMORY
+from chimbuko.runtime.process.lifetime import log
+
+MARKS_FOLDER = ".rings"
+"""Beside the streams of a run: the folder of each recorded program's rings, or a link to it."""
+DIARY = "chimbuko-recorder.log"
+"""Beside the streams, where there is something to say: what went wrong in processes that drained rings."""
+PROCESS_SUFFIX = ".process"
+LOOK_PERIOD_S = 0.02
+TICK_NS = 20_000_000
+"""Longer than a tick of the clock that file systems stamp with."""
+READY = b"ready"
+"""Whoever is about to drain says it on standard output, where the program may begin."""
+_LOCK = ".lock"
+_STANDARD_ERROR = ".stderr"
+_NAME = re.compile(r"chimbuko-rings-(?P<pid>\d+)-\d+")
+
+
+def make_place(streams: Path, is_marked: bool) -> Path:
+    """A folder for rings, in memory.
+
+    Parameters
+    ----------
+    streams
+        Folder of the streams, which have not to be there yet.
+    is_marked
+        Let :func:`await_drained` see it, and whoever clears up among the streams.
+    """
+    name = f"chimbuko-rings-{os.getpid()}-{time.monotonic_ns()}"
+    if not is_marked:
+        _clear_up()
+        return _made(MEMORY / name)
+    marks = streams / MARKS_FOLDER
+    marks.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if marks.stat().st_dev == MEMORY.stat().st_dev:
+        return _made(marks / name)
+    (marks / name).symlink_to(_made(MEMORY / name))
+    return marks / name
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+def standard_error(place: Path) -> int:
+    """Descriptor of a file for all that is said while a place is drained."""
+    return os.open(place / _STANDARD_ERROR, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def last_words(place: Path) -> str:
+    """What was said there."""
+    return (place / _STANDARD_ERROR).read_text(errors="replace").strip()
+
+
+def drain(place: Path) -> int:
+    """Let others see that a place is drained, until this process has ended and all that it forks.
+
+    Returns
+    -------
+    int
+        A descriptor, to be kept open.
+    """
+    # Not a name on this node (process.lifetime.hold): the program may have a network of its own.
+    lock = os.open(place / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
+
+
+def is_drained(place: Path) -> bool:
+    """Whether somebody drains a place."""
+    try:
+        lock = os.open(place / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def remove_place(place: Path, streams: Path | None = None) -> None:
+    """Remove the folder, and what shows that it was there.
+
+    Parameters
+    ----------
+    streams
+        Folder of a diary, for what was said meanwhile.
+    """
+    with suppress(OSError):
+        if streams is not None and (said := (place / _STANDARD_ERROR).read_bytes()):
+            write_diary(streams, said)
+    shutil.rmtree(place.resolve(), ignore_errors=True)
+    with suppress(OSError):
+        if place.is_symlink():
+            place.unlink()
+
+
+def write_diary(streams: Path, said: bytes) -> None:
+    """Add to the diary. Many may do that at a time."""
+    diary = os.open(streams / DIARY, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        os.write(diary, said)
+    finally:
+        os.close(diary)
+
+
+def marked_places(streams: Path) -> list[Path]:
+    """Places of the programs of a run on this node."""
+    marks = streams / MARKS_FOLDER
+    with suppress(OSError):
+        return [marks / name for name in sorted(os.listdir(marks))]
+    return []
+
+
+def await_drained(streams: Path, longest_s: float) -> bool:
+    """Wait until no ring of a program of this run and node holds anything; False if that takes too long."""
+    latest_s = time.monotonic() + longest_s
+    while any(is_drained(place) for place in marked_places(streams)):
+        if time.monotonic() > latest_s:
+            return False
+        time.sleep(LOOK_PERIOD_S)
+    return True
+
+
+def process_files(place: Path) -> list[Path]:
+    """Files of the processes that are, or were, recorded into a place."""
+    with suppress(OSError):
+        names = sorted(os.listdir(place))
+        return [place / name for name in names if is_process_file(name)]
+    return []
+
+
+def is_process_file(name: str) -> bool:
+    """Whether a file of this name is a process's, and complete."""
+    return name.endswith(PROCESS_SUFFIX) and not name.startswith(".")
+
+
+def as_begun(names: Iterable[str]) -> list[str]:
+    """Names of files of processes as these began: their numbers begin anew at some time."""
+    return sorted(filter(is_process_file, names), key=_start_ns)
+
+
+def _start_ns(name: str) -> int:
+    start = name.removesuffix(PROCESS_SUFFIX).rpartition("-")[2]
+    return int(start) if start.isdecimal() else 0
+
+
+class Listing:
+    """Names in a folder that is looked at ten times a second, and hardly ever changes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._changed_ns = 0
+
+    def news(self) -> list[str]:
+        """All names where the folder may have changed since the last look, in order; else none."""
+        try:
+            changed_ns = os.stat(self._folder).st_mtime_ns
+            if changed_ns == self._changed_ns:
+                return []
+            # What changes within the same tick of the file system's clock leaves the same time.
+            is_settled = time.time_ns() > changed_ns + TICK_NS
+            names = sorted(os.listdir(self._folder))
+        except OSError:
+            return []
+        self._changed_ns = changed_ns if is_settled else 0
+        return names
+
+
+def is_in_use(place: Path) -> bool:
+    """Whether a process that is recorded into it lives."""
+    pids = [int(path.name.partition("-")[0]) for path in process_files(place)]
+    named = _NAME.fullmatch(place.name)
+    return any(is_alive(pid) for pid in (*pids, *([int(named["pid"])] if named else [])))
+
+
+def is_alive(pid: int) -> bool:
+    """Whether there is such a process."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _clear_up() -> None:
+    """Remove what earlier programs outside of runs have left, whose drains were killed."""
+    for place in MEMORY.glob("chimbuko-rings-*"):
+        with suppress(OSError):
+            if place.stat().st_uid == os.getuid() and not is_drained(place) and not is_in_use(place):
+                # Only then: a program that is recorded must not wait for numpy.
+                from chimbuko.instrument.recorder.unwritten import unwritten
+
+                for path in process_files(place):
+                    # All ranks of a node clear up at the same moment.
+                    if (lost := unwritten(path)) and path.exists():
+                        log(f"an earlier program, {lost}")
+                remove_place(place)

@@ -1,0 +1,329 @@
+"""The recording of one process: its rings turned into what the writer of a stream takes."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.capture.symbols.maps import MAPPED_FILE, parse_maps
+from chimbuko.capture.symbols.resolver import Resolver
+from chimbuko.core.arrays import Int64Array, UInt64Array
+from chimbuko.core.errors import TraceFormatError
+from chimbuko.core.traceschema import ENDING, LEFT_OUT_FUNCTIONS, MPI_PREFIX, NOT_RECORDED, UNRESOLVED
+from chimbuko.instrument.annotations.annotatedname import AnnotatedName, parse_name
+from chimbuko.instrument.annotations.pointcuts import Advice
+from chimbuko.instrument.recorder.annotated import AnnotatedCalls, asked_options
+from chimbuko.instrument.recorder.ending import describe_end
+from chimbuko.instrument.recorder.layout import COMMUNICATORS, NAMED, Kind
+from chimbuko.instrument.recorder.leftout import describe_left_out
+from chimbuko.instrument.recorder.mappings import Mappings
+from chimbuko.instrument.recorder.mpi import is_mpi
+from chimbuko.instrument.recorder.place import Listing
+from chimbuko.instrument.recorder.ring import Events, ProcessFile, Ring
+from chimbuko.instrument.tracer.chunks import ENTRY, RECEIVE, ROOT_TIMER, SEND, Handover, Header, ThreadRows
+from chimbuko.instrument.tracer.processmetadata import describe_process
+
+ROOT_ENTRY = ROOT_TIMER << 1 | ENTRY
+MAIN_THREAD = 0
+RECORDER = "chimbuko"
+LARGEST_COUNT = float(1 << 62)
+NAMES_PATIENCE_S = 5.0
+"""So long the names of a report are waited for, at the end of a stream."""
+PAUSE_S = 0.01
+
+
+class Recording:
+    """Takes what a process has recorded, piece by piece.
+
+    Parameters
+    ----------
+    path
+        Of the process's file; its rings stand beside it.
+
+    Raises
+    ------
+    TraceFormatError
+        The file is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.process = ProcessFile(path)
+        self.pid = self.process.number("pid")
+        self.executable = self.process.text("executable")
+        self._listing = Listing(path.parent)
+        self._rings: dict[str, Ring | None] = {}
+        """By file name; None for one that is damaged."""
+        self._new_rings: list[Ring] = []
+        """Of threads whose numbers in the kernel are not in the metadata yet."""
+        self._keys = np.empty(0, np.uint64)
+        self._timers_of_keys = np.empty(0, np.int64)
+        self._counters: dict[int, int] = {}
+        self._has_begun = False
+        self._taken = 0
+        """Events, of all rings."""
+        self._communicators = 0
+        self._mappings = Mappings(self.process)
+        self._said: dict[tuple[int, str], str] = {}
+        self.problems: list[str] = []
+        """A line for each thing that is wrong with these files."""
+        options = asked_options(os.environ)
+        self._annotated = None if options is None else AnnotatedCalls(self.process, options, os.environ)
+
+    def header(self, program: str, rank: int) -> Header:
+        """What the writer has to know first."""
+        return Header(
+            program=program,
+            rank=rank,
+            clock_offset_ns=self.process.number("clock_offset_ns"),
+            parent_pid=self.process.number("parent"),
+            is_forked=bool(self.process.number("is_forked")),
+        )
+
+    @property
+    def end_ns(self) -> int | None:
+        """When it ended in order; None before, and where it did not."""
+        return self.process.number("end_ns") or None
+
+    @property
+    def fill(self) -> float:
+        """Which part of its fullest ring is full."""
+        self._find_rings()
+        return max((ring.fill for ring in self._rings.values() if ring is not None), default=0.0)
+
+    def take(self, now_ns: int) -> Handover:
+        """All that it has recorded up to ``now_ns``, of its clock."""
+        self._find_rings()
+        timers: dict[int, str] = {}
+        counters: dict[int, str] = {}
+        rows = []
+        if not self._has_begun:
+            start = np.array([(ROOT_ENTRY, self.process.number("start_ns"))], np.int64)
+            rows.append(ThreadRows(MAIN_THREAD, start.tobytes(), b"", b""))
+        for name, ring in self._rings.items():
+            if ring is None:
+                continue
+            try:
+                events = ring.take()
+            except TraceFormatError as error:
+                self._give_up(name, error)
+                continue
+            self._taken += len(events)
+            if len(events):
+                rows.append(self._rows(ring, events, timers, counters))
+                if self._annotated is not None:
+                    self._annotated.note(ring.number("tid"), events)
+        self._write_annotated()
+        metadata = self._new_metadata()
+        self._said |= metadata
+        self._has_begun = True
+        return Handover(now_ns, rows, timers, counters, metadata)
+
+    def note_stored(self, waiting: int) -> None:
+        """Note in the process's file that all that was taken is in the stream, but for so many rows."""
+        self.process.set_number("stored", max(0, self._taken - waiting))
+
+    def last(self, now_ns: int) -> Handover:
+        """The same, and the end."""
+        handover = self.take(now_ns)
+        end_ns = self.end_ns
+        metadata = handover.metadata | self._last_metadata()
+        if end_ns is None:
+            return handover._replace(metadata=metadata)
+        return handover._replace(metadata=metadata, complete_until_ns=end_ns, is_last=True)
+
+    def _write_annotated(self) -> None:
+        if self._annotated is None:
+            return
+        try:
+            self._annotated.write()
+        except OSError as error:
+            self.problems.append(f"annotated functions in {self._annotated.path}: {error.strerror}")
+            self._annotated = None
+
+    def _find_rings(self) -> None:
+        stem = self.process.path.stem + "."
+        for name in self._listing.news():
+            if name.startswith(stem) and name.endswith(".ring") and name not in self._rings:
+                try:
+                    ring = self._rings[name] = Ring(self.process.path.with_name(name))
+                    self._new_rings.append(ring)
+                except TraceFormatError as error:
+                    self._give_up(name, error)
+
+    def _give_up(self, name: str, error: TraceFormatError) -> None:
+        self._rings[name] = None
+        self.problems.append(str(error))
+
+    def _rows(
+        self, ring: Ring, events: Events, timers: dict[int, str], counters: dict[int, str]
+    ) -> ThreadRows:
+        kinds = events["kind"]
+        # Rows of five fields are taken one by one only where they are few: a quarter of the time.
+        calls = np.flatnonzero(kinds <= Kind.EXIT)
+        codes = self._timers(events["value"][calls], timers) << 1 | (kinds[calls] - Kind.ENTRY)
+        others = events[kinds > Kind.EXIT]
+        kinds = others["kind"]
+        comms = others[(kinds == Kind.SEND) | (kinds == Kind.RECEIVE)]
+        event_type = np.where(comms["kind"] == Kind.SEND, SEND, RECEIVE)
+        values = others[kinds == Kind.COUNTER]
+        operations = others[kinds == Kind.OPERATION]
+        return ThreadRows(
+            ring.thread,
+            _bytes(codes, events["time_ns"][calls]),
+            _bytes(event_type, comms["tag"], comms["peer"], comms["value"], comms["time_ns"]),
+            _bytes(
+                self._counter_numbers(values["tag"], counters),
+                _whole(values["value"]),
+                values["time_ns"],
+            ),
+            _bytes(self._identities(comms), comms["request"]),
+            _bytes(
+                *(operations["operation"], self._identities(operations), operations["peer"]),
+                *(operations["tag"], operations["value"], operations["request"], operations["time_ns"]),
+            ),
+        )
+
+    def _identities(self, events: Events) -> UInt64Array:
+        """The communicators of events; 0 for one that is not known."""
+        known = self.process.field("communicators")["identity"]
+        found: UInt64Array = known[np.minimum(events["communicator"], COMMUNICATORS - 1)]
+        return found
+
+    def _timers(self, keys: UInt64Array, new: dict[int, str]) -> Int64Array:
+        """Timers of functions, by their keys; those that are new are named in ``new``."""
+        at = np.searchsorted(self._keys, keys)
+        known = at < len(self._keys)
+        known[known] = self._keys[at[known]] == keys[known]
+        if not known.all():
+            for key in np.unique(keys[~known]).tolist():
+                number = len(self._keys) + ROOT_TIMER + 1
+                place = int(np.searchsorted(self._keys, np.uint64(key)))
+                self._keys = np.insert(self._keys, place, np.uint64(key))
+                self._timers_of_keys = np.insert(self._timers_of_keys, place, number)
+                new[number] = self.name_of(key)
+                if self._annotated is not None and (noted := self._noted_name(key)):
+                    self._annotated.add(key, noted)
+            at = np.searchsorted(self._keys, keys)
+        found: Int64Array = self._timers_of_keys[at]
+        return found
+
+    def name_of(self, key: int) -> str:
+        """As TAU writes it; of a function its address, to be looked up."""
+        if key & NAMED:
+            name = self.process.name(key & (NAMED - 1)) or "unknown"
+            if annotated := parse_name(name):
+                return f"{annotated.short} [{{{annotated.file}}} {{{annotated.line},0}}]"
+            return f"{name}()" if name.startswith(MPI_PREFIX) else name
+        path = self._mappings.path_of(key) or self.executable
+        return f"{UNRESOLVED}{key:x}> [{{{path}}} {{0,0}}]"
+
+    def _noted_name(self, key: int) -> AnnotatedName | None:
+        """Of what the source names: an annotated function, or a region, which is the program's."""
+        name = self.process.name(key & (NAMED - 1)) if key & NAMED else ""
+        if not name or name.startswith(MPI_PREFIX):
+            return None
+        return parse_name(name) or AnnotatedName(Advice(), os.path.basename(self.executable), 0, name)
+
+    def _counter_numbers(self, names: Int64Array, new: dict[int, str]) -> Int64Array:
+        for number in np.unique(names).tolist():
+            if number not in self._counters:
+                # 0 is TAU's TIME.
+                self._counters[number] = len(self._counters) + 1
+                new[self._counters[number]] = self.process.name(number) or "unknown"
+        return np.array([self._counters[number] for number in names.tolist()], np.int64)
+
+    def _new_metadata(self) -> dict[tuple[int, str], str]:
+        found = {f"{MAPPED_FILE} {number}": line for number, line in self._mappings.take_new()}
+        if not self._has_begun:
+            found |= self._description()
+        known = self.process.field("communicators")
+        count = min(self.process.number("communicator_count"), COMMUNICATORS - 1)
+        for row in known[self._communicators + 1 : count + 1]:
+            found[f"Communicator {row['identity']}"] = f"{row['size']} ranks, here rank {row['rank']}"
+        self._communicators = count
+        threads = {(ring.thread, "tid"): str(ring.number("tid")) for ring in self._new_rings}
+        self._new_rings.clear()
+        return threads | {(MAIN_THREAD, key): value for key, value in found.items()}
+
+    def _description(self) -> dict[str, str]:
+        process = self.process
+        start_us = (process.number("start_ns") + process.number("clock_offset_ns")) // 1000
+        described = describe_process(start_us)
+        described |= {"Executable": self.executable, "pid": str(self.pid), "tid": str(self.pid)}
+        described |= {"Command Line": self._command_line() or self.executable, "Recorder": RECORDER}
+        del described["Python Version"]
+        return described
+
+    def _command_line(self) -> str:
+        with suppress(OSError):
+            words = Path(f"/proc/{self.pid}/cmdline").read_bytes().split(b"\0")
+            return shlex.join(os.fsdecode(word) for word in words[:-1])
+        return ""
+
+    def _last_metadata(self) -> dict[tuple[int, str], str]:
+        found = {}
+        if left_out := describe_left_out(self.process, self._sound_rings(), self._resolved):
+            found[LEFT_OUT_FUNCTIONS] = left_out
+        if self.end_ns is None:
+            found[ENDING] = describe_end(self.process, self._sound_rings(), self._resolved)
+        lost = {
+            "calls": sum(ring.number("dropped_calls") for ring in self._sound_rings()),
+            "messages and counters": sum(ring.number("dropped_rows") for ring in self._sound_rings()),
+            "calls too deep in others": sum(ring.number("too_deep") for ring in self._sound_rings()),
+            "threads": self.process.number("threads_without_ring"),
+            "messages of requests, too many at a time": self.process.number("lost_requests"),
+        }
+        counted = [f"{number} {what}" for what, number in lost.items() if number]
+        said = [", ".join(counted)] * bool(counted) + self.problems + self._unseen_mpi()
+        if said:
+            found[NOT_RECORDED] = "; ".join(said)
+        return {(MAIN_THREAD, key): value for key, value in found.items()}
+
+    def _unseen_mpi(self) -> list[str]:
+        """That a program uses an MPI of which nobody knew when its library was built."""
+        # Names of functions that are wrapped come first.
+        if self.process.name(0).startswith(MPI_PREFIX):
+            return []
+        paths = {mapping.path for mapping in parse_maps(self.process.text("maps"))}
+        loaded = sorted(path for path in paths if is_mpi(os.path.basename(path)))
+        return [f"MPI calls: it is not linked with MPI, and loads {path} while it runs" for path in loaded]
+
+    def _sound_rings(self) -> list[Ring]:
+        return [ring for ring in self._rings.values() if ring is not None]
+
+    def _resolved(self, keys: Sequence[int]) -> list[str]:
+        """Names of functions, for people."""
+        names = [self.name_of(key) for key in keys]
+        resolver = Resolver(0)
+        metadata = self._said | {
+            (MAIN_THREAD, f"{MAPPED_FILE} {number}"): line for number, line in self._mappings.take_new()
+        }
+        resolver.note_process({(0, 0, key): value for (_, key), value in metadata.items()})
+        deadline_s = time.monotonic() + NAMES_PATIENCE_S
+        with suppress(Exception):
+            for _ in resolver.look_up(names):
+                if time.monotonic() > deadline_s:
+                    break
+                time.sleep(PAUSE_S)
+        return [resolver.named(name).partition(" [{")[0] for name in names]
+
+
+def _bytes(*columns: npt.NDArray[Any]) -> bytes:
+    rows = np.empty((len(columns[0]), len(columns)), np.int64)
+    for at, column in enumerate(columns):
+        rows[:, at] = column
+    return rows.tobytes()
+
+
+def _whole(values: UInt64Array) -> Int64Array:
+    """TAU's layout keeps a counter's whole part, and 0 for what is below."""
+    doubles = np.nan_to_num(values.view(np.float64), nan=0.0)
+    return np.clip(doubles, 0, LARGEST_COUNT).astype(np.int64)

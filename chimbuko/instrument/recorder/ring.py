@@ -1,0 +1,157 @@
+"""Reads what the library writes, beside it and after it has ended. Nothing in these files is trusted."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.core.errors import TraceFormatError
+from chimbuko.instrument.recorder.layout import (
+    EVENT,
+    LARGEST_RING_EVENTS,
+    PROCESS,
+    PROCESS_MAGIC,
+    RING,
+    RING_MAGIC,
+    VERSION,
+    Kind,
+)
+
+Events = npt.NDArray[np.void]
+"""Of dtype ``EVENT``."""
+
+
+def _mapped(path: Path, least: int) -> mmap.mmap:
+    try:
+        with open(path, "r+b") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size >= least:
+                return mmap.mmap(file.fileno(), 0)
+    except OSError as error:
+        raise TraceFormatError(f"{path}: not readable ({error.strerror})") from error
+    raise TraceFormatError(f"{path}: damaged: it is too short")
+
+
+def _check(path: Path, head: npt.NDArray[np.void], magic: bytes) -> None:
+    if head["magic"][0] != magic:
+        raise TraceFormatError(f"{path}: damaged: it does not begin as it should")
+    if head["version"][0] != VERSION:
+        raise TraceFormatError(
+            f"{path}: its version is {head['version'][0]}, and {VERSION} is known; use one Chimbuko for all"
+        )
+
+
+class ProcessFile:
+    """What a process says of itself.
+
+    Raises
+    ------
+    TraceFormatError
+        It is damaged, or another version's.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._head = np.frombuffer(_mapped(path, PROCESS.itemsize), PROCESS, 1)
+        _check(path, self._head, PROCESS_MAGIC)
+
+    def number(self, field: str) -> int:
+        """A field that is a number."""
+        return int(self._head[field][0])
+
+    def set_number(self, field: str, value: int) -> None:
+        """Write a field that is the drain's."""
+        self._head[field][0] = value
+
+    def text(self, field: str) -> str:
+        """A field that is a text."""
+        return bytes(self._head[field][0]).partition(b"\0")[0].decode(errors="replace")
+
+    def name(self, number: int) -> str:
+        """A name by its number; empty where there is none."""
+        if number >= min(self.number("name_count"), len(self._head["names"][0])):
+            return ""
+        return bytes(self._head["names"][0][number]).partition(b"\0")[0].decode(errors="replace")
+
+    def field(self, name: str) -> npt.NDArray[Any]:
+        """An array, or a structure."""
+        found: npt.NDArray[Any] = self._head[name][0]
+        return found
+
+
+class Ring:
+    """What one thread has recorded and nobody has taken yet.
+
+    Raises
+    ------
+    TraceFormatError
+        It is damaged, or another version's.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        memory = _mapped(path, RING.itemsize + EVENT.itemsize)
+        self._head = np.frombuffer(memory, RING, 1)
+        _check(path, self._head, RING_MAGIC)
+        capacity = self.number("capacity")
+        is_possible = 0 < capacity <= LARGEST_RING_EVENTS and capacity & (capacity - 1) == 0
+        is_here = self.number("header_bytes") == RING.itemsize and self.number("thread") >= 0
+        if not is_possible or not is_here or len(memory) < RING.itemsize + capacity * EVENT.itemsize:
+            raise TraceFormatError(f"{path}: damaged: its sizes cannot be true")
+        self._events: Events = np.frombuffer(memory, EVENT, capacity, RING.itemsize)
+        self._read = self.number("read")
+        self.thread = self.number("thread")
+        if not self._is_in_order(self.number("written")):
+            raise TraceFormatError(f"{path}: damaged: its positions cannot be true")
+
+    def number(self, field: str) -> int:
+        """A field that is a number."""
+        return int(self._head[field][0])
+
+    def left_out(self) -> npt.NDArray[np.uint64]:
+        """Calls that were not recorded, by the row of the function among the process's."""
+        found: npt.NDArray[np.uint64] = self._head["left_out"][0]
+        return found
+
+    def stack(self) -> list[int]:
+        """Keys of its open calls, the outermost first, and what has been there before."""
+        return [int(key) for key in self._head["stack"][0]]
+
+    @property
+    def fill(self) -> float:
+        """Which part of it is full."""
+        return (self.number("written") - self._read) / len(self._events)
+
+    def take(self) -> Events:
+        """All that is complete; the library may write there from now on.
+
+        Raises
+        ------
+        TraceFormatError
+            What stands there cannot have been written by the library. Nothing more can be taken.
+        """
+        written = self.number("written")
+        if not self._is_in_order(written):
+            raise TraceFormatError(f"{self.path}: damaged: its positions cannot be true")
+        first, count = self._read % len(self._events), written - self._read
+        until_end = self._events[first : first + count]
+        taken = np.concatenate((until_end, self._events[: count - len(until_end)]))
+        if count and not _are_possible(taken):
+            raise TraceFormatError(f"{self.path}: damaged: it holds what is no event")
+        self._read = written
+        self._head["read"][0] = written
+        return taken
+
+    def _is_in_order(self, written: int) -> bool:
+        return self._read <= written <= self._read + len(self._events)
+
+
+def _are_possible(events: Events) -> bool:
+    kinds, times = events["kind"], events["time_ns"]
+    has_kinds = bool((kinds >= Kind.ENTRY).all() and (kinds <= Kind.OPERATION).all())
+    return has_kinds and bool(times[0] >= 0) and bool((times[1:] >= times[:-1]).all())

@@ -1,0 +1,89 @@
+"""Watches the processes that drain rings, for a run on one node: nobody else sees that they have died."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from chimbuko.instrument.recorder.place import (
+    DIARY,
+    is_drained,
+    is_in_use,
+    marked_places,
+    process_files,
+    remove_place,
+)
+from chimbuko.instrument.recorder.unwritten import unwritten
+
+OURS = "chimbuko: "
+"""With this begins what our processes say themselves."""
+MOST_SAID = 20
+"""Lines for people; the diary has all."""
+
+
+class RecorderWatch:
+    """What went wrong with the recorder.
+
+    Parameters
+    ----------
+    streams
+        Folder of the run's streams on this node.
+    kept
+        Where the diary is kept.
+    """
+
+    def __init__(self, streams: Path, kept: Path) -> None:
+        self._streams = streams
+        self._kept = kept
+        self._read = 0
+        self._said = 0
+        self._unattended: set[str] = set()
+
+    def news(self, is_last: bool = False) -> list[str]:
+        """A line for each thing that was not known before.
+
+        Parameters
+        ----------
+        is_last
+            All programs have ended.
+        """
+        lines = self._losses(is_last) + self._entries()
+        room = max(0, MOST_SAID - self._said)
+        self._said += len(lines)
+        if is_last and self._said > MOST_SAID:
+            return [*lines[:room], f"the recorder says {self._said - MOST_SAID} things more: {self._kept}"]
+        return lines[:room]
+
+    def _losses(self, is_last: bool) -> list[str]:
+        lines = []
+        for place in marked_places(self._streams):
+            # Whoever drains it is there before the program is.
+            if not (is_last or process_files(place)) or is_drained(place):
+                continue
+            if is_last or not is_in_use(place):
+                lost = [text for path in process_files(place) if (text := unwritten(path))]
+                lines += [f"{text}; the recorder beside it has died" for text in lost]
+                remove_place(place, self._streams)
+            elif place.name not in self._unattended:
+                self._unattended.add(place.name)
+                pids = ", ".join(path.name.partition("-")[0] for path in process_files(place))
+                lines.append(f"process {pids} is not recorded any more: the recorder beside it has died")
+        return lines
+
+    def _entries(self) -> list[str]:
+        """What is new in the diary."""
+        with suppress(OSError), open(self._streams / DIARY, "rb") as file:
+            file.seek(self._read)
+            new = file.read()
+            # Of a line that is being written the rest comes later.
+            whole = new[: new.rfind(b"\n") + 1]
+            self._read += len(whole)
+            with suppress(OSError), open(self._kept, "ab") as kept:
+                kept.write(whole)
+            lines = whole.decode(errors="replace").splitlines()
+            ours = [line.removeprefix(OURS) for line in lines if line.startswith(OURS)]
+            others = [line for line in lines if not line.startswith(OURS) and line.strip()]
+            if others:
+                ours.append(f"the recorder has failed ({others[-1].strip()}); see {self._kept}")
+            return ours
+        return []

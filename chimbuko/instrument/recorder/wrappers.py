@@ -1,0 +1,137 @@
+"""Makes the wrappers of all functions that an MPI declares, as a C source."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from chimbuko.instrument.recorder.mpitable import Meaning, meanings
+
+_PROTOTYPE = re.compile(
+    r"\bint\s+(?P<name>MPI_[A-Z]\w*)\s*\((?P<parameters>(?:[^()]|\([^()]*\))*)\)"
+    r"\s*(?:__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)\s*)*;"
+)
+_DATA = re.compile(r"\bextern\s+(?:const\s+)?(?:struct\s+)?\w+\s*\**\s*(?P<name>\w+)\s*;")
+_LAST_NAME = re.compile(r"\w+(?=\s*(?:\[[^]]*\]\s*)*$)")
+_NOT_WRAPPED = re.compile(
+    r"MPI_T_|MPI_Pcontrol$|MPI_\w+_(?:[cf]2[cf](?:08)?|f082[cf]|[cf]2f08)$|MPI_Status_\w+2\w+$"
+)
+"""The tools' interface, a function with any number of arguments, and conversions of handles."""
+
+
+@dataclass(frozen=True)
+class Prototype:
+    """A function of MPI as it is declared."""
+
+    name: str
+    parameters: tuple[str, ...]
+    """Their declarations."""
+
+
+def prototypes(header: str) -> list[Prototype]:
+    """The functions that a preprocessed ``mpi.h`` declares, each once, by name."""
+    found = {}
+    for match in _PROTOTYPE.finditer(_flat(header)):
+        name, text = match["name"], match["parameters"].strip()
+        if _NOT_WRAPPED.match(name) is None and "..." not in text:
+            parameters = () if text in ("", "void") else tuple(part.strip() for part in text.split(","))
+            found[name] = Prototype(name, parameters)
+    return [found[name] for name in sorted(found)]
+
+
+def data_names(header: str) -> list[str]:
+    """The objects that a preprocessed ``mpi.h`` declares."""
+    return sorted(
+        {match["name"] for match in _DATA.finditer(_flat(header)) if "mpi" in match["name"].lower()}
+    )
+
+
+def _flat(header: str) -> str:
+    return " ".join(re.sub(r"^#.*$", "", header, flags=re.MULTILINE).split())
+
+
+def objects_header(header: str) -> str:
+    """C header: a process that preloads the library without MPI has none of its objects."""
+    return "".join(f"#pragma weak {name}\n" for name in data_names(header))
+
+
+def wrappers_source(header: str) -> str:
+    """C source of all wrappers for a preprocessed ``mpi.h``."""
+    functions = prototypes(header)
+    known = meanings()
+    lines = ['#include "messages.h"', '#include "functions.h"', ""]
+    lines += [f"void *volatile next_functions[{len(functions)}];"]
+    lines += [f"const unsigned function_count = {len(functions)};"]
+    lines += [
+        "const char *const function_names[] = {",
+        *(f'    "{each.name}",' for each in functions),
+        "};",
+        "",
+    ]
+    for number, function in enumerate(functions):
+        lines.append(_wrapper(number, function, known.get(function.name)))
+    return "\n".join(lines)
+
+
+def _wrapper(number: int, function: Prototype, meaning: Meaning | None) -> str:
+    names = tuple(f"p{position}" for position in range(len(function.parameters)))
+    if meaning is None or len(meaning.parameters) != len(names):
+        meaning = Meaning(names)
+    names = meaning.parameters
+    declared = ", ".join(map(_renamed, function.parameters, names)) or "void"
+    before, passed, after, end = _around(meaning)
+    given = ", ".join(passed.get(name, name) for name in names)
+    lines = [
+        f"EXPORTED int {function.name}({declared})",
+        "{",
+        f"    __typeof__(&{function.name}) next = (__typeof__(next))next_functions[{number}];",
+        "    if (UNLIKELY(next == NULL))",
+        f"        next = (__typeof__(next))find_next({number});",
+        "    if (self.is_in_mpi)",
+        f"        return next({', '.join(names)});",
+        "    self.is_in_mpi = true;",
+        f"    enter(NAMED | {number});",
+        *(f"    {line}" for line in before),
+        f"    int result = next({given});",
+    ]
+    if after:
+        lines += ["    if (LIKELY(result == MPI_SUCCESS)) {", *(f"        {line}" for line in after), "    }"]
+    lines += [
+        *(f"    {line}" for line in end),
+        f"    leave(NAMED | {number}, {poll_limit(function)});",
+        "    self.is_in_mpi = false;",
+        "    return result;",
+        "}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def poll_limit(function: Prototype) -> str:
+    """What is short for its calls: one that may say that there is nothing yet is called again and again."""
+    is_poll = re.match(r"MPI_(Test(all|any|some)?|Im?probe|Request_get_status)$", function.name)
+    return "SHORT_POLL_NS" if is_poll else "SHORT_NS"
+
+
+def _renamed(declaration: str, name: str) -> str:
+    return _LAST_NAME.sub(name, declaration, count=1)
+
+
+def _around(meaning: Meaning) -> tuple[list[str], dict[str, str], list[str], list[str]]:
+    """Statements before the call, arguments that differ in it, and statements after it: if it succeeded, and
+    always.
+    """
+    before, passed, after, end = [], {}, [], []
+    # What the program does not want to know, we do.
+    if "requests" in meaning.parameters:
+        has_all = "statuses" in meaning.parameters
+        statuses = "statuses == MPI_STATUSES_IGNORE ? NULL : statuses" if has_all else "NULL"
+        before += ["struct waiting held;", f"hold(&held, count, requests, {statuses});"]
+        end.append("let_go(&held);")
+        if has_all:
+            passed["statuses"] = "held.statuses == NULL ? statuses : held.statuses"
+    if "status" in meaning.parameters:
+        before += ["MPI_Status own;", "if (status == MPI_STATUS_IGNORE)", "    status = &own;"]
+    before += [meaning.before] if meaning.before else []
+    after += [meaning.after] if meaning.after else []
+    return before, passed, after, end

@@ -1,0 +1,127 @@
+"""Notes which processes this one starts, so that those that are not traced can be named."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import wraps
+
+from chimbuko.instrument.tracer.chunks import Children
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+MOST_NAMED = 1024
+LONGEST_NAME = 40
+
+FORK_SERVER = "multiprocessing.forkserver"
+_HELPERS = (FORK_SERVER, "multiprocessing.resource_tracker", "chimbuko")
+_OPTIONS_WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
+
+
+class StartedPrograms:
+    """What this process has started since the last handover."""
+
+    def __init__(self) -> None:
+        self.forks = 0
+        self._named = 0
+        self._others = 0
+        self._fresh: dict[int, str] = {}
+
+    def note(self, pid: int, arguments: Sequence[str | bytes]) -> None:
+        """Note a program that was started as the process ``pid``."""
+        words = [os.fsdecode(word) for word in arguments]
+        if is_helper(module_of(words)):
+            return
+        if self._named == MOST_NAMED:
+            self._others += 1
+            return
+        self._named += 1
+        self._fresh[pid] = os.path.basename(words[0])[:LONGEST_NAME]
+
+    def take(self) -> Children:
+        """What is new, and gone from here then."""
+        fresh = self._fresh.copy()
+        for pid in fresh:
+            del self._fresh[pid]
+        return Children(self.forks, fresh, self._others)
+
+
+def is_helper(module: str) -> bool:
+    """Whether a process that runs this is no part of the program, though one that it forks may be."""
+    return module in _HELPERS or module.startswith("chimbuko.")
+
+
+def module_of(command: Sequence[str]) -> str:
+    """What a Python's command line runs: a module, a script's base name, or a helper's module."""
+    words = iter(command[1:])
+    for word in words:
+        if word == "-m":
+            return next(words, "")
+        if word == "-c":
+            code = next(words, "")
+            return next((module for module in _HELPERS[:2] if code.startswith(f"from {module} ")), "")
+        if word in _OPTIONS_WITH_VALUE:
+            next(words, "")
+        elif not word.startswith("-"):
+            return os.path.basename(word)
+    return ""
+
+
+def watch(noted: Callable[[], StartedPrograms | None]) -> None:
+    """From now on note each program that this process starts.
+
+    An audit hook would see them all, too, but be called for every ``id``, twice for each recorded call.
+
+    Parameters
+    ----------
+    noted
+        Says where; None for nowhere.
+    """
+    import _posixsubprocess
+
+    subprocess = sys.modules.get("subprocess")
+    for module, name, arguments_of in (
+        (_posixsubprocess, "fork_exec", _first),
+        (subprocess, "_fork_exec", _first),
+        (os, "posix_spawn", _second),
+        (os, "posix_spawnp", _second),
+    ):
+        original = getattr(module, name, None)
+        if original is not None and not hasattr(original, "__wrapped__"):
+            setattr(module, name, _noting(original, arguments_of, noted))
+
+
+def _first(*arguments: Any, **_: Any) -> Sequence[str | bytes]:
+    words: Sequence[str | bytes] = arguments[0]
+    return words
+
+
+def _second(*arguments: Any, **_: Any) -> Sequence[str | bytes]:
+    words: Sequence[str | bytes] = arguments[1]
+    return words
+
+
+def _noting(
+    original: Callable[..., int],
+    arguments_of: Callable[..., Sequence[str | bytes]],
+    noted: Callable[[], StartedPrograms | None],
+) -> Callable[..., int]:
+    @wraps(original)
+    def started(*arguments: Any, **options: Any) -> int:
+        programs = noted()
+        forks = programs.forks if programs else 0
+        pid = original(*arguments, **options)
+        if programs is not None:
+            # What runs Python before the program counts as a fork, too.
+            programs.forks = forks
+            # Whatever the program hands over is the affair of the original.
+            try:
+                programs.note(pid, arguments_of(*arguments, **options))
+            except Exception:
+                programs.note(pid, ("?",))
+        return pid
+
+    return started

@@ -1,0 +1,111 @@
+"""The socket between a traced process and the process that writes its stream."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import struct
+import time
+from contextlib import suppress
+
+from chimbuko.instrument.tracer.keptdescriptor import KeptDescriptor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+LONGEST_WAIT_S = 20.0
+"""For a writer that takes nothing: longer than the writer itself waits for a reader that is stuck."""
+WAIT_S = 0.5
+"""At a time."""
+LENGTH = struct.Struct("!I")
+"""Stands before the header, which the nursery reads; the writer reads what follows."""
+
+_PEER = struct.Struct("3i")
+
+
+class Connection:
+    """A member's connection. The program may close its descriptor, and open another of that number.
+
+    Parameters
+    ----------
+    address
+        Path of the nursery's socket.
+
+    Raises
+    ------
+    OSError
+        Nobody of this user listens there.
+    """
+
+    def __init__(self, address: str) -> None:
+        first = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        first.settimeout(LONGEST_WAIT_S)
+        try:
+            first.connect(address)
+            if peer_of(first)[1] != os.getuid():
+                raise OSError(f"{address}: another user listens there")
+        except OSError:
+            first.close()
+            raise
+        self._kept = KeptDescriptor(first.detach())
+        self._socket = socket.socket(fileno=self._kept.number)
+        self._socket.settimeout(LONGEST_WAIT_S)
+
+    def send(
+        self, value: Any, has_length: bool = False, while_waiting: Callable[[], None] | None = None
+    ) -> None:
+        """Hand a value over.
+
+        Parameters
+        ----------
+        has_length
+            Its length comes first.
+        while_waiting
+            Called now and then as long as nothing is taken.
+
+        Raises
+        ------
+        OSError
+            The writer has ended or takes nothing, or the program has closed the descriptor.
+        """
+        data = pickle.dumps(value)
+        self._kept.check()
+        left = memoryview(LENGTH.pack(len(data)) + data if has_length else data)
+        give_up = time.monotonic() + LONGEST_WAIT_S
+        self._socket.settimeout(WAIT_S)
+        while left:
+            try:
+                # The program may want to be ended by the signal that its own pipes give.
+                left = left[self._socket.send(left, socket.MSG_NOSIGNAL) :]
+            except TimeoutError:
+                if time.monotonic() > give_up:
+                    raise
+                if while_waiting is not None:
+                    while_waiting()
+        self._socket.settimeout(LONGEST_WAIT_S)
+
+    def last_word(self) -> str:
+        """Wait for the end of the stream, and say how the writer says that it ended; empty if it does not."""
+        said = b""
+        # Of a writer that has ended in mid-stream there may be a word that was not heard yet.
+        with suppress(OSError):
+            self._kept.check()
+            while more := self._socket.recv(1 << 12):
+                said += more
+        return said.decode(errors="replace").strip()
+
+    def close(self) -> None:
+        """Let go of it, in this process only."""
+        if self._kept.is_ours():
+            self._socket.close()
+        else:
+            self._socket.detach()
+
+
+def peer_of(connected: socket.socket) -> tuple[int, int]:
+    """Process and user at the other end of a connection."""
+    pid, user, _ = _PEER.unpack(connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    return pid, user

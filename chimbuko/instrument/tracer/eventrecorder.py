@@ -1,0 +1,349 @@
+"""Records what the threads of this process do, and hands it to the process that writes the stream."""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # Its wrapper may be half imported when this begins.
+import _thread
+import itertools
+import os
+import sys
+import threading
+import time
+import weakref
+from collections import deque
+from contextlib import suppress
+
+from chimbuko.instrument.tracer.children import StartedPrograms
+from chimbuko.instrument.tracer.chunks import (
+    COMPLETE,
+    ENTRY,
+    ROOT_TIMER,
+    TIME_COUNTER_NAME,
+    Handover,
+    Header,
+    ThreadRows,
+)
+from chimbuko.instrument.tracer.functions import SKIPPED, exclude
+from chimbuko.instrument.tracer.threadbuffer import ThreadBuffer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from chimbuko.capture.trace.tausettings import TimerFilter
+    from chimbuko.instrument.tracer.connection import Connection
+    from chimbuko.instrument.tracer.family import Family
+
+HANDOVER_PERIOD_S = 0.1
+"""What a killed program loses at most. Each costs about 0.1 ms."""
+JOIN_AFTER_S, LATE_JOIN_AFTER_S = 0.05, 1.0
+"""From the first record of a child until it asks for a stream: of the first ones that its parent has forked,
+and of all others. A stream costs some 20 ms of a core; a program may fork thousands that live no longer."""
+EARLY_CHILDREN = 64
+LONGEST_END_S = 60.0
+"""For the end of the stream: beyond that the program ends without it."""
+LARGEST = 2**63 - 1
+
+
+def clock_offset_ns() -> int:
+    """What turns a time of the monotonic clock into one since the Unix epoch, in ns."""
+    readings = []
+    for _ in range(10):
+        before, now, after = time.perf_counter_ns(), time.time_ns(), time.perf_counter_ns()
+        readings.append((after - before, now - (before + after) // 2))
+    # The tightest pair: a process that lost its core between two readings would be off by ms.
+    return min(readings)[1]
+
+
+def _allow_forks() -> None:
+    """Python warns of a fork where there are threads. Ours needs nothing that a forked process lacks then."""
+    if sys.version_info >= (3, 12):
+        import warnings
+
+        warnings.filterwarnings("ignore", "This process .*is multi-threaded", DeprecationWarning)
+
+
+def _nothing() -> None: ...
+
+
+class _Life:
+    """Among the values of a thread, it ends with that."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Recorder:
+    """One stream's recording, from its making to ``stop``.
+
+    No thread of the program ever waits for it: names get their numbers and rows enter their
+    buffers without locks.
+
+    Parameters
+    ----------
+    family
+        What the process belongs to.
+    select
+        Timers and counters to leave out; None to take it from the environment when it is needed.
+    parent_pid
+        Of the member that forked or started this process; 0 for the family's first.
+    is_forked
+        Whether it began inside calls of its parent.
+    elder
+        How many processes its parent had forked before.
+    """
+
+    def __init__(
+        self,
+        family: Family,
+        select: TimerFilter | None,
+        parent_pid: int = 0,
+        is_forked: bool = False,
+        elder: int = 0,
+    ) -> None:
+        self.is_recording = True
+        self.family = family
+        self.children = StartedPrograms()
+        self.when_lost: Callable[[], None] = _nothing
+        """Called where the writer has ended before the program: nobody takes what is recorded any more."""
+        self._parent_pid = parent_pid
+        self._join_after_s = JOIN_AFTER_S if elder < EARLY_CHILDREN else LATE_JOIN_AFTER_S
+        self.is_forked = is_forked
+        self.select = select
+        self.of_thread = threading.local()
+        """What the calling thread has: ``extend``, by which it adds events, once it has a buffer."""
+        self._main = ThreadBuffer(0, threading.main_thread)
+        self._buffers = [self._main]
+        self._thread_numbers = itertools.count(1)
+        self._free_numbers: deque[int] = deque()
+        self._timers: dict[str, int] = {}
+        self._timer_numbers = itertools.count(ROOT_TIMER + 1)
+        self._counters: dict[str, int] = {TIME_COUNTER_NAME: 0}
+        self._counter_numbers = itertools.count(1)
+        self._handed_over = {"timers": 0, "counters": 0}
+        self._main.events.extend((ROOT_TIMER << 1 | ENTRY, time.perf_counter_ns()))
+        self._metadata: dict[tuple[int, str], str] = {}
+        self._connection: Connection | None = None
+        self._not_begun = [True]
+        self._stopping = threading.Event()
+        self._has_ended = threading.Lock()
+
+    def join(self) -> None:
+        """Connect and begin to hand over at once; without it that comes when there is something to record.
+
+        Raises
+        ------
+        OSError, RuntimeError
+            There is no nursery, or no thread.
+        """
+        self._connect()
+        # A program may end before a thread gets its turn. A writer that is gone says why later.
+        with suppress(OSError):
+            self._hand_over(is_last=False)
+        self._begin()
+
+    def buffer(self) -> ThreadBuffer:
+        """The calling thread's."""
+        try:
+            buffer: ThreadBuffer = self.of_thread.buffer
+        except AttributeError:
+            buffer = self.of_thread.buffer = self._new_buffer()
+            self.of_thread.extend = buffer.events.extend
+        return buffer
+
+    def _new_buffer(self) -> ThreadBuffer:
+        # Not as an object of threading: it makes one for each thread that it has not begun, or not yet.
+        if _thread.get_ident() == threading.main_thread().ident:
+            return self._main
+        try:
+            number = self._free_numbers.popleft()
+        except IndexError:
+            number = next(self._thread_numbers)
+        self.of_thread.life = life = _Life()
+        buffer = ThreadBuffer(number, weakref.ref(life))
+        self._buffers.append(buffer)
+        self._metadata[number, "tid"] = str(threading.get_native_id())
+        return buffer
+
+    def timer_code(self, name: str) -> int:
+        """Code of the ENTRY of ``name`` (its EXIT is one higher), or ``SKIPPED``."""
+        code = self._timers.get(name)
+        if code is None:
+            self._see_to_begin()
+            allowed = self._selection().allows_timer(name)
+            code = self._timers.setdefault(name, next(self._timer_numbers) << 1 if allowed else SKIPPED)
+        return code
+
+    def counter_number(self, name: str) -> int:
+        """Number of the counter ``name``, or ``SKIPPED``."""
+        number = self._counters.get(name)
+        if number is None:
+            self._see_to_begin()
+            allowed = self._selection().allows_counter(name)
+            number = self._counters.setdefault(name, next(self._counter_numbers) if allowed else SKIPPED)
+        return number
+
+    def comm(self, event_type: int, partner: int, tag: int, size_bytes: int) -> None:
+        """Record a message of the calling thread."""
+        if not self.is_recording:
+            return
+        self._see_to_begin()
+        self.buffer().comms.extend((event_type, tag, partner, size_bytes, time.perf_counter_ns()))
+
+    def count(self, name: str, value: float) -> None:
+        """Record a counter's value, whole and not negative as in TAU's layout."""
+        if not self.is_recording:
+            return
+        number = self.counter_number(name)
+        if number != SKIPPED:
+            whole = int(min(max(0, value), LARGEST))
+            self.buffer().counters.extend((number, whole, time.perf_counter_ns()))
+
+    def describe(self, key: str, value: str) -> None:
+        """Record metadata of the calling thread."""
+        self._metadata[self.buffer().number, key] = value
+
+    def stop(self) -> None:
+        """Hand over all that is left; the family's first process waits until its stream is complete."""
+        self.is_recording = False
+        self._metadata[0, "Ending Timestamp"] = str(time.time_ns() // 1000)
+        self._stopping.set()
+        if not self._not_begun:
+            self._has_ended.acquire(timeout=LONGEST_END_S)
+
+    def abandon(self) -> None:
+        """In a forked child: let go of the stream, which stays the parent's, and leave it as it is."""
+        self.is_recording = False
+        if self._connection is not None:
+            self._connection.close()
+
+    def _selection(self) -> TimerFilter:
+        if self.select is None:
+            from chimbuko.capture.trace.tausettings import TimerFilter, WriterSettings
+            from chimbuko.core.errors import ChimbukoError
+
+            try:
+                self.select = WriterSettings.from_environment(os.environ).select
+            except ChimbukoError:
+                # The family's first process could use it, and this one's environment is the program's affair.
+                self.select = TimerFilter()
+        return self.select
+
+    def _see_to_begin(self) -> None:
+        if self._not_begun:
+            with suppress(RuntimeError):
+                self._begin()
+
+    def _begin(self) -> None:
+        try:
+            self._not_begun.pop()
+        except IndexError:
+            return
+        self._has_ended.acquire()
+        _allow_forks()
+        # A program may block signals in its threads and wait for them: they must not come to this one, which
+        # starts with the signals that its creator blocks.
+        blocked = _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
+        try:
+            # Not a threading.Thread: that would be among the program's threads, and be recorded.
+            _thread.start_new_thread(self._feed, ())
+        finally:
+            _signal.pthread_sigmask(_signal.SIG_SETMASK, blocked)
+
+    def _connect(self) -> None:
+        from chimbuko.instrument.tracer.connection import Connection
+        from chimbuko.instrument.tracer.processmetadata import describe_process
+
+        offset_ns = clock_offset_ns()
+        start_us = (self._main.events[1] + offset_ns) // 1000
+        self._metadata |= {(0, key): value for key, value in describe_process(start_us).items()}
+        connection = Connection(self.family.address)
+        family = self.family
+        header = Header(family.program, family.rank, offset_ns, self._parent_pid, self.is_forked)
+        connection.send(header, has_length=True)
+        self._connection = connection
+
+    def _feed(self) -> None:
+        # What this thread does is nothing of the program, whatever hook is there.
+        self.of_thread.extend = deque[int](maxlen=0).extend
+        is_first = self._connection is not None
+        is_stuck = False
+        try:
+            self._hand_over_until_stopped()
+        except OSError as error:
+            # The writer has ended, and says why, or there is none; or it takes nothing, and says nothing.
+            is_stuck = isinstance(error, TimeoutError)
+            self.is_recording = False
+            self.when_lost()
+        if self._connection is not None:
+            if is_first:
+                self._report("" if is_stuck else self._connection.last_word())
+            self._connection.close()
+        self._has_ended.release()
+
+    def _hand_over_until_stopped(self) -> None:
+        if self._connection is None:
+            # What ends within moments, or becomes another program, is not worth a stream.
+            if self._stopping.wait(self._join_after_s):
+                return
+            self._connect()
+            self._hand_over(is_last=False)
+        while not self._stopping.wait(HANDOVER_PERIOD_S):
+            self._hand_over(is_last=False)
+        self._hand_over(is_last=True)
+
+    def _report(self, last_word: str) -> None:
+        how, _, note = last_word.partition("\n")
+        if how != COMPLETE:
+            reason = how or "the process that writes its stream waited too long for a reader, or was killed"
+            note = f"rank {self.family.rank} is not traced to its end: {reason}"
+        if note:
+            print(f"chimbuko: {note}", file=sys.stderr)
+
+    def _hand_over(self, is_last: bool) -> None:
+        # Read before rows are taken: what is recorded meanwhile belongs to the next step.
+        complete_until_ns = time.perf_counter_ns()
+        threads = self._take_rows()
+        # Names after rows: a name has its number before the first row that uses it.
+        handover = Handover(
+            complete_until_ns=complete_until_ns,
+            threads=threads,
+            timers={code >> 1: name for name, code in self._new("timers", self._timers)},
+            counters={number: name for name, number in self._new("counters", self._counters)},
+            metadata=self._take_metadata(),
+            children=self.children.take(),
+            is_last=is_last,
+        )
+        assert self._connection is not None
+        self._connection.send(handover, while_waiting=self._pack)
+
+    def _pack(self) -> None:
+        """What a program records while nothing of it is taken is to need little memory."""
+        for buffer in self._buffers.copy():
+            buffer.pack()
+
+    def _take_rows(self) -> list[ThreadRows]:
+        rows = []
+        for buffer in self._buffers.copy():
+            # Asked before taking: what a living thread adds later is taken next time.
+            has_ended = buffer.owner() is None
+            rows.append(buffer.take())
+            if has_ended and buffer is not self._main:
+                self._buffers.remove(buffer)
+                self._free_numbers.append(buffer.number)
+        return [taken for taken in rows if taken.events or taken.comms or taken.counters]
+
+    def _new(self, kind: str, names: dict[str, int]) -> list[tuple[str, int]]:
+        """Names that came since the last handover; dictionaries keep their order."""
+        first, self._handed_over[kind] = self._handed_over[kind], len(names)
+        fresh = list(names.copy().items())[first : self._handed_over[kind]]
+        return [(name, number) for name, number in fresh if number != SKIPPED]
+
+    def _take_metadata(self) -> dict[tuple[int, str], str]:
+        taken = self._metadata.copy()
+        for key, value in taken.items():
+            if self._metadata.get(key) == value:
+                self._metadata.pop(key, None)
+        return taken
+
+
+exclude(Recorder._feed.__code__)

@@ -1,0 +1,74 @@
+"""What the processes of one traced program have in common, and how it reaches those that they start.
+
+A family is the process that tracing began in, all that it and its children fork, and all that they start
+with the same interpreter. Forked children have it in their memory; to the others it comes by the
+environment, where a folder on ``PYTHONPATH`` makes the interpreter ask for it.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
+FAMILY_VARIABLE = "CHIMBUKO_FAMILY"
+STARTUP_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "startup")
+"""Holds the ``sitecustomize`` that a child's interpreter finds first; it lets the program's own follow."""
+
+SEPARATOR = "\t"
+
+
+class Family:
+    """Description of a family.
+
+    Parameters
+    ----------
+    address
+        Path of the socket on which the nursery takes in new members.
+    program, rank
+        Name the streams of all members.
+    """
+
+    def __init__(self, address: str, program: str, rank: int) -> None:
+        self.address = address
+        self.program = program
+        self.rank = rank
+        self.include: tuple[str, ...] | None = None
+        """Patterns of further functions, or None where no functions are recorded."""
+        self.with_builtins = False
+
+    def text(self) -> str:
+        """As the environment has it."""
+        options = "none" if self.include is None else "builtins" if self.with_builtins else "functions"
+        fields = (self.address, self.program, str(self.rank), options, *(self.include or ()))
+        return SEPARATOR.join(fields)
+
+    @classmethod
+    def from_text(cls, text: str) -> Family:
+        """As ``text`` has it."""
+        address, program, rank, options, *include = text.split(SEPARATOR)
+        family = cls(address, program, int(rank))
+        family.include = None if options == "none" else tuple(include)
+        family.with_builtins = options == "builtins"
+        return family
+
+    def enter(self, environment: MutableMapping[str, str]) -> None:
+        """Let processes that are started with ``environment`` become members."""
+        leave(environment)
+        environment[FAMILY_VARIABLE] = self.text()
+        # Before all others: an interpreter imports only the first sitecustomize.
+        paths = (STARTUP_FOLDER, environment.get("PYTHONPATH", ""))
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+
+
+def leave(environment: MutableMapping[str, str]) -> None:
+    """Undo ``enter``."""
+    if environment.pop(FAMILY_VARIABLE, None) is None:
+        return
+    paths = environment.get("PYTHONPATH", "").split(os.pathsep)
+    if kept := [path for path in paths if path != STARTUP_FOLDER]:
+        environment["PYTHONPATH"] = os.pathsep.join(kept)
+    else:
+        environment.pop("PYTHONPATH", None)

@@ -1,0 +1,112 @@
+"""Which processes of a family are traced: a table that its nursery and its writers share."""
+
+from __future__ import annotations
+
+import mmap
+from enum import IntEnum
+
+import numpy as np
+
+from chimbuko.instrument.tracer.chunks import Children, Header
+
+MOST_IN_ALL = 1024
+"""Traced processes of a family: each is a stream, which an agent reads."""
+MOST_NAMED = 8
+"""Programs that are named."""
+
+
+class State(IntEnum):
+    """Of a member."""
+
+    TRACED = 1
+    ENDED = 2
+    """Its process has ended, and its stream is being completed."""
+    OVER = 3
+
+
+_PID, _PARENT, _RANK, _STATE, _IS_FORKED = range(5)
+
+
+class Members:
+    """One row per member, in order of their coming. Each field has one writer, so nobody locks."""
+
+    def __init__(self) -> None:
+        columns = 5
+        memory = mmap.mmap(-1, (MOST_IN_ALL + 1) * columns * 8)
+        self._rows = np.frombuffer(memory, np.int64).reshape(-1, columns)
+        self._refused = self._rows[MOST_IN_ALL]
+        self.count = 0
+        """In the nursery: how many have come."""
+
+    def add(self, pid: int, header: Header) -> int:
+        """Take one in; its number."""
+        number, self.count = self.count, self.count + 1
+        self._rows[number] = pid, header.parent_pid, -1, State.TRACED, header.is_forked
+        return number
+
+    def refuse(self) -> None:
+        """Note one that came and was not taken in."""
+        self._refused[0] += 1
+
+    @property
+    def refused(self) -> int:
+        """How many came and were not taken in."""
+        return int(self._refused[0])
+
+    def set_rank(self, number: int, rank: int) -> None:
+        """Say which rank of the run a member is."""
+        self._rows[number, _RANK] = rank
+
+    def set_state(self, number: int, state: State) -> None:
+        """Say how far it is."""
+        self._rows[number, _STATE] = state
+
+    def is_any_ending(self) -> bool:
+        """Whether a stream is being completed whose process has ended."""
+        return bool((self._rows[:, _STATE] == State.ENDED).any())
+
+    def rank_of(self, pid: int) -> int | None:
+        """Rank of the process, the last of that id."""
+        ranks = self._rows[self._rows[:, _PID] == pid, _RANK]
+        return int(ranks[-1]) if len(ranks) and ranks[-1] >= 0 else None
+
+    def not_traced(self, parent: int, forks: int, programs: dict[int, str], others: int) -> str:
+        """What to say of children of the process ``parent`` that are no members; empty for none.
+
+        Parameters
+        ----------
+        forks, programs, others
+            What it has started, as in ``Children``, all in all.
+        """
+        rows = self._rows[:MOST_IN_ALL]
+        of_parent = (rows[:, _PARENT] == parent) & (rows[:, _STATE] > 0)
+        short = max(0, forks - int((of_parent & (rows[:, _IS_FORKED] == 1)).sum()))
+        members = {int(pid) for pid in rows[rows[:, _STATE] > 0, _PID]}
+        counts: dict[str, int] = {}
+        for pid, name in programs.items():
+            if pid not in members:
+                counts[name] = counts.get(name, 0) + 1
+        total = short + sum(counts.values()) + others
+        if not total:
+            return ""
+        most = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
+        parts = [f"{count} {name}" for name, count in most[:MOST_NAMED]]
+        if rest := others + sum(count for _, count in most[MOST_NAMED:]):
+            parts.append(f"{rest} others")
+        if short:
+            parts.append(f"{short} forked without work for long enough")
+        return f"{total} ({', '.join(parts)})"
+
+
+class Started:
+    """What one member has started so far, added up from its handovers."""
+
+    def __init__(self) -> None:
+        self.forks = 0
+        self.programs: dict[int, str] = {}
+        self.others = 0
+
+    def add(self, children: Children) -> None:
+        """Take in what a handover says."""
+        self.forks, self.others = children.forks, children.others
+        self.programs |= children.programs or {}

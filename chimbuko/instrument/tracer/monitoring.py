@@ -1,0 +1,135 @@
+"""Records calls of functions through ``sys.monitoring``, which Python has from 3.12 on (PEP 669).
+
+It asks once about each place of a function that is not recorded, and never again, and goes on beside a
+profiler of the program's own.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from chimbuko.instrument.tracer.functions import SKIPPED, Functions, exclude_open
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType
+    from typing import Any
+
+    from chimbuko.instrument.tracer.functions import Recorder
+
+_monitoring: Any = getattr(sys, "monitoring", None)
+_TOOL = "chimbuko"
+_NUMBERS = (4, 3)
+"""Of tools, those that no kind of tool is meant to have."""
+
+
+def free_number() -> int | None:
+    """Number under which functions can be monitored; None where Python has no such thing, or none is left."""
+    if _monitoring is None:
+        return None
+    return next((number for number in _NUMBERS if _monitoring.get_tool(number) is None), None)
+
+
+class MonitoringHook:
+    """Writes an ENTRY and an EXIT for each call, in all threads.
+
+    Parameters
+    ----------
+    recorder
+        Where the events go.
+    include
+        Shell patterns of functions that are no part of the program, as ``module.function``.
+    number
+        Of ``free_number``.
+    """
+
+    def __init__(self, recorder: Recorder, include: tuple[str, ...], number: int) -> None:
+        self._recorder = recorder
+        self._functions = Functions(recorder, include)
+        self._number: int | None = number
+
+    def install(self, is_forked: bool = False) -> None:
+        """From now on, in all threads."""
+        # In a forked child what is open is the program's own, and what is not recorded is known already.
+        if not is_forked:
+            exclude_open(sys._getframe())
+            _monitoring.restart_events()
+        _monitoring.use_tool_id(self._number, _TOOL)
+        callbacks = self._callbacks()
+        for event, callback in callbacks.items():
+            _monitoring.register_callback(self._number, event, callback)
+        _monitoring.set_events(self._number, sum(callbacks))
+
+    def remove(self) -> None:
+        """End it in all threads."""
+        number, self._number = self._number, None
+        if number is not None:
+            _monitoring.set_events(number, 0)
+            for event in self._callbacks():
+                _monitoring.register_callback(number, event, None)
+            _monitoring.free_tool_id(number)
+
+    def end(self) -> None:
+        """The same: here it may be said by any thread."""
+        self.remove()
+
+    def _callbacks(self) -> dict[int, Callable[..., Any]]:
+        """By event. What they use is bound beforehand: two of them run per call."""
+        of_thread, buffer = self._recorder.of_thread, self._recorder.buffer
+        codes, decide = self._functions.codes, self._decide
+        clock, disable = time.perf_counter_ns, _monitoring.DISABLE
+
+        def begin(function: CodeType, offset: int) -> Any:
+            try:
+                code = codes[id(function)]
+            except KeyError:
+                code = decide(function)
+            if code < 0:
+                return disable
+            try:
+                extend = of_thread.extend
+            except AttributeError:
+                extend = buffer().events.extend
+            extend((code, clock()))
+
+        def end(function: CodeType, offset: int, value: object) -> Any:
+            now = clock()
+            try:
+                code = codes[id(function)]
+            except KeyError:
+                code = decide(function)
+            if code < 0:
+                return disable
+            try:
+                extend = of_thread.extend
+            except AttributeError:
+                extend = buffer().events.extend
+            extend((code + 1, now))
+
+        # Python asks about each exception: those who would say that it need not are taken out.
+        def begin_by_error(function: CodeType, offset: int, error: BaseException) -> None:
+            begin(function, offset)
+
+        def end_by_error(function: CodeType, offset: int, error: BaseException) -> None:
+            end(function, offset, error)
+
+        events = _monitoring.events
+        return {
+            events.PY_START: begin,
+            events.PY_RESUME: begin,
+            events.PY_THROW: begin_by_error,
+            events.PY_RETURN: end,
+            events.PY_YIELD: end,
+            events.PY_UNWIND: end_by_error,
+        }
+
+    def _decide(self, function: CodeType) -> int:
+        """Code of a function that is met for the first time."""
+        if not self._recorder.is_recording:
+            return SKIPPED
+        frame = sys._getframe()
+        while frame.f_code is not function and frame.f_back is not None:
+            frame = frame.f_back
+        return self._functions.decide(frame)

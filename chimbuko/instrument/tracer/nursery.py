@@ -1,0 +1,124 @@
+"""The process from which a family's writers are forked: one for each traced process that connects.
+
+A writer that is started anew takes 0.3 s of a core, to load numpy and ADIOS2; one that is forked takes
+milliseconds. This process has one thread and no stream, and ends soon after the last of its writers.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import select
+import signal
+import socket
+from contextlib import suppress
+
+from chimbuko.capture.trace.adios import adios2_bindings
+from chimbuko.instrument.tracer.chunks import Header
+from chimbuko.instrument.tracer.connection import LENGTH, peer_of
+from chimbuko.instrument.tracer.members import MOST_IN_ALL, Members, State
+from chimbuko.instrument.tracer.nurserystart import ENDING_SIGNALS, clear_room
+from chimbuko.instrument.tracer.writer import ignore_signals, serve_member
+from chimbuko.runtime.process.oomscore import Sacrifice, oom_score, set_oom_score
+
+MOST_AT_A_TIME = max(32, os.cpu_count() or 1)
+"""Each has a writer, and a reader in the agent, on the node that the program wants for itself."""
+LINGER_S = 2.0
+"""How long it stays without a member: a child may be about to come when its parent has ended."""
+GREETING_TIMEOUT_S = 1.0
+"""Who connects has its header ready."""
+
+
+def main() -> None:
+    """Serve the socket that is standard input."""
+    listener = socket.socket(fileno=os.dup(0))
+    try:
+        os.setsid()
+        ignore_signals()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING_SIGNALS)
+        # Its writers have it, too.
+        set_oom_score(oom_score(Sacrifice.WRITER))
+        # What it loads is not to become each writer's own by a collection there.
+        gc.disable()
+        adios2_bindings()
+        gc.freeze()
+        gc.enable()
+        Nursery(listener).serve()
+    finally:
+        clear_room(listener.getsockname())
+
+
+class Nursery:
+    """Takes in the members of one family."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self._members = Members()
+        self._writers: dict[int, int] = {}
+
+    def serve(self) -> None:
+        """Until there has been no member for a while."""
+        someone_ended, self._wake = os.pipe()
+        os.set_blocking(self._wake, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        listening = self._listener.fileno()
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        while True:
+            patience_s = None if self._writers else LINGER_S
+            readable, _, _ = select.select([listening, someone_ended], [], [], patience_s)
+            if someone_ended in readable:
+                os.read(someone_ended, 1 << 12)
+                self._reap()
+            if listening in readable:
+                self._take_in()
+            if not readable and not self._writers:
+                return
+
+    def _take_in(self) -> None:
+        with suppress(OSError, pickle.UnpicklingError, EOFError), self._listener.accept()[0] as peer:
+            pid, user = peer_of(peer)
+            # A pickle can do anything.
+            if user != os.getuid():
+                return
+            if self._members.count >= MOST_IN_ALL or len(self._writers) >= MOST_AT_A_TIME:
+                self._members.refuse()
+                return
+            header = _header(peer)
+            number = self._members.add(pid, header)
+            if writer := os.fork():
+                self._writers[writer] = number
+            else:
+                self._become_writer(peer, pid, header, number)
+
+    def _become_writer(self, peer: socket.socket, pid: int, header: Header, number: int) -> None:
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            self._listener.close()
+            peer.settimeout(None)
+            serve_member(peer, pid, header, self._members, number)
+        finally:
+            os._exit(0)
+
+    def _reap(self) -> None:
+        with suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG)[0]) > 0:
+                self._members.set_state(self._writers.pop(ended), State.OVER)
+
+
+def _header(peer: socket.socket) -> Header:
+    peer.settimeout(GREETING_TIMEOUT_S)
+    (length,) = LENGTH.unpack(_received(peer, LENGTH.size))
+    header: Header = pickle.loads(_received(peer, length))
+    return header
+
+
+def _received(peer: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        more = peer.recv(size - len(data))
+        if not more:
+            raise EOFError
+        data += more
+    return data

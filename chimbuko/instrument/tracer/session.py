@@ -1,0 +1,165 @@
+"""The one recording of this process: its start and end, and what a fork means to it."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+
+from chimbuko.instrument.tracer import children
+from chimbuko.instrument.tracer.eventrecorder import Recorder
+from chimbuko.instrument.tracer.family import FAMILY_VARIABLE, Family, leave
+from chimbuko.instrument.tracer.hooks import hook_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from chimbuko.instrument.tracer.monitoring import MonitoringHook
+    from chimbuko.instrument.tracer.profiling import ProfilingHook
+
+active: Recorder | None = None
+"""The recording, or None while nothing is recorded."""
+
+_functions: ProfilingHook | MonitoringHook | None = None
+_forked_for: tuple[Family, int] | None = None
+"""In a server that forks processes of the program: their family, and the member that started the server."""
+
+
+def is_active() -> bool:
+    """Whether calls are being recorded."""
+    return active is not None
+
+
+def may_record() -> bool:
+    """Whether calls are being recorded, or will be in processes that this one forks for the program."""
+    return active is not None or _forked_for is not None
+
+
+def start(program: str | None = None, rank: int | None = None) -> None:
+    """Begin to record regions, decorated functions, messages and counters of this process.
+
+    Where the stream goes is said by TAU's variables (``TAU_ADIOS2_FILENAME``, ``TAU_ADIOS2_ENGINE``
+    and so on). A program is never stopped by its tracing: what goes wrong is one line on stderr.
+    Starting while active does nothing; starting again after ``stop`` writes the stream anew.
+
+    Parameters
+    ----------
+    program
+        Names the stream; by default the script's base name without ``.py``.
+    rank
+        By default what the launcher says: ``CHIMBUKO_RANK``, or that of MPI, PMI or Slurm, else 0.
+    """
+    global active
+    if active is not None:
+        return
+    # Processes of the program that are no first ones never come here, and shall not pay for it.
+    import subprocess
+
+    from chimbuko.capture.trace.tausettings import WriterSettings
+    from chimbuko.core.errors import ChimbukoError
+    from chimbuko.instrument.tracer.nurserystart import start_nursery
+    from chimbuko.instrument.tracer.processmetadata import program_name
+    from chimbuko.runtime.process.ranks import rank_from
+
+    chosen_rank = rank_from(os.environ) if rank is None else rank
+    try:
+        settings = WriterSettings.from_environment(os.environ)
+        family = Family(start_nursery(), program or program_name(sys.argv[0]), chosen_rank)
+        recorder = Recorder(family, settings.select)
+        recorder.join()
+    except (ChimbukoError, OSError, RuntimeError, subprocess.SubprocessError) as error:
+        print(f"chimbuko: rank {chosen_rank} is not traced: {error}", file=sys.stderr)
+        return
+    active = recorder
+    family.enter(os.environ)
+    children.watch(_started)
+
+
+def start_as_member() -> None:
+    """In a process that one of a family has started: record it, too, if it is a part of the program."""
+    global active, _forked_for
+    family = Family.from_text(os.environ[FAMILY_VARIABLE])
+    module = children.module_of(sys.orig_argv)
+    if module == children.FORK_SERVER:
+        _forked_for = family, os.getppid()
+    elif not children.is_helper(module):
+        active = Recorder(family, select=None, parent_pid=os.getppid())
+        _trace_functions_of(active)
+        children.watch(_started)
+
+
+def stop() -> None:
+    """End the recording and complete its stream; at the program's end this happens by itself."""
+    global active, _functions
+    if _functions is not None:
+        _functions.remove()
+    recorder, active, _functions = active, None, None
+    if recorder is not None:
+        leave(os.environ)
+        recorder.stop()
+
+
+def trace_functions(include: tuple[str, ...], with_builtins: bool) -> None:
+    """Record calls of the program's functions too, as long as the recording is active."""
+    if active is not None:
+        family = active.family
+        family.include, family.with_builtins = include, with_builtins
+        family.enter(os.environ)
+        _trace_functions_of(active)
+
+
+def _trace_functions_of(recorder: Recorder) -> None:
+    global _functions
+    family = recorder.family
+    if family.include is not None:
+        _functions = hook_of(recorder, family.include, family.with_builtins)
+        recorder.when_lost = _functions.end
+        _functions.install(recorder.is_forked)
+
+
+def start_from_environment() -> None:
+    """Begin where ``CHIMBUKO_TRACE`` says so; processes started from here shall not, into the same stream."""
+    if os.environ.pop("CHIMBUKO_TRACE", "0") not in ("", "0"):
+        start()
+
+
+def _started() -> children.StartedPrograms | None:
+    return active.children if active is not None else None
+
+
+def _note_fork() -> None:
+    if active is not None:
+        active.children.forks += 1
+
+
+def _continue_in_child() -> None:
+    """A forked child is a process of its own: its parent's stream is not its."""
+    global active, _functions
+    parent, active, functions, _functions = active, None, _functions, None
+    try:
+        if functions is not None:
+            functions.remove()
+        if parent is not None:
+            parent.abandon()
+            elder = parent.children.forks
+            active = Recorder(parent.family, parent.select, os.getppid(), is_forked=True, elder=elder)
+        elif _forked_for is not None:
+            family, pid = _forked_for
+            active = Recorder(family, select=None, parent_pid=pid)
+        if active is not None:
+            _trace_functions_of(active)
+            _end_with_multiprocessing(active)
+    except Exception:
+        # Whatever it is, the child is worth more than its trace; its parent says that it was not traced.
+        active = None
+
+
+def _end_with_multiprocessing(recorder: Recorder) -> None:
+    """Its children end without the interpreter's own end; they run finalizers of multiprocessing instead."""
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None:
+        # It forgets finalizers after a fork, and then calls this.
+        util.register_after_fork(recorder, lambda _: util.Finalize(None, stop, exitpriority=-1000))
+
+
+atexit.register(stop)
+os.register_at_fork(after_in_parent=_note_fork, after_in_child=_continue_in_child)

@@ -1,0 +1,250 @@
+"""Turns handed-over rows into the steps of a stream in TAU's layout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from chimbuko.core.arrays import Int64Array, UInt64Array
+from chimbuko.core.traceschema import NO_DETAILS, ROOT_TIMER_NAME, StreamNames
+from chimbuko.instrument.tracer.chunks import (
+    COMM_COLUMNS,
+    COUNTER_COLUMNS,
+    DETAIL_COLUMNS,
+    ENTRY,
+    EVENT_COLUMNS,
+    EXIT,
+    OPERATION_COLUMNS,
+    RECEIVE,
+    ROOT_TIMER,
+    SEND,
+    TIME_COUNTER_NAME,
+    Handover,
+    Header,
+)
+
+
+class Step(NamedTuple):
+    """What the writer of a stream takes."""
+
+    events: UInt64Array
+    comms: UInt64Array
+    counters: UInt64Array
+    details: UInt64Array
+    operations: UInt64Array
+
+
+_MESSAGE_COLUMNS = COMM_COLUMNS + DETAIL_COLUMNS
+"""A message's details stand before its time."""
+
+MAIN_THREAD = 0
+ROW_BYTES = 48
+LARGEST_STEP_BYTES = 4 << 20
+"""A reader that shall keep up wants steps below 5 MB; rows of messages are larger than ``ROW_BYTES``."""
+
+
+class _Thread:
+    """Rows of one thread that are in no step yet."""
+
+    def __init__(self) -> None:
+        self.events = np.empty((0, EVENT_COLUMNS), np.int64)
+        self.messages = np.empty((0, _MESSAGE_COLUMNS), np.int64)
+        self.counters = np.empty((0, COUNTER_COLUMNS), np.int64)
+        self.operations = np.empty((0, OPERATION_COLUMNS), np.int64)
+
+    @property
+    def arrays(self) -> tuple[Int64Array, ...]:
+        return self.events, self.messages, self.counters, self.operations
+
+
+class StepBuilder:
+    """Collects rows until a step is cut. Pure: no clock, no files."""
+
+    def __init__(self, header: Header) -> None:
+        self.names = StreamNames(
+            timers={ROOT_TIMER: ROOT_TIMER_NAME},
+            counters={0: TIME_COUNTER_NAME},
+            event_types={ENTRY: "ENTRY", EXIT: "EXIT", SEND: "SEND", RECEIVE: "RECV"},
+            program=header.program,
+        )
+        self._rank = header.rank
+        self._offset_ns = header.clock_offset_ns
+        self._complete_until_ns = 0
+        self._threads: dict[int, _Thread] = {MAIN_THREAD: _Thread()}
+        self._open_on_main: list[int] = []
+        self._is_forked = header.is_forked
+        self._depth_on_main = 0
+        self._lowest_on_main = 1
+
+    def add(self, handover: Handover) -> None:
+        """Take in new rows and names."""
+        self.names.timers |= handover.timers
+        self.names.counters |= handover.counters
+        self.names.metadata |= {
+            (self._rank, thread, key): value for (thread, key), value in handover.metadata.items()
+        }
+        self._complete_until_ns = handover.complete_until_ns
+        for rows in handover.threads:
+            thread = self._threads.setdefault(rows.thread, _Thread())
+            events = rows.events
+            if self._is_forked and rows.thread == MAIN_THREAD and events:
+                events = self._without_inherited(events).tobytes()
+            thread.events = _in_order(_joined(thread.events, events), len(thread.events))
+            thread.messages = _joined(thread.messages, _with_details(rows.comms, rows.details))
+            thread.counters = _joined(thread.counters, rows.counters)
+            thread.operations = _joined(thread.operations, rows.operations)
+
+    def _without_inherited(self, events: bytes) -> Int64Array:
+        """Without the EXITs of calls that a forked process began in: their ENTRY is its parent's."""
+        rows = np.frombuffer(events, np.int64).reshape(-1, EVENT_COLUMNS)
+        is_exit = (rows[:, 0] & 1).astype(bool)
+        depth = self._depth_on_main + np.cumsum(np.where(is_exit, -1, 1))
+        # Such an EXIT leads below the root's call, and deeper each time.
+        lowest = np.minimum.accumulate(np.append(self._lowest_on_main, depth))
+        self._depth_on_main, self._lowest_on_main = int(depth[-1]), int(lowest[-1])
+        return rows[~(is_exit & (depth < lowest[:-1]))]
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of all rows that are in no step yet."""
+        return ROW_BYTES * self.row_count
+
+    @property
+    def row_count(self) -> int:
+        """Number of rows that are in no step yet."""
+        return sum(len(rows) for thread in self._threads.values() for rows in thread.arrays)
+
+    def cut(self) -> list[Step]:
+        """Steps of all rows up to where they are complete; the others stay for the next."""
+        return self._cut_until(self._complete_until_ns)
+
+    def cut_last(self, end_ns: int | None) -> list[Step]:
+        """Steps of all rows that are left; at least one, which ends the stream.
+
+        Parameters
+        ----------
+        end_ns
+            Time of the program's end, at which the calls still open on its main thread exit;
+            None where it is unknown because the program was killed.
+        """
+        if end_ns is not None:
+            main = self._threads[MAIN_THREAD]
+            still_open = open_timers(self._open_on_main, main.events[:, 0])
+            exits = np.array([(timer << 1 | EXIT, end_ns) for timer in reversed(still_open)], np.int64)
+            main.events = np.concatenate((main.events, exits.reshape(-1, EVENT_COLUMNS)))
+        return self._cut_until(np.iinfo(np.int64).max)
+
+    def cut_last_of_killed(self) -> list[Step]:
+        """The same for a child that its parent has killed, or that has left in the middle, as workers do.
+
+        Only the program itself exits. Calls still open are left without their EXIT, since nobody knows how
+        long they took.
+        """
+        main = self._threads[MAIN_THREAD]
+        if open_timers(self._open_on_main, main.events[:, 0]):
+            end_ns = max(self._complete_until_ns, int(main.events[-1:, -1].max(initial=0)))
+            exit_of_root = np.array([(ROOT_TIMER << 1 | EXIT, end_ns)], np.int64)
+            main.events = np.concatenate((main.events, exit_of_root))
+        return self._cut_until(np.iinfo(np.int64).max)
+
+    def _cut_until(self, until_ns: int) -> list[Step]:
+        """All rows before ``until_ns``, in steps that a reader can digest."""
+        steps = []
+        while self.size_bytes > LARGEST_STEP_BYTES:
+            times = np.concatenate(
+                [rows[:, -1] for thread in self._threads.values() for rows in thread.arrays]
+            )
+            position = LARGEST_STEP_BYTES // ROW_BYTES
+            full_ns = max(int(np.partition(times, position)[position]), int(times.min()) + 1)
+            if full_ns >= until_ns:
+                break
+            steps.append(self._step(full_ns))
+        return [*steps, self._step(until_ns)]
+
+    def _step(self, until_ns: int) -> Step:
+        events, messages, counters, operations = [], [], [], []
+        for number, thread in sorted(self._threads.items()):
+            taken, thread.events = _split(thread.events, until_ns)
+            if number == MAIN_THREAD:
+                self._open_on_main = open_timers(self._open_on_main, taken[:, 0])
+            events.append(self._rows(number, taken[:, 0] & 1, taken[:, 0] >> 1, taken[:, 1]))
+            taken, thread.messages = _split(thread.messages, until_ns)
+            messages.append(self._rows(number, *taken.T))
+            taken, thread.counters = _split(thread.counters, until_ns)
+            counters.append(self._rows(number, *taken.T))
+            taken, thread.operations = _split(thread.operations, until_ns)
+            operations.append(self._rows(number, *taken.T))
+        all_messages = _by_time(messages)
+        details = all_messages[:, -1 - DETAIL_COLUMNS : -1]
+        return Step(
+            _merged(events),
+            np.delete(all_messages, np.s_[-1 - DETAIL_COLUMNS : -1], 1),
+            _by_time(counters),
+            details if details.any() else NO_DETAILS,
+            _by_time(operations),
+        )
+
+    def _rows(self, thread: int, *columns: Int64Array) -> UInt64Array:
+        """Rows in TAU's layout: program, rank, thread, the columns, and the time in µs since the epoch."""
+        *values, time_ns = columns
+        # Column by column: stacked and converted, 100,000 rows take twice as long.
+        rows = np.empty((len(time_ns), 3 + len(columns)), np.int64)
+        rows[:, :3] = 0, self._rank, thread
+        for at, column in enumerate(values, 3):
+            rows[:, at] = column
+        rows[:, -1] = (time_ns + self._offset_ns) // 1000
+        return rows.view(np.uint64)
+
+
+def open_timers(before: list[int], codes: Int64Array) -> list[int]:
+    """Timers open, outermost first, after ``codes`` of one thread followed on those open ``before``."""
+    if not len(codes):
+        return before
+    exits = (codes & 1).astype(bool)
+    depth = len(before) + np.cumsum(np.where(exits, -1, 1))
+    # A call is still open if the depth never again falls below the one that its entry made.
+    lowest_after = np.minimum.accumulate(depth[::-1])[::-1]
+    entered = codes[~exits & (lowest_after >= depth)] >> 1
+    return before[: max(0, int(lowest_after[0]))] + [int(timer) for timer in entered]
+
+
+def _joined(rows: Int64Array, more: bytes) -> Int64Array:
+    if not more:
+        return rows
+    return np.concatenate((rows, np.frombuffer(more, np.int64).reshape(-1, rows.shape[1])))
+
+
+def _in_order(events: Int64Array, known: int) -> Int64Array:
+    """Events of a thread of which those behind the ``known`` ones are new, none before the one before it.
+
+    What a handler of signals records stands before the row that it interrupts, whose time was taken before.
+    """
+    new = events[max(known - 1, 0) :, -1]
+    if (new[1:] < new[:-1]).any():
+        np.maximum.accumulate(new, out=new)
+    return events
+
+
+def _with_details(comms: bytes, details: bytes) -> bytes:
+    """Messages with their details before their time; 0 where they have none."""
+    rows = np.frombuffer(comms, np.int64).reshape(-1, COMM_COLUMNS)
+    none = np.zeros((len(rows), DETAIL_COLUMNS), np.int64)
+    known = np.frombuffer(details, np.int64).reshape(-1, DETAIL_COLUMNS) if details else none
+    return np.hstack((rows[:, :-1], known, rows[:, -1:])).tobytes()
+
+
+def _split(rows: Int64Array, until_ns: int) -> tuple[Int64Array, Int64Array]:
+    position = int(np.searchsorted(rows[:, -1], until_ns))
+    return rows[:position], rows[position:]
+
+
+def _merged(blocks: Sequence[UInt64Array]) -> UInt64Array:
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+
+
+def _by_time(blocks: Sequence[UInt64Array]) -> UInt64Array:
+    """Sorted by time; of a thread, rows of the same µs keep their order."""
+    rows = _merged(blocks)
+    return rows if len(blocks) == 1 else rows[np.argsort(rows[:, -1], kind="stable")]

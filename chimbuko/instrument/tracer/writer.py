@@ -1,0 +1,252 @@
+"""The process that writes a traced program's stream.
+
+It stands beside the program because ADIOS2 holds Python's lock wherever it waits for a reader
+(measured: 1.1 s in one step with a slow reader, for ever in one that waits for its first reader),
+and because a program that is killed cannot finish its own stream. It is forked from the family's nursery,
+reads handovers from the program's connection until that ends, and says there, in one line, how it ended.
+
+Over SST a reader is let in when a step is written, and begins with the first one. A reader needs some
+time to come, so the first step is never short, and a program that ends before anybody has read it waits
+a little, with empty steps that let a reader in.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from chimbuko.capture.trace.discovery import read_mark_of
+from chimbuko.capture.trace.tausettings import WriterSettings, claim
+from chimbuko.capture.trace.writer import StreamWriter
+from chimbuko.core.errors import ChimbukoError
+from chimbuko.core.traceschema import (
+    ARRAY_COLUMNS,
+    COMMS,
+    COUNTERS,
+    ENDING,
+    EVENTS,
+    UNTRACED_CHILDREN,
+    StreamNames,
+)
+from chimbuko.instrument.tracer.chunks import COMPLETE, Handover, Header
+from chimbuko.instrument.tracer.members import Members, Started, State
+from chimbuko.instrument.tracer.nurserystart import ENDING_SIGNALS
+from chimbuko.instrument.tracer.steps import LARGEST_STEP_BYTES, Step, StepBuilder
+from chimbuko.runtime.process.ranks import size_from
+
+STUCK_AFTER_S = 10
+"""A wait for ADIOS2 of this length means a reader that is stuck: better no trace than a process left."""
+FIRST_STEP_S = 1.0
+"""The first step of a live stream lasts at least so long: a reader comes some 0.4 s after the stream."""
+READER_WAIT_S = 5.0
+"""Longer after its beginning no stream waits for its first reader: a busy node takes 2 s to bring one."""
+EMPTY_STEP_PERIOD_S = 0.5
+"""Between two steps that let a reader in: far longer than it takes to read the first one after that."""
+LOOK_PERIOD_S = 0.02
+"""Between two looks whether the first step was read."""
+
+_REFUSED = "child processes were not traced: too many at a time, or in all"
+
+NO_EVENTS, NO_COMMS, NO_COUNTERS = (
+    np.empty((0, ARRAY_COLUMNS[name]), np.uint64) for name in (EVENTS, COMMS, COUNTERS)
+)
+
+
+def serve_member(peer: socket.socket, pid: int, header: Header, members: Members, number: int) -> None:
+    """Write the stream of one member of a family, and report to it how that ended.
+
+    Parameters
+    ----------
+    peer
+        Its connection, after the header.
+    pid
+        Of the member.
+    members, number
+        The family, and which one of it this is.
+    """
+    os.setsid()
+    try:
+        with peer.makefile("rb") as source:
+            Writing(header, pid, members, number).write_stream(_handovers(source))
+        last_word = COMPLETE
+        if not number and members.refused:
+            last_word += f"\n{members.refused} {_REFUSED}"
+    except ChimbukoError as error:
+        last_word = str(error)
+    except Exception as error:
+        last_word = f"{type(error).__name__}: {error}".splitlines()[0]
+    members.set_state(number, State.ENDED)
+    # Nobody listens any more if the program was killed, or has better to do.
+    with suppress(OSError):
+        peer.sendall(last_word.encode())
+
+
+class Writing:
+    """Writes the stream of one member of a family.
+
+    Parameters
+    ----------
+    header, pid
+        Of the member.
+    members, number
+        The family, and which one of it this is.
+    note_stored
+        Called after each step with the number of rows that were handed over and are in none yet.
+
+    Raises
+    ------
+    ChimbukoError
+        The settings are not usable.
+    """
+
+    def __init__(
+        self,
+        header: Header,
+        pid: int,
+        members: Members,
+        number: int,
+        note_stored: Callable[[int], None] = lambda waiting: None,
+    ) -> None:
+        self._settings = WriterSettings.from_environment(os.environ)
+        self._header = header
+        self._pid = pid
+        self._members = members
+        self._number = number
+        self._started = Started()
+        self._builder = StepBuilder(header)
+        self._note_stored = note_stored
+        size = size_from(os.environ)
+        self._first_rank = self._claimed(number, size)
+        members.set_rank(number, self._first_rank + header.rank)
+        self._is_parent_reported = not header.parent_pid
+
+    def _claimed(self, number: int, size: int) -> int:
+        """What is added to the rank: the next multiple of ``size`` that no other family has in this run."""
+        while True:
+            first_rank = number * size
+            path = self._settings.stream_path(self._header.program, self._header.rank, first_rank)
+            if not self._settings.has_instances or claim(path):
+                return first_rank
+            number += 1
+
+    def _report_of_parent(self, is_last: bool) -> None:
+        rank = self._members.rank_of(self._header.parent_pid)
+        # Who has come at the same moment may have no rank yet.
+        if not self._is_parent_reported and (rank is not None or is_last):
+            self._is_parent_reported = True
+            known = "" if rank is None else f"rank {rank}, "
+            self._describe("Parent Process", f"{known}pid {self._header.parent_pid}")
+
+    def _describe(self, key: str, value: str) -> None:
+        self._builder.names.metadata[self._header.rank, 0, key] = value
+
+    def write_stream(self, handovers: Iterable[Handover]) -> None:
+        """Write all that is handed over as one stream, in steps of at least the period.
+
+        Where none says that it is the last, the program was killed.
+
+        Raises
+        ------
+        ChimbukoError
+            The settings are not usable, or the stream cannot be written.
+        """
+        settings, builder = self._settings, self._builder
+        name = self._header.program, self._header.rank, self._first_rank
+        read_mark = read_mark_of(settings.stream_path(*name))
+        with suppress(OSError):
+            # Of an earlier stream of this name.
+            read_mark.unlink()
+        signal.alarm(STUCK_AFTER_S)
+        with settings.open(*name) as stream:
+            # Once more: SST has put its own handler in place of ours.
+            ignore_signals()
+            began = last_cut = time.monotonic()
+            period_s = settings.period_us * 1e-6
+            step_s = max(period_s, FIRST_STEP_S) if settings.is_live else period_s
+            end_ns = None
+            for handover in handovers:
+                signal.alarm(STUCK_AFTER_S)
+                builder.add(handover)
+                self._report_of_parent(is_last=False)
+                self._started.add(handover.children)
+                if handover.is_last:
+                    end_ns = handover.complete_until_ns
+                    break
+                is_due = settings.is_periodic and time.monotonic() - last_cut >= step_s
+                if builder.size_bytes and (is_due or builder.size_bytes > LARGEST_STEP_BYTES):
+                    self._write_steps(stream, builder.cut())
+                    last_cut, step_s = time.monotonic(), period_s
+            self._members.set_state(self._number, State.ENDED)
+            self._report_of_parent(is_last=True)
+            self._report_of_children()
+            is_killed_child = end_ns is None and self._number > 0
+            # Some members say it themselves.
+            if is_killed_child and (self._header.rank, 0, ENDING) not in builder.names.metadata:
+                self._describe(ENDING, "killed, or ended at once: its last 0.1 s may be missing")
+            self._write_steps(
+                stream, builder.cut_last_of_killed() if is_killed_child else builder.cut_last(end_ns)
+            )
+            # Who kills a program expects that nothing of it is left.
+            if settings.is_live and end_ns is not None:
+                _await_reader(stream, builder.names, read_mark, began + READER_WAIT_S)
+        if not self._number:
+            self._await_children()
+
+    def _write_steps(self, stream: StreamWriter, steps: Iterable[Step]) -> None:
+        names = self._builder.names
+        for step in steps:
+            stream.write_step(step.events, step.comms, step.counters, names, step.details, step.operations)
+        self._note_stored(self._builder.row_count)
+
+    def _report_of_children(self) -> None:
+        started = self._started
+        untraced = self._members.not_traced(self._pid, started.forks, started.programs, started.others)
+        if untraced:
+            self._describe(UNTRACED_CHILDREN, untraced)
+
+    def _await_children(self) -> None:
+        """The first process ends a run: wait until the streams of those that ended before are whole."""
+        signal.alarm(0)
+        self._members.set_state(self._number, State.OVER)
+        latest = time.monotonic() + READER_WAIT_S
+        while self._members.is_any_ending() and time.monotonic() < latest:
+            time.sleep(LOOK_PERIOD_S)
+
+
+def _await_reader(stream: StreamWriter, names: StreamNames, read_mark: Path, latest: float) -> None:
+    """Let a reader in and wait until it has read the first step, which waits for it, or until ``latest``."""
+    empty_step_at = time.monotonic() + EMPTY_STEP_PERIOD_S
+    while not read_mark.exists() and (now := time.monotonic()) < latest:
+        if now >= empty_step_at:
+            signal.alarm(STUCK_AFTER_S)
+            stream.write_step(NO_EVENTS, NO_COMMS, NO_COUNTERS, names)
+            empty_step_at = time.monotonic() + EMPTY_STEP_PERIOD_S
+        time.sleep(LOOK_PERIOD_S)
+    signal.alarm(STUCK_AFTER_S)
+
+
+def ignore_signals() -> None:
+    """What a scheduler sends to all is for the program; this process ends when its input does."""
+    for number in ENDING_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _handovers(source: BinaryIO) -> Iterator[Handover]:
+    """Until the program has ended; it may die in the middle of one."""
+    while True:
+        signal.alarm(0)
+        try:
+            handover: Handover = pickle.load(source)
+        except (EOFError, OSError, pickle.UnpicklingError):
+            signal.alarm(STUCK_AFTER_S)
+            return
+        yield handover

@@ -1,0 +1,115 @@
+"""Finds the bodies of annotated functions in preprocessed C and C++, by libclang."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from clang.cindex import (
+    Cursor,
+    CursorKind,
+    Index,
+    LibclangError,
+    TranslationUnit,
+    TranslationUnitLoadError,
+)
+
+from chimbuko.core.errors import ConfigError
+from chimbuko.instrument.weaver.attribute import SIGN
+
+_FUNCTIONS = frozenset(
+    (
+        *(CursorKind.FUNCTION_DECL, CursorKind.FUNCTION_TEMPLATE, CursorKind.CXX_METHOD),
+        *(CursorKind.CONSTRUCTOR, CursorKind.DESTRUCTOR, CursorKind.CONVERSION_FUNCTION),
+    )
+)
+_EXPRESSIONS_OF_BODIES = (CursorKind.COMPOUND_STMT, CursorKind.CXX_TRY_STMT)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """An annotated function that is defined here. Places are bytes of the text."""
+
+    attribute: str
+    """As ``@critical_path(...)``."""
+    name: str
+    begin: int
+    body: int | None
+    """Of the brace that opens it; None where there is none to be seen, as in a coroutine."""
+    end: int
+
+
+def annotated_definitions(path: Path, is_cplusplus: bool, standard: str) -> list[Definition]:
+    """All of a file, in order; those in headers of the system are left out.
+
+    Another compiler may have written the text: what libclang does not know of its built-in functions, it
+    passes over.
+
+    Parameters
+    ----------
+    path
+        A preprocessed source.
+    standard
+        Option of the language's, or empty.
+
+    Raises
+    ------
+    ConfigError
+        There is no libclang, or it refuses.
+    """
+    language = "c++-cpp-output" if is_cplusplus else "cpp-output"
+    options = ["-x", language, "-ferror-limit=0"]
+    text = path.read_bytes()
+    try:
+        unit = _parsed(path, [*options, standard] if standard else options) or _parsed(path, options)
+    except LibclangError as error:
+        raise ConfigError(f"libclang cannot be loaded ({error})") from error
+    if unit is None:
+        raise ConfigError("libclang cannot read it")
+    found = {each.begin: each for each in _in(unit.cursor, text)}
+    return [found[begin] for begin in sorted(found)]
+
+
+def _parsed(path: Path, options: list[str]) -> TranslationUnit | None:
+    """None where libclang refuses, as it does for a standard that is newer than it is."""
+    with suppress(TranslationUnitLoadError):
+        return Index.create().parse(str(path), args=options)
+    return None
+
+
+def _in(outer: Cursor, text: bytes) -> Iterator[Definition]:
+    for cursor in outer.get_children():
+        if cursor.location.is_in_system_header:
+            continue
+        if cursor.kind in _FUNCTIONS:
+            yield from _of(cursor, text)
+        extent = cursor.extent
+        # Of what is in bodies only local classes and functions without names are of interest.
+        is_body = cursor.kind in _FUNCTIONS or not cursor.kind.is_declaration()
+        if not is_body or SIGN.encode() in text[extent.start.offset : extent.end.offset]:
+            yield from _in(cursor, text)
+
+
+def _of(function: Cursor, text: bytes) -> Iterator[Definition]:
+    children = list(function.get_children())
+    attributes = [one.spelling for one in children if one.kind == CursorKind.ANNOTATE_ATTR]
+    attribute = next((each for each in attributes if SIGN in each), "")
+
+    bodies = [one for one in children if one.kind in _EXPRESSIONS_OF_BODIES]
+    if not attribute or not function.is_definition():
+        return
+    body = bodies[-1] if bodies else None
+    while body is not None and body.kind != CursorKind.COMPOUND_STMT:
+        body = next(iter(body.get_children()), None)
+    name = function.spelling.partition("<")[0] if function.kind in _STRUCTORS else function.spelling
+    extent = function.extent
+    begin = None if body is None else body.extent.start.offset
+    # What is written as '= default' has one, too, without a brace.
+    is_seen = begin is not None and text[begin : begin + 1] == b"{"
+    yield Definition(attribute, name, extent.start.offset, begin if is_seen else None, extent.end.offset)
+
+
+_STRUCTORS = (CursorKind.CONSTRUCTOR, CursorKind.DESTRUCTOR)
+"""Those of a template have its arguments in their names."""

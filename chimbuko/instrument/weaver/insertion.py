@@ -1,0 +1,89 @@
+"""Gives annotated functions of a preprocessed source a region each. No I/O."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from chimbuko.core.errors import ConfigError
+from chimbuko.instrument.annotations.annotatedname import AnnotatedName
+from chimbuko.instrument.weaver.attribute import SIGN, parse_attribute
+from chimbuko.instrument.weaver.definitions import Definition
+from chimbuko.instrument.weaver.linemarkers import LineMarkers
+
+_ATTRIBUTE = re.compile(rb'(?<![\w:])(?:__)?annotate(?:__)?\s*\(\s*((?:"(?:[^"\\\n]|\\.)*"\s*)+)\)')
+_CONSTANT = re.compile(rb"\bconst(?:expr|eval)\b")
+_COROUTINE = re.compile(rb"\bco_(?:await|yield|return)\b")
+_KNOWN = "chimbuko_annotated_known"
+_NUMBER = f"chimbuko_number_of(&{_KNOWN}, {{text}}, {{function}})"
+_IN_C = (
+    "unsigned chimbuko_annotated __attribute__((cleanup(chimbuko_left), unused)) = "
+    f"chimbuko_entered({_NUMBER});"
+)
+_IN_CPLUSPLUS = f"::chimbuko::Region chimbuko_annotated({_NUMBER});"
+
+
+class Woven:
+    """A source whose annotated functions are recorded.
+
+    Parameters
+    ----------
+    text
+        Preprocessed, with ``chimbuko.h`` in it.
+    definitions
+        Of its annotated functions, in order.
+    """
+
+    def __init__(self, text: bytes, definitions: Sequence[Definition], is_cplusplus: bool) -> None:
+        self.warnings: list[str] = []
+        """Lines for what cannot be recorded, in the form of compilers."""
+        markers = LineMarkers(text)
+        statement = _IN_CPLUSPLUS if is_cplusplus else _IN_C
+        # In C++ with namespaces, parameters and arguments of templates; in C clang would add parameters.
+        function = "__PRETTY_FUNCTION__" if is_cplusplus else "__func__"
+        pieces = []
+        until = 0
+        plain = _ATTRIBUTE.sub(_blank, text)
+        for definition in definitions:
+            place = markers.place(definition.body or definition.begin)
+            file = _unescaped(place.file)
+            try:
+                after = _checked(definition, text) + 1
+                advice = parse_attribute(definition.attribute)
+            except ConfigError as error:
+                said = f"{definition.name} is not recorded: {error}"
+                self.warnings.append(f"{file}:{place.line}: warning: {said}")
+                continue
+            name = AnnotatedName(advice, file, place.line, definition.name)
+            region = statement.format(text=_literal(name.text()), function=function)
+            code = f"static unsigned {_KNOWN}; {region}"
+            pieces += [plain[until:after], place.marker(is_silent=True), code.encode(), place.marker()]
+            until = after
+        self.text = b"".join((*pieces, plain[until:]))
+
+
+def _checked(definition: Definition, text: bytes) -> int:
+    """Where its body begins, if it can be recorded."""
+    if _COROUTINE.search(text, definition.begin, definition.end):
+        raise ConfigError("it is a coroutine, whose calls do not nest")
+    if definition.body is None:
+        raise ConfigError("it has no body here")
+    if _CONSTANT.search(text, definition.begin, definition.body):
+        raise ConfigError("it is evaluated by the compiler (constexpr)")
+    return definition.body
+
+
+def _blank(attribute: re.Match[bytes]) -> bytes:
+    """Gcc warns of an attribute that it does not know; an empty one is none."""
+    whole = attribute[0]
+    return re.sub(rb"[^\n]", b" ", whole) if SIGN.encode() in attribute[1] else whole
+
+
+def _unescaped(file: bytes) -> str:
+    return re.sub(rb"\\(.)", rb"\1", file).decode(errors="replace")
+
+
+def _literal(text: str) -> str:
+    """As C writes it. Bytes beyond ASCII are octal numbers, whatever the source's encoding is."""
+    plain = {byte: chr(byte) for byte in range(32, 127) if chr(byte) not in '"\\?'}
+    return '"' + "".join(plain.get(byte, f"\\{byte:03o}") for byte in text.encode()) + '"'

@@ -1,0 +1,53 @@
+"""Which GPUs there are here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from chimbuko.monitor.procfs import nvml, rocm
+from chimbuko.monitor.procfs.gpureading import GpuProvider, GpuReading
+
+
+class Maker(NamedTuple):
+    """Whose GPUs can be read."""
+
+    device: str
+    """A file that is there where the kernel's driver is."""
+    open: Callable[[], GpuProvider]
+    """May raise anything. It must leave standard output alone, also for a moment: others print there."""
+
+
+MAKERS = (Maker(nvml.DEVICE, nvml.opened), Maker(rocm.DEVICE, rocm.opened))
+
+
+class Gpus:
+    """All GPUs of a node."""
+
+    def __init__(self, providers: Sequence[GpuProvider]) -> None:
+        self._providers = providers
+
+    def read(self) -> dict[int, GpuReading]:
+        """By their numbers: those of a maker follow each other."""
+        found = [reading for provider in self._providers for reading in provider.read()]
+        return dict(enumerate(found))
+
+    def close(self) -> None:
+        """No more will be read."""
+        for provider in self._providers:
+            provider.close()
+
+
+def present_gpus(makers: Sequence[Maker] = MAKERS) -> Gpus:
+    """Those whose driver is loaded and whose package is installed and works; none of the others."""
+    providers = []
+    for maker in makers:
+        if not os.path.exists(maker.device):
+            continue
+        # A library that is too old for its driver, or broken, must not keep a program from being watched.
+        try:
+            providers.append(maker.open())
+        except Exception:
+            continue
+    return Gpus(providers)

@@ -1,0 +1,78 @@
+"""What GPUs did for some time, as values that add up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chimbuko.monitor.procfs.gpureading import GpuReading
+
+BUSY, MEMORY, MEMORY_TOTAL = "Utilization %", "Memory Used (GB)", "Memory Total (GB)"
+POWER, TEMPERATURE = "Power (W)", "Temperature (C)"
+GB = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One figure of a GPU over several samples."""
+
+    least: float
+    total: float
+    """Of all samples."""
+    most: float
+    last: float
+    samples: int = 1
+
+    @property
+    def mean(self) -> float:
+        """Over all samples."""
+        return self.total / self.samples
+
+    def then(self, later: Metric) -> Metric:
+        """Both as one."""
+        return Metric(
+            min(self.least, later.least),
+            self.total + later.total,
+            max(self.most, later.most),
+            later.last,
+            self.samples + later.samples,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSpan:
+    """One GPU."""
+
+    name: str
+    metrics: dict[str, Metric]
+    """By ZeroSum's names; without those that its library does not say."""
+    periods: int = 1
+    throttled_periods: int = 0
+    """At the end of which it ran slower than it could."""
+
+    def then(self, later: GpuSpan) -> GpuSpan:
+        """Both spans as one."""
+        metrics = dict(self.metrics)
+        for name, metric in later.metrics.items():
+            metrics[name] = metrics[name].then(metric) if name in metrics else metric
+        return GpuSpan(
+            later.name,
+            metrics,
+            self.periods + later.periods,
+            self.throttled_periods + later.throttled_periods,
+        )
+
+
+def gpu_span(reading: GpuReading) -> GpuSpan:
+    """A period at the end of which a GPU said this."""
+    used, total = reading.memory_used_bytes, reading.memory_total_bytes
+    values = {
+        BUSY: reading.busy_percent,
+        MEMORY: None if used is None else used / GB,
+        MEMORY_TOTAL: None if total is None else total / GB,
+        POWER: reading.power_w,
+        TEMPERATURE: reading.temperature_c,
+    }
+    metrics = {
+        name: Metric(value, value, value, value) for name, value in values.items() if value is not None
+    }
+    return GpuSpan(reading.name, metrics, throttled_periods=int(bool(reading.is_throttled)))

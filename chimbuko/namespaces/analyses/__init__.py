@@ -1,7 +1,0 @@
-"""Analyses of what was published in a namespace, by name; packages can bring their own.
-
-May import namespaces.exchange, namespaces.metrics and namespaces.tree.
-
-An analysis is a function from observations, in order of time, to values in dictionaries in each other. It
-knows no service. ``registry`` has those that are there, and those that packages declare.
-"""

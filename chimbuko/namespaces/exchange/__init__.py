@@ -1,8 +1,0 @@
-"""What clients, readers and instances of namespaces have in common: places, keys, shards, reading.
-
-May import namespaces.tree and protocol.
-
-A **shard** is what one instance keeps of a namespace of a job: a log of publications, and the state that they
-make up. Clients append to the log, the instance merges it into the state, and a reader does with what is not
-merged yet as the instance will: so all that was published can be read at once, also while no instance lives.
-"""

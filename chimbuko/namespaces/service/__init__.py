@@ -1,7 +1,0 @@
-"""Serves namespaces: instances that keep what is published, rights of jobs, and what starts and ends them.
-
-May import namespaces.client, namespaces.exchange, namespaces.texts, namespaces.tree, process and protocol.
-
-``ServiceFolder`` is a service on disk, ``serving`` leads its processes, ``instance`` is the process of one,
-and ``worker`` that which runs analyses for those who ask for it.
-"""

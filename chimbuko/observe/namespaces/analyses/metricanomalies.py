@@ -1,0 +1,132 @@
+"""Anomalies of what programs publish of their computation, rank by rank.
+
+A quantity is a leaf by its path without ``Rank N``; where there is no such key the rank is the client's. Its
+name says what is expected of it: the sum of ``local_…`` over all ranks is conserved, and ``…/min``, ``…/max``
+(also with ``/value`` behind) are alike on all ranks. All have to be numbers: ``…/nan/value`` says if not.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from chimbuko.observe.namespaces.analyses.metricfinding import Finding
+from chimbuko.observe.namespaces.analyses.metricwatch import Role
+from chimbuko.observe.namespaces.analyses.quantity import Quantity
+from chimbuko.observe.namespaces.analyses.series import of_rank
+from chimbuko.observe.namespaces.exchange.namespacereader import Observation
+from chimbuko.observe.namespaces.tree.leaves import Leaf, elements
+from chimbuko.observe.namespaces.tree.paths import Path, format_path
+from chimbuko.observe.namespaces.tree.tree import Nested
+
+STEP_KEYS = ("timestep", "step")
+"""Leaves that say at which step of the program a publication was made; those that follow without one belong
+to it, too. Of a client that has none its publications are counted."""
+Source = tuple[str, int]
+"""Client, and rank that it publishes of."""
+
+
+class MetricAnomalies:
+    """Looks for anomalies in what is published, publication by publication."""
+
+    def __init__(self) -> None:
+        self._quantities: dict[str, Quantity] = {}
+        # What is not published has not changed.
+        self._known: dict[Source, dict[str, float]] = defaultdict(dict)
+        self._steps: dict[Source, int] = {}
+        self._counted: dict[Source, int] = defaultdict(int)
+        self._newest_client: dict[tuple[str, int], str] = {}
+        """Who published a quantity of a rank last: programs have quantities of their own."""
+        self.ranks: set[int] = set()
+        """Those that have published something that is watched."""
+
+    def take(self, observation: Observation) -> Iterator[Finding]:
+        """Take a publication; yields what is found by it, each thing once."""
+        touched: set[Source] = set()
+        for path, leaf in observation.change.put.items():
+            rank, rest = of_rank(path, observation.rank)
+            value = _number(rest, leaf)
+            if value is None:
+                continue
+            source = observation.client, rank
+            touched.add(source)
+            if rest[-1] in STEP_KEYS and np.isfinite(value):
+                self._steps[source] = int(value)
+            else:
+                self._known[source][format_path(rest)] = value
+        for source in sorted(touched):
+            step = self._steps.get(source, self._counted[source])
+            self._counted[source] += 1
+            for name, value in self._known[source].items():
+                self.ranks.add(source[1])
+                quantity = self._quantities.setdefault(name, Quantity(name, _role(name)))
+                if self._is_begun_again(name, source, step):
+                    quantity.restart()
+                yield from quantity.take(source[1], step, observation.time_us, value)
+
+    @property
+    def samples(self) -> int:
+        """Steps that were judged of the quantity that most are known of."""
+        return max((quantity.samples for quantity in self._quantities.values()), default=0)
+
+    def finish(self) -> Iterator[Finding]:
+        """Nothing comes any more: yields what is found in what waits for other ranks."""
+        for _, quantity in sorted(self._quantities.items()):
+            yield from quantity.finish()
+
+    def _is_begun_again(self, name: str, source: Source, step: int) -> bool:
+        """Whether another client published this of the rank before, at a later step than this one does."""
+        client, rank = source
+        before = self._newest_client.get((name, rank), client), rank
+        self._newest_client[name, rank] = client
+        if before == source:
+            return False
+        is_later = self._steps.get(before, self._counted[before]) > step
+        # It has ended: what it has published does not go on.
+        del self._known[before][name]
+        if not self._known[before]:
+            for gone in (self._known, self._steps, self._counted):
+                gone.pop(before, None)
+        return is_later
+
+
+def metric_anomalies(observations: Sequence[Observation]) -> Nested:
+    """What was wrong, each thing once, as ``findings/N``; and in how many samples of how many ranks."""
+    anomalies = MetricAnomalies()
+    found = [finding for observation in observations for finding in anomalies.take(observation)]
+    found += anomalies.finish()
+    return {
+        "findings": {str(number): _described(finding) for number, finding in enumerate(found)},
+        "samples": anomalies.samples,
+        "ranks": len(anomalies.ranks),
+    }
+
+
+def _number(path: Path, leaf: Leaf) -> float | None:
+    if isinstance(leaf, str) or elements(leaf).size != 1:
+        return None
+    if isinstance(leaf, bool):
+        is_flag = "nan" in path[-2:]
+        return (float("nan") if leaf else 0.0) if is_flag else None
+    return float(elements(leaf).ravel()[0])
+
+
+def _role(name: str) -> Role:
+    last = name.removesuffix("/value").split("/")[-1]
+    if last.startswith("local_"):
+        return Role.CONSERVED
+    return Role.COMPARED if last in ("min", "max") else Role.NONE
+
+
+def _described(finding: Finding) -> Mapping[str, object]:
+    return {
+        "kind": finding.kind.value,
+        "quantity": finding.quantity,
+        "ranks": np.array(finding.ranks, np.int64),
+        "since": finding.since,
+        "step": finding.step,
+        "change": finding.change,
+        "sentence": finding.sentence,
+    }

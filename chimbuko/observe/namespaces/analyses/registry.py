@@ -1,0 +1,93 @@
+"""All analyses by name: ours, and those of installed packages.
+
+A package declares its own as entry points of the group ``chimbuko.analyses``. They run here, and whatever
+goes wrong in them is one line.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from chimbuko.core.errors import ConfigError, ObservationError
+from chimbuko.observe.namespaces.analyses.cpuutilisation import cpu_utilisation
+from chimbuko.observe.namespaces.analyses.loadbalance import load_balance
+from chimbuko.observe.namespaces.analyses.metricanomalies import metric_anomalies
+from chimbuko.observe.namespaces.analyses.taskstates import task_states
+from chimbuko.observe.namespaces.exchange.namespacereader import Observation
+from chimbuko.observe.namespaces.tree.tree import Nested, Tree, flattened, leaf_at
+
+Analysis = Callable[[Sequence[Observation]], Nested]
+GROUP = "chimbuko.analyses"
+OURS: Mapping[str, Analysis] = {
+    "cpu-utilisation": cpu_utilisation,
+    "load-balance": load_balance,
+    "metric-anomalies": metric_anomalies,
+    "task-states": task_states,
+}
+
+
+def names() -> list[str]:
+    """Names of all analyses."""
+    return [*OURS, *sorted(entry.name for entry in entry_points(group=GROUP) if entry.name not in OURS)]
+
+
+def check_analysis(name: str) -> None:
+    """See that there is such an analysis; it need not be loaded for that.
+
+    Raises
+    ------
+    ConfigError
+        There is none.
+    """
+    if name not in names():
+        raise ConfigError(f"{name!r}: no analysis; there are {', '.join(names())}")
+
+
+def analyse(name: str, observations: Sequence[Observation]) -> Tree:
+    """What an analysis finds. What that of a package prints goes to standard error.
+
+    Raises
+    ------
+    ConfigError
+        There is no such analysis, or it cannot be loaded, or fails.
+    ObservationError
+        What it gives cannot be published.
+    """
+    if name in OURS:
+        return _as_tree(name, OURS[name](observations))
+    check_analysis(name)
+    (entry, *_) = entry_points(group=GROUP, name=name)
+    what = f"analysis {name} ({entry.value})"
+    with redirect_stdout(sys.stderr):
+        try:
+            analysis = entry.load()
+        except (Exception, SystemExit) as error:
+            raise ConfigError(f"{what} cannot be loaded: {error}") from error
+        try:
+            found = analysis(observations)
+        except (Exception, SystemExit) as error:
+            raise ConfigError(f"{what} failed: {_said(error)}") from error
+    return _as_tree(what, found)
+
+
+def _as_tree(what: str, found: object) -> Tree:
+    if not isinstance(found, Mapping):
+        raise ObservationError(
+            f"{what} gives a {type(found).__name__}; let it give dictionaries in each other"
+        )
+    try:
+        return Tree((path, leaf_at(path, value)) for path, value in flattened(found))
+    except ObservationError as error:
+        raise ObservationError(f"{what}: {error}") from error
+
+
+def _said(error: BaseException) -> str:
+    """What went wrong, in one line, and where."""
+    text = next(iter(str(error).splitlines()), "")
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}{': ' if text else ''}{text} ({Path(last.filename).name}:{last.lineno})"

@@ -1,0 +1,72 @@
+"""Analyses that workers are asked for: what is asked, and how far it has come, which is published.
+
+What Celery's workers take is at the broker of the service, and has keys of the job.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import redis
+
+from chimbuko.core.errors import ServiceError
+from chimbuko.observe.namespaces.exchange.keys import asked_prefix
+from chimbuko.observe.namespaces.exchange.place import Place
+from chimbuko.observe.namespaces.tree.paths import Path, parse_path
+
+if TYPE_CHECKING:
+    from celery import Celery
+
+TASK = "chimbuko.analyse"
+"""Name of the one Celery task: it runs an analysis, and publishes what that finds."""
+QUEUE = "analyses"
+GROUP = "analyses"
+"""Where it is published, below the group of what is found, how far an analysis has come."""
+
+
+class Progress(StrEnum):
+    """How far an analysis has come that a worker was asked for."""
+
+    SCHEDULED = "SCHEDULED"
+    """It waits for a worker."""
+    EXECUTING = "EXECUTING"
+    DONE = "DONE"
+    """All that it has found is published."""
+    FAILED = "FAILED"
+
+
+def state_path(into: str) -> Path:
+    """Group with the state of the analysis of which the results are published in ``into``."""
+    return (GROUP, *parse_path(into))
+
+
+def analyses_app(url: str, place: Place, **settings: Any) -> Celery:
+    """Celery for the analyses of a job, with ``settings`` of Celery, at a broker with these rights."""
+    # Loaded here: publishing should not wait for it.
+    from chimbuko.runtime.protocol.celeryapp import celery_app
+
+    prefix = asked_prefix(place.service, place.job)
+    return celery_app("chimbuko.observe.namespaces", url, prefix, QUEUE, task_ignore_result=True, **settings)
+
+
+def ask_worker(place: Place, namespace: str, analysis: str, into: str) -> None:
+    """Ask for an analysis; whoever works for the job takes it.
+
+    Raises
+    ------
+    ServiceError
+        The broker cannot be asked, or is none for Celery.
+    """
+    from kombu.exceptions import OperationalError
+    from redis.cluster import RedisCluster
+
+    with place.connect() as client:
+        if isinstance(client, RedisCluster):
+            raise ServiceError("Celery cannot speak with a Redis Cluster: let no worker do this analysis")
+    asked = {"namespace": namespace, "analysis": analysis, "into": into}
+    with analyses_app(place.url, place) as app:
+        try:
+            app.send_task(TASK, kwargs=asked, retry=False)
+        except (OperationalError, redis.RedisError) as error:
+            raise ServiceError(f"analysis {analysis}: no worker can be asked for it ({error})") from error

@@ -1,0 +1,312 @@
+"""SOMA's verbs for programs: a client, and its namespaces."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from pathlib import Path as FilePath
+from types import TracebackType
+from typing import Any, Self
+
+from chimbuko.core.atomicfile import write_atomically
+from chimbuko.core.errors import ConfigError, ServiceError
+from chimbuko.core.units import number_of
+from chimbuko.observe.namespaces.analyses.registry import analyse
+from chimbuko.observe.namespaces.client.asking import Progress, ask_worker, state_path
+from chimbuko.observe.namespaces.client.outbox import Outbox
+from chimbuko.observe.namespaces.client.pending import Mode, Pending
+from chimbuko.observe.namespaces.client.queue import Letter
+from chimbuko.observe.namespaces.exchange.keys import Shard
+from chimbuko.observe.namespaces.exchange.namespacereader import Reader
+from chimbuko.observe.namespaces.exchange.place import Place, find_place
+from chimbuko.observe.namespaces.tree.change import Change
+from chimbuko.observe.namespaces.tree.paths import checked_path, format_path, parse_path
+from chimbuko.observe.namespaces.tree.texts import FORMATS
+from chimbuko.observe.namespaces.tree.tree import Tree, flattened, nested
+from chimbuko.observe.namespaces.tree.wire import LARGEST_BYTES, Publication
+from chimbuko.runtime.process.ranks import rank_from
+
+BLOCKING_TIMEOUT_S = 30.0
+CLOSE_TIMEOUT_S = 30.0
+
+
+class Client:
+    """Publishes observations of one program, or of one of its ranks.
+
+    Parameters
+    ----------
+    place
+        Folder of a service, file of a job, or URL; default that in ``CHIMBUKO_NAMESPACES``.
+    rank
+        Of this process; default what MPI or the scheduler says, or else 0. Instances of a namespace are
+        assigned to ranks by turns.
+
+    Raises
+    ------
+    ConfigError, ServiceError
+        There is no such place, or nobody answers there.
+    """
+
+    def __init__(self, place: str | FilePath | Place | None = None, rank: int | None = None) -> None:
+        self._place = place if isinstance(place, Place) else find_place(place)
+        self._rank = rank_from(os.environ) if rank is None else rank
+        if self._rank < 0:
+            raise ConfigError(f"rank {self._rank}: is negative; ranks begin with 0")
+        connection = self._place.connect()
+        try:
+            self._about = self._place.about(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._id = uuid.uuid4().hex
+        self._process = os.getpid()
+        self._namespaces: dict[str, Namespace] = {}
+        self._outbox = Outbox(self._place, connection)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def create(self, name: str) -> Namespace:
+        """Begin to publish in a namespace of the service (SOMA's ``create_namespace``).
+
+        Raises
+        ------
+        ConfigError
+            The service has no such namespace.
+        """
+        if name not in self._namespaces:
+            shards = self._place.shards(self._about, name)
+            self._namespaces[name] = Namespace(self, name, shards[self._rank % len(shards)])
+        return self._namespaces[name]
+
+    def close(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
+        """Publish what was committed, wait until all has arrived, and end.
+
+        Raises
+        ------
+        ServiceError
+            Not all has arrived, within so many seconds or ever.
+        """
+        for namespace in self._namespaces.values():
+            namespace._publish_committed()
+        missing = self._outbox.close(timeout_s)
+        if missing:
+            why = f" ({self._outbox.last_error})" if self._outbox.last_error else ""
+            raise ServiceError(f"{number_of(missing, 'publications')} did not arrive{why}")
+
+    @property
+    def delivered(self) -> int:
+        """Publications that have arrived at the service."""
+        return self._outbox.delivered
+
+    @property
+    def waiting(self) -> int:
+        """Publications that have not arrived yet."""
+        return self._outbox.waiting
+
+
+class Namespace:
+    """One namespace, as a client publishes in it; ``Client.create`` makes it.
+
+    A method that publishes comes in two kinds: one waits until the service has what was published, and the
+    other, ``..._async``, returns at once. What it returns can be waited for (``result()``), and need not be.
+    """
+
+    def __init__(self, client: Client, name: str, shard: Shard) -> None:
+        self.name = name
+        self._client = client
+        self._shard = shard
+        self._pending = Pending()
+        self._sequence = 0
+
+    def update(self, key: str | Sequence[str], value: object, mode: Mode | str = Mode.OVERWRITE) -> None:
+        """Set a value, or append to it; published it is with a commit.
+
+        Parameters
+        ----------
+        key
+            As text (``FIELD_0/min``), or the keys of its path (``["FIELD_0", "min"]``).
+        value
+            A boolean, number, string, or array of numbers.
+        mode
+            ``overwrite`` or ``append``: text goes on, and numbers become an array.
+
+        Raises
+        ------
+        ObservationError
+            The key is none, or the value cannot be observed or is of another type than before.
+        """
+        path = parse_path(key) if isinstance(key, str) else checked_path(key)
+        self._pending.update(path, value, _mode(mode))
+
+    def update_all(self, values: Mapping[str, Any], mode: Mode | str = Mode.OVERWRITE) -> None:
+        """The same with all values in dictionaries in each other; errors are those of ``update``."""
+        for path, value in flattened(values):
+            self._pending.update(path, value, _mode(mode))
+
+    def set_publish_frequency(self, frequency: int) -> None:
+        """Publish once for so many commits.
+
+        Raises
+        ------
+        ConfigError
+            It is less than 1.
+        """
+        if frequency < 1:
+            raise ConfigError(f"publish frequency {frequency}: is no number of commits; give 1 or more")
+        self._pending.frequency = frequency
+
+    def commit(self) -> None:
+        """What was updated belongs together; of so many commits as was set the last one publishes.
+
+        Raises
+        ------
+        ServiceError
+            It was refused, or did not arrive within 30 s; in that case it is tried further.
+        """
+        if self._pending.commit():
+            _wait(self._publish_committed())
+
+    def commit_async(self) -> Future[None] | None:
+        """The same without waiting; None where nothing was to be published."""
+        return self._publish_committed() if self._pending.commit() else None
+
+    def publish(self) -> None:
+        """Commit, and publish what was committed, whatever the frequency; errors are those of ``commit``."""
+        _wait(self.publish_async())
+
+    def publish_async(self) -> Future[None] | None:
+        """The same without waiting; None where nothing was to be published."""
+        self._pending.commit()
+        return self._publish_committed()
+
+    def publish_tree(self, values: Mapping[str, Any]) -> None:
+        """Publish these values at once, beside what is committed (SOMA's ``publish`` of a node)."""
+        _wait(self.publish_tree_async(values))
+
+    def publish_tree_async(self, values: Mapping[str, Any]) -> Future[None] | None:
+        """The same without waiting."""
+        one = Pending()
+        for path, value in flattened(values):
+            one.update(path, value, Mode.OVERWRITE)
+        one.commit()
+        return self._send(*one.taken())
+
+    def analyse(self, analysis: str, into: str | None = None) -> Tree:
+        """What an analysis finds in what was published in the namespace, by all clients.
+
+        Parameters
+        ----------
+        into
+            Group of the namespace in which it is published, too.
+
+        Raises
+        ------
+        ConfigError
+            There is no such analysis.
+        """
+        with Reader(self._client._place) as reader:
+            found = analyse(analysis, reader.history(self.name))
+        if into is not None and len(found):
+            self.publish_tree(nested((parse_path(into) + path, leaf) for path, leaf in found))
+        return found
+
+    def analyse_async(self, analysis: str, into: str) -> None:
+        """Have a worker of the job run an analysis that takes long (``chimbuko namespaces work``).
+
+        What it finds is published in the group ``into`` of the namespace. How far it has come is published in
+        ``analyses/INTO``, see ``analysis_progress``. Where no worker is there it waits for one.
+
+        Raises
+        ------
+        ServiceError
+            No worker can be asked.
+        """
+        report(self, analysis, into, Progress.SCHEDULED)
+        try:
+            ask_worker(self._client._place, self.name, analysis, into)
+        except ServiceError as error:
+            report(self, analysis, into, Progress.FAILED, str(error))
+            raise
+
+    def analysis_progress(self, into: str) -> tuple[Progress, str] | None:
+        """How far the analysis has come that publishes in a group, and, if it has failed, why; None where
+        no worker was asked for one.
+        """
+        with Reader(self._client._place) as reader:
+            found = reader.tree(self.name, format_path(state_path(into)))
+        state, reason = (found.get((*state_path(into), key)) for key in ("state", "reason"))
+        return (Progress(str(state)), str(reason or "")) if state is not None else None
+
+    def write(self, file: str | FilePath, form: str = next(iter(FORMATS))) -> None:
+        """Write what is known in the namespace, of all clients, into a file.
+
+        Parameters
+        ----------
+        form
+            ``yaml``, ``json``, ``conduit_json`` or ``conduit_base64_json``.
+
+        Raises
+        ------
+        ConfigError
+            There is no such form, or the file cannot be written.
+        """
+        if form not in FORMATS:
+            raise ConfigError(f"{form!r}: no form of a file; there are {', '.join(FORMATS)}")
+        with Reader(self._client._place) as reader:
+            text = FORMATS[form](reader.tree(self.name))
+        try:
+            write_atomically(FilePath(file), text.encode())
+        except OSError as error:
+            raise ConfigError(f"{file}: cannot be written ({error.strerror})") from error
+
+    def _publish_committed(self) -> Future[None] | None:
+        return self._send(*self._pending.taken())
+
+    def _send(self, change: Change, commits: int) -> Future[None] | None:
+        """Publish a change, as several publications where it is large; returns the arrival of the last."""
+        if os.getpid() != self._client._process:
+            raise ServiceError("this client belongs to the process that was forked; make one in each process")
+        arrival = None
+        for part in change.parts(LARGEST_BYTES // 2):
+            self._sequence += 1
+            publication = Publication(
+                self._client._id, self._client._rank, self._sequence, time.time_ns() // 1000, commits, part
+            )
+            arrival = self._client._outbox.send(Letter(self._shard, publication))
+            # They count once.
+            commits = 0
+        return arrival
+
+
+def report(namespace: Namespace, analysis: str, into: str, progress: Progress, reason: str = "") -> None:
+    """Publish how far an analysis has come that a worker was asked for."""
+    state = {"analysis": analysis, "state": progress.value, "reason": reason}
+    namespace.publish_tree(nested(((*state_path(into), key), value) for key, value in state.items()))
+
+
+def _mode(mode: Mode | str) -> Mode:
+    try:
+        return Mode(mode)
+    except ValueError:
+        raise ConfigError(f"{mode!r}: an update is 'overwrite' or 'append'") from None
+
+
+def _wait(arrival: Future[None] | None) -> None:
+    if arrival is None:
+        return
+    try:
+        arrival.result(BLOCKING_TIMEOUT_S)
+    except FutureTimeout:
+        raise ServiceError(
+            f"a publication did not arrive within {BLOCKING_TIMEOUT_S:.0f} s; it is tried further"
+        ) from None

@@ -1,0 +1,157 @@
+"""Sends what was published, from a thread of its own: who publishes waits only if it wants to."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from concurrent.futures import Future
+from typing import Any
+
+import redis
+from redis.exceptions import RedisClusterException
+
+from chimbuko.core.errors import ChimbukoError, ServiceError
+from chimbuko.observe.namespaces.client.queue import Letter, LetterQueue
+from chimbuko.observe.namespaces.exchange.place import Place
+from chimbuko.runtime.protocol.messages import PAYLOAD
+
+MOST_AT_ONCE = 100
+"""Publications in one round trip."""
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
+"""Between two attempts while the broker does not answer."""
+_COMMAND = re.compile(r"^Command # \d+ \(.*?\) of pipeline caused error: ", re.DOTALL)
+"""What redis-py says first: the publication itself, of which some bytes are no text."""
+
+
+class Outbox:
+    """A queue of publications, and the thread that sends them.
+
+    Parameters
+    ----------
+    client
+        A connection to the place's broker, of which this makes use from now on, and closes it.
+    """
+
+    def __init__(self, place: Place, client: redis.Redis) -> None:
+        self._place = place
+        self._client = client
+        self._queue = LetterQueue()
+        self._changed = threading.Condition()
+        self._is_closing = False
+        self._deadline_s = 0.0
+        self._in_flight = 0
+        self.delivered = 0
+        """Publications that have arrived."""
+        self.lost = 0
+        """Publications that could not be kept, or were refused."""
+        self.last_error = ""
+        self._thread = threading.Thread(target=self._run, name="chimbuko-namespaces", daemon=True)
+        self._thread.start()
+
+    def send(self, letter: Letter) -> Future[None]:
+        """Send a publication; the future is done when it has arrived, or cannot."""
+        arrival: Future[None] = Future()
+        letter.arrivals.append(arrival)
+        with self._changed:
+            has_room = not self._is_closing and self._queue.add(letter)
+            if not has_room:
+                self.lost += 1
+            self._changed.notify_all()
+        if not has_room:
+            arrival.set_exception(ServiceError(f"a publication is lost: too many wait ({self.last_error})"))
+        return arrival
+
+    @property
+    def waiting(self) -> int:
+        """Publications that have not arrived yet."""
+        with self._changed:
+            return len(self._queue) + self._in_flight
+
+    def close(self, timeout_s: float) -> int:
+        """Send what waits, within so many seconds, and end; returns how many publications did not arrive."""
+        with self._changed:
+            self._is_closing = True
+            self._deadline_s = time.monotonic() + timeout_s
+            self._changed.notify_all()
+        self._thread.join(timeout_s + 2 * LONGEST_PAUSE_S)
+        return self.waiting + self.lost
+
+    def _run(self) -> None:
+        while letters := self._next():
+            self._deliver(letters)
+            with self._changed:
+                self._in_flight = 0
+        with self._changed:
+            left = self._queue.take(len(self._queue))
+        self._give_up(left)
+        self._client.close()
+
+    def _next(self) -> list[Letter]:
+        """What is to be sent next; nothing at the end."""
+        with self._changed:
+            while not self._queue and not self._is_closing:
+                self._changed.wait()
+            if self._is_closing and time.monotonic() > self._deadline_s:
+                # What is left is given up.
+                return []
+            letters = self._queue.take(MOST_AT_ONCE)
+            self._in_flight = len(letters)
+            return letters
+
+    def _deliver(self, letters: list[Letter]) -> None:
+        """Send letters until each has arrived or was refused, or there is no time left."""
+        pause_s = SHORTEST_PAUSE_S
+        while letters:
+            try:
+                self._send(letters)
+                continue
+            except (redis.RedisError, RedisClusterException, OSError) as error:
+                self.last_error = _COMMAND.sub("", str(error))
+            with self._changed:
+                left_s = self._deadline_s - time.monotonic()
+                if self._is_closing and left_s <= 0:
+                    break
+                self._changed.wait(min(pause_s, left_s) if self._is_closing else pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        self._give_up(letters)
+
+    def _give_up(self, letters: list[Letter]) -> None:
+        self.lost += len(letters)
+        for letter in letters:
+            _finish(letter, ServiceError(f"a publication did not arrive ({self.last_error})"))
+
+    def _send(self, letters: list[Letter]) -> None:
+        """Send letters, and take out of the list what has arrived or was refused."""
+        for shard in dict.fromkeys(letter.shard for letter in letters):
+            together = [letter for letter in letters if letter.shard == shard]
+            # All or none: what was sent after one that did not arrive would make that one an old one.
+            with self._client.pipeline(transaction=True) as pipeline:
+                for letter in together:
+                    pipeline.xadd(shard.log, {PAYLOAD: letter.data}, nomkstream=True)
+                try:
+                    answers: list[Any] = pipeline.execute()
+                except redis.exceptions.NoPermissionError:
+                    self._refuse(together, "not permitted; use the file 'writer' of the job's place")
+                    answers = []
+            if any(answer is None for answer in answers):
+                self._refuse(together, f"namespace {shard.namespace} is not served (any more)")
+            elif answers:
+                self.delivered += len(together)
+                for letter in together:
+                    _finish(letter)
+            letters[:] = [letter for letter in letters if letter.shard != shard]
+
+    def _refuse(self, letters: list[Letter], why: str) -> None:
+        self.lost += len(letters)
+        self.last_error = why
+        for letter in letters:
+            _finish(letter, ServiceError(f"a publication was refused: {why}"))
+
+
+def _finish(letter: Letter, error: ChimbukoError | None = None) -> None:
+    for arrival in letter.arrivals:
+        if error is None:
+            arrival.set_result(None)
+        else:
+            arrival.set_exception(error)

@@ -1,0 +1,210 @@
+"""Reads namespaces: what is known now, what was published before, and what is published from now on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import islice
+from pathlib import Path as FilePath
+from types import TracebackType
+from typing import Self, cast
+
+import msgspec
+import redis
+
+from chimbuko.core.errors import ServiceError
+from chimbuko.observe.namespaces.exchange.keys import Shard
+from chimbuko.observe.namespaces.exchange.place import READER, Place, find_place
+from chimbuko.observe.namespaces.exchange.shardstate import (
+    CHUNK,
+    Counts,
+    LogReading,
+    ShardState,
+    entries_after,
+)
+from chimbuko.observe.namespaces.tree.change import Change
+from chimbuko.observe.namespaces.tree.paths import Path, parse_path
+from chimbuko.observe.namespaces.tree.tree import Nested, Tree, nested
+
+LOOK_PERIOD_S = 0.05
+"""Between two looks for what is new."""
+MOST_AT_ONCE = 1000
+"""Observations of an instance that a look takes: of what was kept there may be many."""
+
+
+class Observation(msgspec.Struct, frozen=True):
+    """What a client published at one moment, of what was asked for."""
+
+    namespace: str
+    instance: int
+    id: str
+    """Of the publication in the log of its instance."""
+    client: str
+    rank: int
+    time_us: int
+    """Since the epoch, by the client's clock."""
+    commits: int
+    change: Change
+
+
+class Subscription:
+    """What is published from some moment on; ``Reader.subscription`` makes it."""
+
+    def __init__(self, shards: Sequence[Callable[[], Iterator[Observation]]]) -> None:
+        self._shards = shards
+
+    def new(self) -> list[Observation]:
+        """What has come since the last time; nothing while the broker is away, and then it goes on there."""
+        found: list[Observation] = []
+        with suppress(redis.RedisError):
+            for new in self._shards:
+                found.extend(islice(new(), MOST_AT_ONCE))
+        return found
+
+
+class Reader:
+    """Reads the namespaces of a job.
+
+    Parameters
+    ----------
+    place
+        Folder of a service, file of a job, or URL; default that in ``CHIMBUKO_NAMESPACES``.
+
+    Raises
+    ------
+    ConfigError, ServiceError
+        There is no such place, or nobody answers there.
+    """
+
+    def __init__(self, place: str | FilePath | Place | None = None) -> None:
+        self._place = place if isinstance(place, Place) else find_place(place, READER)
+        self._client = self._place.connect()
+        try:
+            self._about = self._place.about(self._client)
+        except BaseException:
+            self._client.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+    @property
+    def namespaces(self) -> list[str]:
+        """Names of all namespaces."""
+        return list(self._about.instances)
+
+    def tree(self, namespace: str, under: str = "") -> Tree:
+        """The leaf at a path, or all leaves in a group, with the values that they have now."""
+        states = [self._state(shard) for shard in self._shards(namespace)]
+        leaves = [
+            (state.times_us[path], path, leaf)
+            for state in states
+            for path, leaf in state.tree.under(parse_path(under))
+        ]
+        # Where clients of several instances disagree on what is at a path, the last one is right.
+        leaves.sort(key=lambda entry: entry[:2])
+        return Tree((path, leaf) for _, path, leaf in leaves)
+
+    def read(self, namespace: str, under: str = "") -> Nested:
+        """The same as dictionaries in each other, from the outermost key on."""
+        return nested(self.tree(namespace, under))
+
+    def counts(self, namespace: str) -> list[Counts]:
+        """What each instance has taken."""
+        return [self._state(shard).reading.counts for shard in self._shards(namespace)]
+
+    def history(self, namespace: str, under: str = "") -> list[Observation]:
+        """What was published, as far back as it is kept, in the order of the clients' clocks."""
+        found = list(self._new(namespace, parse_path(under), self._readings(namespace, True)))
+        return sorted(found, key=lambda observation: observation.time_us)
+
+    def subscribe(
+        self,
+        namespace: str,
+        under: str = "",
+        has_past: bool = False,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> Iterator[Observation]:
+        """What is published from now on, as it comes; it ends when ``should_stop`` says so.
+
+        Nothing is left out while the broker is away and comes back, up to what is kept of the past.
+
+        Parameters
+        ----------
+        has_past
+            Begin with what is still kept of the past.
+        """
+        subscription = self.subscription(namespace, under, has_past)
+
+        def observations() -> Iterator[Observation]:
+            while not should_stop():
+                found = subscription.new()
+                yield from found
+                if not found:
+                    time.sleep(LOOK_PERIOD_S)
+
+        return observations()
+
+    def subscription(self, namespace: str, under: str = "", has_past: bool = False) -> Subscription:
+        """The same for those who ask again and again what is new."""
+        readings = self._readings(namespace, has_past)
+        path = parse_path(under)
+        return Subscription(
+            [partial(self._new, namespace, path, {shard: reading}) for shard, reading in readings.items()]
+        )
+
+    def _shards(self, namespace: str) -> list[Shard]:
+        return self._place.shards(self._about, namespace)
+
+    def _state(self, shard: Shard) -> ShardState:
+        """What the instance knows, and what it will know when it has merged the rest of the log."""
+        try:
+            state = ShardState.of(cast(dict[bytes, bytes], self._client.hgetall(shard.state)))
+            while entries := entries_after(self._client, shard, state.reading.position):
+                state.take(entries)
+        except redis.RedisError as error:
+            raise ServiceError(f"namespace {shard.namespace} cannot be read ({error})") from error
+        return state
+
+    def _readings(self, namespace: str, has_past: bool) -> dict[Shard, LogReading]:
+        """Where to begin in each log."""
+        shards = self._shards(namespace)
+        return {shard: LogReading() if has_past else self._state(shard).reading for shard in shards}
+
+    def _new(self, namespace: str, under: Path, readings: dict[Shard, LogReading]) -> Iterator[Observation]:
+        for shard, reading in readings.items():
+            while entries := entries_after(self._client, shard, reading.position):
+                for entry, publication in reading.take(entries):
+                    change = _under(publication.change, under)
+                    if change:
+                        yield Observation(
+                            namespace,
+                            shard.instance,
+                            entry.decode(),
+                            publication.client,
+                            publication.rank,
+                            publication.time_us,
+                            publication.commits,
+                            change,
+                        )
+                if len(entries) < CHUNK:
+                    break
+
+
+def _under(change: Change, path: Path) -> Change:
+    length = len(path)
+    return Change(
+        {at: leaf for at, leaf in change.put.items() if at[:length] == path},
+        {at: leaf for at, leaf in change.appended.items() if at[:length] == path},
+    )

@@ -1,0 +1,8 @@
+"""Serves namespaces: instances that keep what is published, rights of jobs, and what starts and ends them.
+
+May import observe.namespaces.analyses, observe.namespaces.client, observe.namespaces.exchange,
+observe.namespaces.sources, observe.namespaces.tree, runtime.process and runtime.protocol.
+
+``ServiceFolder`` is a service on disk, ``serving`` leads its processes, ``instance`` is the process of one,
+and ``worker`` that which runs analyses for those who ask for it.
+"""

@@ -1,0 +1,135 @@
+"""One shard, as the instance that merges it holds it."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import redis
+
+from chimbuko.core.errors import ObservationError
+from chimbuko.observe.namespaces.exchange.keys import Shard
+from chimbuko.observe.namespaces.exchange.shardstate import CHUNK, ShardState, entries_after
+from chimbuko.observe.namespaces.service.retention import Retention
+from chimbuko.runtime.process.lifetime import log
+
+LEASE_MS = 2000
+"""So long after its death another instance takes over what it held."""
+WANTED_MS = 1000
+
+_MERGE = """
+if redis.call('GET', KEYS[3]) ~= ARGV[1] then
+    return 0
+end
+redis.call('PEXPIRE', KEYS[3], ARGV[2])
+if ARGV[3] ~= '' then
+    redis.call('XTRIM', KEYS[2], 'MINID', ARGV[3])
+end
+local set = tonumber(ARGV[4])
+for at = 5, 4 + set, 1000 do
+    redis.call('HSET', KEYS[1], unpack(ARGV, at, math.min(at + 999, 4 + set)))
+end
+for at = 5 + set, #ARGV, 1000 do
+    redis.call('HDEL', KEYS[1], unpack(ARGV, at, math.min(at + 999, #ARGV)))
+end
+return 1
+"""
+"""For the broker: state and position change together, and only by who holds the shard."""
+
+_RELEASE = """
+if redis.call('GET', KEYS[1]) == ARGV[1] then
+    return redis.call('DEL', KEYS[1])
+end
+return 0
+"""
+
+
+class HeldShard:
+    """A shard that this process merges.
+
+    Parameters
+    ----------
+    owner
+        Of the lease; unique among all processes that ever were.
+    """
+
+    def __init__(self, client: redis.Redis, shard: Shard, owner: str, keep_bytes: int) -> None:
+        self._client = client
+        self._shard = shard
+        self._owner = owner
+        self._state = self._read()
+        self._retention = Retention(keep_bytes, self._state)
+        self._note_merged()
+
+    @classmethod
+    def taken(cls, client: redis.Redis, shard: Shard, owner: str, keep_bytes: int) -> HeldShard | None:
+        """The shard, if nobody else holds it."""
+        if not client.set(shard.lease, owner, nx=True, px=LEASE_MS):
+            return None
+        return cls(client, shard, owner, keep_bytes)
+
+    def merge(self) -> int | None:
+        """Merge what has been published, and hold the shard further; returns how many publications there
+        were, and None where another process holds it now.
+        """
+        entries = entries_after(self._client, self._shard, self._state.reading.position)
+        refused = self._state.reading.counts.refused
+        taken = self._state.take(entries)
+        if self._state.reading.counts.refused > refused:
+            log(f"{self._shard.log}: left out: {self._state.reading.counts.last_refusal}")
+        self._retention.note_entries(entries)
+        self._retention.forget(taken)
+        new, gone = self._state.changed_fields(taken) if entries else ({}, [])
+        pairs = [part for pair in new.items() for part in pair]
+        keys = (self._shard.state, self._shard.log, self._shard.lease)
+        first = self._retention.first_kept() or b""
+        arguments: list[Any] = [self._owner, LEASE_MS, first, len(pairs), *pairs, *gone]
+        is_held = cast(int, self._client.eval(_MERGE, len(keys), *keys, *arguments))
+        return len(entries) if is_held else None
+
+    def is_wanted(self) -> bool:
+        """Whether the process that should hold the shard is there again."""
+        return bool(self._client.exists(self._shard.wanted))
+
+    def release(self) -> None:
+        """Let another process take the shard."""
+        self._client.eval(_RELEASE, 1, self._shard.lease, self._owner)
+
+    def _read(self) -> ShardState:
+        fields = cast(dict[bytes, bytes], self._client.hgetall(self._shard.state))
+        try:
+            return ShardState.of(fields)
+        except ObservationError as error:
+            # Of another version: what is in the log is all that there is.
+            log(f"{self._shard.state}: begins anew: {error}")
+            self._client.delete(self._shard.state)
+            return ShardState()
+
+    def _note_merged(self) -> None:
+        """Learn how large the log is that earlier processes have merged."""
+        position = self._state.reading.position
+        after = b"0-0"
+        while entries := [
+            entry
+            for entry in entries_after(self._client, self._shard, after)
+            if _order(entry[0]) <= _order(position)
+        ]:
+            self._retention.note_entries(entries)
+            after = entries[-1][0]
+            if len(entries) < CHUNK:
+                break
+
+
+def make_log(client: redis.Redis, shard: Shard) -> None:
+    """Make the log of a shard that is to be served, so that clients can publish into it."""
+    if not client.exists(shard.log):
+        # A group of readers, which there is none of, makes an empty stream.
+        try:
+            client.xgroup_create(shard.log, "made", mkstream=True)
+        except redis.ResponseError as error:
+            if "BUSYGROUP" not in str(error):
+                raise
+
+
+def _order(entry: bytes) -> tuple[int, int]:
+    moment, _, number = entry.partition(b"-")
+    return int(moment), int(number)

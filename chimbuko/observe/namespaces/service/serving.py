@@ -1,0 +1,261 @@
+"""Leads a service of namespaces: its broker, its instances, the rights of its jobs, until it is to end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+import redis
+from redis.exceptions import RedisClusterException
+
+from chimbuko.core.errors import ChimbukoError, ServiceError
+from chimbuko.observe.namespaces.exchange.keys import Shard, about_key, asked_prefix
+from chimbuko.observe.namespaces.exchange.place import DEFAULT_JOB, READER, WRITER, About
+from chimbuko.observe.namespaces.service.folder import ServiceFolder, ServiceSettings
+from chimbuko.observe.namespaces.service.heldshard import make_log
+from chimbuko.observe.namespaces.service.rights import grant, has_users, revoke
+from chimbuko.observe.namespaces.tree.wire import VERSION
+from chimbuko.runtime.process.cores import pin
+from chimbuko.runtime.process.mishaps import Mishaps
+from chimbuko.runtime.process.nameholding import hold
+from chimbuko.runtime.process.restarts import Revivals
+from chimbuko.runtime.process.service import Service
+from chimbuko.runtime.process.signals import FROM_OTHERS, heed
+from chimbuko.runtime.process.starting import fork
+from chimbuko.runtime.process.supervisor import ServiceGroup
+from chimbuko.runtime.protocol.broker import LOOPBACK, PrivateBroker
+
+LOOK_PERIOD_S = 0.2
+USERS_LOOK_S = 2.0
+"""Between two looks whether a broker that is not ours still has the users of jobs."""
+STOP_S = 20.0
+SETTLED_S = 10.0
+"""So long a change of rights may take to come into force."""
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """How a service is to run."""
+
+    settings: ServiceSettings
+    broker: str | None = None
+    """URL of one that is there already; None for our own, which keeps all of it in the folder."""
+    bind: tuple[str, int] = (LOOPBACK, 0)
+    """Address and port of our own broker."""
+    cores: str = ""
+    """List of the cores that the service keeps to; empty for all."""
+    workers: int = 0
+    """Analyses that are run at once for those who ask workers of the default job."""
+
+
+def serve(path: Path, options: ServeOptions, say: Say) -> list[str]:
+    """Serve until the process gets SIGINT, SIGTERM or SIGHUP; returns what did not go as it should.
+
+    Raises
+    ------
+    ChimbukoError
+        The service did not start.
+    """
+    folder = ServiceFolder(path)
+    claim = hold(f"namespaces {path.resolve()}")
+    problems: list[str] = []
+    with claim, ExitStack() as stack:
+        if options.cores:
+            pin(options.cores)
+        folder.make(options.settings)
+        serving = Serving(folder, options, problems)
+        stack.callback(serving.stop)
+        signals: list[int] = []
+        heed(FROM_OTHERS, lambda number, frame: signals.append(number))
+        serving.start()
+        say(f"namespaces are served; programs find them with CHIMBUKO_NAMESPACES={path.resolve()}")
+        while not signals:
+            for line in serving.look_after():
+                say(line)
+            time.sleep(LOOK_PERIOD_S)
+    return problems
+
+
+class Serving:
+    """The processes of a service."""
+
+    def __init__(self, folder: ServiceFolder, options: ServeOptions, problems: list[str]) -> None:
+        self._folder = folder
+        self._options = options
+        self._mishaps = Mishaps(problems)
+        self._instances = ServiceGroup(problems)
+        self._broker: PrivateBroker | None = None
+        self._revivals = Revivals()
+        self._client: redis.Redis | None = None
+        self._granted: dict[str, dict[str, str]] = {}
+        """The users of each job, by role."""
+        self._users_look_at_s = 0.0
+
+    def start(self) -> None:
+        """Start all of it, and wait until it can be used."""
+        self._folder.write_broker(self._options.broker or self._start_broker())
+        self._client = self._folder.connect()
+        if not self._folder.jobs():
+            self._folder.admit(DEFAULT_JOB)
+        self._introduce()
+        settings = self._options.settings
+        if self._options.workers:
+            # The first to end: it may have something to publish.
+            self._instances.add(self._worker(self._options.workers), can_go_on=True)
+        for namespace in settings.namespaces:
+            for number in range(settings.instances):
+                arguments = [str(self._folder.path), namespace, str(number)]
+                service = Service(
+                    f"{namespace}-{number}",
+                    "chimbuko.observe.namespaces.service.instance",
+                    arguments,
+                    {},
+                    self._folder.logs,
+                    start=fork,
+                )
+                self._instances.add(service, can_go_on=True)
+        self._instances.wait_ready()
+
+    def _worker(self, at_once: int) -> Service:
+        arguments = [str(self._folder.path), DEFAULT_JOB, str(at_once)]
+        return Service(
+            "worker", "chimbuko.observe.namespaces.service.worker", arguments, {}, self._folder.logs
+        )
+
+    def look_after(self) -> list[str]:
+        """Start again what ended, and bring new rights into force; one line for each thing that is new."""
+        lines = [*self._revive_broker(), *self._instances.look_after()]
+        # A broker that is away comes back, and a cluster replaces a node.
+        away = suppress(
+            redis.ConnectionError, redis.TimeoutError, redis.exceptions.ClusterError, RedisClusterException
+        )
+        with self._mishaps.survived("the rights of jobs cannot be changed yet"), away:
+            self._update_rights()
+            if not self._is_introduced():
+                # The broker, or a node of it, was started anew by somebody else, and had not kept all.
+                self._granted.clear()
+                self._introduce()
+        return lines
+
+    def _is_introduced(self) -> bool:
+        assert self._client is not None
+        if not self._client.exists(about_key(self._options.settings.name)):
+            return False
+        if self._broker is not None or time.monotonic() < self._users_look_at_s:
+            return True
+        self._users_look_at_s = time.monotonic() + USERS_LOOK_S
+        return has_users(self._client, {user for users in self._granted.values() for user in users.values()})
+
+    def stop(self) -> None:
+        """End all of it: first the instances, which merge what has been published, and then the broker."""
+        self._instances.stop(STOP_S)
+        if self._client is not None:
+            with self._mishaps.survived("the service could not be signed off"):
+                self._client.delete(about_key(self._options.settings.name))
+            self._client.close()
+        if self._broker is not None:
+            self._broker.stop()
+
+    def _start_broker(self) -> str:
+        address, port = self._options.bind
+        password = None
+        if self._folder.broker_path.exists():
+            # A service that goes on is where it was, if it can be: clients may be waiting for it.
+            before = urlsplit(self._folder.broker_path.read_text())
+            password = unquote(before.password or "") or None
+            if not port and before.hostname == address and before.port:
+                port = before.port
+        self._broker = PrivateBroker(
+            self._folder.logs / "broker.log", address, port, password=password, kept_in=self._folder.data
+        )
+        try:
+            self._broker.start()
+        except ServiceError:
+            if port == self._options.bind[1]:
+                raise
+            self._broker = PrivateBroker(
+                self._folder.logs / "broker.log", address, password=password, kept_in=self._folder.data
+            )
+            self._broker.start()
+        return self._broker.url
+
+    def _revive_broker(self) -> list[str]:
+        broker, now_s = self._broker, time.monotonic()
+        if broker is None or broker.is_running or not self._revivals.is_due(now_s):
+            return []
+        self._revivals = self._revivals.started(now_s)
+        with self._mishaps.survived("the broker ended and cannot be started again yet"):
+            broker.start()
+            # It keeps what was published, but no rights.
+            self._granted.clear()
+            self._introduce()
+        return ["the broker ended early and was started again"]
+
+    def _introduce(self) -> None:
+        """Leave at the broker what all who know the service may know."""
+        assert self._client is not None
+        settings = self._options.settings
+        about = About(VERSION, dict.fromkeys(settings.namespaces, settings.instances))
+        self._client.set(about_key(settings.name), msgspec.json.encode(about))
+        self._update_rights()
+
+    def _update_rights(self) -> None:
+        assert self._client is not None
+        jobs = self._folder.jobs()
+        for job in [job for job in self._granted if job not in jobs]:
+            for user in self._granted.pop(job).values():
+                revoke(self._client, user)
+            self._forget(job)
+        for job in jobs:
+            if job not in self._granted:
+                for shard in self._shards(job):
+                    make_log(self._client, shard)
+                for role in (WRITER, READER):
+                    grant(self._client, self._folder.place(job, role), role)
+                self._granted[job] = {role: self._folder.user(job, role) for role in (WRITER, READER)}
+
+    def _forget(self, job: str) -> None:
+        """Remove what a job has at the broker."""
+        assert self._client is not None
+        for shard in self._shards(job):
+            for key in shard.all:
+                self._client.delete(key)
+        for key in self._client.scan_iter(f"{asked_prefix(self._options.settings.name, job)}*"):
+            self._client.delete(key)
+
+    def _shards(self, job: str) -> list[Shard]:
+        settings = self._options.settings
+        return [
+            Shard(settings.name, job, namespace, number)
+            for namespace in settings.namespaces
+            for number in range(settings.instances)
+        ]
+
+
+def await_admitted(folder: ServiceFolder, job: str) -> None:
+    """Wait until a job can use the service.
+
+    Raises
+    ------
+    ServiceError
+        It cannot: nobody serves.
+    """
+    place = folder.place(job, WRITER)
+    deadline_s = time.monotonic() + SETTLED_S
+    while True:
+        try:
+            with place.connect() as client:
+                place.about(client)
+            return
+        except ChimbukoError as error:
+            if time.monotonic() > deadline_s:
+                raise ServiceError(
+                    f"{folder.path}: job {job} has its places, but nobody serves them yet ({error})"
+                ) from error
+            time.sleep(LOOK_PERIOD_S)

@@ -1,0 +1,165 @@
+"""A tree of leaves: what is known in a namespace."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from chimbuko.core.errors import ObservationError
+from chimbuko.observe.namespaces.tree.leaves import (
+    Leaf,
+    as_leaf,
+    check_size,
+    element_type,
+    fitted,
+    is_same,
+    joined,
+)
+from chimbuko.observe.namespaces.tree.paths import Path, checked_path, format_path
+
+Nested: TypeAlias = dict[str, Any]
+"""Groups as dictionaries, of groups and leaves."""
+
+
+class Tree:
+    """Leaves by path, those that changed last at the end. No leaf is inside of another one."""
+
+    def __init__(self, leaves: Iterable[tuple[Path, Leaf]] = ()) -> None:
+        # A dictionary would look for its first entry behind all that were removed before.
+        self._leaves: OrderedDict[Path, Leaf] = OrderedDict()
+        self._groups: dict[Path, int] = {}
+        """How many leaves are in each group, at any depth."""
+        for path, leaf in leaves:
+            self.put(path, leaf)
+
+    def __len__(self) -> int:
+        return len(self._leaves)
+
+    def __iter__(self) -> Iterator[tuple[Path, Leaf]]:
+        return iter(self._leaves.items())
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Tree)
+            and self._leaves.keys() == other._leaves.keys()
+            and all(is_same(leaf, other._leaves[path]) for path, leaf in self)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def get(self, path: Path) -> Leaf | None:
+        """The leaf at a path; None where there is none."""
+        return self._leaves.get(path)
+
+    def under(self, path: Path) -> Tree:
+        """The leaf at a path, or all in a group."""
+        return Tree((at, leaf) for at, leaf in self if at[: len(path)] == path)
+
+    def fit(self, path: Path, leaf: Leaf) -> Leaf:
+        """A new value for a path, as the tree can take it: in the type that the leaf has.
+
+        Raises
+        ------
+        ObservationError
+            The path is a group or leads through a leaf, or the value is of another type.
+        """
+        if path in self._groups:
+            raise ObservationError(f"{format_path(path)}: is a group, not a value; use another key")
+        for length in range(1, len(path)):
+            if path[:length] in self._leaves:
+                at = format_path(path[:length])
+                raise ObservationError(f"{format_path(path)}: {at} is a value, not a group; use another key")
+        old = self._leaves.get(path)
+        if old is None:
+            return leaf
+        new = fitted(leaf, element_type(old))
+        if new is None:
+            raise ObservationError(
+                f"{format_path(path)}: is a {element_type(old)}, and the new value a {element_type(leaf)}; "
+                "convert it, or use another key"
+            )
+        return new
+
+    def put(self, path: Path, leaf: Leaf) -> list[Path]:
+        """Set a leaf, whatever was there; returns the paths of other leaves that have gone by that."""
+        gone = [] if path in self._leaves else self._in_the_way(path)
+        for other in gone:
+            self.remove(other)
+        if self._leaves.pop(path, None) is None:
+            self._count(path, 1)
+        self._leaves[path] = leaf
+        return gone
+
+    def append(self, path: Path, more: Leaf) -> list[Path]:
+        """Append to a leaf, or make it; returns the paths of other leaves that have gone by that."""
+        old = self._leaves.get(path)
+        return self.put(path, more if old is None else joined(old, more))
+
+    def remove(self, path: Path) -> None:
+        """Remove a leaf that is there."""
+        del self._leaves[path]
+        self._count(path, -1)
+
+    def oldest(self) -> Path:
+        """The leaf that has not changed for the longest time."""
+        return next(iter(self._leaves))
+
+    def _in_the_way(self, path: Path) -> list[Path]:
+        above = [path[:length] for length in range(1, len(path)) if path[:length] in self._leaves]
+        if path not in self._groups:
+            return above
+        return above + [other for other in self._leaves if other[: len(path)] == path]
+
+    def _count(self, path: Path, number: int) -> None:
+        for length in range(1, len(path)):
+            group = path[:length]
+            self._groups[group] = self._groups.get(group, 0) + number
+            if not self._groups[group]:
+                del self._groups[group]
+
+
+def nested(leaves: Iterable[tuple[Path, Any]]) -> Nested:
+    """Leaves, or what stands for them, none of them inside of another one, as dictionaries in each other."""
+    root: Nested = {}
+    for path, leaf in leaves:
+        group = root
+        for key in path[:-1]:
+            group = group.setdefault(key, {})
+        group[path[-1]] = leaf
+    return root
+
+
+def flattened(groups: Mapping[Any, Any]) -> Iterator[tuple[Path, Any]]:
+    """What is in dictionaries in each other, by path. Empty ones leave nothing.
+
+    Raises
+    ------
+    ObservationError
+        There is a key that is none, or they are too deep in each other.
+    """
+    waiting: list[tuple[Path, Mapping[Any, Any]]] = [((), groups)]
+    while waiting:
+        above, group = waiting.pop()
+        for key, value in group.items():
+            path = checked_path((*above, key))
+            if isinstance(value, Mapping):
+                waiting.append((path, value))
+            else:
+                yield path, value
+
+
+def leaf_at(path: Path, value: object) -> Leaf:
+    """A value as the leaf at a path; raises ObservationError, with the path, if it cannot be one."""
+    try:
+        return as_leaf(value)
+    except ObservationError as error:
+        raise ObservationError(f"{format_path(path)}: {error}") from None
+
+
+def check_leaf(path: Path, leaf: Leaf) -> None:
+    """Raise ObservationError, with its path, if a leaf is too large."""
+    try:
+        check_size(leaf)
+    except ObservationError as error:
+        raise ObservationError(f"{format_path(path)}: {error}") from None

@@ -1,0 +1,12 @@
+"""Workflows: several programs that run after and beside each other, as tasks that depend on one another.
+
+May import monitor.procfs, observe.namespaces.client, observe.namespaces.exchange,
+observe.namespaces.tree, runtime.process, runtime.protocol and runtime.runs.
+
+With ``task_started`` and ``task_ended`` a user's own workflow engine reports what ``chimbuko workflow``
+reports of its tasks.
+"""
+
+from chimbuko.observe.workflow.engine import task_ended, task_started
+
+__all__ = ["task_ended", "task_started"]

@@ -1,0 +1,75 @@
+"""RADICAL-Pilot's profiles, files ``*.prof``: lines in, states and events of tasks out. No I/O.
+
+Its components and its tasks write them. A line has seven fields with commas between them: time, event,
+component, thread, task, state, message. The time is in seconds since the epoch, and lines that begin with
+``#`` are comments.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from chimbuko.observe.workflow.record import entered, time_key
+from chimbuko.observe.workflow.task import State
+
+_FIELDS = 7
+_NAME = re.compile(r"[^\s/]{1,255}")
+_USUAL_NAME = re.compile(r"(task|unit)\.[\w.-]+")
+_STATE_OF_TASKS = re.compile(r"(TMGR|UMGR|AGENT)_\w+")
+_STATES = {
+    "NEW": State.NEW,
+    "TMGR_SCHEDULING": State.NEW,
+    "AGENT_SCHEDULING": State.SCHEDULED,
+    "AGENT_EXECUTING": State.EXECUTING,
+    **{state.value: state for state in State},
+}
+"""Of those that RADICAL-Pilot has, the ones that change what a task waits for."""
+ADVANCE = "advance"
+"""The event by which a task comes into a state."""
+
+
+class TaskProfiles:
+    """What lines of profiles say of tasks, which may have any name: they are known by their states."""
+
+    def __init__(self) -> None:
+        self._since_us: dict[str, int] = {}
+
+    def observations(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+        """What lines say of tasks, each as values for the namespace ``workflow``.
+
+        Lines that are of something else than a task, or broken off, give nothing. Where one says of a time
+        before that of which another one has said the state, the state is the later one.
+        """
+        for line in lines:
+            fields = line.rstrip("\n").split(",", _FIELDS - 1)
+            if line.startswith("#") or len(fields) < _FIELDS:
+                continue
+            time_s, event, _, _, task, state, _ = fields
+            time_us = _time_us(time_s)
+            if time_us is None or not event or not self._is_task(task, state):
+                continue
+            since_us = self._since_us.setdefault(task, 0)
+            if event != ADVANCE:
+                yield {task: {"events": {time_key(time_us): event}}}
+            elif state in _STATES:
+                known = entered(task, _STATES[state], time_us, {})
+                if time_us < since_us:
+                    del known[task]["state"]
+                self._since_us[task] = max(time_us, since_us)
+                yield known
+
+    def _is_task(self, name: str, state: str) -> bool:
+        if name in self._since_us or _USUAL_NAME.fullmatch(name):
+            return True
+        return _NAME.fullmatch(name) is not None and _STATE_OF_TASKS.fullmatch(state) is not None
+
+
+def _time_us(text: str) -> int | None:
+    try:
+        time_s = float(text)
+    except ValueError:
+        return None
+    return round(time_s * 1e6) if math.isfinite(time_s) and time_s >= 0 else None

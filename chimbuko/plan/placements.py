@@ -1,0 +1,149 @@
+"""What a step of the application takes with the analysis in each place of its node."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from chimbuko.plan.usual import Slowdown, usual
+
+FRACTIONS = (0.25, 0.5)
+"""Of a core, by a quota."""
+FALLS_BEHIND = 0.9
+"""Of its cores; an analysis that needs more has no room for what comes in bursts."""
+_HALVINGS = 60
+
+
+class Where(StrEnum):
+    """Of the analysis."""
+
+    SHARED = "shared"
+    """On all cores of the node, with the application: synchronous, equation 4."""
+    INSIDE = "inside"
+    """On some of the application's cores, whose ranks all others then wait for."""
+    OWN = "own"
+    """On cores that the application does not use: asynchronous, equation 5."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Of the agents of one node."""
+
+    where: Where
+    cores: float
+    """Of the analysis; below 1 what a CPU quota gives it of one core, or of all that it shares."""
+
+    @property
+    def is_fraction(self) -> bool:
+        """Whether a quota divides a core."""
+        return self.cores < 1
+
+    def __str__(self) -> str:
+        return f"{self.where}={self.cores:g}"
+
+
+@dataclass(frozen=True)
+class NodeLoad:
+    """An application on one node, as it would go on without an analysis."""
+
+    cores: int
+    """Of the node, for application and analysis."""
+    application_cores: int
+    """That it keeps busy."""
+    step_s: float
+    """Seconds from one step of the trace to the next."""
+    streams: int
+    analysis_s: float
+    """CPU time of the analysis of a step of all streams."""
+
+    @property
+    def idle_cores(self) -> int:
+        """Which the application leaves."""
+        return max(self.cores - self.application_cores, 0)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is predicted of one placement."""
+
+    placement: Placement
+    step_s: float
+    """Of the application."""
+    added_share: float
+    """Of the step without an analysis."""
+    busy_share: float
+    """Of the cores of the analysis, by what it has to do in this time; above 1 it falls behind."""
+    application_cores: int
+    """That are left to the application."""
+
+    @property
+    def keeps_up(self) -> bool:
+        """Whether it can do all there is."""
+        return self.busy_share <= FALLS_BEHIND
+
+
+def outcome(node: NodeLoad, placement: Placement, slowdown: Slowdown | None = None) -> Outcome:
+    """Of one placement.
+
+    Its processes have equal shares of a core with the application's, so work that fits is done within the
+    step, and what the application waits for it is that work: equation 4, divided by the cores that share it.
+    On cores of its own it never holds up the application, since that writes into files or queues which lose
+    steps rather than wait; what equation 5 takes as the slower side shows as ``busy_share``. Cores that are
+    taken from the application slow it down in proportion (strong scaling). How much of the work it really
+    waits for, with caches that are shared and work that falls unevenly on cores, is ``slowdown``, by default
+    as it was measured.
+
+    What a quota does not let through is left for later: then a step takes no more than that, and the analysis
+    falls behind.
+    """
+    slowdown = slowdown or usual().slowdown
+    left = node.application_cores
+    if placement.where is Where.OWN:
+        left = min(left, node.cores - math.ceil(placement.cores))
+    least_s, with_s = (_with_s(node, placement, slowdown, left, done_s) for done_s in (0.0, node.analysis_s))
+    if node.analysis_s > placement.cores * with_s:
+        # What the quota lets through in a step is more, the longer the step is by it: halve until both agree.
+        for _ in range(_HALVINGS):
+            middle_s = (least_s + with_s) / 2
+            done_s = min(node.analysis_s, placement.cores * middle_s)
+            is_longer = _with_s(node, placement, slowdown, left, done_s) > middle_s
+            least_s, with_s = (middle_s, with_s) if is_longer else (least_s, middle_s)
+    busy = node.analysis_s / (placement.cores * with_s)
+    return Outcome(placement, with_s, with_s / node.step_s - 1.0, busy, left)
+
+
+def _with_s(node: NodeLoad, placement: Placement, slowdown: Slowdown, left: int, done_s: float) -> float:
+    """A step during which so much of the analysis is done."""
+    if placement.where is Where.OWN:
+        return node.step_s * (node.application_cores / left) + slowdown.own * done_s / left
+    if placement.where is Where.INSIDE:
+        return node.step_s + slowdown.inside * done_s / math.ceil(placement.cores)
+    # What is idle takes as much of it as there is time, like cores of its own.
+    beyond_s = max(done_s - node.idle_cores * node.step_s, 0.0)
+    with_s = node.step_s + slowdown.own * (done_s - beyond_s) / left
+    return with_s + slowdown.of_shared(node.cores) * beyond_s / node.cores
+
+
+def outcomes(node: NodeLoad, slowdown: Slowdown | None = None) -> list[Outcome]:
+    """Of all placements, the best first: those that keep up, of these whole cores, then the least time, then
+    the fewest cores. A quota that is enough only puts off what comes in bursts.
+    """
+    most = min(node.streams + 1, node.cores)
+    some = [*FRACTIONS, *range(1, min(most, node.cores - 1) + 1)] if node.cores > 1 else []
+    places = [Placement(Where.SHARED, cores) for cores in (*FRACTIONS, node.cores)]
+    places += [Placement(where, cores) for where in (Where.INSIDE, Where.OWN) for cores in some]
+    found = [outcome(node, place, slowdown) for place in places]
+    return sorted(found, key=_order)
+
+
+def _order(one: Outcome) -> tuple[bool, bool, float, int, float]:
+    order = (Where.OWN, Where.SHARED, Where.INSIDE)
+    place = one.placement
+    return (
+        not one.keeps_up,
+        place.is_fraction,
+        round(one.added_share, 6),
+        order.index(place.where),
+        place.cores,
+    )

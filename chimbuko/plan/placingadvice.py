@@ -1,0 +1,223 @@
+"""Agents, cores, period and transport that are best for an application, by what its run has shown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from chimbuko.core.errors import ConfigError
+from chimbuko.core.units import format_share, number_of
+from chimbuko.plan.placements import NodeLoad, Outcome, Where, outcomes
+from chimbuko.plan.placingcosts import predictions_s, unit_costs
+from chimbuko.plan.usual import Slowdown, UnitCosts, usual
+from chimbuko.runtime.protocol.telemetry import AgentLoad
+
+PERIODS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+USUAL_PERIOD_S = 1.0
+MOST_STEP_BYTES = 5_000_000
+"""Of one stream; larger steps can hold up an application."""
+MOST_OF_PERIOD = 0.01
+"""Of the application's time that steps may cost by being many, on the cores that do the analysis."""
+STREAMS_PER_AGENT = 64
+"""One agent's own thread is full with some hundred; what is left is for bursts."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a run has shown of one node."""
+
+    node: str
+    agents: tuple[tuple[AgentLoad, ...], ...]
+    """Intervals of each of its agents."""
+    cores: tuple[int, ...]
+    """Numbers of those that application and agents may use."""
+    application_cores: float
+    """That its ranks kept busy, on average; 0 where it was not measured."""
+    transport: str
+    """By which the trace came."""
+    rank_cores: frozenset[int] = frozenset()
+    """Those that ranks are bound to; all, or none, where they are not."""
+
+    @property
+    def loads(self) -> list[AgentLoad]:
+        """In which there was something to do, of all agents."""
+        return [load for loads in self.agents for load in loads if load.steps and load.streams]
+
+    @property
+    def streams(self) -> int:
+        """Of all agents."""
+        return sum(max((load.streams for load in loads), default=0) for loads in self.agents)
+
+    @property
+    def seconds(self) -> float:
+        """For how long the agent that was at work longest was."""
+        return max(sum(load.seconds for load in loads) for loads in self.agents)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One interval: what was measured, and what all others predict."""
+
+    rows_per_s: float
+    steps_per_s: float
+    measured_s: float
+    """CPU time of the analysis, of a step of all streams."""
+    predicted_s: float
+
+
+@dataclass(frozen=True)
+class AgentAdvice:
+    """Of one node."""
+
+    measured: Measured
+    load: NodeLoad
+    costs: UnitCosts
+    rows_per_s: float
+    bytes_per_s: float
+    wait_s: float | None
+    """From the end of a step to when its analysis had reached the agent; None where nobody saw it."""
+    outcomes: tuple[Outcome, ...]
+    """Of all placements, the best first."""
+    agents: int
+    cores: str
+    """To which agents are to keep, as ``--cores`` takes it; empty for all."""
+    period_s: float
+    transport: str
+    why: tuple[str, ...]
+    """A sentence each."""
+
+    @property
+    def best(self) -> Outcome:
+        """The recommendation."""
+        return self.outcomes[0]
+
+
+def points(loads: Sequence[AgentLoad]) -> list[Point]:
+    """Of intervals in which there was something to do."""
+    found = []
+    for one, predicted_s in zip(loads, predictions_s(loads).tolist(), strict=True):
+        steps = one.steps / one.streams
+        rates = one.rows / one.seconds, one.steps / one.seconds
+        found.append(Point(*rates, one.cpu_s / steps, predicted_s / steps))
+    return found
+
+
+def advise(measured: Measured, slowdown: Slowdown | None = None) -> AgentAdvice:
+    """The best of all placements of a node.
+
+    Parameters
+    ----------
+    slowdown
+        What the application waits for the analysis; by default as it was measured.
+
+    Raises
+    ------
+    ConfigError
+        The run has not shown enough.
+    """
+    loads = measured.loads
+    if not loads:
+        raise ConfigError(
+            f"{measured.node}: no agent has said what it takes; the program must go on for some steps"
+        )
+    costs = unit_costs(loads)
+    slowdown = slowdown or usual().slowdown
+    load = _bare(measured, costs, slowdown)
+    found = outcomes(load, slowdown)
+    best = found[0]
+    bytes_per_s = sum(one.size_bytes for one in loads) / measured.seconds
+    agents = max(1, math.ceil(load.streams / STREAMS_PER_AGENT))
+    period_s, why_period = _period(load, costs, bytes_per_s / load.streams, best)
+    transport = "files" if best.keeps_up else "sst"
+    waits = [(one.wait_s, one.steps) for one in loads if one.wait_s is not None]
+    waited = sum(steps for _, steps in waits)
+    return AgentAdvice(
+        measured=measured,
+        load=load,
+        costs=costs,
+        rows_per_s=sum(one.rows for one in loads) / measured.seconds,
+        bytes_per_s=bytes_per_s,
+        wait_s=sum(wait_s * steps for wait_s, steps in waits) / waited if waited else None,
+        outcomes=tuple(found),
+        agents=agents,
+        cores=_core_list(measured, best),
+        period_s=period_s,
+        transport=transport,
+        why=(_why(load, best), *_quota(found), why_period, _why_transport(best)),
+    )
+
+
+def _bare(measured: Measured, costs: UnitCosts, slowdown: Slowdown) -> NodeLoad:
+    """The application as it would go on without an analysis, from how it went on with one on all cores."""
+    loads, streams = measured.loads, measured.streams
+    steps = sum(one.steps for one in loads)
+    step_s = sum(one.seconds * one.streams for one in loads) / steps
+    taken_s = costs.cpu_s(sum(one.seconds for one in loads), steps, sum(one.rows for one in loads))
+    analysis_s = taken_s * streams / steps
+    cores = max(len(measured.cores), 1)
+    busy = math.ceil(measured.application_cores - 0.1)
+    application_cores = min(max(streams, busy, 1), cores)
+    beyond_s = max(analysis_s - (cores - application_cores) * step_s, 0.0)
+    added_s = slowdown.own * (analysis_s - beyond_s) / application_cores
+    added_s += slowdown.of_shared(cores) * beyond_s / cores
+    bare_s = max(step_s - added_s, step_s / 2)
+    return NodeLoad(cores, application_cores, bare_s, streams, analysis_s)
+
+
+def _period(load: NodeLoad, costs: UnitCosts, stream_bytes_per_s: float, best: Outcome) -> tuple[float, str]:
+    """The shortest from a second on whose steps cost little, and whose steps are small enough."""
+    largest_s = MOST_STEP_BYTES / stream_bytes_per_s if stream_bytes_per_s else math.inf
+    allowed = [period_s for period_s in PERIODS_S if period_s <= largest_s] or [PERIODS_S[0]]
+    if allowed[-1] < USUAL_PERIOD_S:
+        return allowed[
+            -1
+        ], f"in {USUAL_PERIOD_S:g} s a step would have more than {MOST_STEP_BYTES / 1e6:g} MB"
+    room = best.placement.cores * MOST_OF_PERIOD
+    for period_s in allowed:
+        if period_s >= USUAL_PERIOD_S and costs.step * load.streams / period_s <= room:
+            return (
+                period_s,
+                f"steps of {number_of(load.streams, 'streams')} cost less than "
+                f"{format_share(MOST_OF_PERIOD)} of the cores",
+            )
+    return allowed[-1], "the longest that is usual: steps cost more than their rows"
+
+
+def _core_list(measured: Measured, best: Outcome) -> str:
+    if best.placement.where is Where.SHARED:
+        return ""
+    # Those that no rank is bound to first; of these the last.
+    order = sorted(measured.cores, key=lambda core: (core in measured.rank_cores, -core))
+    return ",".join(map(str, sorted(order[: math.ceil(best.placement.cores)])))
+
+
+def _why(load: NodeLoad, best: Outcome) -> str:
+    cores = number_of(math.ceil(best.placement.cores), "cores")
+    if best.placement.where is Where.SHARED:
+        return (
+            f"the application uses all {load.cores} cores; {format_share(best.added_share, '.1f')} more time "
+            "for each step is less than a core of them"
+            if not load.idle_cores
+            else "idle cores take the analysis"
+        )
+    if best.application_cores == load.application_cores:
+        return f"{load.idle_cores} of {load.cores} cores are idle, and the analysis fits on {cores}"
+    return f"the analysis on {cores} of its own costs less than what the application waits for it"
+
+
+def _quota(found: Sequence[Outcome]) -> list[str]:
+    """What is enough of a core, where less than one is."""
+    best = found[0].placement
+    enough = [
+        one.placement.cores
+        for one in found
+        if one.keeps_up and one.placement.is_fraction and one.placement.where is best.where
+    ]
+    return [f"a CPU quota of {min(enough):g} of a core is enough for it there"] if enough else []
+
+
+def _why_transport(best: Outcome) -> str:
+    if best.keeps_up:
+        return "the analysis keeps up, so files in the node's memory stay few"
+    return "the analysis cannot keep up anywhere: over SST steps that nobody reads fill no memory"

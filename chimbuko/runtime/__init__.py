@@ -1,0 +1,4 @@
+"""Processes, the messages between them, and the folders of runs.
+
+May import nothing of ours.
+"""

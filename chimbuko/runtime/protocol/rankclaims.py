@@ -1,0 +1,90 @@
+"""Which agent reads which rank: on many nodes two streams could stand for the same one, and only one of them
+can be analysed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from chimbuko.runtime.protocol.runbroker import RunBroker
+
+
+def claim_ranks(broker: RunBroker, ranks: Sequence[tuple[str, int]], agent: str) -> list[bool]:
+    """Whether an agent may read each of these ranks: the first that asks may, also when it asks again.
+
+    One round trip for all, as streams of a node begin together, and lose steps over SST while they wait.
+    """
+    names = [f"{program}, rank {rank}" for program, rank in ranks]
+    with broker.client.pipeline(transaction=False) as pipeline:
+        for name in names:
+            pipeline.hsetnx(broker.keys.owners, name, agent)
+        pipeline.hmget(broker.keys.owners, names)
+        owners = cast(list[bytes], pipeline.execute()[-1])
+    are_ours = [owner == agent.encode() for owner in owners]
+    rivals = {name: agent for name, is_ours in zip(names, are_ours, strict=True) if not is_ours}
+    if rivals:
+        broker.client.hset(broker.keys.rivals, mapping=cast(dict[Any, Any], rivals))
+    return are_ours
+
+
+def claim_instance(
+    broker: RunBroker, program: str, rank: int, agent: str, first_instance: int
+) -> tuple[int, int]:
+    """A rank for one that a program has again, since it was started again.
+
+    Ranks of an instance follow those of the one before, also where several agents read them: the first of
+    them that asks decides where it begins.
+
+    Parameters
+    ----------
+    rank
+        As the program counts.
+    first_instance
+        The first one, from 1 on, to which it can belong.
+
+    Returns
+    -------
+    tuple[int, int]
+        Number of the instance, and the rank of its rank 0 in the run.
+    """
+    instance = first_instance
+    while True:
+        beginning = broker.client.hget(broker.keys.instances, f"{program}:{instance}")
+        if beginning is None:
+            broker.client.hsetnx(broker.keys.instances, f"{program}:{instance}", _ranks_of(broker, program))
+            continue
+        first_rank = int(cast(bytes, beginning))
+        if broker.client.hsetnx(broker.keys.owners, f"{program}, rank {first_rank + rank}", agent):
+            return instance, first_rank
+        instance += 1
+
+
+def _ranks_of(broker: RunBroker, program: str) -> int:
+    """One more than the highest rank of a program that somebody reads."""
+    owners = cast(dict[bytes, bytes], broker.client.hgetall(broker.keys.owners))
+    beginning = f"{program}, rank "
+    return 1 + max(
+        (int(name[len(beginning) :]) for name in map(bytes.decode, owners) if name.startswith(beginning)),
+        default=-1,
+    )
+
+
+def beginnings(broker: RunBroker) -> list[str]:
+    """One line for each time that a program was started again."""
+    found = cast(dict[bytes, bytes], broker.client.hgetall(broker.keys.instances))
+    return [
+        f"{name.decode().rpartition(':')[0]} was started again: its ranks count from {int(first_rank)} on"
+        for name, first_rank in sorted(found.items(), key=lambda item: int(item[1]))
+    ]
+
+
+def rivalries(broker: RunBroker) -> list[str]:
+    """One line for each rank that has a stream on more nodes than one."""
+    rivals = cast(dict[bytes, bytes], broker.client.hgetall(broker.keys.rivals))
+    owners = cast(dict[bytes, bytes], broker.client.hgetall(broker.keys.owners)) if rivals else {}
+    return [
+        f"{name.decode()}, is on several nodes; of {owners.get(name, b'one').decode()} it was analysed, of "
+        f"{rival.decode()} it was not: give each rank of a program a number of its own"
+        for name, rival in sorted(rivals.items())
+    ]

@@ -1,0 +1,369 @@
+"""The folder of one run, and what it holds."""
+
+from __future__ import annotations
+
+import gzip
+import platform
+import re
+import time
+import uuid
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from chimbuko import __version__
+from chimbuko.core.atomicfile import write_atomically
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.errors import ConfigError
+from chimbuko.core.visible import visible
+from chimbuko.runtime.runs.secretfiles import write_secret
+
+RUNS_FOLDER = Path("chimbuko-runs")
+"""Where runs go, and are looked for, unless another folder is named; relative to the current folder."""
+
+PAGE_TOKEN = "page-token"
+"""File of a run, or of a folder of runs, with what browsers have to bring."""
+
+RESCUED = "rescued"
+"""Folder of a run with one for each node whose agent could not deliver all that it had found."""
+
+NEVER_STARTED = (126, 127)
+"""Exit codes of a command that cannot be run, or is not there."""
+
+FAILED = "failed"
+"""State of a run whose analysis could not begin, so that its program was not started."""
+
+LONGEST_NAME_BYTES = 200
+"""File systems take 255, and a folder that is being made has a longer name."""
+
+
+class RunInfo(msgspec.Struct, frozen=True):
+    """What a run was: written at its start, and again at its end."""
+
+    id: str
+    name: str
+    command: list[str]
+    state: str
+    """``running``, ``finished`` (the application ended), ``interrupted``, ``failed`` or ``imported``."""
+    started_us: int
+    ended_us: int
+    """0 while the run goes on."""
+    exit_code: int | None
+    """The application's; None while it runs and for recorded traces."""
+    host: str
+    store_url: str
+    """As it may be shown: without a password."""
+    config: AnalysisConfig
+    version: str
+    trace_bytes: int = 0
+    stored_bytes: int = 0
+    transport: str = ""
+    """How the streams came: ``files``, ``sst`` or ``recorded``; empty where nobody knows any more."""
+    environment: dict[str, str] = {}
+    """Variables and versions that say how it was run; no secrets."""
+
+    @property
+    def has_started(self) -> bool:
+        """Whether there was a program: one that ends with such a code itself has left a trace."""
+        return self.state != FAILED and (self.exit_code not in NEVER_STARTED or self.trace_bytes > 0)
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """Paths inside the folder of one run."""
+
+    path: Path
+
+    @property
+    def info_path(self) -> Path:
+        """``RunInfo`` as JSON."""
+        return self.path / "run.json"
+
+    @property
+    def store_path(self) -> Path:
+        """The embedded provenance database."""
+        return self.path / "provenance.sqlite"
+
+    @property
+    def store_url(self) -> str:
+        """URL of the embedded provenance database."""
+        return f"sqlite:///{self.store_path}"
+
+    @property
+    def model_path(self) -> Path:
+        """What the run learned of its functions; written at its end."""
+        return self.path / "model.msgpack"
+
+    @property
+    def report_path(self) -> Path:
+        """All that the parameter server knew at the end, as JSON in gzip."""
+        return self.path / "report.json.gz"
+
+    def read_report(self) -> bytes:
+        """The JSON of the report.
+
+        Raises
+        ------
+        OSError
+            There is none, or it is damaged.
+        """
+        try:
+            return gzip.decompress(self.report_path.read_bytes())
+        except (EOFError, zlib.error) as error:
+            raise OSError(f"{self.report_path}: damaged ({error})") from error
+
+    @property
+    def logs(self) -> Path:
+        """One log per process of ours."""
+        return self.path / "logs"
+
+    @property
+    def trace(self) -> Path:
+        """Where the application's streams meet ours (SST contact files)."""
+        return self.path / "trace"
+
+    @property
+    def recorded_path(self) -> Path:
+        """List of the recorded streams that the run was made of, as ``recordedstreams`` writes it."""
+        return self.path / "recorded.json"
+
+    @property
+    def timelines(self) -> Path:
+        """Indexes of recorded streams, by which any part of their timelines is found at once."""
+        return self.path / "timelines"
+
+    @property
+    def observed_path(self) -> Path:
+        """What charts show of what was published in the run (``namespaces.views``)."""
+        return self.path / "observed.msgpack"
+
+    @property
+    def shares(self) -> Path:
+        """Of recorded streams, by the agents that have them (``chimbuko.runtime.runs.shares``)."""
+        return self.path / "shares"
+
+    @property
+    def broker_path(self) -> Path:
+        """The URL of the broker while the run goes on; it holds the password, and is the owner's alone."""
+        return self.path / "broker"
+
+    def write_broker_url(self, url: str) -> None:
+        """Leave the broker's URL to who looks into the run, or takes part in it, while it goes on."""
+        write_secret(self.broker_path, url)
+
+    def read_broker_url(self) -> str:
+        """URL of the broker.
+
+        Raises
+        ------
+        ConfigError
+            The run has ended.
+        """
+        try:
+            return self.broker_path.read_text()
+        except FileNotFoundError:
+            raise ConfigError(
+                f"{self.path}: the run has ended, and its agents and services with it"
+            ) from None
+        except OSError as error:
+            raise ConfigError(
+                f"{self.broker_path}: cannot be read ({error.strerror}); only who started the run can"
+            ) from error
+
+    @property
+    def alive_path(self) -> Path:
+        """Touched by the services while the run goes on: other nodes see by it that they live."""
+        return self.path / "alive"
+
+    @property
+    def interrupted_path(self) -> Path:
+        """Made when the run is asked to end while its program runs: by a scheduler, which kills it soon."""
+        return self.path / "interrupted"
+
+    def statistics_paths(self, parts: int) -> list[Path]:
+        """A copy of what each part of the parameter server has saved, for services that go on elsewhere; when
+        the run is over for what agents could not deliver.
+        """
+        return [self.path / f"statistics{f'-{part}' if part else ''}" for part in range(parts)]
+
+    @property
+    def programs_path(self) -> Path:
+        """The numbers of programs in the run, as JSON: its broker's, which may die with its services."""
+        return self.settings / "programs.json"
+
+    def read_programs(self) -> dict[str, int]:
+        """These numbers; none where nobody noted them."""
+        with suppress(OSError, msgspec.MsgspecError):
+            return msgspec.json.decode(self.programs_path.read_bytes(), type=dict[str, int])
+        return {}
+
+    @property
+    def metrics_token_path(self) -> Path:
+        """What Prometheus has to bring; it is the owner's alone."""
+        return self.path / "metrics-token"
+
+    @property
+    def page_token_path(self) -> Path:
+        """What browsers have to bring to the run's dashboard, whoever starts it; the owner's alone, too."""
+        return self.path / PAGE_TOKEN
+
+    @property
+    def dashboard_path(self) -> Path:
+        """The dashboard's address, with its token, while the run goes on; it is the owner's alone, too."""
+        return self.path / "dashboard"
+
+    @property
+    def settings(self) -> Path:
+        """Files made for the application: ADIOS2 settings, TAU's select file, what starts it on a node."""
+        return self.path / "settings"
+
+    def scratch_note(self, part: str) -> Path:
+        """Says where a part of the run keeps, on its node's own storage, what is not stored yet, as JSON."""
+        return self.settings / f"scratch-{part}.json"
+
+    def rescued(self, node: str) -> Path:
+        """Gets what an agent could not deliver from its node, as the node may not be held much longer."""
+        return self.path / RESCUED / node
+
+    @property
+    def streams_path(self) -> Path:
+        """Says in which folder each node of a run on many nodes has one, of its name, for its streams."""
+        return self.settings / "streams"
+
+    @property
+    def host_options(self) -> Path:
+        """How the services of a run on many nodes were started, but for secrets, as JSON."""
+        return self.settings / "serve.json"
+
+    @property
+    def node_command(self) -> Path:
+        """Starts a program with the settings, and its streams where the agent of its node looks."""
+        return self.settings / "node"
+
+    @property
+    def store_url_path(self) -> Path:
+        """The URL of a store elsewhere with its password; it is the owner's alone."""
+        return self.path / "store"
+
+    def used_store_url(self, info: RunInfo) -> str:
+        """URL of the store that holds the run, with its password.
+
+        The file in the folder comes first: the folder may have been moved since its URL was noted. While the
+        run goes on, and its store is on local storage of this node, that in the folder is an older copy.
+        """
+        noted = Path(info.store_url.removeprefix("sqlite:///"))
+        if noted.parent.name.startswith(f"chimbuko-{info.id}-") and noted.is_file():
+            return info.store_url
+        if self.store_path.exists():
+            return self.store_url
+        try:
+            return self.store_url_path.read_text()
+        except OSError:
+            # The user's own settings of the database may do without a password.
+            return info.store_url
+
+    def read_info(self) -> RunInfo:
+        """What the run was.
+
+        Raises
+        ------
+        ConfigError
+            This is not the folder of a run.
+        """
+        try:
+            return msgspec.json.decode(self.info_path.read_bytes(), type=RunInfo)
+        except FileNotFoundError:
+            raise ConfigError(f"{self.path}: not the folder of a run (it has no run.json)") from None
+        except (OSError, msgspec.MsgspecError) as error:
+            raise ConfigError(f"{self.info_path}: not readable ({error})") from error
+
+    def write_info(self, info: RunInfo) -> None:
+        """Write atomically: a reader sees the old or the new text, never half of it, also after
+        a loss of power.
+
+        Raises
+        ------
+        ConfigError
+            The folder cannot be written.
+        """
+        try:
+            write_atomically(self.info_path, msgspec.json.format(msgspec.json.encode(info)), is_durable=True)
+        except OSError as error:
+            raise ConfigError(f"{self.info_path}: cannot be written ({error.strerror})") from error
+
+
+def new_run(
+    folder: Path,
+    command: list[str],
+    config: AnalysisConfig,
+    store_url: str | None,
+    environment: Mapping[str, str] | None = None,
+) -> RunDirectory:
+    """Make the folder of a new run, with its ``run.json``; the store's URL comes without a password.
+
+    Raises
+    ------
+    ConfigError
+        The folder holds a run already, or cannot be written.
+    """
+    run = RunDirectory(folder.absolute())
+    if run.info_path.exists():
+        raise ConfigError(f"{folder}: holds a run already; choose another with --output")
+    try:
+        for path in (run.path, run.logs, run.trace, run.settings):
+            # For the owner only: the store's URL may hold a password.
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        run.write_info(
+            RunInfo(
+                id=uuid.uuid4().hex[:12],
+                name=folder.name,
+                command=command,
+                state="running",
+                started_us=time.time_ns() // 1000,
+                ended_us=0,
+                exit_code=None,
+                host=platform.node(),
+                store_url=store_url or run.store_url,
+                config=config,
+                version=__version__,
+                environment=dict(environment or {}),
+            )
+        )
+    except OSError as error:
+        raise ConfigError(
+            f"{folder}: run folder cannot be written ({error.strerror}); choose another with --output"
+        ) from error
+    return run
+
+
+def claim_name(run_id: str) -> str:
+    """What the services of a run hold on their node (``process.lifetime.hold``) until they have ended."""
+    return f"run {run_id}"
+
+
+def check_name(name: str) -> str:
+    """A name that can be given to a run, and to its folder.
+
+    Raises
+    ------
+    ConfigError
+        It cannot.
+    """
+    is_plain = re.fullmatch(r"[^/.\-\s][^/]*", name) is not None and visible(name) == name
+    if not is_plain or len(name.encode()) > LONGEST_NAME_BYTES:
+        shown = name if len(name) <= LONGEST_NAME_BYTES else name[:LONGEST_NAME_BYTES] + "…"
+        raise ConfigError(
+            f"{shown!r}: cannot be the name of a run; give one without '/' and control characters, that "
+            f"begins with none of '.', '-', ' ' and takes at most {LONGEST_NAME_BYTES} bytes"
+        )
+    return name
+
+
+AGENT_MARK = "agent"
+"""File in the folder of a node's streams: their agent has come, and how the streams are to come."""
+COMING_MARK = "agent-coming"
+"""File in the same folder, with another content each second, of an agent that compiles kernels before."""

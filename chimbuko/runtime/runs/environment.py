@@ -1,0 +1,71 @@
+"""What a run was made in, as far as it explains its timings: settings of the job, versions, the machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+
+from chimbuko.core.patterns import name_matcher
+
+VARIABLES = (
+    *("TAU_*", "PROFILEDIR", "ADIOS2*", "SST_*", "LD_PRELOAD"),
+    *("OMP_*", "GOMP_*", "KMP_*", "MKL_*", "OPENBLAS_*"),
+    *("CUDA_*", "NVIDIA_*", "ROCR_*", "HIP_*", "GPU_*", "ZE_*"),
+    *("SLURM_*", "PBS_*", "LSB_*", "FLUX_*", "COBALT_*", "PALS_*", "JSM_*"),
+    *("PMI_*", "PMIX_*", "OMPI_*", "MPICH_*", "MV2_*", "I_MPI_*", "FI_*", "UCX_*"),
+    *("LOADEDMODULES", "CONDA_DEFAULT_ENV", "VIRTUAL_ENV"),
+)
+"""Names, or patterns, of environment variables that are kept."""
+SECRET = ("TOKEN", "KEY", "SECRET", "PASS", "CREDENTIAL", "JWT", "AUTH", "COOKIE")
+"""A variable with one of these in its name is not kept."""
+LONGEST = 1000
+"""Characters of a value; LOADEDMODULES may have thousands."""
+PACKAGES = ("adios2", "numpy", "numba", "sqlalchemy")
+_CPUINFO = Path("/proc/cpuinfo")
+
+_matchers = [name_matcher(pattern) for pattern in VARIABLES]
+
+
+def surroundings() -> dict[str, str]:
+    """Of this process: variables by their names, and facts by names in small letters."""
+    return kept_variables(os.environ) | _facts()
+
+
+def kept_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Those variables of an environment that say how a program was run; none whose name sounds secret."""
+    return {
+        name: value[:LONGEST]
+        for name, value in sorted(environment.items())
+        if any(matches(name) for matches in _matchers) and not any(word in name.upper() for word in SECRET)
+    }
+
+
+def cpu_model(cpuinfo: str) -> str:
+    """Model of the first processor in the text of ``/proc/cpuinfo``; empty where it names none."""
+    fields = (line.partition(":") for line in cpuinfo.splitlines())
+    return next((value.strip() for name, _, value in fields if name.strip() == "model name"), "")
+
+
+def _facts() -> dict[str, str]:
+    facts = {
+        "kernel": f"{platform.system()} {platform.release()}",
+        "machine": platform.machine(),
+        "cpu": cpu_model(_CPUINFO.read_text()) if _CPUINFO.exists() else "",
+        "cores": str(len(os.sched_getaffinity(0))),
+        "python": platform.python_version(),
+        "tau_exec": shutil.which("tau_exec") or "",
+    }
+    for package in PACKAGES:
+        facts[package] = _version(package)
+    return {name: value for name, value in facts.items() if value}
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""

@@ -1,0 +1,80 @@
+"""Finds runs again: in a folder, or by the name, id or path that a user gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from chimbuko.core.errors import ConfigError
+from chimbuko.runtime.runs import userindex
+from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory, RunInfo
+
+
+def runs_in(folder: Path) -> list[RunDirectory]:
+    """The runs in the folders of ``folder``, by path; what is being made there begins with a dot."""
+    return [RunDirectory(info.parent.absolute()) for info in sorted(folder.glob("[!.]*/run.json"))]
+
+
+def infos_of(runs: Iterable[RunDirectory]) -> dict[RunDirectory, RunInfo]:
+    """What is known of each run; one whose folder has gone, or is damaged, is left out."""
+    found = {}
+    for run in runs:
+        with suppress(ConfigError):
+            found[run] = run.read_info()
+    return found
+
+
+def noted_runs() -> list[RunDirectory]:
+    """The user's runs elsewhere that were noted and are there, by path.
+
+    What was noted of a run that was removed goes. One whose file system is not mounted here is only left out.
+    """
+    found = []
+    for run_id, folder in userindex.noted().items():
+        run = RunDirectory(folder)
+        with suppress(ConfigError):
+            if run.read_info().id == run_id:
+                found.append(run)
+                continue
+        if folder.parent.is_dir():
+            userindex.forget(run_id)
+    return found
+
+
+def find_run(path: Path | None) -> RunDirectory:
+    """The run in the folder ``path``, or that of this name or id under ``chimbuko-runs`` or among those that
+    were noted; where no path is given the newest under ``chimbuko-runs`` whose program could be started.
+
+    Raises
+    ------
+    ConfigError
+        There is none, or there are several of that name.
+    """
+    if path is None:
+        found = runs_in(RUNS_FOLDER)
+        if not found:
+            which = "one that 'chimbuko runs' lists" if noted_runs() else "the folder of one"
+            raise ConfigError(f"no run under ./{RUNS_FOLDER}; name {which}, or make one with 'chimbuko run'")
+        infos = infos_of(found) or {run: run.read_info() for run in found}
+        return max(infos, key=lambda run: (infos[run].has_started, infos[run].started_us))
+    run = RunDirectory(path.absolute())
+    if not run.info_path.exists() and path.name == str(path):
+        run = _run_called(str(path)) or run
+    run.read_info()
+    return run
+
+
+def _run_called(name: str) -> RunDirectory | None:
+    """The run of this folder, id or name under ``chimbuko-runs``, or of this id or name elsewhere."""
+    by_folder = RunDirectory((RUNS_FOLDER / name).absolute())
+    if by_folder.info_path.exists():
+        return by_folder
+    for runs in (runs_in(RUNS_FOLDER), noted_runs()):
+        found = [run for run, info in infos_of(runs).items() if name in (info.id, info.name)]
+        if len(found) > 1:
+            folders = ", ".join(str(run.path) for run in found)
+            raise ConfigError(f"{name}: {len(found)} runs have this name; give a folder instead: {folders}")
+        if found:
+            return found[0]
+    return None

@@ -1,0 +1,145 @@
+"""Folders on node-local storage that a part of a run works in, and word of them in the run's own."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from chimbuko.core.atomicfile import write_atomically
+from chimbuko.core.ownfolder import make_own_folder
+from chimbuko.runtime.runs.directory import RunDirectory
+
+SERVICES_PART = "services"
+"""The part of a run that keeps its store, where that is not in the folder of the run."""
+_NOTE = "run"
+
+
+def scratch_folder(run_id: str, part: str) -> Path:
+    """The folder of one part of a run, for its owner only; the same each time, so that a part which is
+    started again finds what it left.
+
+    Raises
+    ------
+    ConfigError
+        It cannot be made, or is not ours: others may write into the folder for temporary files, too.
+    """
+    folder = _place(run_id, part)
+    make_own_folder(folder)
+    return folder
+
+
+def note_run(folder: Path, run: RunDirectory) -> None:
+    """Note in a scratch folder whose it is; a run can do without."""
+    with suppress(OSError):
+        write_atomically(folder / _NOTE, os.fsencode(run.path.absolute()))
+
+
+def run_of_scratch(folder: Path) -> RunDirectory | None:
+    """The run that a scratch folder was made for, where that is noted. The run may be gone, or moved."""
+    try:
+        return RunDirectory(Path(os.fsdecode((folder / _NOTE).read_bytes())))
+    except OSError:
+        return None
+
+
+def has_left_something(run_id: str, part: str) -> bool:
+    """Whether a part of a run, which is started again, has left something that waits to be stored."""
+    return _place(run_id, part).is_dir()
+
+
+def saved_statistics(run: RunDirectory, run_id: str, parts: int) -> list[Path]:
+    """Where the parts of the parameter server of a run that is over have saved what they knew; nothing where
+    that of any is gone.
+    """
+    found = []
+    for path in run.statistics_paths(parts):
+        there = _place(run_id, SERVICES_PART) / path.name
+        saved = [place for place in (path, there) if place.exists()]
+        if not saved:
+            return []
+        found.append(max(saved, key=lambda place: place.stat().st_mtime_ns))
+    return found
+
+
+def agents_part(node: str) -> str:
+    """What the agents of a node are called among the parts of a run."""
+    return f"agents-{node}"
+
+
+def _place(run_id: str, part: str) -> Path:
+    return Path(tempfile.gettempdir()) / f"chimbuko-{run_id}-{part}"
+
+
+class Left(msgspec.Struct, frozen=True):
+    """A folder in which something waits to be stored."""
+
+    host: str
+    folder: str
+    is_rescued: bool = False
+    """Whether all of it is in the folder of the run, too."""
+
+
+class ScratchNote:
+    """Word, in a run's folder, of the folder on local storage where a part of it keeps what is to be stored.
+
+    It is there for as long as something may be left there: also after ``kill -9``, which leaves no time
+    for a last word.
+    """
+
+    def __init__(self, run: RunDirectory, part: str, folder: Path) -> None:
+        self._path = run.scratch_note(part)
+        self._folder = folder
+
+    def write(self, is_rescued: bool = False) -> None:
+        """Leave it; a run can do without."""
+        with suppress(OSError):
+            left = Left(platform.node(), str(self._folder), is_rescued)
+            write_atomically(self._path, msgspec.json.encode(left))
+
+    def remove(self) -> None:
+        """Nothing is left there any more."""
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+
+def left_behind(run: RunDirectory) -> list[tuple[Path, Left]]:
+    """The notes of a run with what they say, but for folders of this node that are gone for good."""
+    found = []
+    for path in sorted(run.settings.glob(run.scratch_note("*").name)):
+        with suppress(OSError, msgspec.MsgspecError):
+            left = msgspec.json.decode(path.read_bytes(), type=Left)
+            if left.is_rescued or left.host != platform.node() or Path(left.folder).is_dir():
+                found.append((path, left))
+    return found
+
+
+def agents_at_work(run: RunDirectory) -> list[str]:
+    """Names of agents of a run on many nodes that have come and not ended, as their notes say."""
+    before = run.scratch_note("agents-").stem
+    notes = run.settings.glob(run.scratch_note("agents-*").name)
+    return [f"agent-{path.stem.removeprefix(before)}" for path in sorted(notes)]
+
+
+def rescued_folders(run: RunDirectory) -> list[Path]:
+    """Folders, in that of the run, with what agents of other nodes could not deliver."""
+    return sorted(run.rescued("").glob("*/"))
+
+
+def forget(run: RunDirectory, folder: Path) -> None:
+    """Nothing in this folder waits to be stored any more; what was rescued into the run's own is removed."""
+    folder = folder.absolute()
+    for path, left in left_behind(run):
+        if (left.host, left.folder) == (platform.node(), str(folder)) and not left.is_rescued:
+            path.unlink(missing_ok=True)
+    # Where the store is still on another node, it will replace that which this went into.
+    if folder.parent == run.rescued("") and not run.scratch_note(SERVICES_PART).exists():
+        run.scratch_note(f"agents-{folder.name}").unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):
+            folder.parent.rmdir()

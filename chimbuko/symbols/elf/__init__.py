@@ -1,4 +1,0 @@
-"""What is read from ELF files: symbols, build ids, DWARF lines, load addresses, C++ names.
-
-May import nothing of ours.
-"""

@@ -1,0 +1,29 @@
+"""Records a Python program's own regions, messages and counters; see ``chimbuko.instrument.tracer``."""
+
+from chimbuko.instrument.tracer import (
+    counter,
+    is_active,
+    may_record,
+    metadata,
+    receive,
+    region,
+    send,
+    start,
+    stop,
+    traced,
+    untraced,
+)
+
+__all__ = [
+    "counter",
+    "is_active",
+    "may_record",
+    "metadata",
+    "receive",
+    "region",
+    "send",
+    "start",
+    "stop",
+    "traced",
+    "untraced",
+]

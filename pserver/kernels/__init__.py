@@ -1,4 +1,0 @@
-"""Compiled loops of the parameter server.
-
-May import kernels.
-"""

@@ -1,0 +1,106 @@
+"""Totals of rows that are reported by rank and something else: a sparse matrix per program. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from chimbuko.core.arrays import Rows, grown
+from chimbuko.core.kernels.rowindex import NONE
+from chimbuko.pserver.state.rowindex import RowIndex
+from chimbuko.runtime.protocol.telemetry import OTHERS
+
+
+class Totals:
+    """Adds up rows with the same program, rank and key.
+
+    Parameters
+    ----------
+    dtype
+        Of the rows.
+    key
+        Column that has a row of its own for each value, beside program and rank. What there is no room for is
+        added up under ``OTHERS``.
+    added
+        Columns with amounts, of which the first one counts something that happens.
+    most
+        How many rows there may be of their own.
+    """
+
+    def __init__(self, dtype: np.dtype[np.void], key: str, added: Sequence[str], most: int) -> None:
+        self._dtype = dtype
+        self._key = key
+        self._own = _Rows(dtype, key, added, most)
+        self._others = _Rows(dtype, key, added)
+        self._waiting: list[bytes] = []
+
+    def take(self, rows: bytes) -> None:
+        """Rows that come to what there is."""
+        self._waiting.append(rows)
+
+    def grown_by(self, factor: float) -> Rows:
+        """Totals that have grown by such a factor since they were reported."""
+        self._settle()
+        return np.concatenate([self._own.grown_by(factor), self._others.grown_by(factor)])
+
+    def everything(self) -> Rows:
+        """All totals."""
+        self._settle()
+        return np.concatenate([self._own.rows, self._others.rows])
+
+    def restore(self, everything: Rows) -> None:
+        """Go on from all totals, which count as reported; for a new one."""
+        is_others = everything[self._key] == OTHERS
+        self._own.add(everything[~is_others])
+        self._others.add(everything[is_others])
+        self.grown_by(1.0)
+
+    def _settle(self) -> None:
+        """Add what has come: all at once, since each look at an array costs more than adding a row."""
+        if not self._waiting:
+            return
+        rows = np.frombuffer(b"".join(self._waiting), self._dtype)
+        self._waiting.clear()
+        is_others = rows[self._key] == OTHERS
+        rest = self._own.add(rows[~is_others])
+        rest[self._key] = OTHERS
+        self._others.add(rest)
+        self._others.add(rows[is_others])
+
+
+class _Rows:
+    """One row for each program, rank and key."""
+
+    def __init__(self, dtype: np.dtype[np.void], key: str, added: Sequence[str], most: int = 1 << 30) -> None:
+        self._keys = "program", "rank", key
+        self._added = added
+        self._index = RowIndex(most)
+        self._rows = np.zeros(0, dtype)
+        self._reported = np.zeros(0, np.int64)
+        """i8[rows]: the first of the columns with amounts when the row was reported."""
+
+    @property
+    def rows(self) -> Rows:
+        return self._rows[: len(self._index)]
+
+    def add(self, rows: Rows) -> Rows:
+        """Returns a copy of the rows for which there is no room."""
+        at = self._index.rows(*(rows[name] for name in self._keys))
+        self._rows = grown(self._rows, len(self._index))
+        has_room = at != NONE
+        added, at = rows[has_room], at[has_room]
+        for name in self._keys:
+            self._rows[name][at] = added[name]
+        for name in self._added:
+            np.add.at(self._rows[name], at, added[name])
+        rest: Rows = rows[~has_room]
+        return rest
+
+    def grown_by(self, factor: float) -> Rows:
+        self._reported = grown(self._reported, len(self._rows))
+        rows, counted = self.rows, self._added[0]
+        at = np.flatnonzero(rows[counted] > factor * self._reported[: len(rows)])
+        self._reported[at] = rows[counted][at]
+        grown_rows: Rows = rows[at]
+        return grown_rows

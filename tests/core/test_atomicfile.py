@@ -1,0 +1,58 @@
+"""A file that is written atomically."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from chimbuko.core.atomicfile import write_atomically
+
+
+def test_the_new_text_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_atomically(path, b"old")
+    (tmp_path / f".file-{os.getpid()}").write_bytes(b"left by one that died")
+    write_atomically(path, b"new", mode=0o600)
+    assert path.read_bytes() == b"new"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_cannot_be_written_leaves_all_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    write_atomically(path, b"old")
+
+    def refuse(*_: object) -> None:
+        raise OSError("no")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(OSError, match="no"):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("is_durable", [True, False])
+def test_what_is_to_outlast_a_loss_of_power_is_synced_before_and_after_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_durable: bool
+) -> None:
+    done: list[tuple[str, object]] = []
+    sync, rename = os.fsync, os.replace
+
+    def note_sync(number: int) -> None:
+        found = Path(os.readlink(f"/proc/self/fd/{number}"))
+        done.append(("sync", "folder" if found == tmp_path else found.read_bytes()))
+        sync(number)
+
+    def note_rename(new: str, path: Path) -> None:
+        done.append(("rename", path))
+        rename(new, path)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(os, "replace", note_rename)
+    path = tmp_path / "file"
+    write_atomically(path, b"new", is_durable=is_durable)
+    synced = [("sync", b"new"), ("rename", path), ("sync", "folder")]
+    assert done == (synced if is_durable else [("rename", path)])

@@ -1,0 +1,62 @@
+"""What is full first, and what helps."""
+
+from __future__ import annotations
+
+import pytest
+
+from chimbuko.plan.bottleneck import ELSE, ROOM, bottleneck, full_at
+from chimbuko.plan.loads import Pipeline, loads
+from chimbuko.plan.unitcosts import READERS
+from tests.plan.costs import COSTS
+
+
+def test_a_small_run_needs_nothing() -> None:
+    found = bottleneck(Pipeline(1_000), COSTS)
+    assert found.share < ROOM and found.remedy == ""
+
+
+def test_the_server_is_full_at_what_its_costs_say_and_parts_help() -> None:
+    found = bottleneck(Pipeline(60_000, findings_per_s=0.01), COSTS)
+    assert found.part == "server"
+    assert found.full_at_ranks == pytest.approx(0.98 / (20e-6 + 40e-6 / 40), abs=40)
+    assert found.remedy == "--server-parts 2"
+
+
+def test_what_helps_all_parts_is_found_where_one_change_is_not_enough() -> None:
+    # With more findings the writer would be full whatever the period.
+    found = bottleneck(Pipeline(100_000, findings_per_s=0.01, period_s=0.2), COSTS)
+    assert found.part == "server"
+    assert found.remedy == "--server-parts 2 --period 2"
+
+
+def test_a_writer_that_is_full_of_findings_needs_fewer_of_them() -> None:
+    found = bottleneck(Pipeline(10_000, findings_per_s=10.0), COSTS)
+    assert found.part == "writer"
+    assert found.remedy == "at most 1 a second of each node's abnormal calls (--threshold, --min-anomaly)"
+
+
+def test_what_is_full_behind_the_fullest_is_helped_too() -> None:
+    run = Pipeline(100_000, findings_per_s=10.0)
+    assert {one.part for one in loads(run, COSTS) if one.share > ROOM} >= {"writer", "server"}
+    found = bottleneck(run, COSTS)
+    assert found.part == "writer"
+    assert found.remedy.startswith("--period 5, at most 0.1 a second of each node's abnormal calls")
+
+
+def test_what_nothing_helps_that_can_be_computed_gets_words() -> None:
+    found = bottleneck(Pipeline(10_000_000, findings_per_s=0.0), COSTS)
+    assert ELSE["server"] in found.remedy
+
+
+def test_readers_need_cores_whatever_the_number_of_nodes() -> None:
+    found = bottleneck(Pipeline(4_000, rows_per_s=500_000), COSTS)
+    assert (found.part, found.full_at_ranks) == (READERS, None)
+    assert found.remedy == "4 cores for each agent (--cores)"
+
+
+def test_with_so_many_ranks_a_part_is_just_not_full() -> None:
+    at = full_at("broker", Pipeline(1), COSTS)
+    assert at is not None
+    for ranks, is_full in ((at, False), (at + 40, True)):
+        (share,) = (one.share for one in loads(Pipeline(ranks), COSTS) if one.part == "broker")
+        assert (share > 1.0) is is_full

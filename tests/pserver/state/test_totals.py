@@ -1,0 +1,71 @@
+"""Rows by rank and something else: all are counted, also where there is no room for a row of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chimbuko.core.arrays import Rows
+from chimbuko.pserver.state.totals import Totals
+from chimbuko.runtime.protocol.telemetry import OTHERS, TRAFFIC
+from tests.reference.telemetry import SlowTraffic
+
+messages = st.dictionaries(st.integers(OTHERS, 6), st.integers(1, 9), max_size=4)
+reports = st.tuples(st.integers(0, 1), st.integers(0, 3), messages)
+
+
+def new_totals(most: int = 1000) -> Totals:
+    return Totals(TRAFFIC, "destination", ("messages", "size_bytes"), most)
+
+
+def sent(program: int, rank: int, by_destination: dict[int, int]) -> Rows:
+    """What a rank sent: so many messages of 100 bytes each to so many ranks."""
+    rows = [(program, rank, to, count, 100 * count) for to, count in by_destination.items()]
+    return np.array(rows, TRAFFIC)
+
+
+def by_key(rows: Rows) -> dict[tuple[int, int, int], list[int]]:
+    found = {tuple(row)[:3]: list(tuple(row)[3:]) for row in rows.tolist()}
+    assert len(found) == len(rows)
+    return found
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(reports, st.booleans()), max_size=40), st.integers(1, 12))
+def test_the_matrix_is_that_of_a_dictionary(reported: list, most: int) -> None:
+    """Between some reports the totals are looked at; what was saved goes on."""
+    totals, slow = new_totals(most), SlowTraffic(most)
+    for report_, is_looked_at in reported:
+        rows = sent(*report_)
+        totals.take(rows.tobytes())
+        slow.take(rows)
+        if is_looked_at:
+            assert by_key(totals.everything()) == slow.everything()
+            restored = new_totals(most)
+            restored.restore(totals.everything())
+            assert not len(restored.grown_by(1.1))
+            totals = restored
+    assert by_key(totals.everything()) == slow.everything()
+
+
+def test_rows_are_reported_when_they_have_grown_by_a_tenth() -> None:
+    totals = new_totals()
+    reported = 0
+    for _ in range(1000):
+        totals.take(sent(0, 1, {2: 1}).tobytes())
+        changes = totals.grown_by(1.1)
+        reported += len(changes)
+    assert 40 < reported < 80
+    assert totals.everything()["messages"].tolist() == [1000]
+    assert not len(totals.grown_by(1.1))
+
+
+def test_without_room_the_rank_alone_is_known() -> None:
+    totals = new_totals(2)
+    totals.take(sent(0, 5, {1: 1, 2: 2, 3: 3, 4: 4, OTHERS: 1}).tobytes())
+    assert by_key(totals.grown_by(1.1)) == {
+        (0, 5, 1): [1, 100],
+        (0, 5, 2): [2, 200],
+        (0, 5, OTHERS): [8, 800],
+    }

@@ -1,0 +1,24 @@
+"""Ranks that more than one agent would read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from chimbuko.runtime.protocol.broker import PrivateBroker
+from chimbuko.runtime.protocol.rankclaims import claim_ranks, rivalries
+from chimbuko.runtime.protocol.runbroker import RunBroker
+
+
+def test_the_first_agent_has_a_rank_for_good(tmp_path: Path) -> None:
+    heat, others = [("heat", 0)], [("heat", 1), ("other", 0)]
+    with PrivateBroker(tmp_path / "broker.log") as broker:
+        client = RunBroker.connect(broker.url, "run")
+        assert claim_ranks(client, heat, "agent-a") == [True]
+        assert claim_ranks(client, others, "agent-b") == [True, True]
+        assert claim_ranks(client, heat, "agent-a") == [True]
+        assert rivalries(client) == []
+        assert claim_ranks(client, [*heat, *others], "agent-b") == [False, True, True]
+        assert claim_ranks(client, heat, "agent-a") == [True]
+        (line,) = rivalries(client)
+        assert line.startswith("heat, rank 0,") and "agent-a" in line and "agent-b" in line
+        client.client.close()

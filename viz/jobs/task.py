@@ -1,0 +1,83 @@
+"""A long question: a function that takes typed parameters, says how far it is, and gives a typed answer."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import msgspec
+
+from chimbuko.core.errors import ConfigError
+from chimbuko.provenance.query.run import Provenance
+from chimbuko.runtime.runs.directory import RunDirectory
+from chimbuko.viz.api.objects import encode, object_type
+
+Progress = Callable[[float, str], None]
+"""Called with the share that is done, from 0 to 1, and what is done now, like ``Reading rank 1164, step 86``.
+It may be called as often as is convenient; the page hears of it four times a second."""
+
+
+@dataclass(frozen=True)
+class JobRun:
+    """The run that is asked about, as a worker has it."""
+
+    directory: RunDirectory
+    provenance: Provenance
+    """What is stored of it."""
+    folder: Path
+    """An empty folder of the job's own, for what it writes; gone a minute after the answer."""
+
+
+class AnswerFile(msgspec.Struct, frozen=True):
+    """An answer that is a file in the job's folder, which the browser saves."""
+
+    name: str
+    """Of the file, without folders."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One kind of long question."""
+
+    name: str
+    work: Callable[..., Any]
+    parameters: type[msgspec.Struct]
+    answer: Any
+    """Type of the answer, as a JSON object."""
+
+    def read(self, given: object) -> msgspec.Struct:
+        """Parameters as a page gave them.
+
+        Raises
+        ------
+        ConfigError
+            They are not those of this question.
+        """
+        try:
+            # Numbers may come as texts: filters are reported as the HTTP API takes them.
+            return msgspec.convert(given, self.parameters, strict=False)
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"{self.name}: {error}") from None
+
+    def encoded(self, answer: Any) -> bytes:
+        """An answer as JSON."""
+        return encode(answer, self.answer)
+
+
+def task(name: str) -> Callable[[Callable[..., Any]], Task]:
+    """Make a long question of a function of a ``JobRun``, a struct of parameters and a ``Progress``.
+
+    It returns a struct, or an ``AnswerFile``, and raises a ``ChimbukoError`` whose text the user reads. It
+    runs in a process of its own, which may be killed at any time: what it leaves behind, outside its folder,
+    must be whole.
+    """
+
+    def make(work: Callable[..., Any]) -> Task:
+        hints = get_type_hints(work)
+        parameters = hints[list(inspect.signature(work).parameters)[1]]
+        return Task(name, work, parameters, object_type(hints["return"]))
+
+    return make
