@@ -7,12 +7,13 @@ For each process of the program that records something a writer is forked off.
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -47,7 +48,7 @@ EMPTY_ABOVE = 0.25
 LINGER_S = 0.3
 """So long it stays when no process is recorded: one may be about to begin."""
 RANK_PATIENCE_S = 5.0
-"""So long MPI is waited for to say which rank this is, where no launcher has."""
+"""Longest wait for MPI to say the rank, where no launcher has. The rings are emptied meanwhile."""
 
 
 def main() -> None:
@@ -135,11 +136,13 @@ class _Drain:
 
     def _write(self, recording: Recording, program: str, number: int) -> int:
         """Write a stream; 0 if that succeeded, and all that went wrong is said."""
-        rank = self._rank(recording)
+        rank = rank_from(os.environ)
         try:
+            handovers = _handovers(recording, lambda: self._has_successor(recording))
+            rank, first = ranked(recording, handovers, stated_rank(os.environ))
             header = self._header(recording, program, rank)
             writing = Writing(header, recording.pid, self._members, number, recording.note_stored)
-            writing.write_stream(_handovers(recording, lambda: self._has_successor(recording)))
+            writing.write_stream(itertools.chain(first, handovers))
         except ChimbukoError as error:
             log(f"rank {rank} is not recorded to its end: {error}")
             return 1
@@ -154,16 +157,6 @@ class _Drain:
         header = recording.header(program, rank)
         # The first one's parent is the launcher.
         return header._replace(parent_pid=0) if recording.pid == self._first else header
-
-    def _rank(self, recording: Recording) -> int:
-        if _has_rank(os.environ):
-            return rank_from(os.environ)
-        latest = time.monotonic() + RANK_PATIENCE_S
-        while (rank := recording.process.number("world_rank")) < 0 and time.monotonic() < latest:
-            if not is_alive(recording.pid):
-                break
-            time.sleep(LOOK_PERIOD_S)
-        return max(rank, 0)
 
     def _has_successor(self, recording: Recording) -> bool:
         """Whether the process has become another program, which is recorded, or cannot be."""
@@ -192,6 +185,27 @@ class _Drain:
                 del self._unattended[path]
                 if lost := unwritten(path):
                     log(f"{lost}; what wrote its stream {how}")
+
+
+def ranked(
+    recording: Recording, handovers: Iterator[Handover], stated: int | None
+) -> tuple[int, list[Handover]]:
+    """Return the rank of a process, and what it handed over until that was known.
+
+    Parameters
+    ----------
+    stated
+        Rank that its launcher says; None where MPI has to say it.
+    """
+    first: list[Handover] = []
+    if stated is not None or not recording.is_linked_with_mpi:
+        return stated or 0, first
+    latest = time.monotonic() + RANK_PATIENCE_S
+    while recording.process.number("world_rank") < 0 and time.monotonic() < latest:
+        if (handover := next(handovers, None)) is None:
+            break
+        first.append(handover)
+    return max(recording.process.number("world_rank"), 0), first
 
 
 def _handovers(recording: Recording, has_successor: Callable[[], bool]) -> Iterator[Handover]:
@@ -226,10 +240,6 @@ def _ends_within(process: int | None, pid: int, seconds: float) -> bool:
     if process is None:
         return not is_alive(pid)
     return bool(select.select([process], [], [], seconds)[0])
-
-
-def _has_rank(environment: Mapping[str, str]) -> bool:
-    return stated_rank(environment) is not None
 
 
 def _began(path: Path) -> int:

@@ -88,6 +88,12 @@ class Recording:
         )
 
     @property
+    def is_linked_with_mpi(self) -> bool:
+        """Whether calls of MPI are recorded."""
+        # Names of functions that are wrapped come first.
+        return self.process.name(0).startswith(MPI_PREFIX)
+
+    @property
     def end_ns(self) -> int | None:
         """When it ended in order; None before, and where it did not."""
         return self.process.number("end_ns") or None
@@ -289,8 +295,7 @@ class Recording:
 
     def _unseen_mpi(self) -> list[str]:
         """That a program uses an MPI of which nobody knew when its library was built."""
-        # Names of functions that are wrapped come first.
-        if self.process.name(0).startswith(MPI_PREFIX):
+        if self.is_linked_with_mpi:
             return []
         paths = {mapping.path for mapping in parse_maps(self.process.text("maps"))}
         loaded = sorted(path for path in paths if is_mpi(os.path.basename(path)))

@@ -105,6 +105,7 @@ class Recorder:
         self.children = StartedPrograms()
         self.when_lost: Callable[[], None] = _nothing
         """Called where the writer has ended before the program: nobody takes what is recorded any more."""
+        self.pid = os.getpid()
         self._parent_pid = parent_pid
         self._join_after_s = JOIN_AFTER_S if elder < EARLY_CHILDREN else LATE_JOIN_AFTER_S
         self.is_forked = is_forked

@@ -70,6 +70,11 @@ class Members:
         ranks = self._rows[self._rows[:, _PID] == pid, _RANK]
         return int(ranks[-1]) if len(ranks) and ranks[-1] >= 0 else None
 
+    def will_have_rank(self, pid: int) -> bool:
+        """Whether the process has a writer that has not said yet which rank it is."""
+        rows = self._rows[self._rows[:, _PID] == pid]
+        return bool(len(rows)) and rows[-1, _RANK] < 0 and rows[-1, _STATE] == State.TRACED
+
     def not_traced(self, parent: int, forks: int, programs: dict[int, str], others: int) -> str:
         """What to say of children of the process ``parent`` that are no members; empty for none.
 

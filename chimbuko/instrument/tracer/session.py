@@ -141,7 +141,8 @@ def _continue_in_child() -> None:
         if parent is not None:
             parent.abandon()
             elder = parent.children.forks
-            active = Recorder(parent.family, parent.select, os.getppid(), is_forked=True, elder=elder)
+            # Not os.getppid: the parent may have ended already.
+            active = Recorder(parent.family, parent.select, parent.pid, is_forked=True, elder=elder)
         elif _forked_for is not None:
             family, pid = _forked_for
             active = Recorder(family, select=None, parent_pid=pid)

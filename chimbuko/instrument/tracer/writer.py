@@ -52,7 +52,9 @@ READER_WAIT_S = 5.0
 EMPTY_STEP_PERIOD_S = 0.5
 """Between two steps that let a reader in: far longer than it takes to read the first one after that."""
 LOOK_PERIOD_S = 0.02
-"""Between two looks whether the first step was read."""
+"""Between two looks whether the first step was read, or the parent has a rank."""
+PARENT_WAIT_S = 7.0
+"""So long a stream's end waits for the parent's rank, which MPI may say only some time after it has begun."""
 
 _REFUSED = "child processes were not traced: too many at a time, or in all"
 
@@ -139,12 +141,23 @@ class Writing:
             number += 1
 
     def _report_of_parent(self, is_last: bool) -> None:
-        rank = self._members.rank_of(self._header.parent_pid)
-        # Who has come at the same moment may have no rank yet.
-        if not self._is_parent_reported and (rank is not None or is_last):
+        if self._is_parent_reported:
+            return
+        pid = self._header.parent_pid
+        if is_last:
+            self._await_rank_of(pid)
+        rank = self._members.rank_of(pid)
+        if rank is not None or is_last:
             self._is_parent_reported = True
             known = "" if rank is None else f"rank {rank}, "
-            self._describe("Parent Process", f"{known}pid {self._header.parent_pid}")
+            self._describe("Parent Process", f"{known}pid {pid}")
+
+    def _await_rank_of(self, pid: int) -> None:
+        """Wait for the writer of a process to say its rank: both may have begun at the same moment."""
+        latest = time.monotonic() + PARENT_WAIT_S
+        while self._members.will_have_rank(pid) and time.monotonic() < latest:
+            time.sleep(LOOK_PERIOD_S)
+        signal.alarm(STUCK_AFTER_S)
 
     def _describe(self, key: str, value: str) -> None:
         self._builder.names.metadata[self._header.rank, 0, key] = value

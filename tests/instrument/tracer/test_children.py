@@ -393,3 +393,24 @@ def test_nursery_is_reached_by_its_user_only_and_leaves_nothing(tmp_path: Path) 
 def test_nursery_ends_soon_after_the_program(tmp_path: Path) -> None:
     traced(tmp_path, "pass")
     streams(tmp_path)
+
+
+def test_parent_that_has_ended_before_its_child_begins_is_named(tmp_path: Path) -> None:
+    text = f"""{WORK}
+    def await_end_of_parent():
+        while os.getppid() == parent: time.sleep(0.001)
+
+    # It comes before what the tracer does in a child.
+    os.register_at_fork(after_in_child=await_end_of_parent)
+    parent = os.getpid()
+    import chimbuko.tracer
+    chimbuko.tracer.start()
+    if os.fork() == 0:
+        with chimbuko.tracer.region("child"): time.sleep(0.2)
+        sys.exit()
+    os._exit(0)
+    """
+    program = write_program(tmp_path, text)
+    subprocess.run([sys.executable, program], cwd=tmp_path, env=environment(), check=True, timeout=PATIENCE_S)
+    found = streams(tmp_path)
+    assert metadata(found[1], "Parent Process") == f"rank 0, pid {metadata(found[0], 'pid')}"

@@ -28,6 +28,7 @@ struct counts *counts;
 static char folder[PATH_BYTES];
 static char stem[64]; /* of the names of this process's files */
 static bool is_forked;
+static pid_t forked_by; /* the process that has forked this one, which may have ended since */
 static const struct process *forked_from; /* where it is recorded */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
 static bool is_tried;
@@ -136,7 +137,7 @@ static void begin_process(void)
     made->version = LAYOUT_VERSION;
     made->bytes = sizeof *made;
     made->pid = (uint32_t)getpid();
-    made->parent = (uint32_t)getppid();
+    made->parent = (uint32_t)(is_forked ? forked_by : getppid());
     made->world_rank = -1;
     made->clock_offset_ns = clock_offset_ns();
     made->start_ns = start;
@@ -333,7 +334,11 @@ static void end_process(void)
     }
 }
 
-static void before_fork(void) { pthread_mutex_lock(&lock); }
+static void before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+    forked_by = getpid();
+}
 
 static void after_fork_in_parent(void) { pthread_mutex_unlock(&lock); }
 
