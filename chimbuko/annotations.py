@@ -1,4 +1,4 @@
-"""One-line annotations of functions, as PerfFlowAspect's; see ``chimbuko.instrument.annotations``."""
+"""One-line annotations of functions, like PerfFlowAspect's; see ``chimbuko.instrument.annotations``."""
 
 from chimbuko.instrument.annotations import async_event, critical_path, region, sync_event
 

@@ -1,4 +1,4 @@
-"""Records a Python program's own regions, messages and counters; see ``chimbuko.instrument.tracer``."""
+"""Regions, messages and counters of a Python program; see ``chimbuko.instrument.tracer``."""
 
 from chimbuko.instrument.tracer import (
     counter,

@@ -1,4 +1,4 @@
-"""How a trace comes to the analysis: streams, followed files, other tools' formats, names of addresses.
+"""Ways of a trace to the analysis: streams, followed files, other tools' formats, names of addresses.
 
 May import nothing of ours.
 """

@@ -1,4 +1,4 @@
-"""What runs inside the user's program: tracer, recorder, annotations, and the compiler that weaves them in.
+"""Code that runs in the user's program: tracer, recorder, annotations, and the compiler that weaves them in.
 
 May import instrument.annotations and instrument.tracer.
 """

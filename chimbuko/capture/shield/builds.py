@@ -1,4 +1,4 @@
-"""The builds of ADIOS2 that the shield was tried with; with any other it lets everything pass as it is."""
+"""Builds of ADIOS2 with which the shield was tested; with any other it does nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ CHECKED_BUILDS = {
     "865105e6d1cabba7eaaf19199b15f02ce1a4d5fa+88f2df7fc3a1197c46ed1f6cea1f68e4565ec812": "2.11.0.1014",
     "93de3aff1aa9856a0bacc32ce80f5720efc04a13+f4912f737703bc7e6fa3927b8e95d9a35c170726": "2.10.2.100774",
 }
-"""Of pairs of GNU build ids, of ``libadios2_evpath`` and of ``libadios2_core``, what they are: versions of
-the package adios2 on PyPI, for x86-64 and CPython 3.11. A pair enters after
-``tests/capture/shield/kills.py`` has shown that no
-kill harms the writer: at least 110 with steps of 20 ms, and 40 with steps of 1 s."""
+"""Versions of the package adios2 on PyPI (x86-64, CPython 3.11), by pairs of the GNU build ids of its
+``libadios2_evpath`` and ``libadios2_core``. A pair is added after ``tests/capture/shield/kills.py`` has shown
+that no kill of a reader harms the writer: at least 110 with steps of 20 ms, and 40 with steps of 1 s."""

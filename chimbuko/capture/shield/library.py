@@ -1,4 +1,4 @@
-"""The shield's C library: built at first use by the system's compiler, and kept for this user."""
+"""Build of the shield's C library, at first use, by the system's compiler; it is kept for this user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SOURCE = Path(__file__).with_name("shield.c")
 WHAT = "the shield"
 FLAGS = (
     *("-std=gnu11", "-O2", "-Wall", "-Wextra", "-shared", "-fPIC", "-fvisibility=hidden"),
-    # A function that an older C library lacks then matters only where it is called, which is beside ADIOS2.
+    # Functions are resolved when they are called: only processes with ADIOS2 need those of a newer C library.
     *("-Wl,-z,lazy", "-Wl,--as-needed"),
 )
 
@@ -21,14 +21,14 @@ FLAGS = (
 def shield_library(
     environment: Mapping[str, str] = os.environ, builds: Collection[str] = CHECKED_BUILDS
 ) -> Path:
-    """Path of the built library; it is built where it is not there yet, which takes some 0.2 s.
+    """Return the path of the library, which is built where it is not there yet; that takes some 0.2 s.
 
     Parameters
     ----------
     environment
-        Where ``CC``, ``PATH``, ``XDG_CACHE_HOME``, ``HOME`` and ``TMPDIR`` are looked up.
+        Environment with ``CC``, ``PATH``, ``XDG_CACHE_HOME``, ``HOME`` and ``TMPDIR``.
     builds
-        Pairs of build ids of ADIOS2 with which it acts, see :data:`CHECKED_BUILDS`.
+        Pairs of build ids of ADIOS2 with which the shield acts, see :data:`CHECKED_BUILDS`.
 
     Raises
     ------

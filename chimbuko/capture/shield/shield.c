@@ -1,23 +1,23 @@
 /*
  * Keeps an application alive whose trace is read over ADIOS2's SST, when a reader dies while it joins.
  *
- * Preloaded into the application. It stands between ADIOS2's core and its network library (EVPath),
- * where two functions of the latter are called through the dynamic linker, and mends three things:
+ * Preloaded into the application. It stands between ADIOS2's core and its network library (EVPath), two
+ * functions of which are called through the dynamic linker, and mends three things:
  *
  * - A reader that registers waits in a queue until the next step, and its connection with it. If the
  *   reader dies before, the network library frees the connection, and the writer uses it. Here each
  *   connection that a reader registers over gets one more reference, for good (some kB per reader).
- * - The writer asks to be told of the end of the connection before it has filled in what it then needs.
- *   Here it is told only after it has asked the second time, when all is there.
- * - Told of it while the reader joins, the writer changes nothing, and waits for the reader for ever; and
- *   where it learns it between the reader's "I am ready" and its own waking up, it goes on without its
- *   lock. Here the writer hears "I am ready" in the dead reader's name. It goes on with its step, sends
- *   it, sees that this fails, and closes the reader in the ordinary way; that the connection has ended
- *   is told a little later, when the writer surely waits no more.
+ * - The writer asks to be notified of the end of the connection before it has filled in the data that it
+ *   then needs. Here it is notified only after it has asked the second time, when the data are there.
+ * - Notified while the reader joins, the writer changes nothing, and waits for the reader for ever; notified
+ *   between the reader's "I am ready" and its own waking up, it goes on without its lock. Here the writer
+ *   gets "I am ready" in the name of the dead reader. It goes on with its step, sends it, sees that this
+ *   fails, and closes the reader in the ordinary way; it is notified of the end of the connection a little
+ *   later, when it surely waits no more.
  *
- * No field of a structure of ADIOS2 is read or written; but what is done here rests on how the writer
- * works inside. Hence it is done for builds only with which it was tried (CHECKED_BUILDS, given by the
- * compiler's command line); with any other every call is passed on as it came.
+ * No field of a structure of ADIOS2 is read or written, but all this depends on how the writer works
+ * inside. Hence it acts only with builds with which it was tested (CHECKED_BUILDS, given on the compiler's
+ * command line); with any other build every call is passed on unchanged.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -32,7 +32,7 @@
 #include <unistd.h>
 
 #if defined(__x86_64__) && defined(__GLIBC__)
-/* Their old names, so that a container with an older C library than this machine's can load it too. */
+/* Old versions of these symbols, so that a container with an older C library can load this library, too. */
 __asm__(".symver dladdr,dladdr@GLIBC_2.2.5");
 __asm__(".symver dlopen,dlopen@GLIBC_2.2.5");
 __asm__(".symver dlsym,dlsym@GLIBC_2.2.5");
@@ -55,7 +55,7 @@ static const char *const checked_builds[] = {CHECKED_BUILDS NULL};
 
 enum { ID_BYTES = 32, ID_TEXT = 2 * ID_BYTES + 1 };
 
-/* The writer's thread is woken in this time, by far; and after 2 s it has done with a failed reader. */
+/* Far longer than the waking of the writer's thread, and than the 2 s in which it closes a failed reader. */
 enum { SETTLED_S = 3 };
 
 /* One registration of one reader, kept to the end: connections that were given a reference live on too. */
@@ -63,15 +63,15 @@ struct Joining {
     struct Joining *next;
     Manager manager;
     Connection connection;
-    CloseHandler on_close; /* the writer's, and what it wants to be given: */
+    CloseHandler on_close; /* the writer's handler, and its argument: */
     void *reader;
-    int times_asked; /* the writer asks first before, then after it has filled in its reader */
-    bool is_ready;   /* the reader itself has said so, */
+    int times_asked; /* the writer asks before and after it has filled in the data of its reader */
+    bool is_ready;   /* the reader has said so itself, */
     time_t ready_s;  /* at this time */
     bool is_dead;
 };
 
-/* The one ADIOS2 that is shielded; a process with two of them has the other as it is. */
+/* The one ADIOS2 that is shielded; a second one in the process is left as it is. */
 static struct {
     const void *core; /* where it is mapped; NULL until one is found that was checked */
     MessageHandler on_register, on_ready;
@@ -83,9 +83,9 @@ static struct {
 static struct Joining *joinings;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* What the call of a library would have reached without us: the next in the global order of symbols, else
- * in what the library itself links to (Python and TAU load ADIOS2 late, and for themselves only). A library
- * that was asked in this way is never unloaded. */
+/* The function that a library would have called without us: the next one in the global order of symbols, else
+ * that of the libraries that it is linked with (Python and TAU load ADIOS2 late, and for themselves only). A
+ * library that was opened here is never unloaded. */
 static void *real(const char *name, const void *in_library)
 {
     Dl_info library;
@@ -96,7 +96,7 @@ static void *real(const char *name, const void *in_library)
 }
 
 struct Build {
-    const char *address; /* any within the library */
+    const char *address; /* any address in the library */
     char id[ID_TEXT];
 };
 
@@ -144,7 +144,7 @@ static int find_build(struct dl_phdr_info *object, size_t size, void *data)
     return 1;
 }
 
-/* Tells the analysis, in a file of this process, whether it is shielded; what fails here does no harm. */
+/* Report to the analysis, in a file of this process, whether it is shielded; a failure does no harm. */
 static void report(bool is_checked, const char *identity, const char *path)
 {
     const char *folder = secure_getenv("CHIMBUKO_SHIELD_REPORT");
@@ -161,7 +161,7 @@ static void report(bool is_checked, const char *identity, const char *path)
     close(file);
 }
 
-/* Whether this pair of libraries is one with which all of this was tried. */
+/* Whether the shield was tested with this pair of libraries. */
 static bool is_checked(const void *in_evpath, const void *in_core)
 {
     struct Build evpath = {.address = in_evpath}, core = {.address = in_core};
@@ -191,7 +191,7 @@ static void close_later(Manager manager, void *data)
     joining->on_close(manager, joining->connection, joining->reader);
 }
 
-/* A reader died that has only just joined, or not yet: in its name the writer is told that it is ready. */
+/* Tell the writer "I am ready" in the name of a reader that died before or just after it had joined. */
 static void let_in(struct Joining *joining, bool is_ready)
 {
     struct {
@@ -214,10 +214,10 @@ static void on_close(Manager manager, Connection connection, void *data)
         joining->on_close(manager, connection, joining->reader);
     else if (is_awaited)
         let_in(joining, is_ready);
-    /* Else the writer learns it when it asks the second time. */
+    /* Else the writer is notified when it asks the second time. */
 }
 
-/* A reader registers. The network library holds the connection for as long as this lasts, not longer. */
+/* A reader registers. The network library itself holds the connection only as long as this call lasts. */
 static void on_register(Manager manager, Connection connection, void *message, void *data, Attributes attributes)
 {
     struct Joining *joining = calloc(1, sizeof *joining);
@@ -234,7 +234,7 @@ static void on_register(Manager manager, Connection connection, void *message, v
     adios2.on_register(manager, connection, message, data, attributes);
 }
 
-/* A reader is ready: from here on the writer deals with its end as it should. */
+/* A reader is ready: from now on the writer handles its end correctly. */
 static void on_ready(Manager manager, Connection connection, void *message, void *data, Attributes attributes)
 {
     void *reader = *(void **)message;
@@ -250,7 +250,7 @@ static void on_ready(Manager manager, Connection connection, void *message, void
     adios2.on_ready(manager, connection, message, data, attributes);
 }
 
-/* Whether all is known that is needed to shield the ADIOS2 that this handler belongs to. */
+/* Find the functions that are needed to shield the ADIOS2 of this handler; false where one is missing. */
 static bool find_functions(const void *handler)
 {
     adios2.add_reference = (AddReference)real("CMConnection_add_reference", handler);
@@ -260,17 +260,17 @@ static bool find_functions(const void *handler)
     return adios2.add_reference && adios2.register_close_handler && adios2.add_delayed_task && adios2.release;
 }
 
-/* Here the core tells the network library who takes which message. */
+/* The core registers the handler of a kind of message with the network library. */
 EXPORTED void CMregister_handler(Format format, MessageHandler handler, void *data)
 {
     RegisterHandler pass_on = (RegisterHandler)real("CMregister_handler", (const void *)handler);
     Dl_info core = {0};
     if (!pass_on)
-        return; /* it cannot be: whoever calls it was linked to it */
+        return; /* impossible: the caller is linked with it */
     dladdr((const void *)handler, &core);
     bool is_register = core.dli_sname && !strcmp(core.dli_sname, "CP_ReaderRegisterHandler");
     bool is_ready = core.dli_sname && !strcmp(core.dli_sname, "CP_ReaderActivateHandler");
-    /* ADIOS2 names the taker of "ready" first. */
+    /* ADIOS2 registers the handler of "ready" first. */
     if (is_ready && (!adios2.core || adios2.core == core.dli_fbase)
         && is_checked((const void *)pass_on, (const void *)handler) && find_functions((const void *)handler)) {
         adios2.core = core.dli_fbase;
@@ -283,7 +283,7 @@ EXPORTED void CMregister_handler(Format format, MessageHandler handler, void *da
     pass_on(format, handler, data);
 }
 
-/* Here the writer asks to be told of the end of a connection. */
+/* The writer asks to be notified of the end of a connection. */
 EXPORTED void CMconn_register_close_handler(Connection connection, CloseHandler handler, void *data)
 {
     RegisterCloseHandler pass_on
@@ -296,7 +296,7 @@ EXPORTED void CMconn_register_close_handler(Connection connection, CloseHandler 
         for (struct Joining *joining = joinings; joining; joining = joining->next)
             if (joining->connection == connection && (!joining->reader || joining->reader == data)
                 && !(found && found->reader))
-                found = joining; /* its own, else the oldest that has none */
+                found = joining; /* the one of this reader, else the oldest without a reader */
         bool is_dead = false;
         if (found) {
             found->on_close = handler;

@@ -1,4 +1,4 @@
-"""What an application is given so that it is shielded, and what is known afterwards of whether it was."""
+"""Environment of a shielded application, and reports on whether it was shielded."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def shield_environment(
     environment: Mapping[str, str],
     builds: Collection[str] = CHECKED_BUILDS,
 ) -> dict[str, str]:
-    """Environment of an application that is to be shielded.
+    """Return the environment of an application that is to be shielded.
 
     Parameters
     ----------
     folder_for_reports
-        Folder, on the same node, in which each of its processes that streams over SST leaves a line.
+        Folder, on the same node, in which each process that streams over SST leaves a line.
     environment
-        What it would have without; its own ``LD_PRELOAD`` is kept, behind the shield.
+        Environment of the application without the shield; its own ``LD_PRELOAD`` is kept, behind the shield.
 
     Raises
     ------
@@ -41,14 +41,14 @@ def shield_environment(
 
 
 def shield_problems(folder: Path, streams: int = 0) -> list[str]:
-    """What a run's summary has to say about the shield, a sentence each; nothing where it was active.
+    """Return sentences on the shield for a run's summary; none where it was active.
 
     Parameters
     ----------
     folder
-        Where the processes have left their reports.
+        Folder in which the processes have left their reports.
     streams
-        How many streams over SST there were: if there was one and no report, no process has the shield.
+        Number of streams over SST: if there were any and no report, no process had the shield.
     """
     if not (reports := _reports(folder)):
         if not streams:
@@ -66,12 +66,12 @@ def shield_problems(folder: Path, streams: int = 0) -> list[str]:
 
 
 def shield_states(folder: Path) -> Counter[str]:
-    """Number of processes by state, ``active`` or ``unknown``."""
+    """Return the number of processes by state, ``active`` or ``unknown``."""
     return Counter(words[0] for words in _reports(folder))
 
 
 def _reports(folder: Path) -> list[list[str]]:
-    """State, pair of build ids, and for an unknown pair the path of libadios2_evpath, per process."""
+    """Return each process's state, pair of build ids, and for an unknown one the path of libadios2_evpath."""
     reports: list[list[str]] = []
     try:
         names = sorted(name for name in os.listdir(folder) if name.endswith(".txt"))

@@ -1,4 +1,4 @@
-"""An executable or a shared library: where its parts are loaded, and the functions in its symbol table."""
+"""Executable or shared library: where its segments are loaded, and the functions in its symbol table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from chimbuko.core.arrays import UInt64Array
 
 _USUAL_NAME = 256
 _MOST_NAME = 1 << 14
-"""Longer names (in bytes) are damage; templates make some of thousands."""
+"""Longest name, in bytes; names of templates have thousands, and longer ones are damage."""
 _FUNCTION_KINDS = (2, 10)
 _FILE_KIND = 4
 _LOCAL, _GLOBAL = 0, 1
@@ -26,23 +26,23 @@ _LOCAL, _GLOBAL = 0, 1
 
 @dataclass(frozen=True)
 class Symbol:
-    """A function of the symbol table."""
+    """Function in the symbol table."""
 
     name: str
-    """As the linker knows it."""
+    """Name that the linker knows."""
     file: str
-    """Its source file, which only functions have that no other file can call."""
+    """Source file; known only for functions with internal linkage."""
 
 
 class Binary:
-    """An ELF file, mapped and not read, since it may be larger than what memory there is.
+    """ELF file, mapped and not read, since it may be larger than the memory.
 
     Raises
     ------
     OSError
-        It cannot be read.
+        The file cannot be read.
     Exception
-        It is no ELF file, or a damaged one: what then is raised is as manifold as damage.
+        The file is not an ELF file, or is damaged; damage may raise errors of any kind.
     """
 
     def __init__(self, path: Path) -> None:
@@ -55,15 +55,15 @@ class Binary:
             (part["p_offset"], part["p_vaddr"], part["p_filesz"])
             for part in self.elf.iter_segments(type="PT_LOAD")
         ]
-        """Offset in the file, address and size of each part that is loaded."""
+        """Offset in the file, address and size of each loaded segment."""
 
     def section_data(self, section: Section) -> memoryview:
-        """A section's bytes, as far as the file has them; none are copied."""
+        """Return the bytes of a section, as far as the file has them, without a copy."""
         begin, size = section["sh_offset"], section["sh_size"]
         return memoryview(self.data)[begin : begin + size]
 
     def symbols(self) -> Symbols:
-        """Its functions; none where it was stripped."""
+        """Return the functions of the binary; none where it was stripped."""
         for name in (".symtab", ".dynsym"):
             table = self.elf.get_section_by_name(name)
             if table is not None and table["sh_type"] in ("SHT_SYMTAB", "SHT_DYNSYM"):
@@ -73,7 +73,7 @@ class Binary:
         return Symbols(np.empty(0, self._row_type()), memoryview(b""), is_whole=False)
 
     def debug_file(self, build_id: str) -> Path | None:
-        """The file with what was stripped from it, where the system keeps such files, or beside it."""
+        """Return the file of the stripped symbols, from the system's folder or beside the binary."""
         if len(build_id) > 2:
             known = DEBUG_FOLDER / ".build-id" / build_id[:2] / f"{build_id[2:]}.debug"
             if known.is_file():
@@ -114,35 +114,35 @@ class Binary:
 
 
 class Symbols:
-    """The functions of a symbol table, by their addresses.
+    """Functions of a symbol table, by their addresses.
 
     Parameters
     ----------
     rows
-        The table.
+        Rows of the table.
     names
-        The texts to which its rows point.
+        Table of strings to which the rows point.
     is_whole
-        It has all functions, and not only those that others can call.
+        Whether the table has all functions, and not only those that other binaries can call.
     """
 
     def __init__(self, rows: npt.NDArray[Any], names: memoryview, is_whole: bool) -> None:
         kinds, binding = rows["info"] & 0xF, rows["info"] >> 4
         is_function = np.isin(kinds, _FUNCTION_KINDS) & (rows["section"] != 0)
         at = np.flatnonzero(is_function)
-        # Of several names for one place the one that other files use, else the first.
+        # Of several names for one address the global one counts, else the first.
         preference = np.where(binding[at] == _GLOBAL, 0, np.where(binding[at] == _LOCAL, 2, 1))
         at = at[np.lexsort((at, preference, rows["start"][at]))]
         _, first = np.unique(rows["start"][at], return_index=True)
         at = at[first]
         self.is_whole = is_whole
         self.entries: UInt64Array = rows["start"][at].astype(np.uint64)
-        """Where functions begin, sorted."""
+        """Addresses at which functions begin, sorted."""
         self._sizes = rows["size"][at].astype(np.uint64)
         self._names = rows["name"][at]
         self._texts = names
         files = np.where(kinds == _FILE_KIND, np.arange(len(rows)), -1)
-        # A file's functions follow its own row.
+        # In the table the functions of a source file follow its row.
         owner = np.maximum.accumulate(files)[at] if len(rows) else np.empty(0, np.int64)
         self._files = np.where((binding[at] == _LOCAL) & (owner >= 0), rows["name"][owner], 0)
 
@@ -150,7 +150,7 @@ class Symbols:
         return len(self.entries)
 
     def at(self, address: int) -> Symbol | None:
-        """The function that holds an address."""
+        """Return the function that contains an address."""
         if not 0 <= address < 1 << 64:
             return None
         found = int(np.searchsorted(self.entries, np.uint64(address), side="right")) - 1

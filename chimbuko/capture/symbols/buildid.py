@@ -1,4 +1,4 @@
-"""The build id of a binary, which tells apart what its linker has made."""
+"""Build id of a binary, by which its linker makes it distinguishable."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from pathlib import Path
 from typing import BinaryIO
 
 _NOTE = 4
-"""Type of a segment with notes."""
+"""Type of a segment that has notes."""
 _BUILD_ID = 3
-"""Type of the note."""
+"""Type of the note that has the build id."""
 _MOST_NOTES = 1 << 16
 _HEADERS = {1: (0x1C, 0x2A, "I", 4, 16), 2: (0x20, 0x36, "Q", 8, 32)}
-"""By the width of addresses: where the place and the size of the table of segments stand, how wide a place
-is, and where in a segment's row its place and its size in the file stand."""
+"""Layout of the headers by the width of addresses: where the offset and the size of the table of segments
+stand, the format of an offset, and where in a segment's row its offset and its size in the file stand."""
 
 
 def build_id(path: Path) -> str:
-    """In hexadecimal; empty where the file has none, or is none of these. Reads a few hundred bytes.
+    """Return the build id in hexadecimal; empty where the file has none, or is not an ELF file.
+
+    Only a few hundred bytes are read.
 
     Raises
     ------
@@ -52,7 +54,7 @@ def _build_id(file: BinaryIO) -> str:
 
 
 def _part(file: BinaryIO, offset: int, size: int) -> bytes:
-    """Bytes of the file; none where it has ended."""
+    """Return bytes of the file; none beyond its end."""
     if offset >= os.fstat(file.fileno()).st_size:
         return b""
     file.seek(offset)

@@ -1,4 +1,4 @@
-"""What was looked up in binaries, kept for the other ranks of the node and for later runs."""
+"""Cache of the functions found in binaries, for the other ranks of the node and for later runs."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ from chimbuko.core.atomicfile import write_atomically
 
 MOST_BYTES = 1 << 28
 FORMAT = 1
-"""Of what is kept; others are not read."""
+"""Version of the format of the cached files; those of others are not read."""
 
 
 def binary_key(path: Path) -> str:
-    """Names a binary by its build id and size, so that copies are one; without an id by its place and time.
-    A stripped one has the id of the whole one, and so have both with and without a file of debug symbols.
+    """Return a key by which a binary is cached.
+
+    The key has the build id and the size, so that copies have the same, and the sizes of files with debug
+    symbols; a stripped binary has the build id of the whole one. A binary without a build id is identified by
+    its path, inode and time of change.
 
     Raises
     ------
     OSError
-        It cannot be read.
+        The binary cannot be read.
     """
     found = path.stat()
     identity = build_id(path)
@@ -42,14 +45,14 @@ def binary_key(path: Path) -> str:
 
 
 class SymbolCache:
-    """A folder with a file for each binary. Where it cannot be used all is only slower.
+    """Folder with a file for each binary. Where it cannot be used, look-ups are only slower.
 
     Parameters
     ----------
     environment
-        Where ``XDG_CACHE_HOME`` and ``HOME`` are looked up.
+        Environment in which ``XDG_CACHE_HOME`` and ``HOME`` are looked up.
     most_bytes
-        Of all that is kept; what was not used for the longest time goes first.
+        Most bytes that are kept; the files not used for the longest time are removed first.
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ, most_bytes: int = MOST_BYTES) -> None:
@@ -60,7 +63,7 @@ class SymbolCache:
         self.folder = Path(cache, "chimbuko", "symbols")
 
     def stamp(self, key: str) -> tuple[int, int] | None:
-        """Another one when something else is known of a binary; None while that is nothing."""
+        """Return a value that changes with the cached functions of a binary; None while there are none."""
         try:
             found = self._path(key).stat()
         except OSError:
@@ -68,7 +71,7 @@ class SymbolCache:
         return found.st_ino, found.st_size
 
     def load(self, key: str) -> BinarySymbols | None:
-        """What is known of a binary; None if that is nothing."""
+        """Return the cached functions of a binary; None if there are none."""
         path = self._path(key)
         try:
             data = path.read_bytes()
@@ -82,7 +85,7 @@ class SymbolCache:
         return found
 
     def save(self, key: str, symbols: BinarySymbols) -> None:
-        """Keep it, as a whole or not at all."""
+        """Store the functions of a binary, as a whole or not at all."""
         data = msgspec.msgpack.encode(symbols)
         with suppress(OSError):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Asks for functions of a binary: the cache, else a process that looks them up, one on the node at a time."""
+"""Requests for functions of a binary: to the cache, else to a process, one at a time on a node."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from chimbuko.runtime.process.nameholding import Held, hold
 
 MODULE = "chimbuko.capture.symbols.lookup"
 OTHERS_WAIT_S = 30.0
-"""So long somebody else's looking up is waited for, before one does it as well."""
+"""Longest wait for another process that looks up the same binary, before one does it as well."""
 LONGEST_S = 60.0
-"""A look-up that takes longer, by the clock, is given up."""
+"""Longest look-up, by the clock; one that takes longer is given up."""
 TOO_LONG = "it takes too long to read; link it with -no-pie"
 
 Pending = Generator[None, None, BinarySymbols]
-"""Goes on when it is asked again; each time there is nothing yet, a moment should pass."""
+"""Pending answer: a generator that yields until it returns the answer; pause between two steps."""
 
 
 def ask(request: Request, cache: SymbolCache) -> Pending:
-    """All that is known of a binary; its ``problem`` says why it is not more."""
+    """Return the functions of a binary; the answer's ``problem`` says why some are missing."""
     patience_s = time.monotonic() + OTHERS_WAIT_S
     seen: object = ()
     while True:
@@ -39,7 +39,7 @@ def ask(request: Request, cache: SymbolCache) -> Pending:
         seen = stamp
         is_late = time.monotonic() > patience_s
         claim = None if is_late else _claim(request.key)
-        # Between the two looks somebody may have kept it, and let go.
+        # Another process may have stored its answer and released its claim between the two checks.
         if (claim is not None or is_late) and cache.stamp(request.key) == seen:
             try:
                 return (yield from _looked_up(request, cache, claim))
@@ -53,14 +53,14 @@ def ask(request: Request, cache: SymbolCache) -> Pending:
 
 
 def _kept(request: Request, cache: SymbolCache) -> BinarySymbols | None:
-    """What the cache has, if that is all that is asked for."""
+    """Return what the cache has, if it has all that is asked for."""
     known = cache.load(request.key)
     is_enough = known is not None and known.places.keys() >= set(wanted_places(request, known))
     return known if is_enough else None
 
 
 def _claim(key: str) -> Held | None:
-    """Be the only one on the node that looks something up in a binary; None while another one does."""
+    """Claim to be the only process on the node that looks up a binary; return None while another one does."""
     with suppress(ServiceError):
         return hold(f"symbols {key}")
     return None
@@ -77,21 +77,21 @@ def _looked_up(request: Request, cache: SymbolCache, claim: Held | None) -> Pend
         os.close(question)
         os.close(answer)
     if is_complete and code:
-        # It would end in the same way for the others.
+        # The look-up would fail in the same way for others, so that is cached, too.
         found.is_without_lines = True
         cache.save(request.key, found)
     return found
 
 
 def _run(question: int, answer: int, claim: Held | None) -> Generator[None, None, tuple[bool, int | None]]:
-    """Whether the process ended of itself, and its exit code."""
+    """Run the look-up; return whether the process ended of itself, and its exit code."""
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", MODULE],
         stdin=question,
         stdout=answer,
-        # Its threads would each take memory for nothing.
+        # Threads of the libraries would only take memory.
         env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
-        # While it lives nobody else begins, even if we do not.
+        # The claim holds as long as the process lives, even if this one has ended.
         pass_fds=() if claim is None else claim.descriptors,
     )
     deadline_s = time.monotonic() + LONGEST_S

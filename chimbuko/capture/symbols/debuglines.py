@@ -1,4 +1,4 @@
-"""Files and lines of functions, from a binary's debug information: only of the units that hold them."""
+"""Files and lines of functions, from the debug information of the compilation units that contain them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from chimbuko.capture.symbols.lineprogram import LineRows, LineSettings, run_pro
 from chimbuko.core.arrays import UInt64Array
 
 MOST_UNPACKED_BYTES = 1 << 28
-"""A compressed section that is larger unpacked is not looked at."""
+"""Largest compressed section that is read, in bytes once it is unpacked."""
 
 _SECTIONS = {
     "debug_info_sec": ".debug_info",
@@ -41,7 +41,7 @@ _OTHER_SECTIONS = (
 
 
 class DebugLines:
-    """The lines of one binary."""
+    """Source lines of one binary."""
 
     def __init__(self, binary: Binary) -> None:
         self._binary = binary
@@ -58,12 +58,14 @@ class DebugLines:
         self.is_there = bool(found["debug_info_sec"] and found["debug_line_sec"])
 
     def places(self, addresses: list[int], functions: UInt64Array) -> dict[int, tuple[str, int]]:
-        """File and line of each address, as far as they are known, and of all ``functions`` (sorted) of the
-        units that these addresses are in: who asks for one will ask for the others.
+        """Return file and line of each address, as far as they are known.
+
+        The answer includes all ``functions`` (sorted) in the same units: whoever asks for one function will
+        ask for the others.
         """
         made: dict[int, tuple[str, int]] = {}
         for unit in self._units_of(addresses):
-            # A damaged unit is one without lines.
+            # A damaged unit counts as one without lines.
             with suppress(Exception):
                 made.update(self._unit_places(unit, addresses, functions))
         return made
@@ -99,7 +101,7 @@ class DebugLines:
                     yield address, (files[file], line)
 
     def _units_of(self, addresses: list[int]) -> list[CompileUnit]:
-        """The units that hold the addresses, each once."""
+        """Return the units that contain the addresses, each once."""
         offsets, missing = self._by_table(addresses)
         units = [self._dwarf.get_CU_at(offset) for offset in sorted(offsets)]
         if missing:
@@ -107,7 +109,7 @@ class DebugLines:
         return units
 
     def _by_table(self, addresses: list[int]) -> tuple[set[int], list[int]]:
-        """Units by the table that compilers may leave of them, and the addresses that are not in it."""
+        """Return the units that ``.debug_aranges`` has for the addresses, and the addresses without one."""
         section = self._section(".debug_aranges")
         table = UnitTable(b"" if section is None else section.stream.read(), self._dwarf.config.little_endian)
         found = {address: table.unit_at(address) for address in addresses}
@@ -158,14 +160,14 @@ class DebugLines:
 
 
 class UnitTable:
-    """Which unit of the debug information holds an address, by ``.debug_aranges``."""
+    """Table of the units by address, from ``.debug_aranges``."""
 
     def __init__(self, data: bytes, is_little_endian: bool) -> None:
         order = "<" if is_little_endian else ">"
         begins, sizes, units = [], [], []
         at = 0
         while at + 12 <= len(data):
-            # Of 64-bit DWARF compilers make none unless they are asked to.
+            # Compilers write 64-bit DWARF, which is not read here, only where they are asked to.
             length, version, unit, width, segment = struct.unpack_from(f"{order}IHIBB", data, at)
             end = at + 4 + length
             if version == 2 and width in (4, 8) and not segment and end <= len(data):
@@ -183,7 +185,7 @@ class UnitTable:
         self._units = np.concatenate([np.empty(0, np.int64), *units])[order_of]
 
     def unit_at(self, address: int) -> int | None:
-        """Where in ``.debug_info`` its unit begins."""
+        """Return the offset in ``.debug_info`` of the unit that contains an address; None for none."""
         found = int(np.searchsorted(self._begins, np.uint64(address), side="right")) - 1
         if found < 0 or address - int(self._begins[found]) >= int(self._sizes[found]):
             return None
@@ -191,7 +193,7 @@ class UnitTable:
 
 
 class Window:
-    """A part of a mapped file, to be read as if it were one."""
+    """Part of a mapped file that can be read like a file."""
 
     def __init__(self, data: mmap.mmap, offset: int, size: int) -> None:
         self._data = data
@@ -200,7 +202,7 @@ class Window:
         self._at = 0
 
     def read(self, size: int = -1) -> bytes:
-        """So many bytes, or all that are left."""
+        """Read ``size`` bytes, or all that are left."""
         begin = self._begin + self._at
         end = self._end if size < 0 else min(begin + size, self._end)
         part = self._data[begin:end] if begin < end else b""
@@ -208,18 +210,18 @@ class Window:
         return part
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go on elsewhere."""
+        """Change the position, as :meth:`io.IOBase.seek` does."""
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._end - self._begin}[whence]
         self._at = max(0, start + offset)
         return self._at
 
     def tell(self) -> int:
-        """Where it goes on."""
+        """Return the position."""
         return self._at
 
 
 def _within(rows: LineRows, functions: UInt64Array) -> list[int]:
-    """The functions that a unit's lines are of, and those between them."""
+    """Return the functions between the first and the last address of a unit's lines."""
     if not len(rows.addresses):
         return []
     first, last = np.searchsorted(functions, rows.addresses[[0, -1]])
@@ -228,7 +230,7 @@ def _within(rows: LineRows, functions: UInt64Array) -> list[int]:
 
 
 def _file_name(head: Any, file: int, comp_dir: str) -> str:
-    """A file of a line program, with its folder."""
+    """Return the path of a file that a line program names by its number."""
     is_counted_from_0 = head["version"] >= 5
     entry = head["file_entry"][file if is_counted_from_0 else file - 1]
     number = entry["dir_index"]

@@ -1,4 +1,4 @@
-"""Names of C++ and Fortran functions as people write them."""
+"""Demangling: names of C++ and Fortran functions as people write them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ _libc.free.argtypes = [ctypes.c_void_p]
 
 
 def _load() -> Callable[..., int | None] | None:
-    """The function of the C++ library that TAU's own names come from as well, in another build. ADIOS2 is
-    written in C++: so there is one wherever we run.
+    """Return the demangling function of the C++ library; None where there is none.
+
+    TAU uses the same function for its own names. ADIOS2 is written in C++, so the library is there.
     """
     with suppress(OSError, AttributeError):
         made: Any = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
@@ -26,12 +27,14 @@ def _load() -> Callable[..., int | None] | None:
 
 _demangle = _load()
 _OF_MODULE = re.compile(r"__(?P<module>[a-z]\w*?)_MOD_(?P<name>[a-z]\w*)")
-"""A procedure of a Fortran module, as GNU's compiler calls it: Fortran's own names have no capitals."""
+"""Symbol that GNU's compiler gives to a procedure in a Fortran module; Fortran's names have no capitals."""
 
 
 def demangled(name: str) -> str:
-    """A C++ function with its scope and the types of its arguments, a procedure of a Fortran module as
-    ``module::procedure``; any other name as it is.
+    """Return the readable name of a function.
+
+    A C++ function has its scope and the types of its arguments, a procedure of a Fortran module is
+    ``module::procedure``, and any other name stays as it is.
     """
     if found := _OF_MODULE.fullmatch(name):
         return f"{found['module']}::{found['name']}"

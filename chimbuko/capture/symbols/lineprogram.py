@@ -1,4 +1,4 @@
-"""DWARF's programs of lines: run here, because a library for all of DWARF takes 20 times as long."""
+"""Interpreter of DWARF's line programs, as a library for all of DWARF takes 20 times as long."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from chimbuko.core.arrays import UInt64Array
 
 END = -1
-"""As a file: from here on there is nothing of this part of the program."""
+"""Number in place of a file's, for the address at which a sequence of lines ends."""
 
 _COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE = 1, 2, 3, 4
 _CONST_ADD_PC, _FIXED_ADVANCE_PC = 8, 9
@@ -20,27 +20,27 @@ _END_SEQUENCE, _SET_ADDRESS = 1, 2
 
 @dataclass(frozen=True)
 class LineSettings:
-    """What a program's head says of its steps."""
+    """Settings of a line program, from its header."""
 
     opcode_base: int
     line_base: int
     line_range: int
     min_instruction_bytes: int
     argument_counts: list[int]
-    """Of opcode 1, 2 and so on."""
+    """Number of arguments of opcode 1, 2 and so on."""
     is_little_endian: bool
 
 
 @dataclass(frozen=True)
 class LineRows:
-    """Which line of which file begins at which address; sorted."""
+    """Addresses at which lines of source files begin, sorted."""
 
     addresses: UInt64Array
     files: npt.NDArray[np.int64]
     lines: npt.NDArray[np.int64]
 
     def at(self, address: int) -> tuple[int, int] | None:
-        """File and line of the instruction at an address, if they are known."""
+        """Return file and line of the instruction at an address; None where they are not known."""
         found = int(np.searchsorted(self.addresses, np.uint64(address), side="right")) - 1
         if found < 0 or self.files[found] == END:
             return None
@@ -48,12 +48,12 @@ class LineRows:
 
 
 def run_program(code: bytes, settings: LineSettings) -> LineRows:
-    """All rows that a program makes.
+    """Return all rows of a line program.
 
     Raises
     ------
     IndexError, struct.error
-        It is damaged.
+        The program is damaged.
     """
     rows: list[tuple[int, int, int]] = []
     sequence: list[tuple[int, int, int]] = []
@@ -90,7 +90,7 @@ def run_program(code: bytes, settings: LineSettings) -> LineRows:
             kind = code[at] if size else 0
             if kind == _END_SEQUENCE:
                 sequence.append((address, END, 0))
-                # What the linker has thrown away lies at 0.
+                # Code that the linker has removed is given the address 0.
                 if sequence[0][0]:
                     rows += sequence
                 sequence = []
@@ -124,6 +124,6 @@ def _sorted(rows: list[tuple[int, int, int]]) -> LineRows:
     addresses = np.array([row[0] & mask for row in rows], np.uint64)
     files = np.array([min(row[1], 1 << 31) for row in rows], np.int64)
     lines = np.array([min(max(row[2], 0), 1 << 31) for row in rows], np.int64)
-    # Of several rows for one address the last one counts, and an end before what begins there.
+    # Of several rows for one address the last one counts; an end of a sequence stands before a beginning.
     order = np.lexsort((np.arange(len(rows)), files != END, addresses))
     return LineRows(addresses[order], files[order], lines[order])

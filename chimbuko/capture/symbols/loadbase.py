@@ -1,4 +1,4 @@
-"""Where a binary lay in memory, by the addresses of its functions alone."""
+"""Address at which a binary was loaded, deduced from the addresses of its functions alone."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import numpy.typing as npt
 from chimbuko.core.arrays import UInt64Array
 
 PAGE = 4096
-"""Binaries lie at whole pages; of larger ones these are parts."""
+"""Alignment of binaries in memory; larger pages are multiples of this."""
 
 
 def deduce_base(addresses: Iterable[int], entries: UInt64Array, is_fixed: bool) -> int | None:
-    """The only base by which every address is where a function begins; None if there is none, or another.
+    """Return the only base with which a function begins at every address; None if there is none, or several.
 
     Parameters
     ----------
     addresses
-        Where functions begin in memory.
+        Addresses in memory at which functions begin.
     entries
-        Where functions begin in the binary, sorted.
+        Addresses in the binary at which functions begin, sorted.
     is_fixed
-        The binary cannot be moved.
+        Whether the binary has a fixed address in memory.
     """
     bases: UInt64Array | None = np.zeros(1, np.uint64) if is_fixed else None
     for address in sorted(set(addresses)):
@@ -36,7 +36,7 @@ def deduce_base(addresses: Iterable[int], entries: UInt64Array, is_fixed: bool) 
 
 
 def _are_in(values: UInt64Array, held: UInt64Array) -> npt.NDArray[np.bool_]:
-    """Which values a sorted array holds."""
+    """Return which values a sorted array contains."""
     at = np.searchsorted(held, values)
     found: npt.NDArray[np.bool_] = at < len(held)
     found[found] = held[at[found]] == values[found]

@@ -1,9 +1,9 @@
-"""Looks up functions in one binary, as a process of its own.
+"""Look-up of functions in one binary, as a process of its own.
 
-Files of symbols are large, and may be damaged in any way: what goes wrong here goes wrong for nobody else,
-and limits of the kernel end what takes too long or too much memory. It is asked on its standard input and
-answers on its standard output, both files in memory: first with what the symbol table says, and over that
-with files and lines, so that without the time for these the names are there.
+Files of symbols are large, and may be damaged in any way: in a process of its own no error harms others, and
+limits of the kernel end a look-up that takes too long or too much memory. The request comes on the standard
+input, and the answer goes to the standard output, both files in memory: first from the symbol table alone,
+then over that with files and lines, so that the names are there even if the time ends before the lines are.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from chimbuko.capture.symbols.requests import BinarySymbols, Place, Request, wan
 
 MOST_CPU_S = 20
 MOST_MEMORY_BYTES = 1 << 30
-"""Of its own; what it reads of the binary is not counted."""
+"""Most memory of the process; the mapped binary does not count."""
 MOST_PLACES = 1 << 18
-"""Kept of one binary at most, beside those that are asked for."""
+"""Most functions that are cached of one binary, beside those that were asked for."""
 
 STRIPPED = "it has no symbols; link it without -s and do not strip it"
 
 
 def look_up(request: Request) -> None:
-    """Answer, keep the answer, and answer again when more is known."""
+    """Answer a request from the symbol table, then with source lines, and cache the answer."""
     cache = SymbolCache()
     known = cache.load(request.key) or BinarySymbols()
     binary = Binary(Path(request.path))
@@ -75,7 +75,7 @@ def _lines(
     for candidate in (binary, debug):
         if candidate is None:
             continue
-        # Without them, functions still have names.
+        # Without source lines functions still have names.
         with suppress(Exception):
             lines = DebugLines(candidate)
             if lines.is_there:

@@ -1,4 +1,4 @@
-"""What is mapped where in a process."""
+"""Memory mappings of a process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 MAPPED_FILE = "Mapped File"
-"""Begins keys of our recorder's metadata: lines of ``/proc/PID/maps`` with recorded functions."""
+"""Begin of the metadata keys under which the recorder keeps the lines of ``/proc/PID/maps`` that it needs."""
 
 _LINE = re.compile(
     r"(?P<start>[0-9a-f]+)-(?P<end>[0-9a-f]+) \S+ (?P<offset>[0-9a-f]+) \S+ \d+ +(?P<path>/.*?)"
@@ -16,23 +16,23 @@ _LINE = re.compile(
 
 @dataclass(frozen=True)
 class Mapping:
-    """A part of a file in a process's memory."""
+    """Part of a file in the memory of a process."""
 
     start: int
     end: int
     offset: int
-    """Where in the file it begins."""
+    """Offset in the file at which the mapping begins."""
     path: str
     is_deleted: bool
-    """The file has been removed, or replaced, since."""
+    """Whether the file has been removed or replaced since."""
 
     def file_offset(self, address: int) -> int:
-        """Where in the file an address of this mapping lies."""
+        """Return the offset in the file of an address in this mapping."""
         return address - self.start + self.offset
 
 
 def parse_maps(text: str) -> list[Mapping]:
-    """The mapped files among the lines of ``/proc/PID/maps``; what is not such a line is passed over."""
+    """Return the mapped files in a text of ``/proc/PID/maps``; other lines are ignored."""
     return [
         Mapping(
             start=int(found["start"], 16),
@@ -47,5 +47,5 @@ def parse_maps(text: str) -> list[Mapping]:
 
 
 def mapping_at(mappings: list[Mapping], address: int) -> Mapping | None:
-    """The mapping that holds an address."""
+    """Return the mapping that contains an address."""
     return next((mapping for mapping in mappings if mapping.start <= address < mapping.end), None)

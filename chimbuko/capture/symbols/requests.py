@@ -1,4 +1,4 @@
-"""What is asked of a binary, and what is known of one."""
+"""Request for functions of a binary, and the answer."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from chimbuko.core.arrays import UInt64Array
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True):
-    """Where an address of a binary is in its source."""
+    """Location of an address of a binary in its source."""
 
     name: str
-    """The function's; empty if unknown."""
+    """Name of the function; empty if unknown."""
     file: str
-    """Empty if unknown."""
+    """Source file; empty if unknown."""
     line: int
-    """0 if unknown."""
+    """Line; 0 if unknown."""
 
 
 class BinarySymbols(msgspec.Struct):
-    """What is known of one binary."""
+    """Functions of one binary, as far as they are known."""
 
     is_fixed: bool = False
-    """It cannot be moved."""
+    """Whether the binary has a fixed address in memory."""
     segments: list[tuple[int, int, int]] = []
-    """Offset in the file, address and size of each part that is loaded."""
+    """Offset in the file, address and size of each loaded segment."""
     entry_bytes: bytes = b""
-    """Where functions begin: sorted u8."""
+    """Addresses at which functions begin, sorted, as 64-bit numbers."""
     places: dict[int, Place] = {}
-    """By address in the binary: all that were asked for, and others."""
+    """Source locations by address in the binary: all that were asked for, and others."""
     problem: str = ""
-    """Why functions have no names, and what to do."""
+    """Why functions have no names, and what to do about it; empty where they have."""
     is_without_lines: bool = False
-    """To read its debug information takes too long."""
+    """Whether its debug information takes too long to read."""
 
     def entries(self) -> UInt64Array:
-        """Where functions begin, sorted."""
+        """Return the addresses at which functions begin, sorted."""
         return np.frombuffer(self.entry_bytes, np.uint64)
 
     def address_at(self, offset: int) -> int | None:
-        """The binary's own address of a byte of its file."""
+        """Return the address in the binary of an offset in its file."""
         for begin, address, size in self.segments:
             if begin <= offset < begin + size:
                 return offset - begin + address
@@ -49,21 +49,21 @@ class BinarySymbols(msgspec.Struct):
 
 
 class Request(msgspec.Struct):
-    """What to look up."""
+    """Request for functions of one binary."""
 
     path: str
     key: str
-    """In the cache."""
+    """Key of the binary in the cache."""
     offsets: list[int]
-    """In the file."""
+    """Offsets in the file to look up."""
     addresses: list[int]
-    """In the memory of a process: where functions begin. It is not known where the binary lies there."""
+    """Addresses at which functions begin in a process that has the binary at an unknown address."""
     places: list[int]
-    """In the binary's own count."""
+    """Addresses in the binary to look up."""
 
 
 def wanted_places(request: Request, known: BinarySymbols) -> list[int]:
-    """The binary's own addresses of all that is asked for, as far as these can be determined."""
+    """Return the addresses in the binary of all that is asked for, as far as they can be determined."""
     found = [place for offset in request.offsets if (place := known.address_at(offset)) is not None]
     base = deduce_base(request.addresses, known.entries(), known.is_fixed) if request.addresses else None
     if base is not None:

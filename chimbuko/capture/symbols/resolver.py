@@ -1,4 +1,4 @@
-"""Gives the functions of one stream the names that TAU could not give them."""
+"""Names of the functions of one stream that TAU could not name."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ from chimbuko.capture.symbols.tracedprocess import ProcessGoneError, TracedProce
 REMEDY = "link it with -no-pie, or let it run longer"
 REPLACED = "it was replaced while the program ran; leave it as it is until then"
 LATER = "a library that was loaded later"
-"""Stands for a binary that TAU did not know, of a process that has ended."""
+"""Name in place of that of a binary that TAU did not know, in a process that has ended."""
 FEW_ADDRESSES = 3
-"""Fewer do not distinguish a binary from one that was built anew, on a node where the program did not run."""
+"""Fewest addresses that tell a binary from one built anew, on a node where the program did not run."""
 NEWER_S = 1.0
-"""Clocks of file systems are not quite ours."""
+"""Tolerance for the clocks of file systems, which differ a little from that of the node."""
 
 Metadata = Mapping[tuple[int, int, str], str]
 SourcePlace = tuple[str, str, int]
-"""Function, file and line."""
+"""Location in the source: function, file and line."""
 Steps = Generator[None, None, None]
-"""Goes on when it is asked again; each time a moment should pass."""
+"""Steps of a look-up: a generator that yields while there is nothing yet; pause between two steps."""
 
 
 def noted_files(metadata: Metadata, rank: int) -> list[MappedFile]:
-    """Mapped binaries that a process's recorder has noted among its metadata."""
+    """Return the mappings of binaries that the recorder of a process has noted in its metadata."""
     lines = [text for (of, _, key), text in metadata.items() if of == rank and key.startswith(MAPPED_FILE)]
     return parse_maps("\n".join(lines))
 
 
 class Resolver:
-    """Where the functions of one process are in its source.
+    """Resolver of the addresses in the names of one process's functions.
 
-    A name depends on the process and its binaries alone: never on when it is asked for, or by which rank.
+    A name depends on the process and its binaries alone, and never on the time or the rank of the request.
 
     Parameters
     ----------
     rank
-        The process's rank, as in its metadata.
+        Rank of the process in its metadata.
     """
 
     def __init__(self, rank: int, cache: SymbolCache | None = None) -> None:
@@ -55,18 +55,18 @@ class Resolver:
         self._process: TracedProcess | None = None
         self._mapped: list[MappedFile] = []
         self._noted: list[MappedFile] = []
-        """As the process's recorder has noted them: they hold when it has ended, too."""
+        """Mappings that the recorder of the process has noted; they are there after its end, too."""
         self._metadata_seen = 0
         self._gone = "its process is not known"
-        """Why the process cannot be looked at."""
+        """Why the mappings of the process cannot be read."""
         self._places: dict[int, SourcePlace] = {}
         self._bases: dict[str, int] = {}
         self._keys: dict[str, str] = {}
         self.problems: dict[str, str] = {}
-        """Why functions of a binary have no names, and what to do about it."""
+        """Why functions have no names, and what to do about it, by binary."""
 
     def note_process(self, metadata: Metadata) -> None:
-        """Look at the process as soon as it is known: it may soon have ended."""
+        """Read the mappings of the process as soon as it is known: it may soon have ended."""
         if self._process is None and (process := TracedProcess.of(metadata, self._rank)) is not None:
             self._process = process
             self._look()
@@ -75,10 +75,10 @@ class Resolver:
             self._noted = noted_files(metadata, self._rank)
 
     def look_up(self, names: Iterable[str]) -> Steps:
-        """Find out what can be found out of the addresses in names, for :meth:`named`."""
+        """Look up the addresses in names, for :meth:`named`."""
         unresolved = {found for name in names for found in find_unresolved(name)}
         if any(self._mapping_at(found.address) is None for found in unresolved):
-            # Libraries may be loaded at any time.
+            # Libraries may have been loaded since the last look.
             self._look()
         mapped: dict[str, dict[int, MappedFile]] = defaultdict(dict)
         elsewhere: dict[str, list[Unresolved]] = defaultdict(list)
@@ -90,16 +90,16 @@ class Resolver:
                 mapped[mapping.path][found.address] = mapping
         for path, mappings in mapped.items():
             yield from self._by_mapping(path, mappings)
-        # Last those of which TAU did not know the binary.
+        # The functions whose binary TAU did not know come last.
         for path in sorted(elsewhere, reverse=True):
             yield from self._by_base(path or self._executable, elsewhere[path])
 
     def named(self, name: str) -> str:
-        """The name with all that was found out of its addresses."""
+        """Return a name with functions, files and lines in place of the addresses that were looked up."""
         return with_places(name, self._places.get)
 
     def has_ended(self) -> bool:
-        """Whether the process is not there any more, or never was on this node."""
+        """Whether the process has ended, or never was on this node."""
         return self._process is None or not Path("/proc", str(self._process.pid)).exists()
 
     @property
@@ -118,7 +118,7 @@ class Resolver:
             self._gone = str(error)
 
     def _by_mapping(self, path: str, mappings: dict[int, MappedFile]) -> Steps:
-        """Functions in a file that the process has mapped."""
+        """Look up functions in a file that the process has mapped."""
         offsets = {address: mapping.file_offset(address) for address, mapping in mappings.items()}
         is_noted = any(mapping not in self._mapped for mapping in mappings.values())
         if any(mapping.is_deleted for mapping in mappings.values()) or (is_noted and self._has_changed(path)):
@@ -130,14 +130,14 @@ class Resolver:
             self._keep(address, path, offset if place is None else place, known)
 
     def _has_changed(self, path: str) -> bool:
-        """Whether a binary is newer than the process that ran it."""
+        """Whether a binary was changed after the process had begun."""
         started_us = 0 if self._process is None else self._process.started_us
         with suppress(OSError):
             return bool(started_us) and Path(path).stat().st_mtime > started_us / 1e6 + NEWER_S
         return False
 
     def _by_base(self, path: str, found: list[Unresolved]) -> Steps:
-        """Functions of a process that cannot be looked at, by the distances between them."""
+        """Look up functions of a process without known mappings, by the distances between their addresses."""
         if path not in self._bases and not (yield from self._finds_base(path, found)):
             return
         base = self._bases[path]
@@ -145,7 +145,7 @@ class Resolver:
         starts = set(known.entries().tolist())
         for one in found:
             place = known.places.get(one.address - base)
-            # Of a library that was loaded later TAU says that it is the program.
+            # TAU says that functions of a library that was loaded later are the program's.
             if place is not None and place.name and (not one.is_entry or one.address - base in starts):
                 self._keep(one.address, path, one.address - base, known)
             else:
@@ -165,7 +165,7 @@ class Resolver:
         return False
 
     def _distrusted(self, path: str, addresses: int) -> str:
-        """Why the binary that is there now cannot be taken for the one that ran; empty where it can."""
+        """Return why the present binary cannot be taken for the one that ran; empty where it can."""
         process = self._process
         if process is None:
             return f"{self._gone}; link it with -no-pie"
@@ -199,7 +199,7 @@ class Resolver:
     def _keep(self, address: int, path: str, place: int, known: BinarySymbols) -> None:
         found = known.places.get(place)
         if found is None or not found.name:
-            # In each rank it is the same place.
+            # The offset in the binary is the same on all ranks.
             self._places[address] = offset_name(path, place), path, 0
             self.problems[path] = known.problem or "it has no symbol for them"
         else:

@@ -1,4 +1,4 @@
-"""The forms in which TAU writes a function's place into its name."""
+"""Formats in which TAU writes the source location of a function into its name."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ _UNRESOLVED = re.compile(
 )
 _OFFSET = re.compile(r"\+0x[0-9a-f]+ \[\{")
 _NO_BINARY = ("(unknown)", "/proc/self/exe")
-"""What TAU says where it does not know the binary: of a stripped one, and of one that was loaded later."""
+"""Texts in place of a binary that TAU does not know: one that was stripped, and one that was loaded later."""
 _THREAD = "[PTHREAD] "
 
 
 @dataclass(frozen=True)
 class Unresolved:
-    """A function of which TAU knew only the address."""
+    """Function of which TAU knew only the address."""
 
     address: int
     path: str
-    """Its binary; empty where TAU did not know that either."""
+    """Path of its binary; empty where TAU did not know that either."""
     is_entry: bool
-    """Where the function begins, and not somewhere in it."""
+    """Whether the function begins at the address, and does not only contain it."""
 
 
 def find_unresolved(name: str) -> list[Unresolved]:
-    """All addresses in a name; more than one where it is a path of calls."""
+    """Return all addresses in a name; a path of calls has more than one."""
     return [
         Unresolved(
             address=int(found["address"], 16),
@@ -40,13 +40,13 @@ def find_unresolved(name: str) -> list[Unresolved]:
 
 
 def _is_function(before: str) -> bool:
-    """Whether what follows names a function: regions of OpenMP are known by the place of a call."""
+    """Whether the address after ``before`` is that of a function; regions of OpenMP have that of a call."""
     before = before.removesuffix(_THREAD)
     return before == "" or before.endswith("=> ")
 
 
 def with_places(name: str, place_of: Callable[[int], tuple[str, str, int] | None]) -> str:
-    """The name with function, file and line for each address of which ``place_of`` knows them."""
+    """Return the name with function, file and line for each address of which ``place_of`` knows them."""
 
     def named(found: re.Match[str]) -> str:
         place = place_of(int(found["address"], 16))
@@ -59,10 +59,10 @@ def with_places(name: str, place_of: Callable[[int], tuple[str, str, int] | None
 
 
 def offset_name(path: str, address: int) -> str:
-    """What stands for a function that has no name: where it lies in its binary is the same on all ranks."""
+    """Return a name for a function without one: its offset in its binary, which is the same on all ranks."""
     return f"{posixpath.basename(path)}+{address:#x}"
 
 
 def is_offset_name(name: str) -> bool:
-    """Whether a function's name is such a one."""
+    """Whether the name of a function is one made by :func:`offset_name`."""
     return _OFFSET.search(name) is not None

@@ -1,4 +1,4 @@
-"""The process that wrote a stream, as far as this node knows it."""
+"""Process that wrote a stream, as far as it can be seen on this node."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from pathlib import Path
 from chimbuko.capture.symbols.maps import Mapping, parse_maps
 
 CLOCK_SLACK_S = 2.0
-"""By so much a process may seem to begin after TAU: clocks are set, and the kernel counts in ticks."""
+"""Time by which a process may seem to begin after TAU: clocks are set, and the kernel counts in ticks."""
 
 
 class ProcessGoneError(Exception):
-    """The process cannot be looked at; the text says why."""
+    """Error that the process cannot be inspected; its text says why."""
 
 
 @dataclass(frozen=True)
 class TracedProcess:
-    """What TAU says of the process that it is in."""
+    """Process as TAU describes it."""
 
     pid: int
     executable: str
     host: str
     started_us: int
-    """When TAU began, in µs since the epoch; 0 where it has not said."""
+    """Time at which TAU began, in µs since the epoch; 0 where it is not known."""
 
     @staticmethod
     def of(metadata: AnyMapping[tuple[int, int, str], str], rank: int) -> TracedProcess | None:
-        """The process of a rank by its stream's metadata; None until that is there."""
+        """Return the process of a rank from its stream's metadata; None until that is there."""
 
         def said(key: str) -> str:
             return metadata.get((rank, 0, key), "")
@@ -44,16 +44,16 @@ class TracedProcess:
 
     @property
     def is_of_this_node(self) -> bool:
-        """Whether it ran here, as far as it said where."""
+        """Whether the process ran on this node, or has not said where."""
         return not self.host or _short(self.host) == _short(os.uname().nodename)
 
     def mappings(self) -> list[Mapping]:
-        """What is mapped in it now.
+        """Return the current mappings of the process.
 
         Raises
         ------
         ProcessGoneError
-            It has ended, or is another node's, or its number is another process's by now.
+            It has ended, or ran on another node, or its process id belongs to another process by now.
         """
         if not self.is_of_this_node:
             raise ProcessGoneError("the program ran on another node")
@@ -73,7 +73,7 @@ class TracedProcess:
         return found
 
     def visible(self, path: str) -> str:
-        """Where a file of the process is found from here: it may see another tree of files."""
+        """Return the path of a file of the process as seen from here: it may have another mount namespace."""
         try:
             is_ours = os.readlink(f"/proc/{self.pid}/ns/mnt") == os.readlink("/proc/self/ns/mnt")
         except OSError:
@@ -82,8 +82,8 @@ class TracedProcess:
 
 
 def _began_s(stat: str) -> float:
-    """When a process began, in s since the epoch, by its line in ``/proc/PID/stat``."""
-    # Its name may itself contain blanks and parentheses.
+    """Return the time at which a process began, in s since the epoch, from its line in ``/proc/PID/stat``."""
+    # The name of the program may contain blanks and parentheses.
     ticks = int(stat.rpartition(")")[2].split()[19])
     ago_s = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
     return time.time() - ago_s

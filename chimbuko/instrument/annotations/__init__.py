@@ -1,12 +1,14 @@
-"""One-line annotations in Python sources, as PerfFlowAspect's.
+"""One-line annotations of functions in Python sources, like PerfFlowAspect's.
 
 May import instrument.tracer.
 
-An annotated function is a call in the live stream of ``chimbuko trace``, and, where ``PERFFLOW_OPTIONS`` is
-set in the environment, events in a trace file of PerfFlowAspect's form (``.pfw``). Where there is neither, it
-is the function itself.
+Each call of an annotated function is recorded in the live stream of ``chimbuko trace``, and, where
+``PERFFLOW_OPTIONS`` is set in the environment, as events in a trace file in PerfFlowAspect's format
+(``.pfw``). Where there is neither, an annotated function is the function itself.
 
->>> from chimbuko.instrument.annotations import critical_path
+``options``, ``pointcuts``, ``filename`` and ``eventfile`` have PerfFlowAspect's conventions.
+
+>>> from chimbuko.annotations import critical_path
 >>> @critical_path
 ... def solve(n):
 ...     return n

@@ -1,4 +1,4 @@
-"""Names under which annotated functions of C and C++ are recorded: they say what is to be noted of a call."""
+"""Names under which annotated functions of C and C++ are recorded; they include the annotation."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from chimbuko.instrument.annotations.pointcuts import FLOWS, POINTCUTS, Advice
 _SIGN = "@"
 _SEPARATOR = "\t"
 _LONGEST_FILE = 80
-"""Of a longer path only the last part is recorded: names have 255 bytes in all."""
+"""Longest path that is recorded whole, and not only by its last part: a name has at most 255 bytes."""
 _INSTANCE = re.compile(r" \[(?:with )?(.*)\]$")
-"""Of a template, as gcc and clang end the name of a function."""
+"""Arguments of a template, with which gcc and clang end the name of a function."""
 
 
 @dataclass(frozen=True)
 class AnnotatedName:
-    """An annotated function."""
+    """Annotated function."""
 
     advice: Advice
     file: str
-    """As the compiler was given it."""
+    """Path of the source file, as it was given to the compiler."""
     line: int
-    """On which its body begins."""
+    """Line on which the body begins."""
     name: str
-    """Alone, as ``step``."""
+    """Name alone, as ``step``."""
     function: str = ""
-    """As the compiler writes it: ``step`` in C, ``double ns::Grid::step(int)`` in C++."""
+    """Name that the compiler writes: ``step`` in C, ``double ns::Grid::step(int)`` in C++."""
 
     def text(self) -> str:
-        """As it is recorded, up to ``function``, which stands at its end."""
+        """Return the recorded name, up to ``function``, which is added at its end."""
         advice = self.advice
         file = self.file if len(self.file) <= _LONGEST_FILE else os.path.basename(self.file)
         fields = (advice.pointcut, advice.scope, advice.flow, file, str(self.line), self.name)
@@ -39,9 +39,9 @@ class AnnotatedName:
 
     @property
     def short(self) -> str:
-        """Without the type that it returns, as symbols are written: ``ns::Grid::step(int)``.
+        """Name without the return type, as symbols are written: ``ns::Grid::step(int)``.
 
-        A function of a template has its arguments behind it: ``largest(T, T) <T = int>``.
+        The function of a template has its arguments behind it: ``largest(T, T) <T = int>``.
         """
         instance = _INSTANCE.search(self.function)
         whole = self.function[: instance.start()] if instance else self.function
@@ -57,7 +57,7 @@ class AnnotatedName:
 
 
 def parse_name(text: str) -> AnnotatedName | None:
-    """What a recorded name says; None for one that is no annotated function's."""
+    """Return the annotated function of a recorded name; None for any other name."""
     fields = text.removeprefix(_SIGN).split(_SEPARATOR, 6)
     if not text.startswith(_SIGN) or len(fields) != 7:
         return None

@@ -1,4 +1,4 @@
-"""The decorator and the functions with which a program names its critical path."""
+"""Decorator and functions with which a program annotates its critical path."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 SYNC_PHASES = {"before": "B", "after": "E"}
 ASYNC_PHASES = {"before": "b", "instant": "n", "after": "e"}
 DEFAULT_ID = 123
-"""Of an asynchronous event without one, as PerfFlowAspect has it."""
+"""Id of an asynchronous event without one, as in PerfFlowAspect."""
 
 _numbers = itertools.count(1)
 _flows = Flows()
 _regions: dict[int, list[tuple[str, tracer.region]]] = {}
-"""Regions that ``sync_event`` has begun, by native id of their thread."""
+"""Open regions of ``sync_event``, by native id of their thread."""
 
 
 def _from_environment() -> tuple[TraceFile | None, CaliperRegions | None]:
-    """Where annotations go; a program is never stopped by what is wrong with that."""
+    """Return where annotations go; wrong options never stop a program."""
     text = os.environ.get(VARIABLE)
     if text is None:
         return None, None
@@ -67,25 +67,25 @@ if _file is not None:
 def critical_path(pointcut: str | Callable[..., Any] = "around", scope: str = "", flow: str = "") -> Any:
     """Annotate a function: ``@critical_path``, or ``@critical_path(pointcut="around", scope="", flow="")``.
 
-    In the live stream each call is an ENTRY and an EXIT, whatever the pointcut; of a generator or a coroutine
-    each turn is one, from its resumption until it pauses. In the trace file the pointcut decides. A call
-    that ends by an exception ends there, too.
+    In the live stream each call is an ENTRY and an EXIT, whatever the pointcut; each turn of a generator or a
+    coroutine, from its resumption until it pauses, is a call. In the trace file the pointcut decides. A call
+    that ends by an exception ends in both, too.
 
     Parameters
     ----------
     pointcut
-        Of ``POINTCUTS``. ``around`` gives ``B`` and ``E`` (one ``X`` where ``log-event=Compact``), ``before``
-        ``B`` alone and ``after`` ``E`` alone. Their asynchronous forms give ``b`` and ``e`` with a number
-        for each call; such calls may overlap, and those of a coroutine last over its pauses.
+        One of ``POINTCUTS``. ``around`` gives ``B`` and ``E`` (one ``X`` where ``log-event=Compact``),
+        ``before`` gives ``B`` alone and ``after`` gives ``E`` alone. Their asynchronous forms give ``b`` and
+        ``e`` with a number for each call; such calls may overlap, and a coroutine's include its pauses.
     scope
-        Distinguishes the numbers of asynchronous calls.
+        Scope that distinguishes the numbers of asynchronous calls.
     flow
-        Of ``FLOWS``: ``out`` for a function that hands something on, ``in`` for one that takes it.
+        One of ``FLOWS``: ``out`` for a function that hands something on, ``in`` for one that takes it.
 
     Raises
     ------
     ConfigError
-        There is no such pointcut, or no such flow.
+        The pointcut or the flow is unknown.
     """
     if callable(pointcut):
         return _annotate(pointcut, Advice())
@@ -102,7 +102,7 @@ def sync_event(pointcut: str, name: str, category: str) -> None:
     Raises
     ------
     ConfigError
-        There is no such pointcut.
+        The pointcut is unknown.
     """
     phase = _phase(SYNC_PHASES, pointcut)
     if _file is not None:
@@ -120,14 +120,14 @@ def sync_event(pointcut: str, name: str, category: str) -> None:
 
 
 class region:
-    """Context manager that notes its block as ``@critical_path`` does a call.
+    """Context manager that records its block as ``@critical_path`` records a call.
 
-    Blocks of one thread have to nest; one that spans an ``await`` may not.
+    Blocks of one thread have to nest, so a block must not contain an ``await``.
 
     Parameters
     ----------
     category
-        By default the name of the module that the block is in.
+        Category of the events; by default the name of the block's module.
     """
 
     __slots__ = ("_contexts",)
@@ -158,12 +158,12 @@ class region:
 def async_event(
     pointcut: str, name: str, category: str, scope: str | None = None, id: int | None = None
 ) -> None:
-    """Write ``before``, ``instant`` or ``after`` of what need not nest; the live stream has no such events.
+    """Write an asynchronous event (``before``, ``instant`` or ``after``); the live stream has no such events.
 
     Raises
     ------
     ConfigError
-        There is no such pointcut.
+        The pointcut is unknown.
     """
     phase = _phase(ASYNC_PHASES, pointcut)
     if _file is not None:
@@ -189,7 +189,7 @@ def _put(file: TraceFile, start: str, tail: str) -> None:
 
 
 def _annotate(function: Callable[..., Any], advice: Advice) -> Callable[..., Any]:
-    """The function itself, where nobody would see what is noted of it."""
+    """Return the annotated function; the function itself where its calls are recorded nowhere."""
     if tracer.may_record():
         function = tracer.traced(function)
     name, category = getattr(function, "__qualname__", repr(function)), getattr(function, "__module__", None)
@@ -242,20 +242,20 @@ def _compact(notes: Notes, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Notes:
-    """Where and how the calls of one function, or of one block, are noted.
+    """Events of the calls of one function, or of one block.
 
     Parameters
     ----------
     file
-        Gets them.
+        File to which the events are written.
     name, category
-        Of the function, and its module.
+        Name of the function, and its module.
     """
 
     def __init__(self, file: TraceFile, name: str, category: str, advice: Advice) -> None:
         self.file = file
         self.head = functools.partial(head, name, category)
-        """Of its lines, by phase."""
+        """Function that returns the head of a line for a phase."""
         self._flow_heads = {phase: head("flow", category, phase) for phase in "sf"}
         self._flow_phases = FLOWS[advice.flow]
         self._is_async = advice.is_async
@@ -266,7 +266,7 @@ class Notes:
         self._scope = f', "scope": {json.dumps(advice.scope)}' if advice.scope else ""
 
     def begin(self) -> tuple[int, str, usage.Reading | None]:
-        """Of a call: when it began, the tail of its lines, and what the clocks said."""
+        """Record the beginning of a call; return its time, the tail of its lines, and the clocks' reading."""
         tail = f'{self._scope}, "id": {next(_numbers)}' if self._is_async else ""
         now_ns = perf_counter_ns()
         self._flow(self._flow_phases[0], now_ns)
@@ -275,7 +275,7 @@ class Notes:
         return now_ns, tail, usage.read() if self._has_usage else None
 
     def end(self, begun_ns: int, tail: str, reading: usage.Reading | None) -> None:
-        """What ``begin`` gave."""
+        """Record the end of a call, given what :meth:`begin` returned."""
         now_ns = perf_counter_ns()
         if reading is not None:
             self._note("C", begun_ns, usage.since(reading))
@@ -297,7 +297,7 @@ class Notes:
 
 
 class Noted:
-    """One call, or one turn of it, as a context."""
+    """Context that records one call, or one turn of it."""
 
     __slots__ = ("_notes", "_state")
 

@@ -1,4 +1,4 @@
-"""Annotated calls as regions of Caliper, where the Python package that is built with it can be imported."""
+"""Regions of Caliper for annotated calls, where the Python package that is built with it can be imported."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class CaliperRegions:
-    """What begins and ends regions.
+    """Functions of Caliper that begin and end regions.
 
     Raises
     ------
     ConfigError
-        The package is not there.
+        Caliper's Python package is missing.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class CaliperRegions:
         self.end: Callable[[str], object] = end_region
 
     def around(self, function: Callable[..., Any], name: str) -> Callable[..., Any]:
-        """The function, with each call, or each turn of one, as a region."""
+        """Return the function with each call, or each turn of one, as a region."""
         if pauses(function):
             return by_turns(function, lambda: CaliperRegion(self, name))
         begin, end = self.begin, self.end
@@ -51,7 +51,7 @@ class CaliperRegions:
 
 
 class CaliperRegion:
-    """One region as a context."""
+    """Context that is one region."""
 
     __slots__ = ("_name", "_regions")
 

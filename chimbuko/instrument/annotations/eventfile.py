@@ -1,4 +1,4 @@
-"""A trace file of PerfFlowAspect's form: one event a line, valid JSON whenever whoever writes it dies."""
+"""Trace file in PerfFlowAspect's format: one event a line, and valid JSON whenever its writer dies."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ _END = {False: "\n]\n", True: "\n]}\n"}
 NS_PER_US = 1000
 EVENT_FIELDS = 4
 Usage = tuple[float, float, float]
-"""CPU time of the process, and of the thread, in percent of the wall time; resident memory in 1,000 bytes."""
+"""Usage of a call: CPU time of process and thread, in percent of wall time; memory in 1,000 bytes."""
 UNUSED: Usage = (0, 0, 0)
 Event = tuple[str, int, int, "str | int | Usage"]
-"""Head of its line, native id of its thread, time in ns, and the tail of its line, from a comma on; or, of a
-whole call (``X``), its duration in ns; or, of a counter (``C``), what was used."""
+"""Event: head of its line, native id of its thread, time in ns, and the tail of its line, from a comma on. A
+whole call (``X``) has its duration in ns in place of the tail, and a counter (``C``) what was used."""
 
 
 def head(name: str, category: str, phase: str) -> str:
-    """How the lines of a function begin that have a phase, as the Chrome trace format has it."""
+    """Return the beginning of a function's lines for a phase of the Chrome trace format."""
     return f'{{"name": {json.dumps(name)}, "cat": {json.dumps(category)}, "ph": "{phase}", "ts": '
 
 
 def lines(events: Iterable[Event], pid: int, offset_ns: int) -> list[str]:
-    """Events as they stand in the file.
+    """Return the lines of events in the file.
 
     Parameters
     ----------
     offset_ns
-        Added to a time it gives ns since the epoch.
+        Offset that turns the time of an event into ns since the epoch.
     """
-    # At 5,000 calls a second each µs is half a percent of the program's time. Divisions take twice as long,
-    # and so does a line that is put together of more parts.
+    # At 5,000 calls a second each µs is half a percent of the program's time. Divisions would take twice as
+    # long, and so would a line that is put together from more parts.
     end = f', "pid": {pid}'
     made = []
     for start, thread, time_ns, tail in events:
@@ -58,14 +58,14 @@ def lines(events: Iterable[Event], pid: int, offset_ns: int) -> list[str]:
 
 
 class EventFile:
-    """A file that grows by whole events. It is there once it has one.
+    """File that grows by whole events. It is made with the first one.
 
     Parameters
     ----------
     path
-        Its folder is made where it is not there.
+        Path of the file; its folder is made where it does not exist.
     is_object
-        It holds a JSON object, in place of a JSON array.
+        Whether the file holds a JSON object, in place of a JSON array.
     """
 
     def __init__(self, path: str, is_object: bool) -> None:
@@ -75,12 +75,12 @@ class EventFile:
         self._end_at = 0
 
     def append(self, new: Iterable[str]) -> None:
-        """Write lines in one call, with what ends the file, so that a killed program leaves it whole.
+        """Write lines and the end of the file in one call, so that a killed program leaves the file whole.
 
         Raises
         ------
         OSError
-            There is no room for them; what came before them stays.
+            The disk has no room for them; earlier lines stay.
         """
         if self._file < 0:
             os.makedirs(os.path.dirname(self.path) or ".", exist_ok=True)
@@ -94,7 +94,7 @@ class EventFile:
         self._end_at += len(text)
 
     def abandon(self) -> None:
-        """Let go of it, in this process only."""
+        """Close the file, in this process only."""
         if self._file >= 0:
             with suppress(OSError):
                 os.close(self._file)

@@ -1,7 +1,7 @@
-"""Writes the trace file of a program: in the program itself, or in a process beside it.
+"""Writer of the trace file of a program: in the program itself, or in a process beside it.
 
-A line takes some 0.4 µs to make, under the program's own lock; its fields are handed to another process in a
-tenth of that. That process is of no use to anybody else and is nobody's child: it ends with its input.
+A line takes some 0.4 µs to make, under the program's interpreter lock; its fields are handed to another
+process in a tenth of that. That process is not a child of the program, and ends with its input.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 LENGTH_BYTES = 8
 WHOLE = b"whole"
-"""The last word of the process where all is written; anything else says what went wrong."""
+"""Last message of the process when all is written; any other says what went wrong."""
 
 
 class EventWriter:
-    """Writes events of one process.
+    """Writer of the events of one process.
 
     Parameters
     ----------
     path, is_object
-        Of the file, as ``EventFile`` has them.
+        Parameters of ``EventFile``.
     pid
-        Whose events they are.
+        Process id of the traced process.
     offset_ns
-        Added to a time of an event it gives ns since the epoch.
+        Offset that turns the time of an event into ns since the epoch.
     """
 
     def __init__(self, path: str, is_object: bool, pid: int, offset_ns: int) -> None:
@@ -41,38 +41,38 @@ class EventWriter:
         self._offset_ns = offset_ns
 
     def append(self, fields: list[Any]) -> None:
-        """Write events, the fields of which come one after the other.
+        """Write events, given by their fields, one after the other.
 
         Raises
         ------
         OSError
-            There is no room for them.
+            The disk has no room for them.
         """
         each = iter(fields)
         events = zip(*[each] * EVENT_FIELDS, strict=True)
         self._file.append(lines(events, self._pid, self._offset_ns))
 
     def finish(self) -> None:
-        """All is written already."""
+        """Do nothing: all is written already."""
 
     def abandon(self) -> None:
-        """Let go of it, in this process only."""
+        """Close the file, in this process only."""
         self._file.abandon()
 
 
 def packed(value: Any) -> bytes:
-    """One message to the process: what ``EventWriter`` is made of, then fields; None ends them."""
+    """Return a message to the process: first the arguments of ``EventWriter``, then fields, at last None."""
     data = marshal.dumps(value)
     return len(data).to_bytes(LENGTH_BYTES, "little") + data
 
 
 def main() -> None:
-    """Write what comes by standard input, and say by standard output how that ended."""
-    # Its parent waits for this one alone: a program may wait for any child and must not meet a stranger.
+    """Write the events that come on the standard input, and report on the standard output how that ended."""
+    # The writer must not be a child of the program, which may wait for any child of its own.
     if os.fork():
         os._exit(0)
     os.setsid()
-    # What a scheduler sends to all is for the program.
+    # Signals that a scheduler sends to all processes of a job are for the program.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     with open(0, "rb") as source:
@@ -99,7 +99,7 @@ def _write_all(source: BinaryIO) -> bytes:
 
 
 def _message(source: BinaryIO) -> bytes | None:
-    """The next one; None where the program has ended, perhaps in the middle of one."""
+    """Return the next message; None if the program has ended, perhaps in the middle of one."""
     length = int.from_bytes(source.read(LENGTH_BYTES), "little")
     data = source.read(length)
     return data if length and len(data) == length else None

@@ -1,4 +1,4 @@
-"""The name of a trace file of PerfFlowAspect's: component, place in nested workflows, node and process."""
+"""Name of a trace file of PerfFlowAspect: component, place in nested workflows, node and process."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ DIGITS = 8
 
 
 def instance_path(environment: Mapping[str, str]) -> str:
-    """Where this program stands in nested workflows: ids of instances, from the outermost, joined by dots.
+    """Return the ids of the nested workflows of this program, the outermost first, joined by dots.
 
-    Source: PerfFlowAspect's file-name rules. An instance is a job of Flux, else a step of Slurm, else a job
-    of LSF, else the Flux broker that the program talks to; the last three by the first eight digits of the
-    SHA-1 of their ids. A program that starts others hands its path on in ``PERFFLOW_INSTANCE_PATH``.
+    Source: PerfFlowAspect's rules for file names. An instance is a job of Flux, else a step of Slurm, else a
+    job of LSF, else the Flux broker that the program talks to; the last three are given by the first eight
+    digits of the SHA-1 of their ids. A program that starts others passes its path on in
+    ``PERFFLOW_INSTANCE_PATH``.
     """
     own = environment.get("FLUX_JOB_ID") or _digest(_foreign_id(environment) or _broker(environment))
     outer = environment.get(INSTANCE_PATH_VARIABLE)
@@ -26,7 +27,7 @@ def instance_path(environment: Mapping[str, str]) -> str:
 
 
 def file_name(options: Options, path: str, host: str, pid: int) -> str:
-    """``perfflow.<array|object>[.<name>][.{<instance path>}][.<host>][.<pid>].pfw``, parts in their order."""
+    """Return ``perfflow.<array|object>[.<name>][.{<instance path>}][.<host>][.<pid>].pfw``, in that order."""
     parts = {"name": options.name, "instance-path": f"{{{path}}}", "hostname": host, "pid": str(pid)}
     words = ["perfflow", "object" if options.is_object else "array"]
     return ".".join([*words, *(parts[part] for part in options.file_name_parts), "pfw"])

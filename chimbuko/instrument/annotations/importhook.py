@@ -1,4 +1,4 @@
-"""Annotates functions by their names while a program imports them, in all its processes."""
+"""Annotation of functions by their names, while a program imports them, in all of its processes."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from typing import Any
 
 VARIABLE = "CHIMBUKO_ASPECTS"
-"""In the environment of processes that the program starts: where the tally is, and the patterns."""
+"""Environment variable with the path of the tally and the patterns, for processes that the program starts."""
 MAIN = "__main__"
 _SEPARATOR = "\t"
 
 
 def install(patterns: Sequence[NamePattern]) -> Callable[..., Any]:
-    """Annotate from now on what the program imports, and report at its end which patterns nothing matched.
+    """Annotate functions that the program imports from now on; report at its end patterns without a match.
 
     Returns
     -------
     Callable
-        To be called as ``compile`` for the program's script.
+        Function to call in place of ``compile`` for the program's script.
     """
     hook = ImportHook(patterns, Tally.of(len(patterns)))
     os.environ[VARIABLE] = _SEPARATOR.join((hook.tally.place, *(pattern.text for pattern in patterns)))
@@ -41,18 +41,18 @@ def install(patterns: Sequence[NamePattern]) -> Callable[..., Any]:
 
 
 def install_from_environment() -> None:
-    """In a process that the program has started: the same, without a report."""
+    """Annotate functions in a process that the program has started, without a report."""
     place, *texts = os.environ[VARIABLE].split(_SEPARATOR)
     ImportHook([parse_pattern(text) for text in texts], Tally.at(place, len(texts)))
 
 
 class ImportHook(MetaPathFinder):
-    """Stands before all other finders, and leaves all to them but the compilation.
+    """Finder that stands before all others, and leaves all but the compilation of modules to them.
 
     Parameters
     ----------
     tally
-        Of the patterns that a function was found for.
+        Tally of the patterns that have matched a function.
     """
 
     def __init__(self, patterns: Sequence[NamePattern], tally: Tally) -> None:
@@ -68,7 +68,7 @@ class ImportHook(MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """As the others say, with a loader that annotates."""
+        """Return the spec that the other finders give, with a loader that annotates."""
         if not self._of_module(name):
             return None
         for finder in sys.meta_path:
@@ -80,7 +80,7 @@ class ImportHook(MetaPathFinder):
         return None
 
     def woven(self, source: str | bytes, path: str, module: str) -> CodeType | None:
-        """Code of a module, annotated; None where nothing of it is."""
+        """Return the annotated code of a module; None where no function of it is annotated."""
         woven = weave(source, path, self._of_module(module))
         if woven is None:
             return None
@@ -88,11 +88,11 @@ class ImportHook(MetaPathFinder):
         return woven.code
 
     def compiled_main(self, source: bytes, path: str, *others: Any, **options: Any) -> Any:
-        """Code of the program's script."""
+        """Return the code of the program's script."""
         return self.woven(source, path, MAIN) or compile(source, path, *others, **options)
 
     def report(self, pid: int) -> None:
-        """Patterns that nothing matched, in the process that began with them."""
+        """Print the patterns that matched no function, in the process in which the program began."""
         unmatched = [repr(p.text) for at, p in enumerate(self._patterns) if not self.tally.has(at)]
         if unmatched and pid == os.getpid():
             said = f"no function that the program has loaded matches --aspect {', '.join(unmatched)}"
@@ -106,14 +106,14 @@ class ImportHook(MetaPathFinder):
             self.tally.count(self._patterns.index(pattern))
 
     def _see_to(self, loader: Any) -> None:
-        """Have a loader compile annotated sources; what has none stays as it is."""
+        """Make a loader compile annotated sources; one without sources stays as it is."""
         get_code: Any = getattr(loader, "get_code", None)
         if not hasattr(loader, "get_filename") or getattr(get_code, "__module__", __name__) == __name__:
-            # It cannot be asked, or has been seen to: some load many modules.
+            # The loader has no sources, or is changed already: some load many modules.
             return
 
         def code_of(name: str) -> CodeType | None:
-            # Compiled files are not read, and none is written: they have no annotations.
+            # Compiled files have no annotations: none is read, and none is written.
             source = loader.get_source(name)
             woven = None if source is None else self.woven(source, loader.get_filename(name), name)
             code: CodeType | None = woven or get_code(name)
@@ -122,13 +122,13 @@ class ImportHook(MetaPathFinder):
         loader.get_code = code_of
 
     def _see_to_main(self) -> None:
-        """Spawned processes of multiprocessing run the program's script anew, which runpy compiles itself."""
+        """Annotate the program's script in spawned processes of multiprocessing, where runpy compiles it."""
         import runpy
 
         runpy.compile = self.compiled_main  # type: ignore[attr-defined]
 
     def _annotate_loaded(self, module: ModuleType, name: str, wanted: list[NamePattern]) -> None:
-        """What was imported before the program, as parts of the standard library are."""
+        """Annotate functions of a module that was imported before the program began."""
         for holder in (module, *(value for value in vars(module).values() if isinstance(value, type))):
             for key, value in list(vars(holder).items()):
                 function = getattr(value, "__func__", value)

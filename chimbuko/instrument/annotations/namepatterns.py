@@ -1,4 +1,4 @@
-"""Patterns of names: which functions are annotated without a change to their sources."""
+"""Patterns of the names of functions that are annotated without a change to their sources."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from chimbuko.instrument.annotations.pointcuts import POINTCUTS
 
 @dataclass(frozen=True)
 class NamePattern:
-    """Functions of some modules, and what is noted of them."""
+    """Pattern of functions, and the pointcut by which they are recorded."""
 
     text: str
     module: str
-    """Shell pattern of dotted names; ``*`` stands for any number of parts."""
+    """Shell pattern of the dotted names of modules; ``*`` stands for any number of parts."""
     function: tuple[str, ...]
-    """Shell patterns of the parts of a qualified name, one for each."""
+    """Shell patterns of the parts of a function's qualified name, one for each part."""
     pointcut: str
 
     def is_of_module(self, module: str) -> bool:
-        """Whether functions of a module may match."""
+        """Whether functions of the module may match."""
         return fnmatchcase(module, self.module)
 
     def matches(self, qualified_name: str) -> bool:
-        """Whether a function of such a module does, by its ``__qualname__``."""
+        """Whether a function of such a module matches, given its ``__qualname__``."""
         parts = qualified_name.split(".")
         return len(parts) == len(self.function) and all(map(fnmatchcase, parts, self.function))
 
 
 def parse_pattern(text: str) -> NamePattern:
-    """A pattern from ``MODULE:FUNCTION`` or ``MODULE:FUNCTION:POINTCUT``.
+    """Return the pattern that ``MODULE:FUNCTION`` or ``MODULE:FUNCTION:POINTCUT`` describes.
 
     Raises
     ------
     ConfigError
-        It has another form, or there is no such pointcut.
+        The text has another form, or the pointcut is unknown.
     """
     module, _, rest = text.partition(":")
     function, _, pointcut = rest.partition(":")

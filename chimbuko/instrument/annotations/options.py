@@ -1,4 +1,4 @@
-"""What ``PERFFLOW_OPTIONS`` asks for."""
+"""Options of PerfFlowAspect, from ``PERFFLOW_OPTIONS``."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ FILE_NAME_PARTS = ("name", "instance-path", "hostname", "pid")
 
 @dataclass(frozen=True)
 class Options:
-    """PerfFlowAspect's options, with its defaults."""
+    """Options of PerfFlowAspect, with its defaults."""
 
     name: str = "generic"
-    """Of the component of a workflow, for the file's name."""
+    """Name of a workflow's component, for the name of the file."""
     file_name_parts: tuple[str, ...] = ("hostname", "pid")
-    """Of ``FILE_NAME_PARTS``, in the order in which they stand in the file's name."""
+    """Parts of the file's name, of ``FILE_NAME_PARTS``, in their order."""
     folder: str = "./"
-    """Is made where it is not there."""
+    """Folder of the file; it is made where it does not exist."""
     is_enabled: bool = True
     has_usage: bool = False
-    """Whether the CPU time and memory of each call are noted."""
+    """Whether the CPU time and memory of each call are recorded."""
     is_compact: bool = False
-    """One event for a call (``X``), in place of two (``B``, ``E``)."""
+    """Whether a call is one event (``X``), in place of two (``B``, ``E``)."""
     is_object: bool = False
-    """The file holds a JSON object, in place of a JSON array."""
+    """Whether the file holds a JSON object, in place of a JSON array."""
     is_for_caliper: bool = False
-    """Calls are regions of Caliper, too, where its Python package is there."""
+    """Whether calls are regions of Caliper, too, where its Python package is there."""
 
 
 def parse_options(text: str) -> Options:
-    """Options from ``key=value:key=value``; what is not named has its default.
+    """Return the options in ``key=value:key=value``; those that are not named have their defaults.
 
     Source: PerfFlowAspect's documentation, "PERFFLOW_OPTIONS". Keys and values are those of its Python and
     C++ parts; words such as ``True`` and ``Compact`` may be written in small letters.
@@ -41,7 +41,7 @@ def parse_options(text: str) -> Options:
     Raises
     ------
     ConfigError
-        A part is no pair, a key is unknown, or a value is none of those that its key takes.
+        A part is not a pair, a key is unknown, or a value is not one that its key takes.
     """
     found: dict[str, object] = {}
     for part in filter(None, text.split(":")):

@@ -1,4 +1,4 @@
-"""What programs under ``chimbuko trace`` have as ``perfflowaspect.aspect``."""
+"""Module that programs under ``chimbuko trace`` import as ``perfflowaspect.aspect``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["async_event", "critical_path", "sync_event"]
 
 
 def critical_path(pointcut: str | Callable[..., Any] = "around", scope: str = "", flow: str = "") -> Any:
-    """Annotate a function, as ours does; where it is annotated wrongly, the program runs on all the same."""
+    """Annotate a function; a wrong annotation does not stop the program."""
     try:
         return aspects.critical_path(pointcut, scope, flow)
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""What can be noted of the calls of a function, in PerfFlowAspect's words."""
+"""Pointcuts and flows of PerfFlowAspect: how the calls of a function are recorded."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from dataclasses import dataclass
 
 POINTCUTS = ("around", "before", "after", "around_async", "before_async", "after_async")
 FLOWS = {"": ("", ""), "in": ("f", ""), "out": ("", "s"), "inout": ("f", "s"), "outin": ("s", "f")}
-"""Of a flow: what a call does with it when it begins, and when it ends. ``s`` starts one, ``f`` finishes the
-oldest that has not been finished."""
+"""Effects of a call on flows when it begins and when it ends, by the kind of flow: ``s`` starts a flow, and
+``f`` finishes the oldest open one."""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What is noted of the calls of one function."""
+    """Advice, in PerfFlowAspect's sense: how the calls of one function are recorded."""
 
     pointcut: str = "around"
-    """Of ``POINTCUTS``."""
+    """One of ``POINTCUTS``."""
     scope: str = ""
-    """Distinguishes the numbers of asynchronous calls."""
+    """Scope that distinguishes the numbers of asynchronous calls."""
     flow: str = ""
-    """Of ``FLOWS``."""
+    """One of ``FLOWS``."""
 
     @property
     def is_async(self) -> bool:
-        """Whether calls may overlap, and have a number each."""
+        """Whether calls may overlap, and each has a number."""
         return self.pointcut.endswith("_async")
 
     @property
     def phases(self) -> tuple[str, str]:
-        """Of the event at the beginning of a call, and of that at its end; empty where there is none."""
+        """Phases of the events at the beginning and at the end of a call; empty where there is no event."""
         begin, end = ("b", "e") if self.is_async else ("B", "E")
         where = self.pointcut.partition("_")[0]
         return begin if where != "after" else "", end if where != "before" else ""
@@ -42,14 +42,14 @@ class Advice:
 
 
 class Flows:
-    """What has been handed on and not been taken yet, first come, first taken."""
+    """Flows that are open; the oldest is finished first."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
         self._open: deque[int] = deque()
 
     def number_of(self, phase: str) -> int | None:
-        """Number of the flow that an event starts (``s``) or finishes (``f``); None where there is none."""
+        """Return the number of the flow that an event starts (``s``) or finishes (``f``); None for none."""
         if phase == "s":
             number = next(self._numbers)
             self._open.append(number)

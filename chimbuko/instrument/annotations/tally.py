@@ -1,4 +1,4 @@
-"""What any process of a program has met of a list, counted in memory that they share."""
+"""Tally of the entries of a list that any process of a program has met, in shared memory."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ _NAME = "chimbuko-tally"
 
 
 class Tally:
-    """A mark for each entry of a list; nobody takes one away.
+    """Marks for the entries of a list; a mark is never removed.
 
     Parameters
     ----------
     descriptor
-        Of the shared memory; None where marks are this process's own.
+        Descriptor of the shared memory; None where the marks are this process's own.
     """
 
     def __init__(self, descriptor: int | None, size: int) -> None:
         self.place = "" if descriptor is None else f"/proc/{os.getpid()}/fd/{descriptor}"
-        """Where other processes find it."""
+        """Path by which other processes find the tally."""
         self._marks = mmap.mmap(-1 if descriptor is None else descriptor, size)
 
     @classmethod
     def of(cls, size: int) -> Self:
-        """A new one. Its memory goes with this process, however that ends."""
+        """Make a tally. Its memory is freed when this process ends, however it does."""
         try:
             descriptor = os.memfd_create(_NAME)
             os.ftruncate(descriptor, size)
@@ -39,7 +39,7 @@ class Tally:
 
     @classmethod
     def at(cls, place: str, size: int) -> Self:
-        """That of another process; one of our own where it is gone."""
+        """Return the tally of another process; a new one where that process has ended."""
         with suppress(OSError):
             # The program may have closed the descriptor, and opened a file of its own under that number.
             if _NAME in os.readlink(place):

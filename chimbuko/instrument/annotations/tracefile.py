@@ -1,8 +1,8 @@
-"""The trace file of this process, written beside the program."""
+"""Trace file of this process, in PerfFlowAspect's format, written beside the program."""
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # As the tracer has it.
+import _signal  # type: ignore[import-not-found]  # The module signal may be half imported when this begins.
 import os
 import platform
 import sys
@@ -24,31 +24,32 @@ if TYPE_CHECKING:
     from chimbuko.instrument.annotations.eventfile import Event
 
 WRITE_PERIOD_S = 0.2
-"""What a killed program loses at most."""
+"""Time between writes: a killed program loses no more."""
 MOST_EVENTS = 1_000_000
-"""That wait to be written, some 200 MB: where the disk cannot keep up, further ones are counted, and lost."""
+"""Most events that wait to be written, some 200 MB: where the disk cannot keep up, further ones are lost and
+counted."""
 LONGEST_END_S = 60.0
-"""For the end of the file: beyond that the program ends without it."""
+"""Longest wait for the end of the file, after which the program ends without it."""
 
 
 class Thread(threading.local):
-    """The calling thread: to ask the system for its native id takes longer than all else of an event."""
+    """Native id of the calling thread, kept as asking for it takes longer than all else of an event."""
 
     def __init__(self) -> None:
         self.id = threading.get_native_id()
 
 
 class TraceFile:
-    """The trace file of this process, written by a process of its own.
+    """Trace file of this process, written by a process of its own.
 
     No thread of the program waits for it: an event is one tuple at the end of a queue, which a thread of ours
-    empties. A program that ends before that has begun writes the file itself, and so does one that can start
-    no process. What cannot be written is one line on stderr, and no error of the program's.
+    empties. A program that ends before that thread has begun writes the file itself, and so does one that
+    cannot start a process. A failure to write is one line on stderr, and not an error in the program.
 
     Parameters
     ----------
     options
-        Its form and its name.
+        Format and name of the file.
     """
 
     def __init__(self, options: Options) -> None:
@@ -56,7 +57,7 @@ class TraceFile:
         self._instance_path = instance_path(os.environ)
         os.environ[INSTANCE_PATH_VARIABLE] = self._instance_path
         self._fields: list[Any] = []
-        """Of events, one after the other: as tuples they would keep the garbage collector busy."""
+        """Fields of events, one after the other: tuples would keep the garbage collector busy."""
         self.put: Callable[[Event], None] = self._fields.extend
         self.thread = Thread()
         self._begin_anew()
@@ -73,14 +74,14 @@ class TraceFile:
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Write from now on what is put into it; where that is done already, nothing."""
+        """Begin to write the events, if that has not begun yet."""
         if self._thread is not None:
             return
-        # As the tracer's thread, this one is to get no signal of the program's.
+        # This thread, like the tracer's, must not get signals of the program.
         blocked = _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
         try:
             thread = threading.Thread(target=self._write_on, name="annotations", daemon=True)
-            # Where there is no room for a thread now, all waits for the end.
+            # If no thread can be started now, all events are written at the end.
             with suppress(RuntimeError):
                 thread.start()
                 self._thread = thread
@@ -88,7 +89,7 @@ class TraceFile:
             _signal.pthread_sigmask(_signal.SIG_SETMASK, blocked)
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the events that are left, and end the file."""
         if self._thread is not None:
             self._stopping.set()
             self._thread.join(LONGEST_END_S)
@@ -97,8 +98,8 @@ class TraceFile:
         self._has_ended = True
 
     def _write(self, is_last: bool) -> None:
-        """Write what was put into it until now."""
-        # Each is one operation, between which other threads may put more at the end.
+        """Write the events that wait."""
+        # Two single operations, between which other threads may add more at the end.
         fields = self._fields[:]
         del self._fields[: len(fields)]
         lost = max(len(fields) // EVENT_FIELDS - MOST_EVENTS, 0)
@@ -127,7 +128,7 @@ class TraceFile:
     def _path_now(self) -> str:
         name = file_name(self.options, self._instance_path, platform.node(), os.getpid())
         path = os.path.join(self.options.folder, name)
-        # A program may run in a folder that is gone.
+        # The current folder of a program may have been removed.
         with suppress(OSError):
             path = os.path.abspath(path)
         return path
@@ -139,7 +140,7 @@ class TraceFile:
             self._write(is_last)
 
     def _continue_in_child(self) -> None:
-        """A forked process writes a file of its own; what waits is its parent's."""
+        """Begin a file of its own in a forked process; events that wait are its parent's."""
         is_begun = self._thread is not None and not self._stopping.is_set()
         if self._writer is not None:
             self._writer.abandon()
@@ -151,7 +152,7 @@ class TraceFile:
         self._end_with_multiprocessing()
 
     def _end_with_multiprocessing(self) -> None:
-        """Its children that are forked end without the interpreter's own end; they run finalizers instead."""
+        """End the file by a finalizer in forked children of multiprocessing, which skip their own end."""
         util = sys.modules.get("multiprocessing.util")
         if util is None or self._has_finalizer:
             return
@@ -160,7 +161,7 @@ class TraceFile:
         def end(file: TraceFile) -> None:
             util.Finalize(None, file.close, exitpriority=-1000)
 
-        # When a child begins, it forgets finalizers, and then calls this.
+        # multiprocessing forgets its finalizers after a fork, and then calls this.
         util.register_after_fork(self, end)
         if sys.modules["multiprocessing.process"].parent_process() is not None:
             end(self)

@@ -16,17 +16,16 @@ _PAGE_KB = os.sysconf("SC_PAGE_SIZE") / 1000
 _memory: KeptDescriptor | None = None
 
 Reading = tuple[int, float, int]
-"""What the clocks say at one moment: wall time in ns, user time of the process in s, and that of the calling
-thread in ns, which is all of its CPU time."""
+"""Reading of the clocks: wall time in ns, user time of the process in s, CPU time of the thread in ns."""
 
 
 def read() -> Reading:
-    """The clocks now, in the calling thread."""
+    """Read the clocks, in the calling thread."""
     return perf_counter_ns(), resource.getrusage(resource.RUSAGE_SELF).ru_utime, thread_time_ns()
 
 
 def since(before: Reading) -> Usage:
-    """What was used since a reading in the same thread; of the process it is user time, of all threads."""
+    """Return the usage since a reading in the same thread; that of the process is its user time."""
     begun_ns, user_s, thread_ns = before
     now_ns, user_now_s, thread_now_ns = read()
     share = 100.0 / max(now_ns - begun_ns, 1)
@@ -34,7 +33,7 @@ def since(before: Reading) -> Usage:
 
 
 def _resident_kb() -> float:
-    """Of the process; 0 where the system does not say."""
+    """Return the resident memory of the process in 1,000 bytes; 0 where the system does not say."""
     global _memory
     try:
         if _memory is None or not _memory.is_ours():
@@ -45,7 +44,7 @@ def _resident_kb() -> float:
 
 
 def forget() -> None:
-    """In a forked child the open file is its parent's."""
+    """Close the open file in a forked child: it describes the parent."""
     global _memory
     if _memory is not None:
         _memory.close()

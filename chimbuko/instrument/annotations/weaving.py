@@ -1,4 +1,4 @@
-"""Annotates functions of a Python source by their names, before it is compiled. No I/O."""
+"""Annotation of functions in a Python source by their names, before it is compiled. It does no I/O."""
 
 from __future__ import annotations
 
@@ -21,37 +21,35 @@ _ALREADY = "critical_path"
 _COMPILERS = frozenset(
     ("jit", "njit", "vectorize", "guvectorize", "cfunc", "stencil", "overload", "overload_method", "script")
 )
-"""Decorators, by the last part of their names, that compile what they get, and cannot compile a wrapper:
-those of Numba, and of Torch."""
+"""Last parts of the names of decorators (of Numba, and of Torch) that compile functions, and not wrappers."""
 
 
 @dataclass(frozen=True)
 class Woven:
-    """A source with its functions annotated."""
+    """Code of a source with annotated functions."""
 
     code: CodeType
     met: frozenset[NamePattern]
-    """Patterns that some function matches."""
+    """Patterns that a function matches."""
 
 
 def weave(source: str | bytes, path: str, patterns: Sequence[NamePattern]) -> Woven | None:
-    """Annotate the functions that match; None where none does.
+    """Annotate the functions that match; return None where none does.
 
-    An annotation comes first of a function's decorators, so whatever they make of it, and whoever they
-    register it with, has the annotated one. A function that is annotated already, or that is handed to a
-    compiler, stays as it is.
+    The annotation is applied before the function's other decorators, so that they wrap or register the
+    annotated function. A function that is annotated already, or that a decorator compiles, stays as it is.
 
     Parameters
     ----------
     path
-        Of the source, for its code.
+        Path of the source, for its code.
     patterns
-        Those of its module.
+        Patterns of its module.
 
     Raises
     ------
     SyntaxError, ValueError
-        It is no Python source.
+        The text is not a Python source.
     """
     tree = ast.parse(source, path)
     weaver = _Weaver(patterns)
@@ -109,7 +107,7 @@ def _stays(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def _beginning(body: list[ast.stmt]) -> int:
-    """Where the first statement stands that is neither the documentation nor asks for the future."""
+    """Return the index of the first statement behind the docstring and the imports from ``__future__``."""
     at = 0
     if isinstance(first := body[0], ast.Expr) and isinstance(first.value, ast.Constant):
         at = int(isinstance(first.value.value, str))
@@ -119,7 +117,7 @@ def _beginning(body: list[ast.stmt]) -> int:
 
 
 def _placed(node: Node, where: ast.stmt) -> Node:
-    """A new node on the line of another, so that lines of functions and tracebacks stay as they are."""
+    """Place a new node on the line of another, so that lines of functions and tracebacks stay as they are."""
     ast.copy_location(node, where)
     if isinstance(node, ast.stmt | ast.expr):
         node.end_lineno, node.end_col_offset = node.lineno, node.col_offset

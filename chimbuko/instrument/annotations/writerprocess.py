@@ -1,4 +1,4 @@
-"""Starts the process that writes the trace file of this one, and feeds it."""
+"""Process that writes the trace file of this one."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 
 _MODULE = "chimbuko.instrument.annotations.eventwriter"
 _OPTIONS = ("-S", "-s", "-P")
-"""It needs nothing but this package and the standard library, and starts in a third of the time."""
+"""Options of Python that skip site packages, which it does not need: it starts in a third of the time."""
 LONGEST_WORD = 1 << 12
 
 
 class WriterProcess:
-    """Takes what ``EventWriter`` takes.
+    """Writer with the methods of ``EventWriter``, which writes in a process of its own.
 
-    Whoever uses it has its signals blocked: one of them says that the process has ended.
+    The calling thread must have its signals blocked: SIGPIPE comes when the process has ended.
 
     Parameters
     ----------
     path, is_object, pid, offset_ns
-        As ``EventWriter`` has them.
+        Parameters of ``EventWriter``.
 
     Raises
     ------
     OSError
-        There is no room for a process or for descriptors, or it does not run here.
+        No process or descriptor can be made, or Python does not start.
     """
 
     def __init__(self, path: str, is_object: bool, pid: int, offset_ns: int) -> None:
@@ -55,12 +55,12 @@ class WriterProcess:
             os.close(theirs)
 
     def append(self, fields: list[Any]) -> None:
-        """Have them written.
+        """Hand over events, given by their fields.
 
         Raises
         ------
         OSError
-            What was handed over before could not be written, or the process is gone.
+            Earlier events could not be written, or the process has ended.
         """
         try:
             self._send(fields)
@@ -69,12 +69,12 @@ class WriterProcess:
             raise
 
     def finish(self) -> None:
-        """Wait until all is written.
+        """Wait until all events are written.
 
         Raises
         ------
         OSError
-            It could not be.
+            They could not be written.
         """
         with suppress(BrokenPipeError):
             self._send(None)
@@ -82,7 +82,7 @@ class WriterProcess:
         self.abandon()
 
     def abandon(self) -> None:
-        """Let go of it, in this process only."""
+        """Close the connection to the process, in this process only."""
         self._to.close()
         if self._from is not None:
             self._from.close()
@@ -117,7 +117,7 @@ def _start(source: int, word: int) -> None:
     try:
         status = os.waitpid(started, 0)[1]
     except ChildProcessError:
-        # The program wants to know nothing of its children's ends.
+        # The program ignores SIGCHLD, so that the kernel has reaped the process.
         return
     if status:
         raise OSError(0, "it does not start")

@@ -1,4 +1,4 @@
-"""Writes what annotated functions of a native program did into a trace file of PerfFlowAspect's form."""
+"""Trace file in PerfFlowAspect's format, for the annotated functions of a native program."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from chimbuko.instrument.recorder.ring import Events, ProcessFile
 
 
 def asked_options(environment: Mapping[str, str]) -> Options | None:
-    """Options of the file that is asked for; None where none is, or what is asked for makes no sense."""
+    """Return the options of the trace file; None where no file is asked for, or the options are invalid."""
     try:
         options = parse_options(environment[VARIABLE])
     except (KeyError, ConfigError):
@@ -35,7 +35,7 @@ USER_TIME, THREAD_TIME, PEAK_MEMORY = COUNTERS = (
     "CPU time of the thread (us)",
     "peak memory of the process (KiB)",
 )
-"""Counters that the library writes before a call and before its end, where they are asked for."""
+"""Names of the counters that the library writes before a call and its end, where usage is asked for."""
 KIB_KB = 1.024
 
 
@@ -44,20 +44,20 @@ class _Call:
     begun_ns: int
     number: int
     used: dict[str, float]
-    """What the counters were."""
+    """Values of the counters at the begin of the call, by name."""
 
 
 class AnnotatedCalls:
-    """The trace file of one process.
+    """Trace file of one process.
 
     Parameters
     ----------
     process
-        Whose it is.
+        The process that made the calls.
     options
-        Its form and its name.
+        Format and name of the file.
     environment
-        Says where the process stands in nested workflows.
+        Environment that says where the process stands in nested workflows.
     """
 
     def __init__(self, process: ProcessFile, options: Options, environment: Mapping[str, str]) -> None:
@@ -69,20 +69,20 @@ class AnnotatedCalls:
         self._file = EventFile(os.path.join(options.folder, name), options.is_object)
         self._names: dict[int, AnnotatedName] = {}
         self._heads: dict[tuple[int, str], str] = {}
-        """Of their lines, by phase."""
+        """Heads of the lines of a function, by the key of its calls and the phase of the event."""
         self._waiting: list[tuple[int, int, int, int]] = []
-        """Time, thread, kind of events, and their key, or the row of a counter in ``_counted``."""
+        """Events to write: time, thread, kind, and key of the call, or row of the counter in ``_counted``."""
         self._counted: list[tuple[str, float]] = []
-        """Counters with their values."""
+        """Counters and their values, in the order of the events."""
         self._used: dict[int, dict[str, float]] = {}
-        """The newest values of each thread's counters."""
+        """Newest values of the counters, by thread."""
         self._open: dict[tuple[int, int], list[_Call]] = {}
-        """Calls of one thread by their function, the outermost first."""
+        """Open calls by thread and function, the outermost first."""
         self._flows = Flows()
         self._numbers = itertools.count(1)
 
     def add(self, key: int, name: AnnotatedName) -> None:
-        """A function that is annotated, by the key of its calls."""
+        """Add an annotated function by the key of its calls."""
         self._names[key] = name
         short = name.short
         phases = ("X", "C", *name.advice.phases)
@@ -91,11 +91,11 @@ class AnnotatedCalls:
 
     @property
     def path(self) -> str:
-        """Of the file."""
+        """Path of the file."""
         return self._file.path
 
     def note(self, thread: int, events: Events) -> None:
-        """What one thread has done, by its native id."""
+        """Take in the events of one thread, which is given by its native id."""
         keys = np.fromiter(self._names, np.uint64, len(self._names))
         is_counter = events["kind"] == Kind.COUNTER
         known = events[(events["kind"] <= Kind.EXIT) & np.isin(events["value"], keys) | is_counter]
@@ -109,15 +109,15 @@ class AnnotatedCalls:
                 self._counted.append((name, value))
 
     def write(self) -> None:
-        """Write all that was noted.
+        """Write all events that were taken in.
 
         Raises
         ------
         OSError
-            There is no room.
+            The disk has no room.
         """
         waiting, self._waiting = self._waiting, []
-        # Of all threads in order of time: a flow ends at the next who takes it.
+        # Events of all threads in order of time: the next call that takes a flow ends it.
         waiting.sort(key=lambda event: event[0])
         if events := [event for one in waiting for event in self._events(*one)]:
             self._file.append(lines(events, self._pid, self._offset_ns))
@@ -163,7 +163,7 @@ def _tail(advice: Advice, call: _Call) -> str:
 
 
 def _usage(before: Mapping[str, float], now: Mapping[str, float], wall_ns: int) -> Usage:
-    """What a call has used, as PerfFlowAspect writes it."""
+    """Return what a call has used, in PerfFlowAspect's units."""
     share = 1e5 / max(wall_ns, 1)
     return (
         share * (now[USER_TIME] - before[USER_TIME]),

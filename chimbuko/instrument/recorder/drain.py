@@ -1,7 +1,7 @@
-"""The process beside a recorded program: it drains the rings, and writes the streams.
+"""The drain: a process beside a recorded program that empties its rings and writes its streams.
 
 It begins in ``main``. It is no child of the program, which may wait for any child, and ends soon after it.
-For each process of the program that records something a writer is forked off.
+It forks a writer for each process of the program that records something.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ from chimbuko.runtime.process.oomscore import Sacrifice, oom_score, set_oom_scor
 from chimbuko.runtime.process.ranks import rank_from, stated_rank
 
 LOOK_PERIOD_S = 0.1
-"""Between two looks at how full the rings are: at 5 million events a second one takes 13 ms to fill up, but
-at the rates of real programs more than a second."""
+"""Time between two looks at how full the rings are. A ring fills up in 13 ms at 5 million events a second,
+and in more than a second at the rates of real programs."""
 DRAIN_PERIOD_S = 0.4
-"""At the latest then they are emptied: each time costs some 0.5 ms, however little there is."""
+"""Longest time until the rings are emptied: each time costs some 0.5 ms, however few events there are."""
 EMPTY_ABOVE = 0.25
 LINGER_S = 0.3
-"""So long it stays when no process is recorded: one may be about to begin."""
+"""Time for which the drain stays while no process is recorded: one may be about to begin."""
 RANK_PATIENCE_S = 5.0
 """Longest wait for MPI to say the rank, where no launcher has. The rings are emptied meanwhile."""
 
 
 def main() -> None:
-    """Serve a folder of rings; arguments: the folder, and the process that it was made for.
+    """Serve a folder of rings. The arguments are the folder, and the process that it was made for.
 
-    It says on standard output that it is ready, and closes it.
+    It writes to standard output that it is ready, and closes that.
     """
     folder, pid = Path(sys.argv[1]), int(sys.argv[2])
     os.setsid()
     ignore_signals()
-    # Kept open until the last process that this one forks has ended.
+    # The lock stays open until the last process that this one forks has ended.
     drain(folder)
     set_oom_score(oom_score(Sacrifice.WRITER))
     gc.disable()
@@ -78,7 +78,7 @@ def main() -> None:
 
 
 class _Drain:
-    """Of one program: its first process, and all that this starts."""
+    """Drain of one program: of its first process, and of all processes that this starts."""
 
     def __init__(self, folder: Path, pid: int) -> None:
         self._folder = folder
@@ -87,13 +87,13 @@ class _Drain:
         self._first_descriptor = _process_descriptor(pid)
         self._members = Members()
         self._writers: dict[int, tuple[int, Path]] = {}
-        """Number of the member, and its file, by the writer's process."""
+        """Number and file of the recorded process, by the process id of its writer."""
         self._unattended: dict[Path, str] = {}
-        """Files of processes whose writers have failed, and how."""
+        """Files of the processes whose writers have failed, and how each has failed."""
         self._seen: set[Path] = set()
 
     def serve(self) -> None:
-        """Until no process has been recorded for a while."""
+        """Serve until no process has been recorded for a while."""
         alone_since = time.monotonic()
         while time.monotonic() < alone_since + LINGER_S:
             self._take_in()
@@ -135,7 +135,7 @@ class _Drain:
             os._exit(code)
 
     def _write(self, recording: Recording, program: str, number: int) -> int:
-        """Write a stream; 0 if that succeeded, and all that went wrong is said."""
+        """Write a stream, and log what goes wrong; return the exit code of the writer."""
         rank = rank_from(os.environ)
         try:
             handovers = _handovers(recording, lambda: self._has_successor(recording))
@@ -147,7 +147,7 @@ class _Drain:
             log(f"rank {rank} is not recorded to its end: {error}")
             return 1
         except Exception as error:
-            # ADIOS2 has errors of any kind, and may write several lines.
+            # ADIOS2 raises errors of any kind, with texts of several lines.
             said = " ".join(str(error).split())
             log(f"rank {rank} is not recorded to its end: {type(error).__name__}: {said}")
             return 1
@@ -155,11 +155,11 @@ class _Drain:
 
     def _header(self, recording: Recording, program: str, rank: int) -> Header:
         header = recording.header(program, rank)
-        # The first one's parent is the launcher.
+        # The parent of the first process is the launcher.
         return header._replace(parent_pid=0) if recording.pid == self._first else header
 
     def _has_successor(self, recording: Recording) -> bool:
-        """Whether the process has become another program, which is recorded, or cannot be."""
+        """Whether the process has become another program by exec, recorded or not."""
         with suppress(OSError):
             if os.readlink(f"/proc/{recording.pid}/exe").removesuffix(" (deleted)") != recording.executable:
                 return True
@@ -179,7 +179,7 @@ class _Drain:
                     self._unattended[path] = how
 
     def _count_lost(self) -> None:
-        """Say what of processes is lost that had no writer any more, when they have ended."""
+        """Log the lost events of each process that has ended after its writer had failed."""
         for path, how in list(self._unattended.items()):
             if not is_alive(int(path.name.partition("-")[0])):
                 del self._unattended[path]
@@ -209,8 +209,8 @@ def ranked(
 
 
 def _handovers(recording: Recording, has_successor: Callable[[], bool]) -> Iterator[Handover]:
-    """All that a process records, until it has ended."""
-    # What waits here waits for no reader.
+    """Yield all that a process records, until it has ended."""
+    # This wait is for the program, and not for a reader that may be stuck.
     signal.alarm(0)
     process = _process_descriptor(recording.pid)
     drained_s = looked_s = time.monotonic()

@@ -1,4 +1,4 @@
-"""What a process was in when it ended out of order."""
+"""Description of how a process died: its signal, its open calls, and where in the code it was."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from chimbuko.instrument.recorder.ring import ProcessFile, Ring
 NamesOf = Callable[[Sequence[int]], list[str]]
 
 SIGNAL_RETURN = "__restore_rt"
-"""What stands between a handler and what the signal interrupted, as the C library calls it."""
+"""Name that the C library gives to the frame between a signal's handler and the interrupted code."""
 MOST_FRAMES = 16
-"""Of a call stack or a backtrace that are named."""
+"""Number of frames of a call stack or a backtrace that are named."""
 
 
 def describe_end(process: ProcessFile, rings: Sequence[Ring], names_of: NamesOf) -> str:
-    """One line: which signal, in which calls, and where in the code if that could be seen."""
+    """Describe in one line which signal ended the process, in which calls, and where in the code if known."""
     crash = process.field("crash")
     number = int(crash["signal"])
     thread = int(crash["thread"]) if number else 0
@@ -26,7 +26,7 @@ def describe_end(process: ProcessFile, rings: Sequence[Ring], names_of: NamesOf)
     names = names_of([*stack, *frames]) if stack or frames else []
     called, backtrace = names[: len(stack)], names[len(stack) :]
     if SIGNAL_RETURN in backtrace:
-        # Before it stands the handler of the signal.
+        # The frames before it are those of the signal's handler.
         backtrace = backtrace[backtrace.index(SIGNAL_RETURN) + 1 :]
     text = f"died ({_signal_name(number)})" if number else "died (killed, or ended without an exit)"
     if called:
@@ -39,7 +39,7 @@ def describe_end(process: ProcessFile, rings: Sequence[Ring], names_of: NamesOf)
 
 
 def _stack(rings: Sequence[Ring], thread: int) -> list[int]:
-    """Keys of the calls that were open, the outermost first."""
+    """Return the keys of the calls that were open, the outermost first."""
     for ring in rings:
         if ring.thread == thread:
             return ring.stack()[: min(ring.number("depth"), DEPTH)]

@@ -1,9 +1,9 @@
-"""Makes the wrappers of MPI's Fortran functions, where their calls do not pass through the C ones.
+"""Generated wrappers of MPI's Fortran functions, where these do not call the wrapped C functions.
 
-Open MPI's call ``PMPI_`` functions. MPICH's call ``MPI_`` ones, which are wrapped, except for those of the
-module of Fortran 2008 that have no buffer. A wrapper passes on what it was given, whatever it is: lengths of
-texts stand behind all other arguments. What it records it converts from Fortran's handles, statuses and
-indices.
+The Fortran functions of Open MPI call ``PMPI_`` functions. Those of MPICH call ``MPI_`` functions, which are
+wrapped, except for those of the module of Fortran 2008 that have no buffer. A wrapper passes on all of its
+arguments as they are; lengths of texts stand behind all other arguments. To record, it converts Fortran's
+handles, statuses and indices.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _HANDLES = {
     "MPI_Session": "session",
 }
 _WITHOUT_ARGUMENTS = ("MPI_Init",)
-"""Fortran has no command line to give."""
+"""Functions that have no arguments in Fortran, which has no command line to pass."""
 
 
 def fortran_source(header: str) -> str:
-    """C source of all wrappers of Fortran functions, for a preprocessed ``mpi.h``."""
+    """Return the C source of all wrappers of Fortran functions, for a preprocessed ``mpi.h``."""
     has_own_path = any(name.startswith("ompi_") for name in data_names(header))
     known = meanings()
     lines = ['#include "fortran.h"', ""]
@@ -79,12 +79,12 @@ def _wrapper(
 
 
 def _texts(function: Prototype) -> int:
-    """How many lengths of texts its Fortran function is given, behind all other arguments."""
+    """Return how many lengths of texts the Fortran function takes, behind all other arguments."""
     return sum(_kind(declaration) == "char" for declaration in function.parameters)
 
 
 def _recorded(function: Prototype, meaning: Meaning) -> tuple[list[str], list[str], list[str]]:
-    """Statements before the call, after it if it succeeded, and after it always."""
+    """Return the statements before the call, after it if it succeeded, and after it in any case."""
     before, after, end = [], [], []
     declared = dict(zip(meaning.parameters, function.parameters, strict=False))
     places = {name: f"a{position}" for position, name in enumerate(meaning.parameters)}
@@ -101,7 +101,7 @@ def _recorded(function: Prototype, meaning: Meaning) -> tuple[list[str], list[st
             if name not in ("requests", "statuses") and _is_used(name, text):
                 phase += _converted(name, declared[name], places[name], places.get("requests", ""))
         phase += [text] if text else []
-    # What is declared before the call is seen after it, too.
+    # Declarations before the call are visible after it, too.
     declared_before = [line for line in before if line.endswith("/* value */")]
     after = [line for line in after if line not in declared_before]
     return before, after, end
@@ -112,7 +112,7 @@ def _is_used(name: str, text: str) -> bool:
 
 
 def _converted(name: str, declaration: str, place: str, requests: str) -> list[str]:
-    """Statements that declare a parameter, as the C function has it, from what Fortran gives."""
+    """Return the statements that declare a parameter of the C function and convert Fortran's argument."""
     kind = _kind(declaration)
     is_pointer = "*" in declaration or "[" in declaration
     if name == "status":
@@ -120,7 +120,7 @@ def _converted(name: str, declaration: str, place: str, requests: str) -> list[s
     if name == "indices":
         return [f"const int *indices = (const int *){place}; /* value */"]
     if kind == "char":
-        # It has no end that could be seen from here.
+        # Fortran's text has no terminating zero, and its length is not at hand here.
         return [f'const char *{name} = "";']
     if kind == "void":
         return [f"const void *{name} = buffer_of({place}); /* value */"]

@@ -1,4 +1,4 @@
-"""Turns this process into a program that is recorded."""
+"""Start of a recorded program: this process becomes the program."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ FOLDER_VARIABLE = "CHIMBUKO_RECORDER"
 FIRST_VARIABLE = "CHIMBUKO_RECORDER_PID"
 USAGE_VARIABLE = "CHIMBUKO_RECORDER_USAGE"
 COUNT_VARIABLE = "CHIMBUKO_RECORDER_COUNT"
-"""Where it is set messages are counted, and nothing is recorded."""
+"""Environment variable under which messages are counted, and nothing is recorded."""
 READY_TIMEOUT_S = 30.0
-"""For the process that drains the rings, which takes 0.4 s where nothing else is done."""
+"""Longest wait for the drain to be ready, which takes 0.4 s on a machine with nothing else to do."""
 
 
 def become(program: NativeProgram, words: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
-    """Become the program, recorded if that is possible; why it is not is one line on stderr.
+    """Become the program, recorded if that is possible; if not, one line on stderr says why.
 
     Parameters
     ----------
     words
-        Its arguments, from its own name on.
+        Arguments of the program, beginning with its name.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def become(program: NativeProgram, words: Sequence[str], environment: Mapping[st
         if program.obstacle:
             raise ConfigError(program.obstacle)
         own |= _recorded(program, environment)
-        # Where a monitor has the messages of what it starts counted: the trace has them.
+        # A monitor may have the messages of its programs counted; the trace has them anyway.
         own.pop(COUNT_VARIABLE, None)
     except (ChimbukoError, OSError, subprocess.SubprocessError) as error:
         log(f"{program.path} runs, and is not recorded: {error}")
@@ -59,7 +59,7 @@ def become(program: NativeProgram, words: Sequence[str], environment: Mapping[st
 
 
 def _recorded(program: NativeProgram, environment: Mapping[str, str]) -> dict[str, str]:
-    """Start the drain; what the program has to have in its environment."""
+    """Start the drain; return the variables that the program needs in its environment."""
     settings = WriterSettings.from_environment(environment)
     library = recorder_library(mpi_of(program.path, environment), environment)
     folder = make_place(settings.prefix.absolute().parent, is_marked=settings.has_instances)
@@ -74,7 +74,7 @@ def _recorded(program: NativeProgram, environment: Mapping[str, str]) -> dict[st
 
 
 def _annotations(environment: Mapping[str, str]) -> dict[str, str]:
-    """What a program has to know whose annotated functions are written into a file of their own."""
+    """Return the variables for a program whose annotated functions are written into a file of their own."""
     if VARIABLE not in environment:
         return {}
     try:
@@ -89,14 +89,14 @@ def _annotations(environment: Mapping[str, str]) -> dict[str, str]:
 def _start_drain(folder: Path, environment: Mapping[str, str]) -> None:
     package_home = str(Path(chimbuko.__file__).parent.parent)
     paths = os.pathsep.join(filter(None, (package_home, environment.get("PYTHONPATH", ""))))
-    # It is not this process's child: the program may wait for any child and must not meet a stranger.
+    # The drain must not be a child of this process: the program may wait for any child of its own.
     starter = (
         "import os; os.fork() and os._exit(0); "
         "from chimbuko.runtime.process.signals import be_called; be_called('chimbuko.drain'); "
         "from chimbuko.instrument.recorder.drain import main; main()"
     )
-    # It outlives the program, and must not hold what others read to its end. The program waits until it is
-    # ready, since a ring may be full in a moment.
+    # The drain outlives the program, so it must not keep pipes open that others read to their end. The
+    # program waits until the drain is ready, since a ring may be full in a moment.
     said = standard_error(folder)
     try:
         started = subprocess.run(

@@ -1,4 +1,4 @@
-"""The files in which the library and the drain meet, as ``library/layout.h`` has them."""
+"""Layout of the files that the library writes and the drain reads, as in ``library/layout.h``."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ HABITS: Final = 1024
 LARGEST_RING_EVENTS: Final = 1 << 24
 
 NAMED: Final = 1 << 63
-"""In a key: it is the number of a name, and no address."""
+"""Bit of a key that says that the rest is the number of a name, and not an address."""
 
 
 class Kind(IntEnum):
-    """Of an event."""
+    """Kind of an event."""
 
     ENTRY = 1
     EXIT = 2
@@ -50,7 +50,7 @@ EVENT: Final = np.dtype(
         ("request", "<u4"),
     ]
 )
-"""``value`` is the key of a call, the bytes of a message, or the double of a counter."""
+"""Event in a ring; ``value`` is the key of a call, the bytes of a message, or the double of a counter."""
 
 COMMUNICATOR: Final = np.dtype([("identity", "<u8"), ("size", "<u4"), ("rank", "<i4")])
 
@@ -126,7 +126,7 @@ COUNTS: Final = np.dtype(
         ("executable", f"S{PATH_BYTES}"),
     ]
 )
-"""A TRAFFIC for each rank of the world follows."""
+"""Head of a file of counted messages; a ``TRAFFIC`` for each rank of the world follows."""
 
 TRAFFIC: Final = np.dtype(
     [("sent_count", "<u8"), ("sent_bytes", "<u8"), ("received_count", "<u8"), ("received_bytes", "<u8")]

@@ -1,4 +1,4 @@
-"""Functions that the library has stopped recording: they are called very often, and are very short."""
+"""Functions that the library has stopped recording, as they are called very often and are very short."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_NAMED = 10
 def describe_left_out(
     process: ProcessFile, rings: Sequence[Ring], names_of: Callable[[Sequence[int]], list[str]]
 ) -> str:
-    """Which functions were left out, how often, and how to exclude them for good; empty for none."""
+    """Describe which functions were left out, how often, and how to exclude them for good; empty for none."""
     table = process.field("left_out")
     (rows,) = np.nonzero(table)
     if not len(rows):
@@ -27,7 +27,7 @@ def describe_left_out(
     counted = ", ".join(f"{calls[row]} of {name}" for row, name in zip(order, names, strict=True))
     others = f", and {len(rows) - len(order)} other functions" if len(rows) > len(order) else ""
     functions = [name.partition("(")[0] for key, name in zip(keys, names, strict=True) if not key & NAMED]
-    # A template's name has commas, which the compiler takes for the next function's beginning.
+    # The name of a template has commas, which separate functions in the compiler's list.
     plain = [name for name in functions if "<" not in name]
     flags = [f"-finstrument-functions-exclude-function-list={','.join(plain)}"] if plain else []
     flags += ["-finstrument-functions-exclude-file-list=/usr/include"] if len(plain) < len(functions) else []

@@ -1,4 +1,4 @@
-"""The recorder's C library: built at first use for one MPI, or for none, and kept for this user."""
+"""Build of the recorder's C library, at first use, for one MPI or for none; it is kept for this user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chimbuko.runtime.preload import compile_with, find_compiler, kept_library, 
 
 FOLDER = Path(__file__).with_name("library")
 INCLUDE = Path(__file__).with_name("include")
-"""What programs are compiled with that name their regions themselves."""
+"""Folder of the headers for programs that name their own regions."""
 COMMON = ("recorder.c", "functions.c", "crash.c", "openmp.c")
 WITH_MPI = ("messages.c", "communicators.c", "requests.c", "fortran.c")
 WITHOUT_MPI = ("nompi.c",)
@@ -23,21 +23,21 @@ FLAGS = (
     *("-fvisibility=hidden", "-fno-omit-frame-pointer"),
 )
 MADE_FLAGS = (*FLAGS, "-O1")
-"""Of what is generated: a thousand functions that all do the same, and half the time for them."""
+"""Flags for generated sources: a thousand similar functions, which compile in half the time with ``-O1``."""
 REMEDY = "run 'chimbuko doctor', or record with TAU"
 
 
 def recorder_library(mpi: MpiLibrary | None, environment: Mapping[str, str] = os.environ) -> Path:
-    """Path of the built library; it is built where it is not there yet, which takes some seconds.
+    """Return the path of the library, which is built where it is not there yet; that takes some seconds.
 
-    It asks for no library of MPI itself: processes that preload it without using MPI do not load one.
+    The library is not linked with MPI: processes that preload it without using MPI do not load one.
 
     Parameters
     ----------
     mpi
-        Of the program; None for a program without.
+        MPI of the program; None for a program without.
     environment
-        Where compilers and folders are looked up.
+        Environment in which compilers and folders are looked up.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def _build(mpi: MpiLibrary | None, library: Path, environment: Mapping[str, str]
         ):
             made = library.with_name(name)
             made.write_text(text)
-            # What takes longest begins first.
+            # The sources that take longest to compile come first.
             sources = {made: MADE_FLAGS, **sources}
 
     def compiled(source: Path) -> str:

@@ -1,4 +1,4 @@
-"""Where the binaries of a recorded process lie, kept for when it has ended."""
+"""Memory mappings of the binaries of a recorded process, kept for the time after its end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from chimbuko.instrument.recorder.ring import ProcessFile
 
 
 class Mappings:
-    """Parts of binaries in the memory of one process, as the library has noted them and as they are now."""
+    """Mapped parts of binaries in the memory of one process, as the library noted them and as they are."""
 
     def __init__(self, process: ProcessFile) -> None:
         self._process = process
@@ -19,7 +19,7 @@ class Mappings:
         self._taken = 0
 
     def path_of(self, address: int) -> str:
-        """Binary that an address belongs to; empty where that is not known."""
+        """Return the path of the binary at an address; empty where none is known."""
         found = mapping_at(self._known, address)
         if found is None:
             self._look()
@@ -31,13 +31,13 @@ class Mappings:
         return found.path
 
     def take_new(self) -> list[tuple[int, str]]:
-        """Number and line, as in ``/proc/PID/maps``, of each that was asked for since the last time."""
+        """Return number and line (as in ``/proc/PID/maps``) of each mapping used since the last call."""
         first, self._taken = self._taken, len(self._used)
         return [(number, _line(self._used[number])) for number in range(first, self._taken)]
 
     def _look(self) -> None:
         self._known = parse_maps(self._process.text("maps"))
-        # What was loaded later.
+        # Libraries that were loaded later are in the current mappings only.
         with suppress(OSError):
             maps = Path("/proc", str(self._process.number("pid")), "maps")
             self._known += parse_maps(maps.read_text(errors="surrogateescape"))

@@ -1,4 +1,4 @@
-"""Which MPI a program uses, and how libraries for it are compiled."""
+"""Detection of the MPI that a program uses, and of a compiler for it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from chimbuko.core.errors import ConfigError
 from chimbuko.runtime.preload import compile_with
 
 COMPILERS = ("mpicc", "mpicc.mpich", "mpicc.openmpi", "cc", "mpiicx", "mpiicc")
-"""Of C programs with MPI, as they are called at the places where they are looked for."""
+"""Names of compilers for C programs with MPI, in the order in which they are looked for."""
 LAUNCHERS = ("mpirun", "mpiexec", "srun")
 _LIBRARY = re.compile(r"lib(?:mpi|mpich|mpi_abi|mpi_cray|mpi_gnu_\d+)\.so(?:\.\d+)*")
 _LOADED = re.compile(r"^\s*(?P<name>\S+) => (?P<path>/.*) \(0x[0-9a-f]+\)$", re.MULTILINE)
@@ -29,21 +29,21 @@ _TRIAL = "#include <mpi.h>\nint trial(void);\nint trial(void) { return MPI_Final
 
 @dataclass(frozen=True)
 class MpiLibrary:
-    """An MPI as a program finds it."""
+    """MPI library as the dynamic linker finds it for a program."""
 
     soname: str
     path: Path
 
     @property
     def build(self) -> str:
-        """What distinguishes it from another one of that name."""
+        """Text that distinguishes this library from others of its name."""
         real = self.path.resolve()
         found = real.stat()
         return f"{self.soname} {real} {found.st_size} {found.st_mtime_ns}"
 
 
 def mpi_of(program: Path, environment: Mapping[str, str] = os.environ) -> MpiLibrary | None:
-    """The MPI that a program is linked with; None for one without, as far as that can be seen."""
+    """Return the MPI that a program is linked with; None if ``ldd`` shows none."""
     listing = subprocess.run(
         ["ldd", str(program)], capture_output=True, text=True, errors="replace", env=dict(environment)
     ).stdout
@@ -54,17 +54,17 @@ def mpi_of(program: Path, environment: Mapping[str, str] = os.environ) -> MpiLib
 
 
 def is_mpi(library: str) -> bool:
-    """Whether a file's name is that of an MPI library."""
+    """Whether the name of a file is that of an MPI library."""
     return _LIBRARY.fullmatch(library) is not None
 
 
 def find_mpi_compiler(mpi: MpiLibrary, environment: Mapping[str, str] = os.environ) -> str:
-    """Path of the compiler that links programs with this MPI.
+    """Return the path of a compiler that links programs with this MPI.
 
     Raises
     ------
     ConfigError
-        There is none.
+        There is no such compiler.
     """
     tried = []
     for compiler in dict.fromkeys(_candidates(mpi, environment)):
@@ -91,7 +91,7 @@ def _candidates(mpi: MpiLibrary, environment: Mapping[str, str]) -> Iterator[str
 
 
 def _linked_with(compiler: str, environment: Mapping[str, str]) -> list[str]:
-    """Libraries that programs need which it builds; none where it cannot build one with MPI."""
+    """Return the libraries that a compiler links; none where it cannot compile a program with MPI."""
     with tempfile.TemporaryDirectory(prefix="chimbuko-mpi-") as folder:
         source, library = Path(folder, "trial.c"), Path(folder, "trial.so")
         source.write_text(_TRIAL)
@@ -103,10 +103,10 @@ def _linked_with(compiler: str, environment: Mapping[str, str]) -> list[str]:
 
 
 def needed_libraries(binary: Path) -> list[str]:
-    """Names of the libraries that a binary itself asks for."""
+    """Return the names of the libraries that a binary itself is linked with."""
     with suppress(ELFError, OSError), open(binary, "rb") as file:
         section = ELFFile(file).get_section_by_name(".dynamic")
         if isinstance(section, DynamicSection):
-            # Only such a tag has a name, which its type does not say.
+            # The type of a tag does not say that those of DT_NEEDED have this attribute.
             return [str(tag.needed) for tag in section.iter_tags("DT_NEEDED")]  # type: ignore[attr-defined]
     return []

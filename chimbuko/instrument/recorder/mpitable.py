@@ -1,4 +1,4 @@
-"""What MPI's functions mean: which of their arguments say what message, request or communicator it is about.
+"""Table of the meaning of MPI's functions: the messages, requests and communicators in their arguments.
 
 A line of the table has names of functions, their parameters by position, what to do before the call, and what
 to do after it if it succeeded; ``library/messages.h`` has what can be done. A line of the collectives has the
@@ -192,17 +192,17 @@ MPI_Reduce_scatter_block MPI_Ireduce_scatter_block MPI_Reduce_scatter_block_init
 
 @dataclass(frozen=True)
 class Meaning:
-    """Of one function."""
+    """Meaning of the calls of one function."""
 
     parameters: tuple[str, ...]
-    """Names, by position."""
+    """Names of the parameters, by position."""
     before: str = ""
-    """C statements; empty for none."""
+    """C statements before the call; empty for none."""
     after: str = ""
 
 
 def meanings() -> dict[str, Meaning]:
-    """All functions whose calls mean more than that they took time, by full name."""
+    """Return the meaning of each function that concerns messages, requests or communicators, by its name."""
     found = {}
     for names, words, before, after in _lines(_TABLE):
         for name in names.split():
@@ -223,12 +223,12 @@ def meanings() -> dict[str, Meaning]:
                 )
             else:
                 found[name] = Meaning(parameters, f"collective(comm, {arguments});")
-    # With counts beyond 2^31 functions have a name of their own.
+    # Functions with counts beyond 2^31 have names of their own.
     return found | {f"{name}_c": meaning for name, meaning in found.items()}
 
 
 def _lines(table: str) -> list[list[str]]:
-    """Fields of each line; a line goes on where the next one is indented."""
+    """Return the fields of each line; an indented line continues the one before."""
     lines = table.replace("\n    ", " ").strip().splitlines()
     return [[field.strip() for field in line.split(" :")] for line in lines if line]
 

@@ -1,4 +1,4 @@
-"""Where rings lie, and how others see that they are not empty yet, or that nobody drains them any more."""
+"""Folders of rings, and their locks and marks: who drains them, and whether they are empty."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from chimbuko.capture.follow.space import MEMORY
 from chimbuko.runtime.process.lifetime import log
 
 MARKS_FOLDER = ".rings"
-"""Beside the streams of a run: the folder of each recorded program's rings, or a link to it."""
+"""Folder beside a run's streams with a folder of rings, or a link to one, for each recorded program."""
 DIARY = "chimbuko-recorder.log"
-"""Beside the streams, where there is something to say: what went wrong in processes that drained rings."""
+"""Log file beside the streams with what went wrong in the drains; it is there only if something did."""
 PROCESS_SUFFIX = ".process"
 LOOK_PERIOD_S = 0.02
 TICK_NS = 20_000_000
-"""Longer than a tick of the clock that file systems stamp with."""
+"""Time that is longer than a tick of the clock with which file systems stamp files."""
 READY = b"ready"
-"""Whoever is about to drain says it on standard output, where the program may begin."""
+"""Text that a drain writes to standard output when the program may begin."""
 _LOCK = ".lock"
 _STANDARD_ERROR = ".stderr"
 _NAME = re.compile(r"chimbuko-rings-(?P<pid>\d+)-\d+")
 
 
 def make_place(streams: Path, is_marked: bool) -> Path:
-    """A folder for rings, in memory.
+    """Make a folder for rings, in memory.
 
     Parameters
     ----------
     streams
-        Folder of the streams, which have not to be there yet.
+        Folder of the streams, which need not exist yet.
     is_marked
-        Let :func:`await_drained` see it, and whoever clears up among the streams.
+        Make it visible beside the streams, to :func:`await_drained` and to whoever removes the streams.
     """
     name = f"chimbuko-rings-{os.getpid()}-{time.monotonic_ns()}"
     if not is_marked:
@@ -57,31 +57,32 @@ def _made(folder: Path) -> Path:
 
 
 def standard_error(place: Path) -> int:
-    """Descriptor of a file for all that is said while a place is drained."""
+    """Open the file for the error output of a drain; return its descriptor."""
     return os.open(place / _STANDARD_ERROR, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def last_words(place: Path) -> str:
-    """What was said there."""
+    """Return the error output of a drain."""
     return (place / _STANDARD_ERROR).read_text(errors="replace").strip()
 
 
 def drain(place: Path) -> int:
-    """Let others see that a place is drained, until this process has ended and all that it forks.
+    """Lock a folder of rings as drained, until this process and all that it forks have ended.
 
     Returns
     -------
     int
-        A descriptor, to be kept open.
+        Descriptor of the lock, to be kept open.
     """
-    # Not a name on this node (process.lifetime.hold): the program may have a network of its own.
+    # A lock of the file, and not a name on this node (process.lifetime.hold): the program may have a network
+    # namespace of its own.
     lock = os.open(place / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
     return lock
 
 
 def is_drained(place: Path) -> bool:
-    """Whether somebody drains a place."""
+    """Whether a process drains the folder."""
     try:
         lock = os.open(place / _LOCK, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
@@ -96,12 +97,12 @@ def is_drained(place: Path) -> bool:
 
 
 def remove_place(place: Path, streams: Path | None = None) -> None:
-    """Remove the folder, and what shows that it was there.
+    """Remove a folder of rings, and its mark.
 
     Parameters
     ----------
     streams
-        Folder of a diary, for what was said meanwhile.
+        Folder of the log file, to which the error output of the drain is added.
     """
     with suppress(OSError):
         if streams is not None and (said := (place / _STANDARD_ERROR).read_bytes()):
@@ -113,7 +114,7 @@ def remove_place(place: Path, streams: Path | None = None) -> None:
 
 
 def write_diary(streams: Path, said: bytes) -> None:
-    """Add to the diary. Many may do that at a time."""
+    """Add lines to the log file. Several processes may do so at a time."""
     diary = os.open(streams / DIARY, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         os.write(diary, said)
@@ -122,7 +123,7 @@ def write_diary(streams: Path, said: bytes) -> None:
 
 
 def marked_places(streams: Path) -> list[Path]:
-    """Places of the programs of a run on this node."""
+    """Return the folders of rings of all programs of a run on this node."""
     marks = streams / MARKS_FOLDER
     with suppress(OSError):
         return [marks / name for name in sorted(os.listdir(marks))]
@@ -130,7 +131,7 @@ def marked_places(streams: Path) -> list[Path]:
 
 
 def await_drained(streams: Path, longest_s: float) -> bool:
-    """Wait until no ring of a program of this run and node holds anything; False if that takes too long."""
+    """Wait until all rings of this run on this node are empty; return False if that takes too long."""
     latest_s = time.monotonic() + longest_s
     while any(is_drained(place) for place in marked_places(streams)):
         if time.monotonic() > latest_s:
@@ -140,7 +141,7 @@ def await_drained(streams: Path, longest_s: float) -> bool:
 
 
 def process_files(place: Path) -> list[Path]:
-    """Files of the processes that are, or were, recorded into a place."""
+    """Return the files of the processes that are, or were, recorded into a folder."""
     with suppress(OSError):
         names = sorted(os.listdir(place))
         return [place / name for name in names if is_process_file(name)]
@@ -148,12 +149,12 @@ def process_files(place: Path) -> list[Path]:
 
 
 def is_process_file(name: str) -> bool:
-    """Whether a file of this name is a process's, and complete."""
+    """Whether a file of this name is the complete file of a process."""
     return name.endswith(PROCESS_SUFFIX) and not name.startswith(".")
 
 
 def as_begun(names: Iterable[str]) -> list[str]:
-    """Names of files of processes as these began: their numbers begin anew at some time."""
+    """Return the names of files of processes in the order of their start, which process ids do not tell."""
     return sorted(filter(is_process_file, names), key=_start_ns)
 
 
@@ -163,19 +164,19 @@ def _start_ns(name: str) -> int:
 
 
 class Listing:
-    """Names in a folder that is looked at ten times a second, and hardly ever changes."""
+    """Listing of a folder that is looked at ten times a second, and hardly ever changes."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._changed_ns = 0
 
     def news(self) -> list[str]:
-        """All names where the folder may have changed since the last look, in order; else none."""
+        """Return all names, sorted, where the folder may have changed since the last look; else none."""
         try:
             changed_ns = os.stat(self._folder).st_mtime_ns
             if changed_ns == self._changed_ns:
                 return []
-            # What changes within the same tick of the file system's clock leaves the same time.
+            # Changes within one tick of the file system's clock leave the same time of change.
             is_settled = time.time_ns() > changed_ns + TICK_NS
             names = sorted(os.listdir(self._folder))
         except OSError:
@@ -185,14 +186,14 @@ class Listing:
 
 
 def is_in_use(place: Path) -> bool:
-    """Whether a process that is recorded into it lives."""
+    """Whether a process lives that is recorded into the folder."""
     pids = [int(path.name.partition("-")[0]) for path in process_files(place)]
     named = _NAME.fullmatch(place.name)
     return any(is_alive(pid) for pid in (*pids, *([int(named["pid"])] if named else [])))
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is such a process."""
+    """Whether the process exists."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -203,15 +204,15 @@ def is_alive(pid: int) -> bool:
 
 
 def _clear_up() -> None:
-    """Remove what earlier programs outside of runs have left, whose drains were killed."""
+    """Remove the folders that earlier programs outside of runs have left, whose drains were killed."""
     for place in MEMORY.glob("chimbuko-rings-*"):
         with suppress(OSError):
             if place.stat().st_uid == os.getuid() and not is_drained(place) and not is_in_use(place):
-                # Only then: a program that is recorded must not wait for numpy.
+                # Imported only here: a program that is recorded must not wait for numpy.
                 from chimbuko.instrument.recorder.unwritten import unwritten
 
                 for path in process_files(place):
-                    # All ranks of a node clear up at the same moment.
+                    # All ranks of a node do this at the same moment: another one may have removed it.
                     if (lost := unwritten(path)) and path.exists():
                         log(f"an earlier program, {lost}")
                 remove_place(place)

@@ -1,4 +1,4 @@
-"""What can be recorded of a program, by its file."""
+"""Detection of what can be recorded of a program, by its file."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ PYTHON_SUFFIXES = (".py", ".pyw", ".pyz")
 
 @dataclass(frozen=True)
 class NativeProgram:
-    """A program that is no Python script."""
+    """Program that is not a Python script."""
 
     path: Path
     obstacle: str
-    """Why no library can be preloaded into it, and what to do; empty where it can."""
+    """Why no library can be preloaded into the program, and what to do about it; empty where it can."""
     is_elf: bool
-    """Itself, and not a script that starts others."""
+    """Whether the program is a binary, and not a script that starts others."""
 
 
 def native_program(path: Path) -> NativeProgram | None:
-    """What a file is; None for one that is to be run by Python."""
+    """Return the program of a file; None for one that Python runs."""
     try:
         with open(path, "rb") as file:
             first_line = file.readline(256)

@@ -1,4 +1,4 @@
-"""The recording of one process: its rings turned into what the writer of a stream takes."""
+"""Recording of one process: its rings converted to the handovers that the writer of a stream takes."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ MAIN_THREAD = 0
 RECORDER = "chimbuko"
 LARGEST_COUNT = float(1 << 62)
 NAMES_PATIENCE_S = 5.0
-"""So long the names of a report are waited for, at the end of a stream."""
+"""Longest wait for the names of functions in a report, at the end of a stream."""
 PAUSE_S = 0.01
 
 
 class Recording:
-    """Takes what a process has recorded, piece by piece.
+    """Recording of one process, taken piece by piece.
 
     Parameters
     ----------
     path
-        Of the process's file; its rings stand beside it.
+        Path of the file of the process; its rings stand beside it.
 
     Raises
     ------
@@ -60,25 +60,25 @@ class Recording:
         self.executable = self.process.text("executable")
         self._listing = Listing(path.parent)
         self._rings: dict[str, Ring | None] = {}
-        """By file name; None for one that is damaged."""
+        """Rings by file name; None for one that is damaged."""
         self._new_rings: list[Ring] = []
-        """Of threads whose numbers in the kernel are not in the metadata yet."""
+        """Rings of threads whose native ids are not in the metadata yet."""
         self._keys = np.empty(0, np.uint64)
         self._timers_of_keys = np.empty(0, np.int64)
         self._counters: dict[int, int] = {}
         self._has_begun = False
         self._taken = 0
-        """Events, of all rings."""
+        """Number of events that were taken from all rings."""
         self._communicators = 0
         self._mappings = Mappings(self.process)
         self._said: dict[tuple[int, str], str] = {}
         self.problems: list[str] = []
-        """A line for each thing that is wrong with these files."""
+        """Lines that say what is wrong with the files."""
         options = asked_options(os.environ)
         self._annotated = None if options is None else AnnotatedCalls(self.process, options, os.environ)
 
     def header(self, program: str, rank: int) -> Header:
-        """What the writer has to know first."""
+        """Return the header of the stream."""
         return Header(
             program=program,
             rank=rank,
@@ -89,23 +89,23 @@ class Recording:
 
     @property
     def is_linked_with_mpi(self) -> bool:
-        """Whether calls of MPI are recorded."""
-        # Names of functions that are wrapped come first.
+        """Whether the program is linked with MPI, so that its calls of MPI are recorded."""
+        # The names of wrapped functions come first.
         return self.process.name(0).startswith(MPI_PREFIX)
 
     @property
     def end_ns(self) -> int | None:
-        """When it ended in order; None before, and where it did not."""
+        """Time of the process's orderly end; None before, and where it died."""
         return self.process.number("end_ns") or None
 
     @property
     def fill(self) -> float:
-        """Which part of its fullest ring is full."""
+        """Fill level of the fullest ring, from 0 to 1."""
         self._find_rings()
         return max((ring.fill for ring in self._rings.values() if ring is not None), default=0.0)
 
     def take(self, now_ns: int) -> Handover:
-        """All that it has recorded up to ``now_ns``, of its clock."""
+        """Take all that the process has recorded up to ``now_ns``, of its clock."""
         self._find_rings()
         timers: dict[int, str] = {}
         counters: dict[int, str] = {}
@@ -133,11 +133,11 @@ class Recording:
         return Handover(now_ns, rows, timers, counters, metadata)
 
     def note_stored(self, waiting: int) -> None:
-        """Note in the process's file that all that was taken is in the stream, but for so many rows."""
+        """Note in the file of the process that all events taken but ``waiting`` rows are in the stream."""
         self.process.set_number("stored", max(0, self._taken - waiting))
 
     def last(self, now_ns: int) -> Handover:
-        """The same, and the end."""
+        """Take all that is left, and the end of the process."""
         handover = self.take(now_ns)
         end_ns = self.end_ns
         metadata = handover.metadata | self._last_metadata()
@@ -172,7 +172,7 @@ class Recording:
         self, ring: Ring, events: Events, timers: dict[int, str], counters: dict[int, str]
     ) -> ThreadRows:
         kinds = events["kind"]
-        # Rows of five fields are taken one by one only where they are few: a quarter of the time.
+        # Calls and other events are split first, as only the others need all fields: a quarter of the time.
         calls = np.flatnonzero(kinds <= Kind.EXIT)
         codes = self._timers(events["value"][calls], timers) << 1 | (kinds[calls] - Kind.ENTRY)
         others = events[kinds > Kind.EXIT]
@@ -198,13 +198,13 @@ class Recording:
         )
 
     def _identities(self, events: Events) -> UInt64Array:
-        """The communicators of events; 0 for one that is not known."""
+        """Return the identities of the communicators of events; 0 for an unknown one."""
         known = self.process.field("communicators")["identity"]
         found: UInt64Array = known[np.minimum(events["communicator"], COMMUNICATORS - 1)]
         return found
 
     def _timers(self, keys: UInt64Array, new: dict[int, str]) -> Int64Array:
-        """Timers of functions, by their keys; those that are new are named in ``new``."""
+        """Return the timers of functions by their keys; the names of new ones are added to ``new``."""
         at = np.searchsorted(self._keys, keys)
         known = at < len(self._keys)
         known[known] = self._keys[at[known]] == keys[known]
@@ -222,7 +222,7 @@ class Recording:
         return found
 
     def name_of(self, key: int) -> str:
-        """As TAU writes it; of a function its address, to be looked up."""
+        """Return a timer's name in TAU's format; a function's has its address, to be looked up later."""
         if key & NAMED:
             name = self.process.name(key & (NAMED - 1)) or "unknown"
             if annotated := parse_name(name):
@@ -232,7 +232,7 @@ class Recording:
         return f"{UNRESOLVED}{key:x}> [{{{path}}} {{0,0}}]"
 
     def _noted_name(self, key: int) -> AnnotatedName | None:
-        """Of what the source names: an annotated function, or a region, which is the program's."""
+        """Return the name that the source gives: that of an annotated function, or of a region."""
         name = self.process.name(key & (NAMED - 1)) if key & NAMED else ""
         if not name or name.startswith(MPI_PREFIX):
             return None
@@ -241,7 +241,7 @@ class Recording:
     def _counter_numbers(self, names: Int64Array, new: dict[int, str]) -> Int64Array:
         for number in np.unique(names).tolist():
             if number not in self._counters:
-                # 0 is TAU's TIME.
+                # Counter 0 is TAU's TIME.
                 self._counters[number] = len(self._counters) + 1
                 new[self._counters[number]] = self.process.name(number) or "unknown"
         return np.array([self._counters[number] for number in names.tolist()], np.int64)
@@ -294,7 +294,7 @@ class Recording:
         return {(MAIN_THREAD, key): value for key, value in found.items()}
 
     def _unseen_mpi(self) -> list[str]:
-        """That a program uses an MPI of which nobody knew when its library was built."""
+        """Return a line for each MPI that the program loads while it runs, and is not linked with."""
         if self.is_linked_with_mpi:
             return []
         paths = {mapping.path for mapping in parse_maps(self.process.text("maps"))}
@@ -305,7 +305,7 @@ class Recording:
         return [ring for ring in self._rings.values() if ring is not None]
 
     def _resolved(self, keys: Sequence[int]) -> list[str]:
-        """Names of functions, for people."""
+        """Return the names of functions for people, looked up where the recording has only addresses."""
         names = [self.name_of(key) for key in keys]
         resolver = Resolver(0)
         metadata = self._said | {
@@ -329,6 +329,6 @@ def _bytes(*columns: npt.NDArray[Any]) -> bytes:
 
 
 def _whole(values: UInt64Array) -> Int64Array:
-    """TAU's layout keeps a counter's whole part, and 0 for what is below."""
+    """Return the values of counters as TAU's layout has them: whole, and 0 for negative ones."""
     doubles = np.nan_to_num(values.view(np.float64), nan=0.0)
     return np.clip(doubles, 0, LARGEST_COUNT).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Reads what the library writes, beside it and after it has ended. Nothing in these files is trusted."""
+"""Reading of the library's files, during the program and after its end. Nothing in these files is trusted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from chimbuko.instrument.recorder.layout import (
 )
 
 Events = npt.NDArray[np.void]
-"""Of dtype ``EVENT``."""
+"""Array of the dtype ``EVENT``."""
 
 
 def _mapped(path: Path, least: int) -> mmap.mmap:
@@ -47,12 +47,12 @@ def _check(path: Path, head: npt.NDArray[np.void], magic: bytes) -> None:
 
 
 class ProcessFile:
-    """What a process says of itself.
+    """File in which the library describes its process.
 
     Raises
     ------
     TraceFormatError
-        It is damaged, or another version's.
+        The file is damaged, or of another version.
     """
 
     def __init__(self, path: Path) -> None:
@@ -65,32 +65,32 @@ class ProcessFile:
         return int(self._head[field][0])
 
     def set_number(self, field: str, value: int) -> None:
-        """Write a field that is the drain's."""
+        """Write a field that belongs to the drain."""
         self._head[field][0] = value
 
     def text(self, field: str) -> str:
-        """A field that is a text."""
+        """Return a field that is a text."""
         return bytes(self._head[field][0]).partition(b"\0")[0].decode(errors="replace")
 
     def name(self, number: int) -> str:
-        """A name by its number; empty where there is none."""
+        """Return a name by its number; empty where there is none."""
         if number >= min(self.number("name_count"), len(self._head["names"][0])):
             return ""
         return bytes(self._head["names"][0][number]).partition(b"\0")[0].decode(errors="replace")
 
     def field(self, name: str) -> npt.NDArray[Any]:
-        """An array, or a structure."""
+        """Return a field that is an array or a structure."""
         found: npt.NDArray[Any] = self._head[name][0]
         return found
 
 
 class Ring:
-    """What one thread has recorded and nobody has taken yet.
+    """Ring of the events that one thread has recorded and nobody has taken yet.
 
     Raises
     ------
     TraceFormatError
-        It is damaged, or another version's.
+        The file is damaged, or of another version.
     """
 
     def __init__(self, path: Path) -> None:
@@ -114,26 +114,26 @@ class Ring:
         return int(self._head[field][0])
 
     def left_out(self) -> npt.NDArray[np.uint64]:
-        """Calls that were not recorded, by the row of the function among the process's."""
+        """Return the number of calls not recorded, by the row of the function in the process's file."""
         found: npt.NDArray[np.uint64] = self._head["left_out"][0]
         return found
 
     def stack(self) -> list[int]:
-        """Keys of its open calls, the outermost first, and what has been there before."""
+        """Return the keys of the open calls, the outermost first; behind them stand keys of earlier calls."""
         return [int(key) for key in self._head["stack"][0]]
 
     @property
     def fill(self) -> float:
-        """Which part of it is full."""
+        """Fill level, from 0 to 1."""
         return (self.number("written") - self._read) / len(self._events)
 
     def take(self) -> Events:
-        """All that is complete; the library may write there from now on.
+        """Take all complete events; from then on the library may write over them.
 
         Raises
         ------
         TraceFormatError
-            What stands there cannot have been written by the library. Nothing more can be taken.
+            The ring holds what the library cannot have written. Nothing more can be taken.
         """
         written = self.number("written")
         if not self._is_in_order(written):

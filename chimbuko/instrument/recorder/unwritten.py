@@ -1,4 +1,4 @@
-"""What a process has recorded that is in no stream, since who wrote that has died."""
+"""Count of the events of a process that are in no stream, because its writer has died."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from chimbuko.instrument.recorder.ring import ProcessFile, Ring
 
 
 def unwritten(path: Path) -> str:
-    """Of whom how much is lost, as a sentence; empty for nothing.
+    """Describe in a sentence what is lost of a process; empty if nothing is.
 
-    The count of events is at most too large by those of one step, which was written, and not noted.
+    The number of events may be too large by those of one step that was written and not noted any more.
 
     Parameters
     ----------
     path
-        Of the process's file; its rings stand beside it.
+        Path of the file of the process; its rings stand beside it.
     """
     try:
         process = ProcessFile(path)
@@ -36,7 +36,7 @@ def unwritten(path: Path) -> str:
 
 
 def who(process: ProcessFile) -> str:
-    """Which program, and which rank or process of it."""
+    """Return the program, and its rank or process id."""
     program = os.path.basename(process.text("executable")) or "program"
     rank = process.number("world_rank")
     return f"{program}, rank {rank}" if rank >= 0 else f"{program}, process {process.number('pid')}"

@@ -1,4 +1,4 @@
-"""Watches the processes that drain rings, for a run on one node: nobody else sees that they have died."""
+"""Watch of the drains of a run on one node: nobody else notices that one has died."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from chimbuko.instrument.recorder.place import (
 from chimbuko.instrument.recorder.unwritten import unwritten
 
 OURS = "chimbuko: "
-"""With this begins what our processes say themselves."""
+"""Begin of the lines that Chimbuko's own processes write."""
 MOST_SAID = 20
-"""Lines for people; the diary has all."""
+"""Most lines that are shown; the log file has all."""
 
 
 class RecorderWatch:
-    """What went wrong with the recorder.
+    """Watch of what goes wrong with the recorder.
 
     Parameters
     ----------
     streams
         Folder of the run's streams on this node.
     kept
-        Where the diary is kept.
+        Path at which the log file of the drains is kept.
     """
 
     def __init__(self, streams: Path, kept: Path) -> None:
@@ -40,12 +40,12 @@ class RecorderWatch:
         self._unattended: set[str] = set()
 
     def news(self, is_last: bool = False) -> list[str]:
-        """A line for each thing that was not known before.
+        """Return a line for each problem that was not reported before.
 
         Parameters
         ----------
         is_last
-            All programs have ended.
+            Whether all programs have ended.
         """
         lines = self._losses(is_last) + self._entries()
         room = max(0, MOST_SAID - self._said)
@@ -57,7 +57,7 @@ class RecorderWatch:
     def _losses(self, is_last: bool) -> list[str]:
         lines = []
         for place in marked_places(self._streams):
-            # Whoever drains it is there before the program is.
+            # The drain is there before the program is.
             if not (is_last or process_files(place)) or is_drained(place):
                 continue
             if is_last or not is_in_use(place):
@@ -71,11 +71,11 @@ class RecorderWatch:
         return lines
 
     def _entries(self) -> list[str]:
-        """What is new in the diary."""
+        """Return the new lines of the log file, and keep them."""
         with suppress(OSError), open(self._streams / DIARY, "rb") as file:
             file.seek(self._read)
             new = file.read()
-            # Of a line that is being written the rest comes later.
+            # The last line may be incomplete while it is being written.
             whole = new[: new.rfind(b"\n") + 1]
             self._read += len(whole)
             with suppress(OSError), open(self._kept, "ab") as kept:

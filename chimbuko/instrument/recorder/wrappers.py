@@ -1,4 +1,4 @@
-"""Makes the wrappers of all functions that an MPI declares, as a C source."""
+"""Generated wrappers, in C, of all functions that an MPI declares."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _LAST_NAME = re.compile(r"\w+(?=\s*(?:\[[^]]*\]\s*)*$)")
 _NOT_WRAPPED = re.compile(
     r"MPI_T_|MPI_Pcontrol$|MPI_\w+_(?:[cf]2[cf](?:08)?|f082[cf]|[cf]2f08)$|MPI_Status_\w+2\w+$"
 )
-"""The tools' interface, a function with any number of arguments, and conversions of handles."""
+"""Names of functions without a wrapper: the tools interface, ``MPI_Pcontrol``, and conversions of handles."""
 
 
 @dataclass(frozen=True)
 class Prototype:
-    """A function of MPI as it is declared."""
+    """Function of MPI as it is declared."""
 
     name: str
     parameters: tuple[str, ...]
-    """Their declarations."""
+    """Declarations of the parameters."""
 
 
 def prototypes(header: str) -> list[Prototype]:
-    """The functions that a preprocessed ``mpi.h`` declares, each once, by name."""
+    """Return the functions that a preprocessed ``mpi.h`` declares, each once, sorted by name."""
     found = {}
     for match in _PROTOTYPE.finditer(_flat(header)):
         name, text = match["name"], match["parameters"].strip()
@@ -40,7 +40,7 @@ def prototypes(header: str) -> list[Prototype]:
 
 
 def data_names(header: str) -> list[str]:
-    """The objects that a preprocessed ``mpi.h`` declares."""
+    """Return the names of the objects that a preprocessed ``mpi.h`` declares."""
     return sorted(
         {match["name"] for match in _DATA.finditer(_flat(header)) if "mpi" in match["name"].lower()}
     )
@@ -51,12 +51,12 @@ def _flat(header: str) -> str:
 
 
 def objects_header(header: str) -> str:
-    """C header: a process that preloads the library without MPI has none of its objects."""
+    """Return a C header that makes MPI's objects weak, as a process may preload the library without MPI."""
     return "".join(f"#pragma weak {name}\n" for name in data_names(header))
 
 
 def wrappers_source(header: str) -> str:
-    """C source of all wrappers for a preprocessed ``mpi.h``."""
+    """Return the C source of all wrappers for a preprocessed ``mpi.h``."""
     functions = prototypes(header)
     known = meanings()
     lines = ['#include "messages.h"', '#include "functions.h"', ""]
@@ -108,7 +108,7 @@ def _wrapper(number: int, function: Prototype, meaning: Meaning | None) -> str:
 
 
 def poll_limit(function: Prototype) -> str:
-    """What is short for its calls: one that may say that there is nothing yet is called again and again."""
+    """Return the duration of a short call: longer for polls, which programs repeat until they succeed."""
     is_poll = re.match(r"MPI_(Test(all|any|some)?|Im?probe|Request_get_status)$", function.name)
     return "SHORT_POLL_NS" if is_poll else "SHORT_NS"
 
@@ -118,11 +118,11 @@ def _renamed(declaration: str, name: str) -> str:
 
 
 def _around(meaning: Meaning) -> tuple[list[str], dict[str, str], list[str], list[str]]:
-    """Statements before the call, arguments that differ in it, and statements after it: if it succeeded, and
-    always.
+    """Return the statements before the call, the arguments that differ in it, the statements after it if it
+    succeeded, and those after it in any case.
     """
     before, passed, after, end = [], {}, [], []
-    # What the program does not want to know, we do.
+    # The recorder needs the statuses also where the program ignores them.
     if "requests" in meaning.parameters:
         has_all = "statuses" in meaning.parameters
         statuses = "statuses == MPI_STATUSES_IGNORE ? NULL : statuses" if has_all else "NULL"

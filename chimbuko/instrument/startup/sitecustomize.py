@@ -1,6 +1,6 @@
-"""Found first by each interpreter that a traced program starts: has it traced.
+"""Start of tracing in each interpreter that a traced program starts, which imports this module first.
 
-It may be run by any version of Python, and its own path and module give way to the program's.
+Any version of Python may run it, and its path and module give way to those of the program.
 """
 
 import os
@@ -12,7 +12,7 @@ _PACKAGE_HOME = os.path.dirname(os.path.dirname(os.path.dirname(_FOLDER)))
 
 def _give_way():
     # type: () -> None
-    """Import the sitecustomize that would have been found without ours."""
+    """Import the ``sitecustomize`` that would have been found without ours."""
     sys.path[:] = [path for path in sys.path if os.path.abspath(path) != _FOLDER]
     ours = sys.modules.pop("sitecustomize", None)
     try:
@@ -20,7 +20,7 @@ def _give_way():
     except ImportError as error:
         if error.name != "sitecustomize":
             raise
-        # The import system wants to find the module that it has just loaded.
+        # The import system expects to find the module that it has just loaded.
         sys.modules["sitecustomize"] = ours  # type: ignore[assignment]
 
 
@@ -46,6 +46,6 @@ def _join_family():
 try:  # noqa: SIM105
     _join_family()
 except Exception:
-    # The program matters more than its trace; who started it says that it was not traced.
+    # An error must not harm the program; the process that started it reports that it was not traced.
     pass
 _give_way()

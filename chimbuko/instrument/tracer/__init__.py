@@ -54,7 +54,7 @@ R = TypeVar("R")
 class region:
     """Context manager that records its block as a call of ``name``.
 
-    Blocks of one thread have to nest; one that spans an ``await`` may not.
+    Blocks of one thread have to nest, so a block must not contain an ``await``.
     """
 
     __slots__ = ("_code", "_name", "_recorder")
@@ -84,8 +84,8 @@ class region:
 def traced(function: Callable[P, R]) -> Callable[P, R]:
     """Record each call of ``function``.
 
-    Calls of generators and ``async`` functions do not nest, so each of their turns is recorded, from a
-    resumption until they pause.
+    Calls of generators and ``async`` functions do not nest, so each of their turns is recorded as a call,
+    from a resumption to the next pause.
     """
     code: CodeType | None = getattr(function, "__code__", None)
     name = function_name(code) if code else getattr(function, "__qualname__", repr(function))
@@ -97,7 +97,7 @@ def traced(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def recorded(*args: P.args, **kwargs: P.kwargs) -> R:
-        # As a region does, which would take three times as long.
+        # The same as a region, which would take three times as long.
         nonlocal known
         recorder = session.active
         if recorder is None or not recorder.is_recording:
@@ -124,7 +124,7 @@ def traced(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def untraced(function: Callable[P, R]) -> Callable[P, R]:
-    """Keep ``function`` out of the trace: its time counts as its caller's."""
+    """Keep ``function`` out of the trace; its time counts as that of its caller."""
     exclude(getattr(function, "__code__", None))
     return function
 
@@ -144,7 +144,7 @@ def receive(partner: int, tag: int, size_bytes: int) -> None:
 
 
 def counter(name: str, value: float) -> None:
-    """Record a value; TAU's layout keeps its whole part, and 0 for what is below."""
+    """Record the value of a counter; TAU's layout keeps its whole part, and 0 for a negative value."""
     recorder = session.active
     if recorder is not None:
         recorder.count(name, value)

@@ -1,4 +1,4 @@
-"""Notes which processes this one starts, so that those that are not traced can be named."""
+"""Record of the processes that this one starts, so that those that are not traced can be named."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OPTIONS_WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 
 
 class StartedPrograms:
-    """What this process has started since the last handover."""
+    """Programs that this process has started since the last handover."""
 
     def __init__(self) -> None:
         self.forks = 0
@@ -42,7 +42,7 @@ class StartedPrograms:
         self._fresh[pid] = os.path.basename(words[0])[:LONGEST_NAME]
 
     def take(self) -> Children:
-        """What is new, and gone from here then."""
+        """Return what was started since the last call."""
         fresh = self._fresh.copy()
         for pid in fresh:
             del self._fresh[pid]
@@ -50,12 +50,12 @@ class StartedPrograms:
 
 
 def is_helper(module: str) -> bool:
-    """Whether a process that runs this is no part of the program, though one that it forks may be."""
+    """Whether a process that runs this module is not a part of the program; one that it forks may be."""
     return module in _HELPERS or module.startswith("chimbuko.")
 
 
 def module_of(command: Sequence[str]) -> str:
-    """What a Python's command line runs: a module, a script's base name, or a helper's module."""
+    """Return what a command line of Python runs: a module, a script's base name, or a helper's module."""
     words = iter(command[1:])
     for word in words:
         if word == "-m":
@@ -71,14 +71,14 @@ def module_of(command: Sequence[str]) -> str:
 
 
 def watch(noted: Callable[[], StartedPrograms | None]) -> None:
-    """From now on note each program that this process starts.
+    """Note each program that this process starts from now on.
 
-    An audit hook would see them all, too, but be called for every ``id``, twice for each recorded call.
+    An audit hook would see them all, too, but also be called for every ``id``, twice for each recorded call.
 
     Parameters
     ----------
     noted
-        Says where; None for nowhere.
+        Function that returns where to note them; it returns None while nothing is recorded.
     """
     import _posixsubprocess
 
@@ -115,9 +115,9 @@ def _noting(
         forks = programs.forks if programs else 0
         pid = original(*arguments, **options)
         if programs is not None:
-            # What runs Python before the program counts as a fork, too.
+            # A program that runs Python code before it begins has counted as a fork, too.
             programs.forks = forks
-            # Whatever the program hands over is the affair of the original.
+            # Whether the arguments are valid is for the original function to say.
             try:
                 programs.note(pid, arguments_of(*arguments, **options))
             except Exception:

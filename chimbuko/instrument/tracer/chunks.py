@@ -1,4 +1,4 @@
-"""What a traced program hands to the process that writes its stream: plain values, pickled into a socket."""
+"""Values that a traced program hands over to the writer of its stream, pickled into a socket."""
 
 from __future__ import annotations
 
@@ -8,69 +8,69 @@ ENTRY, EXIT, SEND, RECEIVE = range(4)
 """Event type ids of our streams, numbered as TAU usually does."""
 
 COMPLETE = "complete"
-"""The writer's last word when the stream is whole; anything else says what went wrong."""
+"""Last message of the writer when the stream is whole; any other says what went wrong."""
 
 EVENT_COLUMNS = 2
-"""Code and time; a code is ``timer << 1 | event type``."""
+"""Columns of an event: code and time; a code is ``timer << 1 | event type``."""
 COMM_COLUMNS = 5
-"""Event type, tag, partner rank, bytes, time."""
+"""Columns of a message: event type, tag, partner rank, bytes, time."""
 DETAIL_COLUMNS = 2
-"""Communicator and request of a message."""
+"""Columns of the details of a message: communicator and request."""
 OPERATION_COLUMNS = 7
-"""Kind, communicator, peer, number, bytes, request, time: of MPI's operations that are no messages."""
+"""Columns of an operation that is no message: kind, communicator, peer, number, bytes, request, time."""
 COUNTER_COLUMNS = 3
-"""Counter, value, time."""
+"""Columns of a counter's value: counter, value, time."""
 
 ROOT_TIMER = 0
 TIME_COUNTER_NAME = "TIME"
-"""TAU's counter 0, which has no rows."""
+"""Name of TAU's counter 0, which has no rows."""
 
 
 class Header(NamedTuple):
-    """Comes first."""
+    """Description of a traced process, sent before the first handover."""
 
     program: str
     rank: int
-    """As the launcher says, or that of the process that the family began with."""
+    """Rank that the launcher says, or that of the first process of the family."""
     clock_offset_ns: int
-    """Added to a time of the program's clock it gives ns since the Unix epoch."""
+    """Offset that turns a time of the program's clock into ns since the Unix epoch."""
     parent_pid: int = 0
-    """Of the process that forked or started this one; 0 for a family's first."""
+    """Process id of the process that forked or started this one; 0 for a family's first."""
     is_forked: bool = False
-    """Whether it has its parent's memory, and so began inside calls of its parent."""
+    """Whether the process was forked, and so began inside calls of its parent."""
 
 
 class Children(NamedTuple):
-    """What a process has started so far."""
+    """Processes that a process has started so far."""
 
     forks: int = 0
     programs: dict[int, str] | None = None
-    """Names of the programs by process id, those since the last handover."""
+    """Names of the programs since the last handover, by process id."""
     others: int = 0
-    """Programs that were started beyond those that are named."""
+    """Number of further programs, beyond those that are named."""
 
 
 class ThreadRows(NamedTuple):
-    """New rows of one thread: int64, in order of time; the last column is ns of the program's clock."""
+    """New rows of one thread: int64, in order of time; the last column is in ns of the program's clock."""
 
     thread: int
     events: bytes
     comms: bytes
     counters: bytes
     details: bytes = b""
-    """One for each row of ``comms``; none of a program whose messages have none."""
+    """Details for each row of ``comms``; empty where the messages of the program have none."""
     operations: bytes = b""
 
 
 class Handover(NamedTuple):
-    """What is new since the last one."""
+    """Rows and names that are new since the last handover."""
 
     complete_until_ns: int
-    """No row older than this is still to come: a step that is cut here tears no message from its call."""
+    """Time before which all rows are here: a step that ends at it separates no message from its call."""
     threads: list[ThreadRows]
     timers: dict[int, str]
     counters: dict[int, str]
     metadata: dict[tuple[int, str], str] = {}  # noqa: RUF012
-    """(thread, key) to value."""
+    """Values by thread and key."""
     children: Children = Children()
     is_last: bool = False

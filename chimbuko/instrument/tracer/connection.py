@@ -1,4 +1,4 @@
-"""The socket between a traced process and the process that writes its stream."""
+"""Connection between a traced process and the process that writes its stream."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
     from typing import Any
 
 LONGEST_WAIT_S = 20.0
-"""For a writer that takes nothing: longer than the writer itself waits for a reader that is stuck."""
+"""Longest wait for a writer that takes nothing: longer than a writer waits for a reader that is stuck."""
 WAIT_S = 0.5
-"""At a time."""
+"""Wait at a time, after which the caller gets a turn."""
 LENGTH = struct.Struct("!I")
-"""Stands before the header, which the nursery reads; the writer reads what follows."""
+"""Length of the header, sent before it: the writer server reads the header, and the writer what follows."""
 
 _PEER = struct.Struct("3i")
 
 
 class Connection:
-    """A member's connection. The program may close its descriptor, and open another of that number.
+    """Connection of a traced process. The program may close its descriptor, and open another of that number.
 
     Parameters
     ----------
     address
-        Path of the nursery's socket.
+        Path of the writer server's socket.
 
     Raises
     ------
     OSError
-        Nobody of this user listens there.
+        No process of this user listens there.
     """
 
     def __init__(self, address: str) -> None:
@@ -57,14 +57,14 @@ class Connection:
     def send(
         self, value: Any, has_length: bool = False, while_waiting: Callable[[], None] | None = None
     ) -> None:
-        """Hand a value over.
+        """Send a value.
 
         Parameters
         ----------
         has_length
-            Its length comes first.
+            Whether its length is sent first.
         while_waiting
-            Called now and then as long as nothing is taken.
+            Function that is called now and then as long as the writer takes nothing.
 
         Raises
         ------
@@ -78,7 +78,7 @@ class Connection:
         self._socket.settimeout(WAIT_S)
         while left:
             try:
-                # The program may want to be ended by the signal that its own pipes give.
+                # No SIGPIPE: the program may rely on it for its own pipes.
                 left = left[self._socket.send(left, socket.MSG_NOSIGNAL) :]
             except TimeoutError:
                 if time.monotonic() > give_up:
@@ -88,9 +88,9 @@ class Connection:
         self._socket.settimeout(LONGEST_WAIT_S)
 
     def last_word(self) -> str:
-        """Wait for the end of the stream, and say how the writer says that it ended; empty if it does not."""
+        """Wait for the end of the stream; return how it ended by the writer's message, empty without one."""
         said = b""
-        # Of a writer that has ended in mid-stream there may be a word that was not heard yet.
+        # A writer that has ended in mid-stream may have left a message.
         with suppress(OSError):
             self._kept.check()
             while more := self._socket.recv(1 << 12):
@@ -98,7 +98,7 @@ class Connection:
         return said.decode(errors="replace").strip()
 
     def close(self) -> None:
-        """Let go of it, in this process only."""
+        """Close the connection, in this process only."""
         if self._kept.is_ours():
             self._socket.close()
         else:
@@ -106,6 +106,6 @@ class Connection:
 
 
 def peer_of(connected: socket.socket) -> tuple[int, int]:
-    """Process and user at the other end of a connection."""
+    """Return the process id and the user id at the other end of a connection."""
     pid, user, _ = _PEER.unpack(connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
     return pid, user

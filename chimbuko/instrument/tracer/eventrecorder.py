@@ -1,8 +1,8 @@
-"""Records what the threads of this process do, and hands it to the process that writes the stream."""
+"""Recording of what the threads of this process do, handed over to the process that writes the stream."""
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # Its wrapper may be half imported when this begins.
+import _signal  # type: ignore[import-not-found]  # The module signal may be half imported when this begins.
 import _thread
 import itertools
 import os
@@ -35,28 +35,29 @@ if TYPE_CHECKING:
     from chimbuko.instrument.tracer.family import Family
 
 HANDOVER_PERIOD_S = 0.1
-"""What a killed program loses at most. Each costs about 0.1 ms."""
+"""Time between handovers: a killed program loses no more. Each handover costs about 0.1 ms."""
 JOIN_AFTER_S, LATE_JOIN_AFTER_S = 0.05, 1.0
-"""From the first record of a child until it asks for a stream: of the first ones that its parent has forked,
-and of all others. A stream costs some 20 ms of a core; a program may fork thousands that live no longer."""
+"""Time from the first record of a child until it asks for a stream: for the ``EARLY_CHILDREN`` first ones of
+its parent, and for all others. A stream costs some 20 ms of a core; a program may fork thousands of children
+that live no longer."""
 EARLY_CHILDREN = 64
 LONGEST_END_S = 60.0
-"""For the end of the stream: beyond that the program ends without it."""
+"""Longest wait for the end of the stream, after which the program ends without it."""
 LARGEST = 2**63 - 1
 
 
 def clock_offset_ns() -> int:
-    """What turns a time of the monotonic clock into one since the Unix epoch, in ns."""
+    """Return the offset from the monotonic clock to the Unix epoch, in ns."""
     readings = []
     for _ in range(10):
         before, now, after = time.perf_counter_ns(), time.time_ns(), time.perf_counter_ns()
         readings.append((after - before, now - (before + after) // 2))
-    # The tightest pair: a process that lost its core between two readings would be off by ms.
+    # The tightest readings count: a process that lost its core between two would be off by ms.
     return min(readings)[1]
 
 
 def _allow_forks() -> None:
-    """Python warns of a fork where there are threads. Ours needs nothing that a forked process lacks then."""
+    """Suppress Python's warning of a fork beside threads: a forked process needs nothing of our thread."""
     if sys.version_info >= (3, 12):
         import warnings
 
@@ -67,13 +68,13 @@ def _nothing() -> None: ...
 
 
 class _Life:
-    """Among the values of a thread, it ends with that."""
+    """Object among a thread's local values, which is destroyed when the thread ends."""
 
     __slots__ = ("__weakref__",)
 
 
 class Recorder:
-    """One stream's recording, from its making to ``stop``.
+    """Recording of one stream, from its construction to ``stop``.
 
     No thread of the program ever waits for it: names get their numbers and rows enter their
     buffers without locks.
@@ -81,15 +82,15 @@ class Recorder:
     Parameters
     ----------
     family
-        What the process belongs to.
+        Family that the process belongs to.
     select
         Timers and counters to leave out; None to take it from the environment when it is needed.
     parent_pid
-        Of the member that forked or started this process; 0 for the family's first.
+        Process id of the member that forked or started this process; 0 for the family's first.
     is_forked
-        Whether it began inside calls of its parent.
+        Whether the process began inside calls of its parent.
     elder
-        How many processes its parent had forked before.
+        Number of processes that its parent had forked before.
     """
 
     def __init__(
@@ -104,14 +105,14 @@ class Recorder:
         self.family = family
         self.children = StartedPrograms()
         self.when_lost: Callable[[], None] = _nothing
-        """Called where the writer has ended before the program: nobody takes what is recorded any more."""
+        """Function that is called if the writer ends before the program, so that rows are taken no more."""
         self.pid = os.getpid()
         self._parent_pid = parent_pid
         self._join_after_s = JOIN_AFTER_S if elder < EARLY_CHILDREN else LATE_JOIN_AFTER_S
         self.is_forked = is_forked
         self.select = select
         self.of_thread = threading.local()
-        """What the calling thread has: ``extend``, by which it adds events, once it has a buffer."""
+        """Values of the calling thread: once it has a buffer, ``extend`` adds events to that."""
         self._main = ThreadBuffer(0, threading.main_thread)
         self._buffers = [self._main]
         self._thread_numbers = itertools.count(1)
@@ -129,21 +130,21 @@ class Recorder:
         self._has_ended = threading.Lock()
 
     def join(self) -> None:
-        """Connect and begin to hand over at once; without it that comes when there is something to record.
+        """Connect and begin to hand over at once, and not only when there is something to record.
 
         Raises
         ------
         OSError, RuntimeError
-            There is no nursery, or no thread.
+            There is no writer server, or no thread can be started.
         """
         self._connect()
-        # A program may end before a thread gets its turn. A writer that is gone says why later.
+        # A program may end before our thread gets its turn. A writer that has ended says why later.
         with suppress(OSError):
             self._hand_over(is_last=False)
         self._begin()
 
     def buffer(self) -> ThreadBuffer:
-        """The calling thread's."""
+        """Return the buffer of the calling thread."""
         try:
             buffer: ThreadBuffer = self.of_thread.buffer
         except AttributeError:
@@ -152,7 +153,7 @@ class Recorder:
         return buffer
 
     def _new_buffer(self) -> ThreadBuffer:
-        # Not as an object of threading: it makes one for each thread that it has not begun, or not yet.
+        # Not by threading.current_thread: that makes an object for each thread that threading has not begun.
         if _thread.get_ident() == threading.main_thread().ident:
             return self._main
         try:
@@ -166,7 +167,7 @@ class Recorder:
         return buffer
 
     def timer_code(self, name: str) -> int:
-        """Code of the ENTRY of ``name`` (its EXIT is one higher), or ``SKIPPED``."""
+        """Return the code of the ENTRY of ``name`` (that of its EXIT is one higher), or ``SKIPPED``."""
         code = self._timers.get(name)
         if code is None:
             self._see_to_begin()
@@ -175,7 +176,7 @@ class Recorder:
         return code
 
     def counter_number(self, name: str) -> int:
-        """Number of the counter ``name``, or ``SKIPPED``."""
+        """Return the number of the counter ``name``, or ``SKIPPED``."""
         number = self._counters.get(name)
         if number is None:
             self._see_to_begin()
@@ -191,7 +192,7 @@ class Recorder:
         self.buffer().comms.extend((event_type, tag, partner, size_bytes, time.perf_counter_ns()))
 
     def count(self, name: str, value: float) -> None:
-        """Record a counter's value, whole and not negative as in TAU's layout."""
+        """Record the value of a counter, whole and not negative as in TAU's layout."""
         if not self.is_recording:
             return
         number = self.counter_number(name)
@@ -204,7 +205,7 @@ class Recorder:
         self._metadata[self.buffer().number, key] = value
 
     def stop(self) -> None:
-        """Hand over all that is left; the family's first process waits until its stream is complete."""
+        """Hand over the rest, and end; the family's first process waits until its stream is complete."""
         self.is_recording = False
         self._metadata[0, "Ending Timestamp"] = str(time.time_ns() // 1000)
         self._stopping.set()
@@ -212,7 +213,7 @@ class Recorder:
             self._has_ended.acquire(timeout=LONGEST_END_S)
 
     def abandon(self) -> None:
-        """In a forked child: let go of the stream, which stays the parent's, and leave it as it is."""
+        """Stop using the stream in a forked child, and leave it as it is: it is its parent's."""
         self.is_recording = False
         if self._connection is not None:
             self._connection.close()
@@ -225,7 +226,7 @@ class Recorder:
             try:
                 self.select = WriterSettings.from_environment(os.environ).select
             except ChimbukoError:
-                # The family's first process could use it, and this one's environment is the program's affair.
+                # The family's first process could read it: the program has changed the environment since.
                 self.select = TimerFilter()
         return self.select
 
@@ -241,8 +242,8 @@ class Recorder:
             return
         self._has_ended.acquire()
         _allow_forks()
-        # A program may block signals in its threads and wait for them: they must not come to this one, which
-        # starts with the signals that its creator blocks.
+        # A program may block signals in its threads and wait for them: our thread must not get them. It
+        # inherits the signals that its creator blocks.
         blocked = _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
         try:
             # Not a threading.Thread: that would be among the program's threads, and be recorded.
@@ -264,14 +265,14 @@ class Recorder:
         self._connection = connection
 
     def _feed(self) -> None:
-        # What this thread does is nothing of the program, whatever hook is there.
+        # What this thread calls is not recorded, whichever hook is installed.
         self.of_thread.extend = deque[int](maxlen=0).extend
         is_first = self._connection is not None
         is_stuck = False
         try:
             self._hand_over_until_stopped()
         except OSError as error:
-            # The writer has ended, and says why, or there is none; or it takes nothing, and says nothing.
+            # The writer has ended, and says why; or there is none; or it takes nothing, and says nothing.
             is_stuck = isinstance(error, TimeoutError)
             self.is_recording = False
             self.when_lost()
@@ -283,7 +284,7 @@ class Recorder:
 
     def _hand_over_until_stopped(self) -> None:
         if self._connection is None:
-            # What ends within moments, or becomes another program, is not worth a stream.
+            # A process that ends within moments, or becomes another program, is not worth a stream.
             if self._stopping.wait(self._join_after_s):
                 return
             self._connect()
@@ -301,10 +302,10 @@ class Recorder:
             print(f"chimbuko: {note}", file=sys.stderr)
 
     def _hand_over(self, is_last: bool) -> None:
-        # Read before rows are taken: what is recorded meanwhile belongs to the next step.
+        # Read before rows are taken: rows that come meanwhile belong to the next step.
         complete_until_ns = time.perf_counter_ns()
         threads = self._take_rows()
-        # Names after rows: a name has its number before the first row that uses it.
+        # Names are taken after rows: a name has its number before the first row that uses it.
         handover = Handover(
             complete_until_ns=complete_until_ns,
             threads=threads,
@@ -318,14 +319,14 @@ class Recorder:
         self._connection.send(handover, while_waiting=self._pack)
 
     def _pack(self) -> None:
-        """What a program records while nothing of it is taken is to need little memory."""
+        """Pack all buffers, so that a program whose rows are not taken needs little memory for them."""
         for buffer in self._buffers.copy():
             buffer.pack()
 
     def _take_rows(self) -> list[ThreadRows]:
         rows = []
         for buffer in self._buffers.copy():
-            # Asked before taking: what a living thread adds later is taken next time.
+            # Asked before the rows are taken: rows that a living thread adds later are taken next time.
             has_ended = buffer.owner() is None
             rows.append(buffer.take())
             if has_ended and buffer is not self._main:
@@ -334,7 +335,7 @@ class Recorder:
         return [taken for taken in rows if taken.events or taken.comms or taken.counters]
 
     def _new(self, kind: str, names: dict[str, int]) -> list[tuple[str, int]]:
-        """Names that came since the last handover; dictionaries keep their order."""
+        """Return the names that came since the last handover; dictionaries keep their order."""
         first, self._handed_over[kind] = self._handed_over[kind], len(names)
         fresh = list(names.copy().items())[first : self._handed_over[kind]]
         return [(name, number) for name, number in fresh if number != SKIPPED]

@@ -1,8 +1,8 @@
-"""What the processes of one traced program have in common, and how it reaches those that they start.
+"""Settings that all processes of one traced program share, and their way to the processes that they start.
 
-A family is the process that tracing began in, all that it and its children fork, and all that they start
-with the same interpreter. Forked children have it in their memory; to the others it comes by the
-environment, where a folder on ``PYTHONPATH`` makes the interpreter ask for it.
+A family is the process in which tracing began, all processes that it and its children fork, and all that
+they start with the same interpreter. Forked children have the settings in their memory. The others get them
+by the environment, where a folder on ``PYTHONPATH`` makes the interpreter read them.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 FAMILY_VARIABLE = "CHIMBUKO_FAMILY"
 STARTUP_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "startup")
-"""Holds the ``sitecustomize`` that a child's interpreter finds first; it lets the program's own follow."""
+"""Folder of the ``sitecustomize`` that a child's interpreter finds first; it imports the program's own."""
 
 SEPARATOR = "\t"
 
 
 class Family:
-    """Description of a family.
+    """Settings of a family.
 
     Parameters
     ----------
     address
-        Path of the socket on which the nursery takes in new members.
+        Path of the socket on which the writer server accepts new members.
     program, rank
-        Name the streams of all members.
+        Program and rank in the names of the streams of all members.
     """
 
     def __init__(self, address: str, program: str, rank: int) -> None:
@@ -36,18 +36,18 @@ class Family:
         self.program = program
         self.rank = rank
         self.include: tuple[str, ...] | None = None
-        """Patterns of further functions, or None where no functions are recorded."""
+        """Patterns of further functions to record; None where no functions are recorded."""
         self.with_builtins = False
 
     def text(self) -> str:
-        """As the environment has it."""
+        """Return the settings as one text for the environment."""
         options = "none" if self.include is None else "builtins" if self.with_builtins else "functions"
         fields = (self.address, self.program, str(self.rank), options, *(self.include or ()))
         return SEPARATOR.join(fields)
 
     @classmethod
     def from_text(cls, text: str) -> Family:
-        """As ``text`` has it."""
+        """Return the family that :meth:`text` describes."""
         address, program, rank, options, *include = text.split(SEPARATOR)
         family = cls(address, program, int(rank))
         family.include = None if options == "none" else tuple(include)
@@ -55,16 +55,16 @@ class Family:
         return family
 
     def enter(self, environment: MutableMapping[str, str]) -> None:
-        """Let processes that are started with ``environment`` become members."""
+        """Change an environment so that processes that are started with it become members."""
         leave(environment)
         environment[FAMILY_VARIABLE] = self.text()
-        # Before all others: an interpreter imports only the first sitecustomize.
+        # It comes first: an interpreter imports only the first sitecustomize.
         paths = (STARTUP_FOLDER, environment.get("PYTHONPATH", ""))
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
 
 
 def leave(environment: MutableMapping[str, str]) -> None:
-    """Undo ``enter``."""
+    """Undo :meth:`Family.enter`."""
     if environment.pop(FAMILY_VARIABLE, None) is None:
         return
     paths = environment.get("PYTHONPATH", "").split(os.pathsep)

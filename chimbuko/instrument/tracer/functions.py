@@ -1,4 +1,4 @@
-"""Which functions of a program are recorded, and their names."""
+"""Choice of the functions that are recorded, and their names."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     class Buffer(Protocol):
-        """What a thread has recorded."""
+        """Rows that a thread has recorded."""
 
         events: list[int]
 
     class Recorder(Protocol):
-        """Where calls are recorded."""
+        """Recorder of calls."""
 
         is_recording: bool
         of_thread: Any
-        """Has ``extend``, by which the calling thread adds events, once it has a buffer."""
+        """Values of the calling thread: once it has a buffer, ``extend`` adds events to that."""
 
         def buffer(self) -> Buffer:
-            """The calling thread's."""
+            """Return the buffer of the calling thread."""
 
         def timer_code(self, name: str) -> int:
-            """Code of the ENTRY of ``name`` (its EXIT is one higher), or ``SKIPPED``."""
+            """Return the code of the ENTRY of ``name`` (that of its EXIT is one higher), or ``SKIPPED``."""
 
 
 SKIPPED = -1
@@ -38,21 +38,21 @@ SKIPPED = -1
 _OTHERS_FOLDERS = ("/site-packages/", "/dist-packages/")
 _OURS = os.path.dirname(chimbuko.__file__) + "/"
 _OTHERS = (_OURS, os.path.dirname(os.__file__) + "/", "<")
-"""How file names begin that are not the program's; ``<`` is code without a file."""
+"""Beginnings of the names of files that are not the program's; ``<`` begins that of code without a file."""
 _INLINED = frozenset(("<listcomp>", "<dictcomp>", "<setcomp>"))
-"""Newer Pythons make no calls of these, so they never count as functions."""
+"""Names of comprehensions, which newer Pythons do not call as functions, so that they never count as such."""
 
 never_recorded: dict[int, weakref.ref[CodeType]] = {}
-"""Code objects, by id, that stay out of the trace or that record themselves."""
+"""Code objects, by id, that stay out of the trace or record themselves."""
 
 
 def function_name(code: CodeType) -> str:
-    """As TAU writes it: ``name [{file.py}{line}]``."""
+    """Return the name of a function in TAU's format: ``name [{file.py}{line}]``."""
     return f"{code.co_qualname} [{{{os.path.basename(code.co_filename)}}}{{{code.co_firstlineno}}}]"
 
 
 def exclude(code: CodeType | None) -> None:
-    """Keep a function out of the recording of functions; without Python code it is out anyway."""
+    """Keep a function out of the recording of functions; one without Python code is not recorded anyway."""
     if code is None:
         return
     key = id(code)
@@ -64,9 +64,9 @@ def exclude(code: CodeType | None) -> None:
 
 
 def exclude_open(frame: FrameType | None) -> None:
-    """Keep out what is open already, such as the script that pip made for ``chimbuko``.
+    """Keep out the calls that are open already, such as that of pip's script for ``chimbuko``.
 
-    It would give an EXIT alone, and the stream's last event would not be that of the program's end.
+    Each would give an EXIT alone, and the last event of the stream would not be the end of the program.
     """
     while frame is not None:
         exclude(frame.f_code)
@@ -74,33 +74,33 @@ def exclude_open(frame: FrameType | None) -> None:
 
 
 class Functions:
-    """Functions that have been met, and what they are recorded as.
+    """Functions that have been called, and the codes by which they are recorded.
 
-    Recorded are functions of the program itself: neither the standard library's, nor those of
+    Only functions of the program itself are recorded, and not those of the standard library or of
     installed packages, unless a pattern names them.
 
     Parameters
     ----------
     recorder
-        Gives the codes.
+        Recorder that gives the codes.
     include
         Shell patterns of further functions, as ``module.function``.
     """
 
     def __init__(self, recorder: Recorder, include: tuple[str, ...]) -> None:
         self.codes: dict[int, int] = {}
-        """Codes of their ENTRY, or ``SKIPPED``, by the ids of their code objects."""
+        """Codes of the ENTRY of functions, or ``SKIPPED``, by the ids of their code objects."""
         self._recorder = recorder
         self._include = include
         self._known: dict[int, weakref.ref[CodeType]] = {}
 
     def decide(self, frame: FrameType) -> int:
-        """Code of the function of a frame, which is met for the first time."""
+        """Return the code of the function of a frame, which is called for the first time."""
         function = frame.f_code
         wanted = self._is_wanted(function, frame.f_globals.get("__name__", ""))
         code = self._recorder.timer_code(function_name(function)) if wanted else SKIPPED
         key = id(function)
-        # Programs make functions at run time: their ids are used again, and their number has no end.
+        # Programs make functions at run time: their ids are reused, and there may be any number of them.
         self._known[key] = weakref.ref(function, lambda _: self._forget(key))
         self.codes[key] = code
         return code

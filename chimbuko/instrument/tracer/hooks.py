@@ -1,4 +1,4 @@
-"""How the interpreter says that a function begins and ends, and which functions are recorded."""
+"""Choice of the interpreter's hook that reports the begin and the end of functions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 def hook_of(
     recorder: Recorder, include: tuple[str, ...], with_builtins: bool
 ) -> ProfilingHook | MonitoringHook:
-    """The hook that costs the program least. Its parameters are those of ``ProfilingHook``."""
+    """Return the hook that costs the program least. The parameters are those of ``ProfilingHook``."""
     from chimbuko.instrument.tracer.monitoring import MonitoringHook, free_number
     from chimbuko.instrument.tracer.profiling import ProfilingHook
 
-    # Of builtins Python says to monitors what is called, whatever it is, and at profiling hooks only these.
+    # To monitoring Python reports calls of all callables, and to profiling hooks only those of builtins.
     number = None if with_builtins else free_number()
     if number is None:
         return ProfilingHook(recorder, include, with_builtins)

@@ -1,4 +1,4 @@
-"""A descriptor of ours in the process of a program, which knows nothing of it."""
+"""File descriptor that Chimbuko keeps open in a program, which does not know of it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import fcntl
 import os
 
 _LEAST_NUMBER = 256
-"""Programs that become daemons close all descriptors, and open their own from the lowest on."""
+"""Least number of a kept descriptor: programs that become daemons close all, and open their own from 0 on."""
 
 
 class KeptDescriptor:
-    """The program may close it, and open another of that number, which is not to be touched.
+    """Descriptor that the program may close. Another one that it opens under the number is not touched.
 
     Parameters
     ----------
     low
-        Is moved to a number that programs do not come to; who uses it asks ``check`` before.
+        Descriptor, which is moved to a number that programs hardly reach. Call ``check`` before each use.
     """
 
     def __init__(self, low: int) -> None:
@@ -28,7 +28,7 @@ class KeptDescriptor:
         self._identity = _identity(self.number)
 
     def check(self) -> None:
-        """See that it is still ours.
+        """Check that the descriptor is still ours.
 
         Raises
         ------
@@ -39,14 +39,14 @@ class KeptDescriptor:
             raise OSError(errno.EBADF, "the program has closed it")
 
     def is_ours(self) -> bool:
-        """Whether it still is."""
+        """Whether the descriptor is still ours."""
         try:
             return _identity(self.number) == self._identity
         except OSError:
             return False
 
     def close(self) -> None:
-        """Let go of it, in this process only."""
+        """Close the descriptor, in this process only."""
         if self.is_ours():
             os.close(self.number)
 

@@ -1,4 +1,4 @@
-"""Which processes of a family are traced: a table that its nursery and its writers share."""
+"""Table of the traced processes of a family, shared by its writer server and its writers."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 from chimbuko.instrument.tracer.chunks import Children, Header
 
 MOST_IN_ALL = 1024
-"""Traced processes of a family: each is a stream, which an agent reads."""
+"""Most traced processes of a family: each has a stream, which an agent reads."""
 MOST_NAMED = 8
-"""Programs that are named."""
+"""Most programs that are named."""
 
 
 class State(IntEnum):
-    """Of a member."""
+    """State of a member."""
 
     TRACED = 1
     ENDED = 2
-    """Its process has ended, and its stream is being completed."""
+    """The process has ended, and its stream is being completed."""
     OVER = 3
 
 
@@ -28,7 +28,7 @@ _PID, _PARENT, _RANK, _STATE, _IS_FORKED = range(5)
 
 
 class Members:
-    """One row per member, in order of their coming. Each field has one writer, so nobody locks."""
+    """Table with a row for each member, in order of arrival. Each field has one writer, so needs no lock."""
 
     def __init__(self) -> None:
         columns = 5
@@ -36,52 +36,52 @@ class Members:
         self._rows = np.frombuffer(memory, np.int64).reshape(-1, columns)
         self._refused = self._rows[MOST_IN_ALL]
         self.count = 0
-        """In the nursery: how many have come."""
+        """Number of members that have come; it is known to the writer server only."""
 
     def add(self, pid: int, header: Header) -> int:
-        """Take one in; its number."""
+        """Add a member; return its number."""
         number, self.count = self.count, self.count + 1
         self._rows[number] = pid, header.parent_pid, -1, State.TRACED, header.is_forked
         return number
 
     def refuse(self) -> None:
-        """Note one that came and was not taken in."""
+        """Count a process that asked to become a member and was refused."""
         self._refused[0] += 1
 
     @property
     def refused(self) -> int:
-        """How many came and were not taken in."""
+        """Number of processes that were refused."""
         return int(self._refused[0])
 
     def set_rank(self, number: int, rank: int) -> None:
-        """Say which rank of the run a member is."""
+        """Set the rank of a member."""
         self._rows[number, _RANK] = rank
 
     def set_state(self, number: int, state: State) -> None:
-        """Say how far it is."""
+        """Set the state of a member."""
         self._rows[number, _STATE] = state
 
     def is_any_ending(self) -> bool:
-        """Whether a stream is being completed whose process has ended."""
+        """Whether the stream of any process that has ended is still being completed."""
         return bool((self._rows[:, _STATE] == State.ENDED).any())
 
     def rank_of(self, pid: int) -> int | None:
-        """Rank of the process, the last of that id."""
+        """Return the rank of the last process of this id; None where it is not known."""
         ranks = self._rows[self._rows[:, _PID] == pid, _RANK]
         return int(ranks[-1]) if len(ranks) and ranks[-1] >= 0 else None
 
     def will_have_rank(self, pid: int) -> bool:
-        """Whether the process has a writer that has not said yet which rank it is."""
+        """Whether the process is a member whose writer has not set its rank yet."""
         rows = self._rows[self._rows[:, _PID] == pid]
         return bool(len(rows)) and rows[-1, _RANK] < 0 and rows[-1, _STATE] == State.TRACED
 
     def not_traced(self, parent: int, forks: int, programs: dict[int, str], others: int) -> str:
-        """What to say of children of the process ``parent`` that are no members; empty for none.
+        """Describe the children of the process ``parent`` that are not members; empty for none.
 
         Parameters
         ----------
         forks, programs, others
-            What it has started, as in ``Children``, all in all.
+            All processes that it has started, as in ``Children``.
         """
         rows = self._rows[:MOST_IN_ALL]
         of_parent = (rows[:, _PARENT] == parent) & (rows[:, _STATE] > 0)
@@ -104,7 +104,7 @@ class Members:
 
 
 class Started:
-    """What one member has started so far, added up from its handovers."""
+    """Processes that one member has started so far, added up from its handovers."""
 
     def __init__(self) -> None:
         self.forks = 0
@@ -112,6 +112,6 @@ class Started:
         self.others = 0
 
     def add(self, children: Children) -> None:
-        """Take in what a handover says."""
+        """Add the processes that a handover names."""
         self.forks, self.others = children.forks, children.others
         self.programs |= children.programs or {}

@@ -1,7 +1,7 @@
-"""Records calls of functions through ``sys.monitoring``, which Python has from 3.12 on (PEP 669).
+"""Recording of calls through ``sys.monitoring``, which Python has from 3.12 on (PEP 669).
 
-It asks once about each place of a function that is not recorded, and never again, and goes on beside a
-profiler of the program's own.
+Python asks once about each place in a function that is not recorded, and never again. A profiler of the
+program's own works beside it.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
 _monitoring: Any = getattr(sys, "monitoring", None)
 _TOOL = "chimbuko"
 _NUMBERS = (4, 3)
-"""Of tools, those that no kind of tool is meant to have."""
+"""Tool ids that are reserved for no kind of tool."""
 
 
 def free_number() -> int | None:
-    """Number under which functions can be monitored; None where Python has no such thing, or none is left."""
+    """Return a tool id for monitoring; None where Python has no monitoring, or no id is free."""
     if _monitoring is None:
         return None
     return next((number for number in _NUMBERS if _monitoring.get_tool(number) is None), None)
 
 
 class MonitoringHook:
-    """Writes an ENTRY and an EXIT for each call, in all threads.
+    """Hook that records an ENTRY and an EXIT for each call, in all threads.
 
     Parameters
     ----------
     recorder
-        Where the events go.
+        Recorder of the events.
     include
-        Shell patterns of functions that are no part of the program, as ``module.function``.
+        Shell patterns of functions to record that are not a part of the program, as ``module.function``.
     number
-        Of ``free_number``.
+        Tool id from :func:`free_number`.
     """
 
     def __init__(self, recorder: Recorder, include: tuple[str, ...], number: int) -> None:
@@ -51,8 +51,8 @@ class MonitoringHook:
         self._number: int | None = number
 
     def install(self, is_forked: bool = False) -> None:
-        """From now on, in all threads."""
-        # In a forked child what is open is the program's own, and what is not recorded is known already.
+        """Record calls from now on, in all threads."""
+        # In a forked child open calls are the program's own, and Python knows already what is not recorded.
         if not is_forked:
             exclude_open(sys._getframe())
             _monitoring.restart_events()
@@ -63,7 +63,7 @@ class MonitoringHook:
         _monitoring.set_events(self._number, sum(callbacks))
 
     def remove(self) -> None:
-        """End it in all threads."""
+        """End the recording in all threads."""
         number, self._number = self._number, None
         if number is not None:
             _monitoring.set_events(number, 0)
@@ -72,11 +72,11 @@ class MonitoringHook:
             _monitoring.free_tool_id(number)
 
     def end(self) -> None:
-        """The same: here it may be said by any thread."""
+        """End the recording in all threads; any thread may call this."""
         self.remove()
 
     def _callbacks(self) -> dict[int, Callable[..., Any]]:
-        """By event. What they use is bound beforehand: two of them run per call."""
+        """Return the callbacks by event. Their values are bound beforehand, as two of them run per call."""
         of_thread, buffer = self._recorder.of_thread, self._recorder.buffer
         codes, decide = self._functions.codes, self._decide
         clock, disable = time.perf_counter_ns, _monitoring.DISABLE
@@ -108,7 +108,7 @@ class MonitoringHook:
                 extend = buffer().events.extend
             extend((code + 1, now))
 
-        # Python asks about each exception: those who would say that it need not are taken out.
+        # For exceptions no callback may return DISABLE, by which the others say what is not recorded.
         def begin_by_error(function: CodeType, offset: int, error: BaseException) -> None:
             begin(function, offset)
 
@@ -126,7 +126,7 @@ class MonitoringHook:
         }
 
     def _decide(self, function: CodeType) -> int:
-        """Code of a function that is met for the first time."""
+        """Return the code of a function that is called for the first time."""
         if not self._recorder.is_recording:
             return SKIPPED
         frame = sys._getframe()

@@ -1,7 +1,7 @@
-"""The process from which a family's writers are forked: one for each traced process that connects.
+"""Server from which the writers of a family are forked: one for each traced process that connects.
 
 A writer that is started anew takes 0.3 s of a core, to load numpy and ADIOS2; one that is forked takes
-milliseconds. This process has one thread and no stream, and ends soon after the last of its writers.
+milliseconds. The server has one thread and no stream, and ends soon after the last of its writers.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from chimbuko.instrument.tracer.writer import ignore_signals, serve_member
 from chimbuko.runtime.process.oomscore import Sacrifice, oom_score, set_oom_score
 
 MOST_AT_A_TIME = max(32, os.cpu_count() or 1)
-"""Each has a writer, and a reader in the agent, on the node that the program wants for itself."""
+"""Most members at a time: each has a writer, and a reader in the agent, on the node of the program."""
 LINGER_S = 2.0
-"""How long it stays without a member: a child may be about to come when its parent has ended."""
+"""Time for which the server stays without a member: a child may come when its parent has ended."""
 GREETING_TIMEOUT_S = 1.0
-"""Who connects has its header ready."""
+"""Longest wait for the header of a process that has connected, which has it ready."""
 
 
 def main() -> None:
-    """Serve the socket that is standard input."""
+    """Serve the socket that is the standard input."""
     listener = socket.socket(fileno=os.dup(0))
     try:
         os.setsid()
         ignore_signals()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING_SIGNALS)
-        # Its writers have it, too.
+        # The writers inherit it.
         set_oom_score(oom_score(Sacrifice.WRITER))
-        # What it loads is not to become each writer's own by a collection there.
+        # Garbage collection in a writer must not touch, and so copy, the memory of what is loaded here.
         gc.disable()
         adios2_bindings()
         gc.freeze()
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 class Nursery:
-    """Takes in the members of one family."""
+    """Server of one family."""
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener
@@ -58,7 +58,7 @@ class Nursery:
         self._writers: dict[int, int] = {}
 
     def serve(self) -> None:
-        """Until there has been no member for a while."""
+        """Serve until there has been no member for a while."""
         someone_ended, self._wake = os.pipe()
         os.set_blocking(self._wake, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -78,7 +78,7 @@ class Nursery:
     def _take_in(self) -> None:
         with suppress(OSError, pickle.UnpicklingError, EOFError), self._listener.accept()[0] as peer:
             pid, user = peer_of(peer)
-            # A pickle can do anything.
+            # Unpickling may run any code, so only that of the same user is accepted.
             if user != os.getuid():
                 return
             if self._members.count >= MOST_IN_ALL or len(self._writers) >= MOST_AT_A_TIME:

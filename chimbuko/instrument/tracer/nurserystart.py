@@ -1,4 +1,4 @@
-"""Starts a family's nursery."""
+"""Start of the server from which the writers of a family are forked."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ import chimbuko
 from chimbuko.instrument.tracer.family import SEPARATOR, leave
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""What ends a program, and the nursery with all of its writers is to outlive."""
+"""Signals that end a program, and that its writer server and all writers are to outlive."""
 
 _BACKLOG = 1024
 _LONGEST_ADDRESS = 107
-"""Bytes that the kernel takes as a socket's path."""
+"""Longest path of a socket that the kernel takes, in bytes."""
 
 
 def start_nursery() -> str:
-    """Start one; the path of the socket on which it serves, in a folder that no other user can enter.
+    """Start a writer server; return the path of its socket, in a folder that no other user can enter.
 
     Raises
     ------
     OSError
-        There is no room for a process, a descriptor or the folder.
+        No process can be started, or no descriptor or folder made.
     """
-    # They often go to the program's whole process group: a nursery that died of one before it has a group of
-    # its own would leave its folder behind. It begins with them blocked, as it inherits that.
+    # They often go to the program's whole process group: a server that died of one before it has a group of
+    # its own would leave its folder behind. So it starts with them blocked, which it inherits.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
     try:
         return _start_in_room()
@@ -44,7 +44,7 @@ def _start_in_room() -> str:
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             listener.bind(address)
-            # Members that come before it listens wait here.
+            # Connections of members wait here until the server accepts them.
             listener.listen(_BACKLOG)
             _start(listener)
     except BaseException:
@@ -54,7 +54,7 @@ def _start_in_room() -> str:
 
 
 def clear_room(address: str) -> None:
-    """Remove a nursery's socket, and its folder."""
+    """Remove the socket of a writer server, and its folder."""
     for remove, path in ((os.unlink, address), (os.rmdir, os.path.dirname(address))):
         with suppress(OSError):
             remove(path)
@@ -76,16 +76,16 @@ def _start(listener: socket.socket) -> None:
     environment["PYTHONPATH"] = os.pathsep.join(
         filter(None, (package_home, environment.get("PYTHONPATH", "")))
     )
-    # One thread: it forks.
+    # The server forks, so it must have one thread only.
     environment["OPENBLAS_NUM_THREADS"] = "1"
-    # It is not this process's child: the program may wait for any child and must not meet a stranger.
-    # -P: modules in the program's folder are not for it.
+    # The server must not be a child of this process: the program may wait for any child of its own.
+    # -P: it must not import modules from the program's folder.
     starter = (
         "import os; os.fork() and os._exit(0); "
         "from chimbuko.runtime.process.signals import be_called; be_called('chimbuko.instrument.tracer'); "
         "from chimbuko.instrument.tracer.nursery import main; main()"
     )
-    # It outlives the program, and must not hold what others read to its end.
+    # It outlives the program, so it must not keep pipes open that others read to their end.
     subprocess.run(
         [sys.executable, "-P", "-c", starter],
         stdin=listener.fileno(),

@@ -1,4 +1,4 @@
-"""Generators and coroutines: each turn, from a resumption to the next pause, is a call that nests."""
+"""Generators and coroutines as calls that nest: each turn, from a resumption to the next pause, is one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Turn = Callable[[], AbstractContextManager[Any]]
 
 GENERATOR, COROUTINE, ASYNC_GENERATOR = 0x20, 0x80, 0x200
-"""Flags of their code (``inspect.CO_GENERATOR`` and so on)."""
+"""Flags of the code of such functions (``inspect.CO_GENERATOR`` and so on)."""
 
 
 class _Nothing:
@@ -24,20 +24,20 @@ class _Nothing:
 
 
 def pauses(function: Callable[..., Any]) -> bool:
-    """Whether it is a generator, a coroutine, or both: its calls end, and go on."""
+    """Whether a function is a generator, a coroutine, or both, so that its calls pause and go on."""
     code = getattr(function, "__code__", None)
     return code is not None and bool(code.co_flags & (GENERATOR | COROUTINE | ASYNC_GENERATOR))
 
 
 def by_turns(function: Callable[..., Any], turn: Turn, is_whole: bool = False) -> Callable[..., Any]:
-    """The function, a generator or a coroutine, with each of its turns in a context of its own.
+    """Return the function, a generator or a coroutine, with each of its turns in a context of its own.
 
     Parameters
     ----------
     turn
-        Makes a context.
+        Function that makes a context.
     is_whole
-        One context for all of it, pauses included, in place of one for each turn.
+        Whether one context spans the whole call, pauses included, in place of one for each turn.
     """
     whole, each = (turn, _Nothing) if is_whole else (_Nothing, turn)
     flags = function.__code__.co_flags
@@ -76,7 +76,7 @@ def by_turns(function: Callable[..., Any], turn: Turn, is_whole: bool = False) -
 
 
 def _driven(inner: Any, turn: Turn) -> Generator[Any, Any, Any]:
-    """What ``yield from inner`` does (PEP 380), with a context around each turn."""
+    """Do what ``yield from inner`` does (PEP 380), with a context around each turn."""
     resume, value = inner.send, None
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Who and where this process is: rank, program name, and the metadata that TAU records."""
+"""Description of this process: program name, and the metadata that TAU records."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from chimbuko import __version__
 
 
 def program_name(script: str) -> str:
-    """The script's base name without ``.py``; ``python`` for an interactive program."""
+    """Return the base name of a script without ``.py``; ``python`` for an interactive program."""
     return Path(script).name.removesuffix(".py") if script not in ("", "-c", "-") else "python"
 
 
 def describe_process(start_us: int) -> dict[str, str]:
-    """Metadata of this process, under TAU's keys."""
-    # Not platform's: that asks a program for the processor, which would be a child of the traced program.
+    """Return the metadata of this process, under TAU's keys."""
+    # Not platform.uname: it runs a program to find the processor, which would be the traced one's child.
     system = os.uname()
     processor = _fields("/proc/cpuinfo")
     described = {
@@ -54,7 +54,7 @@ def describe_process(start_us: int) -> dict[str, str]:
 
 
 def _fields(path: str) -> dict[str, str]:
-    """The ``name : value`` lines of a file under /proc, the first of each name; none without the file."""
+    """Return the ``name : value`` lines of a file in /proc, the first of each name; none without the file."""
     try:
         lines = Path(path).read_text(errors="replace").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Records calls of functions through the interpreter's profiling hook, which each thread has."""
+"""Recording of calls through the interpreter's profiling hook, which each thread has."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 
 class ProfilingHook:
-    """Writes an ENTRY and an EXIT for each call, in each thread.
+    """Hook that records an ENTRY and an EXIT for each call, in each thread.
 
     Parameters
     ----------
     recorder
-        Where the events go.
+        Recorder of the events.
     include
-        Shell patterns of functions that are no part of the program, as ``module.function``.
+        Shell patterns of functions to record that are not a part of the program, as ``module.function``.
     with_builtins
-        Also record functions written in C that the recorded ones call.
+        Whether functions written in C are recorded, too, where recorded functions call them.
     """
 
     def __init__(self, recorder: Recorder, include: tuple[str, ...], with_builtins: bool) -> None:
@@ -38,29 +38,29 @@ class ProfilingHook:
         self._with_builtins = with_builtins
 
     def install(self, is_forked: bool = False) -> None:
-        """From now on in this thread and in those that start later."""
-        # In a forked child what is open is the program's own, and the writer leaves such an EXIT out.
+        """Record calls from now on, in this thread and in those that start later."""
+        # In a forked child open calls are the program's own, and the writer leaves their EXITs out.
         if not is_forked:
             exclude_open(sys._getframe())
         threading.setprofile(self._begin_thread)
         sys.setprofile(self._hook())
 
     def remove(self) -> None:
-        """End it in this thread at once, and in the others at their next call."""
+        """End the recording in this thread at once, and in each other thread at its next call."""
         sys.setprofile(None)
         self.end()
 
     def end(self) -> None:
-        """End it in each thread at its next call, when the recorder records no more."""
+        """End the recording in each thread at its next call, when the recorder records no more."""
         threading.setprofile(None)
-        # No thread finds a function here any more, so each asks, and is made to stop.
+        # Each thread finds its function unknown, asks about it, and is made to stop.
         self._functions.codes.clear()
 
     def _begin_thread(self, frame: FrameType, event: str, argument: Any) -> None:
         sys.setprofile(self._hook())
 
     def _hook(self) -> Hook:
-        """The hook of the calling thread. What it uses is bound beforehand: it runs twice per call."""
+        """Return the hook of the calling thread. Its values are bound before, as it runs twice per call."""
         extend = self._recorder.buffer().events.extend
         clock = time.perf_counter_ns
         codes = self._functions.codes
@@ -103,7 +103,7 @@ class ProfilingHook:
         return record_all
 
     def _decide(self, frame: FrameType) -> int:
-        """Code of a function that is met for the first time."""
+        """Return the code of a function that is called for the first time."""
         if not self._recorder.is_recording:
             sys.setprofile(None)
             return SKIPPED

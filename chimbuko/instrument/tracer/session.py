@@ -1,4 +1,4 @@
-"""The one recording of this process: its start and end, and what a fork means to it."""
+"""Recording of this process, of which there is one at most: its start, its end, and its part in a fork."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from chimbuko.instrument.tracer.profiling import ProfilingHook
 
 active: Recorder | None = None
-"""The recording, or None while nothing is recorded."""
+"""Recording of this process; None while nothing is recorded."""
 
 _functions: ProfilingHook | MonitoringHook | None = None
 _forked_for: tuple[Family, int] | None = None
-"""In a server that forks processes of the program: their family, and the member that started the server."""
+"""Family, and the member that started this process, in a server that forks processes of the program."""
 
 
 def is_active() -> bool:
@@ -37,21 +37,21 @@ def may_record() -> bool:
 def start(program: str | None = None, rank: int | None = None) -> None:
     """Begin to record regions, decorated functions, messages and counters of this process.
 
-    Where the stream goes is said by TAU's variables (``TAU_ADIOS2_FILENAME``, ``TAU_ADIOS2_ENGINE``
-    and so on). A program is never stopped by its tracing: what goes wrong is one line on stderr.
-    Starting while active does nothing; starting again after ``stop`` writes the stream anew.
+    TAU's variables (``TAU_ADIOS2_FILENAME``, ``TAU_ADIOS2_ENGINE`` and so on) say where the stream goes.
+    Tracing never stops a program: what goes wrong is one line on stderr. ``start`` does nothing while a
+    recording is active; after ``stop`` it writes the stream anew.
 
     Parameters
     ----------
     program
-        Names the stream; by default the script's base name without ``.py``.
+        Name of the program in that of the stream; by default the script's base name without ``.py``.
     rank
-        By default what the launcher says: ``CHIMBUKO_RANK``, or that of MPI, PMI or Slurm, else 0.
+        Rank; by default that of the launcher: ``CHIMBUKO_RANK``, or that of MPI, PMI or Slurm, else 0.
     """
     global active
     if active is not None:
         return
-    # Processes of the program that are no first ones never come here, and shall not pay for it.
+    # Imported only here: processes that the program starts never come here, and must not pay for the imports.
     import subprocess
 
     from chimbuko.capture.trace.tausettings import WriterSettings
@@ -75,7 +75,7 @@ def start(program: str | None = None, rank: int | None = None) -> None:
 
 
 def start_as_member() -> None:
-    """In a process that one of a family has started: record it, too, if it is a part of the program."""
+    """Record this process, which a member of a family has started, if it is a part of the program."""
     global active, _forked_for
     family = Family.from_text(os.environ[FAMILY_VARIABLE])
     module = children.module_of(sys.orig_argv)
@@ -88,7 +88,7 @@ def start_as_member() -> None:
 
 
 def stop() -> None:
-    """End the recording and complete its stream; at the program's end this happens by itself."""
+    """End the recording and complete its stream; at the end of the program this happens by itself."""
     global active, _functions
     if _functions is not None:
         _functions.remove()
@@ -99,7 +99,7 @@ def stop() -> None:
 
 
 def trace_functions(include: tuple[str, ...], with_builtins: bool) -> None:
-    """Record calls of the program's functions too, as long as the recording is active."""
+    """Record calls of the program's functions, too, as long as the recording is active."""
     if active is not None:
         family = active.family
         family.include, family.with_builtins = include, with_builtins
@@ -117,7 +117,7 @@ def _trace_functions_of(recorder: Recorder) -> None:
 
 
 def start_from_environment() -> None:
-    """Begin where ``CHIMBUKO_TRACE`` says so; processes started from here shall not, into the same stream."""
+    """Begin if ``CHIMBUKO_TRACE`` is set, and unset it: child processes must not write this stream."""
     if os.environ.pop("CHIMBUKO_TRACE", "0") not in ("", "0"):
         start()
 
@@ -132,7 +132,7 @@ def _note_fork() -> None:
 
 
 def _continue_in_child() -> None:
-    """A forked child is a process of its own: its parent's stream is not its."""
+    """Begin a recording of its own in a forked child, if its parent has one."""
     global active, _functions
     parent, active, functions, _functions = active, None, _functions, None
     try:
@@ -150,15 +150,15 @@ def _continue_in_child() -> None:
             _trace_functions_of(active)
             _end_with_multiprocessing(active)
     except Exception:
-        # Whatever it is, the child is worth more than its trace; its parent says that it was not traced.
+        # An error must not harm the child; its parent reports that it was not traced.
         active = None
 
 
 def _end_with_multiprocessing(recorder: Recorder) -> None:
-    """Its children end without the interpreter's own end; they run finalizers of multiprocessing instead."""
+    """End the recording by a finalizer in children of multiprocessing: their interpreters skip their end."""
     util = sys.modules.get("multiprocessing.util")
     if util is not None:
-        # It forgets finalizers after a fork, and then calls this.
+        # multiprocessing forgets its finalizers after a fork, and then calls this.
         util.register_after_fork(recorder, lambda _: util.Finalize(None, stop, exitpriority=-1000))
 
 

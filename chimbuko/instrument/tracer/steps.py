@@ -1,4 +1,4 @@
-"""Turns handed-over rows into the steps of a stream in TAU's layout."""
+"""Steps of a stream in TAU's layout, made of rows that were handed over."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from chimbuko.instrument.tracer.chunks import (
 
 
 class Step(NamedTuple):
-    """What the writer of a stream takes."""
+    """Arrays of one step."""
 
     events: UInt64Array
     comms: UInt64Array
@@ -37,12 +37,12 @@ class Step(NamedTuple):
 
 
 _MESSAGE_COLUMNS = COMM_COLUMNS + DETAIL_COLUMNS
-"""A message's details stand before its time."""
+"""Columns of a message with its details, which stand before its time."""
 
 MAIN_THREAD = 0
 ROW_BYTES = 48
 LARGEST_STEP_BYTES = 4 << 20
-"""A reader that shall keep up wants steps below 5 MB; rows of messages are larger than ``ROW_BYTES``."""
+"""Size from which a step is cut: readers keep up with 5 MB, and rows of messages exceed ``ROW_BYTES``."""
 
 
 class _Thread:
@@ -60,7 +60,7 @@ class _Thread:
 
 
 class StepBuilder:
-    """Collects rows until a step is cut. Pure: no clock, no files."""
+    """Builder that collects rows until a step is cut. It uses no clock and no files."""
 
     def __init__(self, header: Header) -> None:
         self.names = StreamNames(
@@ -79,7 +79,7 @@ class StepBuilder:
         self._lowest_on_main = 1
 
     def add(self, handover: Handover) -> None:
-        """Take in new rows and names."""
+        """Add the rows and names of a handover."""
         self.names.timers |= handover.timers
         self.names.counters |= handover.counters
         self.names.metadata |= {
@@ -97,11 +97,11 @@ class StepBuilder:
             thread.operations = _joined(thread.operations, rows.operations)
 
     def _without_inherited(self, events: bytes) -> Int64Array:
-        """Without the EXITs of calls that a forked process began in: their ENTRY is its parent's."""
+        """Return events without the EXITs of calls in which a forked process began: its parent began them."""
         rows = np.frombuffer(events, np.int64).reshape(-1, EVENT_COLUMNS)
         is_exit = (rows[:, 0] & 1).astype(bool)
         depth = self._depth_on_main + np.cumsum(np.where(is_exit, -1, 1))
-        # Such an EXIT leads below the root's call, and deeper each time.
+        # Such an EXIT makes the depth fall below that of the root's call, and lower each time.
         lowest = np.minimum.accumulate(np.append(self._lowest_on_main, depth))
         self._depth_on_main, self._lowest_on_main = int(depth[-1]), int(lowest[-1])
         return rows[~(is_exit & (depth < lowest[:-1]))]
@@ -117,11 +117,11 @@ class StepBuilder:
         return sum(len(rows) for thread in self._threads.values() for rows in thread.arrays)
 
     def cut(self) -> list[Step]:
-        """Steps of all rows up to where they are complete; the others stay for the next."""
+        """Return the steps of all rows up to the time until which they are complete; keep the others."""
         return self._cut_until(self._complete_until_ns)
 
     def cut_last(self, end_ns: int | None) -> list[Step]:
-        """Steps of all rows that are left; at least one, which ends the stream.
+        """Return the steps of all rows that are left; at least one, which ends the stream.
 
         Parameters
         ----------
@@ -137,10 +137,10 @@ class StepBuilder:
         return self._cut_until(np.iinfo(np.int64).max)
 
     def cut_last_of_killed(self) -> list[Step]:
-        """The same for a child that its parent has killed, or that has left in the middle, as workers do.
+        """Return the last steps of a child that was killed, or left by ``os._exit``, as workers do.
 
-        Only the program itself exits. Calls still open are left without their EXIT, since nobody knows how
-        long they took.
+        Only the program itself gets an EXIT. Other calls that are open get none, since nobody knows how long
+        they took.
         """
         main = self._threads[MAIN_THREAD]
         if open_timers(self._open_on_main, main.events[:, 0]):
@@ -150,7 +150,7 @@ class StepBuilder:
         return self._cut_until(np.iinfo(np.int64).max)
 
     def _cut_until(self, until_ns: int) -> list[Step]:
-        """All rows before ``until_ns``, in steps that a reader can digest."""
+        """Return all rows before ``until_ns``, in steps of the size that readers keep up with."""
         steps = []
         while self.size_bytes > LARGEST_STEP_BYTES:
             times = np.concatenate(
@@ -187,9 +187,9 @@ class StepBuilder:
         )
 
     def _rows(self, thread: int, *columns: Int64Array) -> UInt64Array:
-        """Rows in TAU's layout: program, rank, thread, the columns, and the time in µs since the epoch."""
+        """Return rows in TAU's layout: program, rank, thread, the columns, and the time in µs since 1970."""
         *values, time_ns = columns
-        # Column by column: stacked and converted, 100,000 rows take twice as long.
+        # Column by column: to stack and convert 100,000 rows would take twice as long.
         rows = np.empty((len(time_ns), 3 + len(columns)), np.int64)
         rows[:, :3] = 0, self._rank, thread
         for at, column in enumerate(values, 3):
@@ -199,12 +199,12 @@ class StepBuilder:
 
 
 def open_timers(before: list[int], codes: Int64Array) -> list[int]:
-    """Timers open, outermost first, after ``codes`` of one thread followed on those open ``before``."""
+    """Return the open timers, the outermost first, after the events ``codes``; ``before`` were open."""
     if not len(codes):
         return before
     exits = (codes & 1).astype(bool)
     depth = len(before) + np.cumsum(np.where(exits, -1, 1))
-    # A call is still open if the depth never again falls below the one that its entry made.
+    # A call is still open if the depth never falls below that after its entry again.
     lowest_after = np.minimum.accumulate(depth[::-1])[::-1]
     entered = codes[~exits & (lowest_after >= depth)] >> 1
     return before[: max(0, int(lowest_after[0]))] + [int(timer) for timer in entered]
@@ -217,9 +217,9 @@ def _joined(rows: Int64Array, more: bytes) -> Int64Array:
 
 
 def _in_order(events: Int64Array, known: int) -> Int64Array:
-    """Events of a thread of which those behind the ``known`` ones are new, none before the one before it.
+    """Return the events of a thread in order of time; those behind the ``known`` first ones are new.
 
-    What a handler of signals records stands before the row that it interrupts, whose time was taken before.
+    A signal's handler adds its events before the one that it interrupts, whose time was taken earlier.
     """
     new = events[max(known - 1, 0) :, -1]
     if (new[1:] < new[:-1]).any():
@@ -228,7 +228,7 @@ def _in_order(events: Int64Array, known: int) -> Int64Array:
 
 
 def _with_details(comms: bytes, details: bytes) -> bytes:
-    """Messages with their details before their time; 0 where they have none."""
+    """Return messages with their details before their time; 0 where they have none."""
     rows = np.frombuffer(comms, np.int64).reshape(-1, COMM_COLUMNS)
     none = np.zeros((len(rows), DETAIL_COLUMNS), np.int64)
     known = np.frombuffer(details, np.int64).reshape(-1, DETAIL_COLUMNS) if details else none
@@ -245,6 +245,6 @@ def _merged(blocks: Sequence[UInt64Array]) -> UInt64Array:
 
 
 def _by_time(blocks: Sequence[UInt64Array]) -> UInt64Array:
-    """Sorted by time; of a thread, rows of the same µs keep their order."""
+    """Return rows sorted by time; rows of one thread and the same µs keep their order."""
     rows = _merged(blocks)
     return rows if len(blocks) == 1 else rows[np.argsort(rows[:, -1], kind="stable")]

@@ -1,7 +1,7 @@
-"""Rows of one thread on their way out: added by that thread, taken by another, without a lock.
+"""Buffer of the rows of one thread: that thread adds them, and another takes them, without a lock.
 
-Rows are int64 numbers, one after the other. A row is added, and some are taken, by single operations under
-Python's own lock: a signal's handler, or an exception that it raises, comes before or behind them.
+Rows are int64 numbers, one after the other. Adding a row, and taking rows, are single operations under
+Python's own lock: a signal's handler, or an exception that it raises, comes before or after them.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ if TYPE_CHECKING:
 
 
 class ThreadBuffer:
-    """What one thread has recorded and nobody has taken yet.
+    """Rows that one thread has recorded and nobody has taken yet.
 
     Parameters
     ----------
     number
-        Of the thread.
+        Number of the thread.
     owner
-        Gives something while the thread lives, and then None.
+        Function that returns None once the thread has ended.
     """
 
     def __init__(self, number: int, owner: Callable[[], object]) -> None:
         self.number = number
         self.owner = owner
         self.events: list[int] = []
-        """Code and time of each: a list takes a row in a fifth of the time that an array does."""
+        """Code and time of each event, in a list: adding a row takes a fifth of the time of an array."""
         self.comms = array("q")
         self.counters = array("q")
         self._packed: list[bytes] = []
 
     def pack(self) -> None:
-        """Make events as small as they are on their way: a third of what they are here."""
-        # The owner may add more meanwhile, but only at the end.
+        """Store events as an array, which takes a third of the memory of the list."""
+        # The thread may add more meanwhile, but only at the end.
         events = self.events[:]
         del self.events[: len(events)]
         if events:
             self._packed.append(struct.pack(f"={len(events)}q", *events))
 
     def take(self) -> ThreadRows:
-        """All rows; they are gone from here then."""
+        """Take all rows out of the buffer."""
         self.pack()
         packed, self._packed = self._packed, []
         return ThreadRows(
@@ -57,7 +57,7 @@ class ThreadBuffer:
 
 
 def _take(rows: array[int]) -> bytes:
-    # As with events.
+    # The thread may add more meanwhile, as with events.
     taken = rows.tobytes()
     del rows[: len(taken) // rows.itemsize]
     return taken

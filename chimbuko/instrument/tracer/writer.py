@@ -1,11 +1,11 @@
-"""The process that writes a traced program's stream.
+"""Writer: the process that writes the stream of a traced program.
 
 It stands beside the program because ADIOS2 holds Python's lock wherever it waits for a reader
 (measured: 1.1 s in one step with a slow reader, for ever in one that waits for its first reader),
-and because a program that is killed cannot finish its own stream. It is forked from the family's nursery,
-reads handovers from the program's connection until that ends, and says there, in one line, how it ended.
+and because a program that is killed cannot finish its own stream. The family's writer server forks it. It
+reads handovers from the program's connection until that ends, and reports there, in one line, how it ended.
 
-Over SST a reader is let in when a step is written, and begins with the first one. A reader needs some
+Over SST a reader is let in when a step is written, and begins with the first step. A reader needs some
 time to come, so the first step is never short, and a program that ends before anybody has read it waits
 a little, with empty steps that let a reader in.
 """
@@ -44,17 +44,17 @@ from chimbuko.instrument.tracer.steps import LARGEST_STEP_BYTES, Step, StepBuild
 from chimbuko.runtime.process.ranks import size_from
 
 STUCK_AFTER_S = 10
-"""A wait for ADIOS2 of this length means a reader that is stuck: better no trace than a process left."""
+"""Longest wait for ADIOS2: beyond it a reader is stuck, and the writer ends, so that no process is left."""
 FIRST_STEP_S = 1.0
-"""The first step of a live stream lasts at least so long: a reader comes some 0.4 s after the stream."""
+"""Least duration of the first step of a live stream: a reader comes some 0.4 s after the stream."""
 READER_WAIT_S = 5.0
-"""Longer after its beginning no stream waits for its first reader: a busy node takes 2 s to bring one."""
+"""Longest wait for the first reader, from the beginning of a stream: a busy node takes 2 s to start one."""
 EMPTY_STEP_PERIOD_S = 0.5
-"""Between two steps that let a reader in: far longer than it takes to read the first one after that."""
+"""Time between two empty steps: far longer than a reader that was let in takes to read the first step."""
 LOOK_PERIOD_S = 0.02
-"""Between two looks whether the first step was read, or the parent has a rank."""
+"""Time between two looks whether the first step was read, or the parent has a rank."""
 PARENT_WAIT_S = 7.0
-"""So long a stream's end waits for the parent's rank, which MPI may say only some time after it has begun."""
+"""Longest wait for the parent's rank at the end of a stream: MPI may say it only when it is initialised."""
 
 _REFUSED = "child processes were not traced: too many at a time, or in all"
 
@@ -69,11 +69,11 @@ def serve_member(peer: socket.socket, pid: int, header: Header, members: Members
     Parameters
     ----------
     peer
-        Its connection, after the header.
+        Connection of the member, after the header.
     pid
-        Of the member.
+        Process id of the member.
     members, number
-        The family, and which one of it this is.
+        Table of the family, and the row of the member.
     """
     os.setsid()
     try:
@@ -87,22 +87,22 @@ def serve_member(peer: socket.socket, pid: int, header: Header, members: Members
     except Exception as error:
         last_word = f"{type(error).__name__}: {error}".splitlines()[0]
     members.set_state(number, State.ENDED)
-    # Nobody listens any more if the program was killed, or has better to do.
+    # The program may have been killed, or may not wait for this.
     with suppress(OSError):
         peer.sendall(last_word.encode())
 
 
 class Writing:
-    """Writes the stream of one member of a family.
+    """Writing of the stream of one member of a family.
 
     Parameters
     ----------
     header, pid
-        Of the member.
+        Header and process id of the member.
     members, number
-        The family, and which one of it this is.
+        Table of the family, and the row of the member.
     note_stored
-        Called after each step with the number of rows that were handed over and are in none yet.
+        Function that is called after each step with the number of rows that are in no step yet.
 
     Raises
     ------
@@ -132,7 +132,7 @@ class Writing:
         self._is_parent_reported = not header.parent_pid
 
     def _claimed(self, number: int, size: int) -> int:
-        """What is added to the rank: the next multiple of ``size`` that no other family has in this run."""
+        """Claim a multiple of ``size`` that no other family of this run adds to its ranks; return it."""
         while True:
             first_rank = number * size
             path = self._settings.stream_path(self._header.program, self._header.rank, first_rank)
@@ -165,7 +165,7 @@ class Writing:
     def write_stream(self, handovers: Iterable[Handover]) -> None:
         """Write all that is handed over as one stream, in steps of at least the period.
 
-        Where none says that it is the last, the program was killed.
+        If no handover says that it is the last, the program was killed.
 
         Raises
         ------
@@ -176,11 +176,11 @@ class Writing:
         name = self._header.program, self._header.rank, self._first_rank
         read_mark = read_mark_of(settings.stream_path(*name))
         with suppress(OSError):
-            # Of an earlier stream of this name.
+            # The mark may be that of an earlier stream of this name.
             read_mark.unlink()
         signal.alarm(STUCK_AFTER_S)
         with settings.open(*name) as stream:
-            # Once more: SST has put its own handler in place of ours.
+            # Once more: SST has installed a handler of its own.
             ignore_signals()
             began = last_cut = time.monotonic()
             period_s = settings.period_us * 1e-6
@@ -202,13 +202,13 @@ class Writing:
             self._report_of_parent(is_last=True)
             self._report_of_children()
             is_killed_child = end_ns is None and self._number > 0
-            # Some members say it themselves.
+            # The recorder describes the end itself.
             if is_killed_child and (self._header.rank, 0, ENDING) not in builder.names.metadata:
                 self._describe(ENDING, "killed, or ended at once: its last 0.1 s may be missing")
             self._write_steps(
                 stream, builder.cut_last_of_killed() if is_killed_child else builder.cut_last(end_ns)
             )
-            # Who kills a program expects that nothing of it is left.
+            # Whoever kills a program expects that no process of it is left.
             if settings.is_live and end_ns is not None:
                 _await_reader(stream, builder.names, read_mark, began + READER_WAIT_S)
         if not self._number:
@@ -227,7 +227,7 @@ class Writing:
             self._describe(UNTRACED_CHILDREN, untraced)
 
     def _await_children(self) -> None:
-        """The first process ends a run: wait until the streams of those that ended before are whole."""
+        """Wait until the streams of processes that ended before are whole: the first process ends the run."""
         signal.alarm(0)
         self._members.set_state(self._number, State.OVER)
         latest = time.monotonic() + READER_WAIT_S
@@ -248,13 +248,13 @@ def _await_reader(stream: StreamWriter, names: StreamNames, read_mark: Path, lat
 
 
 def ignore_signals() -> None:
-    """What a scheduler sends to all is for the program; this process ends when its input does."""
+    """Ignore signals that a scheduler sends to all processes of a job: a writer ends when its input does."""
     for number in ENDING_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
 
 def _handovers(source: BinaryIO) -> Iterator[Handover]:
-    """Until the program has ended; it may die in the middle of one."""
+    """Yield the handovers until the program has ended; it may die in the middle of one."""
     while True:
         signal.alarm(0)
         try:

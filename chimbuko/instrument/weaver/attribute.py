@@ -1,4 +1,4 @@
-"""PerfFlowAspect's attribute: ``annotate("@critical_path(pointcut='around', scope='net', flow='out')")``."""
+"""Attribute of PerfFlowAspect: ``annotate("@critical_path(pointcut='around', scope='net', flow='out')")``."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ SIGN = "@critical_path"
 _WHOLE = re.compile(rf"\s*{SIGN}\s*\((.*)\)\s*", re.DOTALL)
 _ARGUMENT = re.compile(r"""\s*(\w+)\s*=\s*(?:'([^']*)'|"([^"]*)"|)\s*""")
 _NONE = "NA"
-"""PerfFlowAspect's own word for no scope and no flow."""
+"""Word of PerfFlowAspect for no scope and no flow."""
 
 
 def parse_attribute(text: str) -> Advice:
-    """What an attribute says; what it does not name has PerfFlowAspect's default.
+    """Return the advice of an attribute; what the attribute does not name has PerfFlowAspect's default.
 
     Raises
     ------
     ConfigError
-        It is no such attribute, or a value is none of those that there are.
+        The text is not such an attribute, or a value is unknown.
     """
     whole = _WHOLE.fullmatch(text)
     values = {"pointcut": POINTCUTS[0], "scope": "", "flow": ""}

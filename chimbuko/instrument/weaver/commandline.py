@@ -1,4 +1,4 @@
-"""A compiler's command line: which sources it compiles, and the same in two steps. No I/O."""
+"""Command line of a compiler: the sources that it compiles, and the same compilation in two steps. No I/O."""
 
 from __future__ import annotations
 
@@ -16,60 +16,60 @@ _WITH_VALUE = frozenset(
     )
 )
 _NO_COMPILATION = frozenset(("-E", "-M", "-MM", "-fsyntax-only", "-x", "-", "-###", "-v", "--version"))
-"""With these the compiler writes no code, or reads what only it knows."""
+"""Options with which the compiler writes no code, or reads something else than named sources."""
 _DEPENDENCIES = ("-MD", "-MMD", "-MP", "-MG", "-MF", "-MT", "-MQ", "-Wp,")
-"""Ask for what a source depends on, which the preprocessor knows."""
+"""Options that ask for the dependencies of a source, which the preprocessor writes."""
 _INCLUDED = ("-include", "-imacros")
 _TO_BEGIN_WITH = ("-c", "-S", "-o")
 
 
 @dataclass(frozen=True)
 class Option:
-    """An option with its value, or an input."""
+    """Option with its value, or an input."""
 
     words: tuple[str, ...]
-    """One or two."""
+    """One word, or two."""
 
     @property
     def is_input(self) -> bool:
-        """Whether it is a file, a source or another."""
+        """Whether it is an input: a source or another file."""
         return not self.words[0].startswith("-")
 
     def is_any(self, names: Sequence[str]) -> bool:
-        """Whether it is one of these options, also with the value in the same word."""
+        """Whether it is one of these options, even with its value in the same word."""
         return not self.is_input and self.words[0].startswith(tuple(names))
 
 
 class CommandLine:
-    """What a compiler is asked to do.
+    """Command line of a compiler.
 
     Parameters
     ----------
     words
-        The compiler, and its arguments.
+        Compiler and its arguments.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
         count = next((at for at, word in enumerate(words) if at and _is_argument(word)), len(words))
         self.compiler = list(words[:count])
-        """It may stand behind others, as in ``ccache gcc``."""
+        """Words of the compiler; it may follow others, as in ``ccache gcc``."""
         self._options = list(_options(words[count:]))
 
     @property
     def sources(self) -> list[str]:
-        """Files that it compiles; none where it is asked for something else."""
+        """Sources that it compiles; none where it is asked for something else."""
         if any(option.words[0] in _NO_COMPILATION for option in self._options):
             return []
         return [option.words[0] for option in self._options if _is_source(option)]
 
     @property
     def standard(self) -> str:
-        """``-std=...``, or empty."""
+        """Option ``-std=``, with its value; empty where there is none."""
         given = [option.words[0] for option in self._options if option.words[0].startswith("-std=")]
         return given[-1] if given else ""
 
     def preprocessing(self, source: str, more: Sequence[str]) -> list[str]:
-        """The command that preprocesses one source to standard output.
+        """Return the command that preprocesses one source to the standard output.
 
         Parameters
         ----------
@@ -85,12 +85,12 @@ class CommandLine:
         return [*self.compiler, *kept, *self._dependencies(source), *more, "-E", source]
 
     def compiling(self, preprocessed: Mapping[str, str], more: Sequence[str]) -> list[str]:
-        """The same command for preprocessed sources.
+        """Return the command that compiles preprocessed sources.
 
         Parameters
         ----------
         preprocessed
-            Paths by source; others are compiled as they are.
+            Paths of the preprocessed sources, by source; others are compiled as they are.
         """
         words = []
         for option in self._options:
@@ -101,7 +101,7 @@ class CommandLine:
         return [*self.compiler, *words, *more]
 
     def _dependencies(self, source: str) -> Iterator[str]:
-        """Names that the compiler would choose itself, and the preprocessor alone cannot know."""
+        """Yield options for the file of dependencies and its target, unknown to the preprocessor."""
         names = {option.words[0][:3] for option in self._options}
         if not any(option.words[0] in ("-MD", "-MMD") for option in self._options):
             return
@@ -136,5 +136,5 @@ def _is_source(option: Option) -> bool:
 
 
 def _joined(option: Option, name: str) -> bool:
-    """Whether it is an option whose value follows at once."""
+    """Whether it is an option with its value in the same word."""
     return len(option.words) == 1 and option.words[0].startswith(name) and len(option.words[0]) > len(name)

@@ -1,4 +1,4 @@
-"""Runs a compiler on sources whose annotated functions shall be recorded."""
+"""Compilation of sources whose annotated functions are to be recorded."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from chimbuko.instrument.weaver.commandline import CommandLine
 HEADER = str(INCLUDE / "chimbuko.h")
 _SIGN_OF_CPLUSPLUS = b"namespace chimbuko"
 _OF_CLANG = ("-Qunused-arguments",)
-"""It warns of options for the preprocessor where there is nothing to preprocess."""
+"""Option that keeps clang from warning of preprocessor options where there is nothing to preprocess."""
 REMEDY = "pip install 'chimbuko[annotations]'"
 
 
 def run(words: Sequence[str]) -> int:
-    """Run a compiler as it was asked for; its exit code.
+    """Run a compiler; return its exit code.
 
-    Where no source has annotated functions, or something is in the way of recording them, which is one line
-    on stderr, the compiler runs as if we were not there.
+    Where no source has annotated functions, or they cannot be recorded, which is one line on stderr, the
+    compiler runs as if it had been called directly.
 
     Raises
     ------
     ConfigError
-        There is no such compiler.
+        The compiler does not exist.
     """
     if shutil.which(words[0]) is None:
         raise ConfigError(f"{words[0]}: no such program; name a compiler, as in 'chimbuko cc g++ …'")
@@ -57,17 +57,17 @@ def run(words: Sequence[str]) -> int:
             obstacles += [f"{source}: {why}" for source in woven]
     if not obstacles:
         os.execvp(words[0], words)
-    # The program's own errors are seen here.
+    # Errors in the sources themselves are shown by this run.
     return _reported(subprocess.run(words).returncode, obstacles)
 
 
 def _woven(command: CommandLine, source: str, folder: Path) -> Path | None:
-    """Path of a preprocessed source with its annotated functions recorded; None where it has none.
+    """Return the path of a preprocessed source that records its annotated functions; None where it has none.
 
     Raises
     ------
     ConfigError
-        It cannot be made, though the source may have some.
+        The source cannot be preprocessed or read, though it may have annotated functions.
     """
     preprocessed = _captured(command.preprocessing(source, ("-include", HEADER)))
     text = preprocessed.stdout
@@ -93,14 +93,14 @@ def _woven(command: CommandLine, source: str, folder: Path) -> Path | None:
 
 
 def _reported(code: int, obstacles: Sequence[str]) -> int:
-    """Where the compiler has not failed: then its errors are what matters."""
+    """Print the obstacles, unless the compiler has failed: then its errors matter. Return its exit code."""
     for obstacle in obstacles if code == 0 else ():
         print(f"chimbuko: {obstacle}", file=sys.stderr)
     return code
 
 
 def _expanded(words: Sequence[str]) -> Iterator[str]:
-    """Words, with those of files that are named as ``@file``."""
+    """Yield words, with those in the file in place of a word ``@file``."""
     for word in words:
         found = None
         if word.startswith("@"):

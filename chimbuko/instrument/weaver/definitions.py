@@ -1,4 +1,4 @@
-"""Finds the bodies of annotated functions in preprocessed C and C++, by libclang."""
+"""Bodies of annotated functions in preprocessed C and C++, found by libclang."""
 
 from __future__ import annotations
 
@@ -30,34 +30,33 @@ _EXPRESSIONS_OF_BODIES = (CursorKind.COMPOUND_STMT, CursorKind.CXX_TRY_STMT)
 
 @dataclass(frozen=True)
 class Definition:
-    """An annotated function that is defined here. Places are bytes of the text."""
+    """Definition of an annotated function. Positions are offsets in the text, in bytes."""
 
     attribute: str
-    """As ``@critical_path(...)``."""
+    """Text of the attribute, as ``@critical_path(...)``."""
     name: str
     begin: int
     body: int | None
-    """Of the brace that opens it; None where there is none to be seen, as in a coroutine."""
+    """Position of the brace that opens the body; None where there is none, as in a coroutine."""
     end: int
 
 
 def annotated_definitions(path: Path, is_cplusplus: bool, standard: str) -> list[Definition]:
-    """All of a file, in order; those in headers of the system are left out.
+    """Return all annotated definitions of a file, in order; those in system headers are left out.
 
-    Another compiler may have written the text: what libclang does not know of its built-in functions, it
-    passes over.
+    Another compiler may have written the text: libclang ignores built-in functions that it does not know.
 
     Parameters
     ----------
     path
-        A preprocessed source.
+        Path of a preprocessed source.
     standard
-        Option of the language's, or empty.
+        Option for the standard of the language, or empty.
 
     Raises
     ------
     ConfigError
-        There is no libclang, or it refuses.
+        There is no libclang, or it cannot read the source.
     """
     language = "c++-cpp-output" if is_cplusplus else "cpp-output"
     options = ["-x", language, "-ferror-limit=0"]
@@ -73,7 +72,7 @@ def annotated_definitions(path: Path, is_cplusplus: bool, standard: str) -> list
 
 
 def _parsed(path: Path, options: list[str]) -> TranslationUnit | None:
-    """None where libclang refuses, as it does for a standard that is newer than it is."""
+    """Parse a source; return None where libclang refuses, as it does for a standard newer than itself."""
     with suppress(TranslationUnitLoadError):
         return Index.create().parse(str(path), args=options)
     return None
@@ -86,7 +85,7 @@ def _in(outer: Cursor, text: bytes) -> Iterator[Definition]:
         if cursor.kind in _FUNCTIONS:
             yield from _of(cursor, text)
         extent = cursor.extent
-        # Of what is in bodies only local classes and functions without names are of interest.
+        # Bodies are searched only for annotated local classes and lambdas.
         is_body = cursor.kind in _FUNCTIONS or not cursor.kind.is_declaration()
         if not is_body or SIGN.encode() in text[extent.start.offset : extent.end.offset]:
             yield from _in(cursor, text)
@@ -106,10 +105,10 @@ def _of(function: Cursor, text: bytes) -> Iterator[Definition]:
     name = function.spelling.partition("<")[0] if function.kind in _STRUCTORS else function.spelling
     extent = function.extent
     begin = None if body is None else body.extent.start.offset
-    # What is written as '= default' has one, too, without a brace.
+    # A function written as '= default' has a body, too, without a brace.
     is_seen = begin is not None and text[begin : begin + 1] == b"{"
     yield Definition(attribute, name, extent.start.offset, begin if is_seen else None, extent.end.offset)
 
 
 _STRUCTORS = (CursorKind.CONSTRUCTOR, CursorKind.DESTRUCTOR)
-"""Those of a template have its arguments in their names."""
+"""Kinds of functions that have the arguments of a template in their names."""

@@ -1,4 +1,4 @@
-"""Gives annotated functions of a preprocessed source a region each. No I/O."""
+"""Insertion of a region into each annotated function of a preprocessed source. It does no I/O."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ _IN_CPLUSPLUS = f"::chimbuko::Region chimbuko_annotated({_NUMBER});"
 
 
 class Woven:
-    """A source whose annotated functions are recorded.
+    """Source that records its annotated functions.
 
     Parameters
     ----------
     text
-        Preprocessed, with ``chimbuko.h`` in it.
+        Preprocessed source, with ``chimbuko.h`` in it.
     definitions
-        Of its annotated functions, in order.
+        Definitions of its annotated functions, in order.
     """
 
     def __init__(self, text: bytes, definitions: Sequence[Definition], is_cplusplus: bool) -> None:
         self.warnings: list[str] = []
-        """Lines for what cannot be recorded, in the form of compilers."""
+        """Warnings of functions that cannot be recorded, in the format of compilers."""
         markers = LineMarkers(text)
         statement = _IN_CPLUSPLUS if is_cplusplus else _IN_C
-        # In C++ with namespaces, parameters and arguments of templates; in C clang would add parameters.
+        # In C++ it has namespaces, parameters and arguments of templates; in C clang would add parameters.
         function = "__PRETTY_FUNCTION__" if is_cplusplus else "__func__"
         pieces = []
         until = 0
@@ -63,7 +63,13 @@ class Woven:
 
 
 def _checked(definition: Definition, text: bytes) -> int:
-    """Where its body begins, if it can be recorded."""
+    """Return the position at which the body begins.
+
+    Raises
+    ------
+    ConfigError
+        The function cannot be recorded.
+    """
     if _COROUTINE.search(text, definition.begin, definition.end):
         raise ConfigError("it is a coroutine, whose calls do not nest")
     if definition.body is None:
@@ -74,7 +80,7 @@ def _checked(definition: Definition, text: bytes) -> int:
 
 
 def _blank(attribute: re.Match[bytes]) -> bytes:
-    """Gcc warns of an attribute that it does not know; an empty one is none."""
+    """Replace an attribute by blanks: gcc warns of one that it does not know."""
     whole = attribute[0]
     return re.sub(rb"[^\n]", b" ", whole) if SIGN.encode() in attribute[1] else whole
 
@@ -84,6 +90,6 @@ def _unescaped(file: bytes) -> str:
 
 
 def _literal(text: str) -> str:
-    """As C writes it. Bytes beyond ASCII are octal numbers, whatever the source's encoding is."""
+    """Return a string literal of C. Bytes beyond ASCII are octal numbers, for any encoding of the source."""
     plain = {byte: chr(byte) for byte in range(32, 127) if chr(byte) not in '"\\?'}
     return '"' + "".join(plain.get(byte, f"\\{byte:03o}") for byte in text.encode()) + '"'

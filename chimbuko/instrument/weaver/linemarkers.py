@@ -1,4 +1,4 @@
-"""Which file and line a place of a preprocessed source comes from."""
+"""File and line of origin of the positions in a preprocessed source."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ _IN_SYSTEM = b"3"
 
 @dataclass(frozen=True)
 class Place:
-    """A place in a source."""
+    """Location in an original source file."""
 
     file: bytes
-    """As the preprocessor writes it, with ``\\`` before each ``"`` and ``\\``."""
+    """Path as the preprocessor writes it, with ``\\`` before each ``"`` and ``\\``."""
     line: int
     flags: bytes
-    """Of a marker for the same kind of file, with a blank before each."""
+    """Flags of a line marker for the same kind of file, with a blank before each."""
 
     def marker(self, is_silent: bool = False) -> bytes:
-        """A line that says that the next one comes from here.
+        """Return a line marker that says that the next line comes from here.
 
         Parameters
         ----------
         is_silent
-            Compilers warn of nothing there, as in a header of the system.
+            Whether compilers are to print no warnings of what follows, as in a system header.
         """
         flags = self.flags or b" 3" if is_silent else self.flags
         return b'\n# %d "%s"%s\n' % (self.line, self.file, flags)
 
 
 class LineMarkers:
-    """The markers of a preprocessed source.
+    """Line markers of a preprocessed source.
 
     Parameters
     ----------
     text
-        The source.
+        Preprocessed source.
     """
 
     def __init__(self, text: bytes) -> None:
@@ -47,7 +47,7 @@ class LineMarkers:
         self._begins = [marker.end() + 1 for marker in self._markers]
 
     def place(self, at: int) -> Place:
-        """Of a byte of the text."""
+        """Return the location of a position in the text."""
         number = bisect_right(self._begins, at) - 1
         if number < 0:
             return Place(b"", self._text.count(b"\n", 0, at) + 1, b"")

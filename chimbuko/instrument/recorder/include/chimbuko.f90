@@ -1,4 +1,4 @@
-! Names what is worth seeing of a program in Fortran: regions, and values of counters.
+! Regions and counters of a program in Fortran, as it names them.
 !
 !     use chimbuko
 !     integer(region), save :: solving = 0
@@ -6,8 +6,8 @@
 !     call end_region(solving)
 !     call count_value(unknowns, 'unknowns', 1000d0)
 !
-! Compile it, and chimbuko_fortran.c, with the program. What is recorded is so where the program runs under
-! 'chimbuko trace'; else all of it does nothing.
+! Compile this file, and chimbuko_fortran.c, with the program. Regions and counters are recorded where the
+! program runs under 'chimbuko trace'; else the procedures do nothing.
 module chimbuko
   use, intrinsic :: iso_c_binding, only: c_double, c_int
   implicit none
@@ -15,7 +15,7 @@ module chimbuko
   public :: begin_region, end_region, count_value
   integer, parameter, public :: region = c_int
 
-  ! `known` is 0 before the first call, and belongs to this name from then on.
+  ! `known` is 0 before the first call; after it, it is the number of the name.
   interface begin_region
     subroutine chimbuko_begin_region(known, name)
       import :: region

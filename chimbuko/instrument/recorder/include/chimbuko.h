@@ -1,4 +1,4 @@
-/* Names what is worth seeing of a program in C or C++: regions, and values of counters.
+/* Regions and counters of a program in C or C++, as it names them.
  *
  *     void solve(void)
  *     {
@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-/* Of the library that 'chimbuko trace' preloads. */
+/* Functions of the library that 'chimbuko trace' preloads. */
 unsigned chimbuko_name(const char *name) __attribute__((weak, no_instrument_function));
 void chimbuko_enter(unsigned name) __attribute__((weak, no_instrument_function));
 void chimbuko_leave(unsigned name) __attribute__((weak, no_instrument_function));
@@ -35,7 +35,7 @@ void chimbuko_count(unsigned name, double value) __attribute__((weak, no_instrum
 
 static __inline__ CHIMBUKO_UNSEEN unsigned chimbuko_number(unsigned *known, const char *name)
 {
-    /* 1 is added, so that 0 says that it was not asked for yet; it is the same whoever asks. */
+    /* 1 is added, so that 0 says that the number is not known yet; all threads get the same number. */
     unsigned number = __atomic_load_n(known, __ATOMIC_RELAXED);
     if (number == 0) {
         number = (chimbuko_name ? chimbuko_name(name) : 0) + 1;
@@ -44,7 +44,7 @@ static __inline__ CHIMBUKO_UNSEEN unsigned chimbuko_number(unsigned *known, cons
     return number - 1;
 }
 
-/* The same for a name in two parts; the second is its function's, which the compiler knows. */
+/* The same for a name in two parts; the second is that of the function, which only the compiler knows. */
 static __inline__ CHIMBUKO_UNSEEN unsigned chimbuko_number_of(unsigned *known, const char *begin, const char *end)
 {
     char name[CHIMBUKO_NAME_BYTES];

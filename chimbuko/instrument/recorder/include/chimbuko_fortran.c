@@ -1,11 +1,12 @@
-/* The procedures of the Fortran module: compile it with the program, beside chimbuko.f90. In Fortran they could neither
- * do without the library, nor be kept from -finstrument-functions: a region would end with the procedure that begins it. */
+/* The procedures of the Fortran module: compile this file with the program, beside chimbuko.f90. Written in Fortran
+ * they could neither do without the library, nor be excluded from -finstrument-functions, so that a region would end
+ * with the procedure that begins it. */
 #include <stddef.h>
 #include <string.h>
 
 #include "chimbuko.h"
 
-/* Compilers add to names of Fortran one underscore, or two, or none. */
+/* Compilers append one underscore to names of Fortran, or two, or none. */
 #define FORTRAN(name, parameters)                                                                            \
     void name##_ parameters __attribute__((no_instrument_function));                                         \
     void name##__ parameters __attribute__((no_instrument_function, alias(#name "_")));                      \
@@ -15,7 +16,7 @@
 static CHIMBUKO_UNSEEN unsigned number_of(int *known, const char *text, size_t length)
 {
     char name[CHIMBUKO_NAME_BYTES] = "";
-    /* Some compilers pass 32 bits of it. */
+    /* Some compilers pass a length of 32 bits. */
     size_t bytes = length & 0xffffffffu;
     if (*known == 0) {
         while (bytes > 0 && text[bytes - 1] == ' ')

@@ -1,4 +1,4 @@
-/* Publishes what a program in C or C++ knows of itself, under hierarchical keys.
+/* Publication of values from a program in C or C++, under hierarchical keys.
  *
  *     static chimbuko_namespace application = CHIMBUKO_NAMESPACE("application");
  *     chimbuko_update(&application, "Rank 3/local_mass", mass);
@@ -23,10 +23,10 @@
 #define CHIMBUKO_NAMESPACES_UNUSED __attribute__((unused, no_instrument_function))
 /* Folder in which each process has a file. */
 #define CHIMBUKO_RELAY_VARIABLE "CHIMBUKO_RELAY"
-/* So much may wait to be read; beyond it publications are lost, and counted. */
+/* Most bytes that wait to be read; further publications are lost, and counted. */
 #define CHIMBUKO_RELAY_MOST_BYTES (64LL << 20)
 
-/* Updates that are not published yet, as lines: kind, key, type and value. */
+/* A namespace, with the updates that are not published yet as lines of kind, key, type and value. */
 typedef struct {
     const char *name;
     int frequency;
@@ -45,7 +45,7 @@ typedef struct {
         name, 1, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0                                                                  \
     }
 
-/* What a launcher says; 0 where none does. */
+/* Rank that the launcher says; 0 where none does. */
 static __inline__ CHIMBUKO_NAMESPACES_UNUSED int chimbuko_relay_rank(void)
 {
     static const char *const variables[] = {
@@ -81,7 +81,7 @@ static __inline__ CHIMBUKO_NAMESPACES_UNUSED int chimbuko_relay_open(chimbuko_na
     return 1;
 }
 
-/* Adds to the lines; without room nothing of this update is kept. */
+/* Adds to the lines; returns 0 without memory for it, and then the whole update is dropped. */
 static __inline__ CHIMBUKO_NAMESPACES_UNUSED int chimbuko_relay_add(chimbuko_namespace *one, const char *text,
                                                                     size_t length)
 {
@@ -101,7 +101,7 @@ static __inline__ CHIMBUKO_NAMESPACES_UNUSED int chimbuko_relay_add(chimbuko_nam
     return 1;
 }
 
-/* A text in which what separates fields and lines is written otherwise; none is an empty one. */
+/* Adds a text with separators of fields and lines escaped; NULL counts as an empty text. */
 static __inline__ CHIMBUKO_NAMESPACES_UNUSED int chimbuko_relay_add_text(chimbuko_namespace *one, const char *text)
 {
     int is_whole = 1;
@@ -131,7 +131,7 @@ static __inline__ CHIMBUKO_NAMESPACES_UNUSED void chimbuko_update(chimbuko_names
                                                                   double value)
 {
     char text[64];
-    /* In hexadecimal: exact, and the same in all languages. */
+    /* In hexadecimal, which is exact, and the same in all locales. */
     snprintf(text, sizeof text, "%a", value);
     chimbuko_relay_update(one, '=', key, 'd', text);
 }
@@ -179,7 +179,7 @@ static __inline__ CHIMBUKO_NAMESPACES_UNUSED void chimbuko_update_array(chimbuko
     chimbuko_relay_array(one, '=', key, values, number);
 }
 
-/* Numbers become an array. */
+/* Appends a number to an array. */
 static __inline__ CHIMBUKO_NAMESPACES_UNUSED void chimbuko_append(chimbuko_namespace *one, const char *key,
                                                                   double value)
 {
@@ -231,7 +231,7 @@ static __inline__ CHIMBUKO_NAMESPACES_UNUSED void chimbuko_relay_send(chimbuko_n
     one->commits = 0;
 }
 
-/* What was updated belongs together; of so many commits as was set the last one publishes. */
+/* Ends a group of updates that belong together, and publishes if the set number of commits is reached. */
 static __inline__ CHIMBUKO_NAMESPACES_UNUSED void chimbuko_commit(chimbuko_namespace *one)
 {
     one->committed = one->size;

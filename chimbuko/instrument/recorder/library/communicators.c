@@ -1,4 +1,4 @@
-/* Which communicators and windows there are, who their members are in the world, and when MPI begins. */
+/* The communicators and windows of a process, the world ranks of their members, and the begin of MPI. */
 #define _GNU_SOURCE
 #include "communicators.h"
 
@@ -10,9 +10,9 @@
 #include "functions.h"
 #include "requests.h"
 
-/* --- MPI's own functions, by the names that no tool stands before --- */
+/* --- MPI's own functions, by the names that no tool replaces --- */
 
-/* MPI may have been loaded for one library alone (RTLD_LOCAL), where its functions are found by nobody else. */
+/* MPI may have been loaded for one library alone (RTLD_LOCAL), so that others do not find its functions. */
 void *find_mpi(const char *name)
 {
     void *found = dlsym(RTLD_DEFAULT, name);
@@ -42,23 +42,23 @@ MPI_FUNCTION(Group_free)
 MPI_FUNCTION(Group_size)
 MPI_FUNCTION(Group_translate_ranks)
 
-/* --- What is known of them --- */
+/* --- Known communicators and windows --- */
 
 struct known {
-    int32_t *world_ranks; /* NULL where they are the ranks themselves */
-    uint32_t size;        /* of the group that messages go to */
+    int32_t *world_ranks; /* by rank; NULL where ranks are world ranks */
+    uint32_t size;        /* size of the group that messages go to */
     _Atomic int32_t collectives;
     _Atomic uint32_t children;
 };
 
 enum { COMMUNICATOR_SLOTS = 2 * COMMUNICATORS, GONE = 1 };
 
-/* By handle; rows of a process's table. Communicators and windows: their handles differ by WINDOW. */
+/* Rows of the process's table by handle, of communicators and of windows; handles of windows are marked by WINDOW. */
 static struct slot {
     _Atomic uint64_t handle; /* 0: free; GONE: was used */
     uint16_t row;
 } slots[COMMUNICATOR_SLOTS];
-static struct known known[COMMUNICATORS]; /* row 0 stands for all that are not known */
+static struct known known[COMMUNICATORS]; /* row 0 stands for all unknown communicators */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static MPI_Group world;
 static int world_size;
@@ -66,7 +66,7 @@ static int world_rank = -1;
 
 #define WINDOW UINT64_C(0x5700000000000000)
 
-/* 0 where it is not known. */
+/* Row of a handle; 0 where it is not known. */
 static uint16_t row_of_handle(uint64_t handle)
 {
     for (uint64_t at = mixed(handle, 0), end = at + COMMUNICATOR_SLOTS; at < end; at++) {
@@ -105,7 +105,7 @@ static void forget_row(uint64_t handle)
     }
 }
 
-/* World ranks of a group, and a number that follows from them. */
+/* World ranks of a group, and a number computed from them. */
 static int32_t *translated(MPI_Group group, int size, uint64_t *number)
 {
     int *ranks = malloc(2 * (size_t)(size + 1) * sizeof *ranks), *result = ranks + size;
@@ -117,7 +117,7 @@ static int32_t *translated(MPI_Group group, int size, uint64_t *number)
         mpi_Group_translate_ranks()(group, size, ranks, world, result);
     *number = mixed(*number, (uint64_t)size);
     for (int rank = 0; rank < size; rank++) {
-        /* Who is in no world of ours has at least a rank where it is. */
+        /* A process that is not in our world keeps its rank in the group. */
         ranks[rank] = result[rank] == MPI_UNDEFINED ? rank : result[rank];
         *number = mixed(*number, (uint64_t)ranks[rank]);
     }
@@ -132,8 +132,8 @@ static bool is_world(const int32_t *ranks, int size)
     return true;
 }
 
-/* Take in a communicator. Its identity follows from its members, and from what they have in common to say of it:
- * from where it comes, and which one from there it is. */
+/* Add a communicator. Its identity is computed from its members, and from its origin, which all members know: its
+ * parent, and the number of communicators made from that before. */
 static uint16_t take_in(uint64_t handle, MPI_Comm comm, uint64_t origin)
 {
     MPI_Group local, remote = MPI_GROUP_NULL;
@@ -164,7 +164,7 @@ static uint16_t take_in(uint64_t handle, MPI_Comm comm, uint64_t origin)
         row = (uint16_t)(count + 1);
         known[row].world_ranks = ranks;
         known[row].size = (uint32_t)size;
-        /* Both sides of one between two groups come to the same. */
+        /* Both sides of an intercommunicator compute the same. */
         process->communicators[row].identity = mixed(of_local ^ of_remote, origin) | 1;
         process->communicators[row].size = (uint32_t)size;
         process->communicators[row].rank = rank;
@@ -242,7 +242,7 @@ void after_init(void)
 MPI_FUNCTION(Group_from_session_pset)
 MPI_FUNCTION(Group_rank)
 
-static uint64_t session_of_world; /* whose group `world` is; 0 where MPI_Init has made it */
+static uint64_t session_of_world; /* session that made the group `world`; 0 for MPI_Init */
 
 void session_made(MPI_Session session)
 {
@@ -274,7 +274,7 @@ void communicator_made_from_group(const char *tag, MPI_Comm made)
 
 #endif
 
-/* In a forked child. MPI is not to be used there; but what it does use is not to be waited for. */
+/* Forget all communicators in a forked child. MPI must not be used there, but if it is, no lock may block it. */
 void forget_mpi(void)
 {
     pthread_mutex_init(&lock, NULL);

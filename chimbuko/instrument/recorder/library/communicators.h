@@ -4,7 +4,7 @@
 
 #include "messages.h"
 
-/* mpi_NAME() is MPI's own function, by the name that no tool stands before. */
+/* mpi_NAME() is MPI's own function, by the name that no tool replaces. */
 #define MPI_FUNCTION(name)                                                                                   \
     static __typeof__(&MPI_##name) mpi_##name(void)                                                          \
     {                                                                                                        \
@@ -14,7 +14,7 @@
         return (__typeof__(&MPI_##name))found;                                                               \
     }
 
-/* A number that follows from two. */
+/* A hash of two numbers. */
 static inline uint64_t mixed(uint64_t value, uint64_t with)
 {
     value = (value ^ with) * UINT64_C(0x9e3779b97f4a7c15);
@@ -22,12 +22,12 @@ static inline uint64_t mixed(uint64_t value, uint64_t with)
     return value ^ (value >> 32);
 }
 
-/* 0 where it is not known. */
+/* Row of a communicator or window; 0 where it is not known. */
 HIDDEN uint16_t row_of(MPI_Comm comm);
 HIDDEN uint16_t row_of_window(MPI_Win win);
 HIDDEN int32_t world_rank_of(uint16_t row, int peer);
 
-/* How many collective operations came before this one. */
+/* Number of collective operations on a communicator before this one. */
 HIDDEN int32_t next_collective(uint16_t row);
 
 #endif

@@ -1,4 +1,4 @@
-/* Signals that end the process: where it was is left in its file, and then the signal takes its course. */
+/* Handlers of fatal signals: they note in the process's file where it was, and then let the signal take its course. */
 #define _GNU_SOURCE
 #include "recorder.h"
 
@@ -12,7 +12,7 @@
 static const int watched[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 enum { WATCHED = sizeof watched / sizeof *watched, STACK_BYTES = 1 << 16 };
 
-static struct sigaction before[WATCHED]; /* what comes after us */
+static struct sigaction before[WATCHED]; /* handlers that ours replaced, and that it calls */
 static bool is_ours[WATCHED];
 static __thread void *own_stack __attribute__((tls_model("initial-exec")));
 
@@ -40,21 +40,22 @@ static void on_crash(int number, siginfo_t *info, void *context)
     } else if (next.sa_handler != SIG_DFL && next.sa_handler != SIG_IGN) {
         next.sa_handler(number);
     } else {
-        /* A fault comes again when this returns; what somebody has sent, or abort(), has to be sent again. */
+        /* A fault occurs again when this returns; a signal from a process, or from abort(), has to be sent again. */
         signal(number, SIG_DFL);
         if (info->si_code <= 0)
             raise(number);
     }
 }
 
-/* Where nobody else watches; where MPI began to in MPI_Init, before it (see forget_crashes). */
+/* Install the handlers for signals that have none, and, after MPI_Init, before those that MPI has installed (see
+ * forget_crashes). */
 void watch_crashes(void)
 {
     static bool is_loaded;
     if (is_only_counting)
         return;
     if (!is_loaded) {
-        /* Its first call loads a library, and no handler may do that. */
+        /* The first call of backtrace loads a library, which a handler must not do. */
         void *frames[2];
         backtrace(frames, 2);
         is_loaded = true;
@@ -71,7 +72,7 @@ void watch_crashes(void)
     }
 }
 
-/* As if we had not been there, so that MPI_Init finds what it would. What it installs then comes after us. */
+/* Remove the handlers before MPI_Init, so that it finds those that it would find without us. */
 void forget_crashes(void)
 {
     for (int each = 0; each < WATCHED; each++) {
@@ -83,7 +84,7 @@ void forget_crashes(void)
     }
 }
 
-/* A stack that has overflowed is none to handle that on. */
+/* Give the thread a stack for its handlers: none can run on a stack that has overflowed. */
 void watch_crashes_of_thread(void)
 {
     stack_t current, ours = {.ss_size = STACK_BYTES};

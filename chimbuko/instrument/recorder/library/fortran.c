@@ -50,7 +50,7 @@ CONVERSION(session_of, MPI_Session, "Session_f2c")
 #endif
 #endif
 
-/* Fortran's constants are places in memory; each has one of these names, as the compiler writes names. */
+/* Fortran's constants are addresses; each has one of these names, depending on the compiler. */
 static bool is_one_of(const void *place, const char *const *names)
 {
     for (; *names != NULL; names++) {
@@ -93,7 +93,7 @@ static bool is_ignored(const void *status)
     return is_one_of(status, places);
 }
 
-/* What was looked up once is known by its place: constants stay where they are, and nothing else is there. */
+/* A constant that was found once is known by its address, which is its own for good. */
 static bool is_known_ignored(const void *status)
 {
     enum { PLACES = 16 };
@@ -160,7 +160,7 @@ static bool has_ended(const struct waiting *waiting, const void *requests, int i
            request_of((const MPI_Fint *)requests + index) == MPI_REQUEST_NULL;
 }
 
-/* Fortran counts from 1, but for MPICH 4.0's module of Fortran 2008, by mistake. The array knows better. */
+/* Fortran counts from 1, except for MPICH 4.0's module of Fortran 2008, by mistake. The requests show which. */
 int index_of(const struct waiting *waiting, const void *requests, int index)
 {
     if (index == MPI_UNDEFINED)

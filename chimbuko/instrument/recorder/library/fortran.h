@@ -1,4 +1,4 @@
-/* What Fortran's functions are given, as C's would be given it. */
+/* Conversion of the arguments of Fortran's functions to those of C's. */
 #ifndef CHIMBUKO_FORTRAN_H
 #define CHIMBUKO_FORTRAN_H
 
@@ -20,17 +20,17 @@ HIDDEN MPI_Session session_of(const void *handle);
 #endif
 HIDDEN const void *buffer_of(const void *buffer);
 HIDDEN const MPI_Status *status_of(const void *status, MPI_Status *converted);
-/* A status that is not wanted, or one of ours in its place. */
+/* The program's status, or one of ours where the program ignores it. */
 HIDDEN void *known_status(void *status, FortranStatus *own);
 HIDDEN void hold_fortran(struct waiting *waiting, int count, const void *requests, void **statuses);
 HIDDEN void take_fortran_statuses(struct waiting *waiting);
 
 #define message_of(handle) message_of_fortran(handle)
 
-/* The argument `ierror`, which may be left out. */
+/* Whether the argument `ierror`, which may be left out, says success. */
 static inline bool has_succeeded(const void *error) { return error == NULL || *(const MPI_Fint *)error == MPI_SUCCESS; }
 
-/* Which of the requests has completed, counted from 0. */
+/* Index of the completed request, counted from 0. */
 HIDDEN int index_of(const struct waiting *waiting, const void *requests, int index);
 
 #endif

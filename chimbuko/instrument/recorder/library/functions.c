@@ -1,4 +1,4 @@
-/* Functions of the program: those that the compiler instruments, and those that the program names. */
+/* Functions of the program: those that the compiler instruments, and regions that the program names. */
 #include "recorder.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ EXPORTED void __cyg_profile_func_exit(void *function, void *caller)
     leave((Key)(uintptr_t)function, SHORT_NS);
 }
 
-/* 0 where nothing is recorded; else a number that chimbuko_enter, chimbuko_leave and chimbuko_count take. */
+/* Return a number for chimbuko_enter, chimbuko_leave and chimbuko_count; 0 where nothing is recorded. */
 EXPORTED unsigned chimbuko_name(const char *name)
 {
     Key key = key_of_name(name);
@@ -31,7 +31,7 @@ EXPORTED void chimbuko_count(unsigned name, double value)
 
 static void count_known(unsigned *known, const char *name, double value)
 {
-    /* Whoever asks, it is the same. */
+    /* Threads that ask at the same time get the same number. */
     unsigned number = __atomic_load_n(known, __ATOMIC_RELAXED);
     if (number == 0)
         __atomic_store_n(known, number = chimbuko_name(name), __ATOMIC_RELAXED);

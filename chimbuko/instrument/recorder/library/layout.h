@@ -28,16 +28,16 @@ enum {
     RING_EVENTS = 1 << 16 /* a power of two */
 };
 
-/* A key names a function: its address, or the number of a name with the highest bit set. */
+/* A key identifies a function: its address, or the number of a name with the highest bit set. */
 typedef uint64_t Key;
 #define NAMED (UINT64_C(1) << 63)
 
 enum Kind { ENTRY = 1, EXIT, SEND, RECEIVE, COUNTER, OPERATION };
 
-/* What an OPERATION is. */
+/* Kinds of an OPERATION. */
 enum Operation { COLLECTIVE = 1, RECEIVE_POSTED, COMPLETED, ONE_SIDED, SYNCHRONISATION };
 
-/* 32 bytes, whatever it is. */
+/* An event of any kind has 32 bytes. */
 struct event {
     int64_t time_ns; /* of the monotonic clock */
     uint8_t kind;
@@ -54,7 +54,7 @@ struct event {
 };
 
 struct communicator {
-    uint64_t identity; /* the same on all its members */
+    uint64_t identity; /* the same for all its members */
     uint32_t size;
     int32_t rank;
 };
@@ -63,7 +63,7 @@ struct name {
     char text[NAME_BYTES]; /* ends with a zero */
 };
 
-/* What a signal that ends the process leaves. */
+/* Where a process was when a signal ended it. */
 struct crash {
     _Atomic int32_t signal; /* 0 for none; written last */
     int32_t thread;
@@ -96,17 +96,17 @@ struct process {
     char executable[PATH_BYTES];
     char maps[MAPS_BYTES]; /* the executable mappings as in /proc/PID/maps, cut at a line's end */
     struct crash crash;
-    _Atomic Key left_out[LEFT_OUT]; /* a hash table of functions that are not recorded any more */
+    _Atomic Key left_out[LEFT_OUT]; /* hash table of functions left out */
     struct communicator communicators[COMMUNICATORS];
     struct name names[NAMES];
 };
 
-/* What a thread has seen of a function that calls nothing that is recorded. */
+/* Calls in one thread of a function that calls no recorded function. */
 struct habit {
     Key key;
     uint64_t calls;
     int64_t since_ns;
-    int64_t total_ns; /* that they took */
+    int64_t total_ns; /* duration of these calls */
 };
 
 struct ring {
@@ -118,18 +118,18 @@ struct ring {
     uint32_t tid;
     uint32_t reserved;
     _Alignas(64) _Atomic uint64_t written; /* events, since the beginning */
-    _Atomic uint64_t dropped_calls;        /* for which the ring had no room, with all that they called */
+    _Atomic uint64_t dropped_calls;        /* calls for which the ring had no room, with all that they called */
     _Atomic uint64_t dropped_rows;         /* messages and counters */
     _Atomic uint64_t too_deep;             /* calls beyond DEPTH */
     _Atomic uint32_t depth;
     _Alignas(64) _Atomic uint64_t read;
-    _Alignas(64) uint64_t left_out[LEFT_OUT]; /* calls that were not recorded, as in the process's table */
+    _Alignas(64) uint64_t left_out[LEFT_OUT]; /* number of calls not recorded, by row of the process's table */
     Key stack[DEPTH];        /* open calls, the outermost first */
-    int64_t entry_ns[DEPTH]; /* of each of them */
+    int64_t entry_ns[DEPTH]; /* time at which each of them began */
     struct habit habits[HABITS];
 };
 
-/* Messages to one rank, and from it. */
+/* Count of the messages to one rank, and from it. */
 struct traffic {
     _Atomic uint64_t sent_count, sent_bytes, received_count, received_bytes;
 };
@@ -141,7 +141,7 @@ struct counts {
     int32_t world_rank;
     uint32_t world_size;
     uint32_t reserved;
-    _Atomic uint64_t left_out; /* messages with somebody who is no rank of this world */
+    _Atomic uint64_t left_out; /* messages with processes that are not ranks of this world */
     char executable[PATH_BYTES];
     struct traffic partners[]; /* by world rank */
 };

@@ -1,4 +1,4 @@
-/* What is recorded of messages, and of collective and one-sided operations. */
+/* Recording of messages, and of collective and one-sided operations. */
 #include "messages.h"
 
 #include <stdlib.h>
@@ -172,7 +172,7 @@ void started_all(const struct waiting *waiting, int count)
         started(waiting->handles[number]);
 }
 
-/* Between the look at a message and its receipt its communicator would be forgotten. */
+/* Keep the communicator of a matched message (MPI_Mprobe) until the message is received. */
 void matched(MPI_Message message, MPI_Comm comm)
 {
     if (self.ring != NULL && message != MPI_MESSAGE_NULL && message != MPI_MESSAGE_NO_PROC)

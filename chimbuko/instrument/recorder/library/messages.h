@@ -1,29 +1,29 @@
-/* What is recorded of an MPI call besides its beginning and its end. The wrappers, which are made from the
- * table in mpitable.py, say when each of these happens. */
+/* Recording of MPI calls besides their beginning and end. The wrappers, which are generated from the table in
+ * mpitable.py, call these functions. */
 #ifndef CHIMBUKO_MESSAGES_H
 #define CHIMBUKO_MESSAGES_H
 
 #include <mpi.h>
 
-#include "objects.h" /* made: says that a process may be without MPI's objects */
+#include "objects.h" /* generated: makes MPI's objects weak, as a process may have none of them */
 #include "recorder.h"
 
 #define HIDDEN __attribute__((visibility("hidden")))
 #define HANDLE(handle) ((uint64_t)(uintptr_t)(handle))
 
-/* Requests that a call waits for or looks at, as they were before it, and where it reports about them. */
+/* Requests that a call waits for or tests, as they were before it, and its statuses. */
 enum { FEW = 32, FORTRAN_STATUS_WORDS = sizeof(MPI_Status) / sizeof(MPI_Fint) };
 struct waiting {
     uint64_t *handles;
     MPI_Status *statuses, *made;
     MPI_Fint *fortran_statuses, *made_fortran;
-    int count;       /* of requests, from Fortran */
+    int count;       /* number of requests, in calls from Fortran */
     int first_index; /* 1 in Fortran */
     uint64_t few_handles[FEW];
     MPI_Status few_statuses[FEW];
 };
 
-/* The function that a wrapper stands before: another tool's, or MPI's own. */
+/* The function that a wrapper calls: another tool's, or MPI's own. */
 HIDDEN extern void *volatile next_functions[];
 HIDDEN void *find_next(unsigned number);
 HIDDEN void *find_mpi(const char *name);
@@ -31,7 +31,7 @@ HIDDEN void *find_mpi(const char *name);
 HIDDEN void before_init(void);
 HIDDEN void after_init(void);
 
-/* The number that a request is known by; 0 for none, as where there is no message. */
+/* Functions of sends and receives; a result is the number of the request, or 0 where there is no message. */
 HIDDEN void sent(int64_t count, MPI_Datatype type, int peer, int tag, MPI_Comm comm);
 HIDDEN void received(const MPI_Status *status, MPI_Comm comm);
 HIDDEN uint32_t send_begun(int64_t count, MPI_Datatype type, int peer, int tag, MPI_Comm comm);
@@ -48,7 +48,7 @@ HIDDEN void matched(MPI_Message message, MPI_Comm comm);
 HIDDEN void matched_received(uint64_t message, const MPI_Status *status);
 HIDDEN void matched_receive_begun(uint64_t message, MPI_Request request);
 
-/* `statuses` may be NULL, where the program does not want to know. */
+/* `statuses` is NULL where the program ignores them. */
 HIDDEN void hold(struct waiting *waiting, int count, const MPI_Request *requests, MPI_Status *statuses);
 HIDDEN void let_go(struct waiting *waiting);
 HIDDEN void completed(uint64_t request, const MPI_Status *status);
@@ -56,8 +56,8 @@ HIDDEN void completed_all(const struct waiting *waiting, int count);
 HIDDEN void completed_some(const struct waiting *waiting, int count, const int *indices);
 HIDDEN void completed_any(const struct waiting *waiting, int index, const MPI_Status *status);
 
-/* What all members of a communicator do: of one of them, the root, or of none in particular. A size is asked for
- * only where MPI says that count and type are there: elsewhere they may be anything. */
+/* Operations of all members of a communicator, with a root or without one. The size is computed only where MPI says
+ * that count and type are significant: elsewhere they may be anything. */
 enum { NO_ROOT = INT32_MIN };
 HIDDEN void collective(MPI_Comm comm, int root, const void *buffer, int64_t count, MPI_Datatype type);
 HIDDEN uint32_t collective_begun(MPI_Comm comm, int root, const void *buffer, int64_t count, MPI_Datatype type);

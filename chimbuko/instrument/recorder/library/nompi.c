@@ -1,4 +1,4 @@
-/* In place of the wrappers where there is no MPI. */
+/* Replacement for the wrappers where there is no MPI. */
 #include <stddef.h>
 
 #include "functions.h"

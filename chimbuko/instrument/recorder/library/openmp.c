@@ -1,5 +1,5 @@
-/* OpenMP's own threads get a name, so that who looks at the process from outside knows what they are for. The
-   runtimes of LLVM and Intel say of each thread that it begins (the tools interface of OpenMP 5); GCC's does not. */
+/* Names for the threads of OpenMP, by which the node monitor knows what they are for. The runtimes of LLVM and Intel
+   report the begin of each thread (the tools interface of OpenMP 5); GCC's does not. */
 #define _GNU_SOURCE
 #include "recorder.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 
-/* Those parts of the standard's interface that are needed. */
+/* The parts of the standard's interface that are needed here. */
 enum { THREAD_BEGIN = 1, WORKER = 2 };
 union data {
     uint64_t value;
@@ -45,7 +45,7 @@ static void finalize(union data *of_tool)
     (void)of_tool;
 }
 
-/* The runtime looks for this, and takes one tool only: any other that there is comes first. */
+/* The runtime calls this, and takes one tool only: any other tool comes first. */
 EXPORTED struct tool *ompt_start_tool(unsigned version, const char *runtime)
 {
     static struct tool ours = {.initialize = initialize, .finalize = finalize};

@@ -1,4 +1,4 @@
-/* The files of a process and its threads, from their beginning to their end. */
+/* The files that describe a process and its threads, from its beginning to its end. */
 #define _GNU_SOURCE
 #include "recorder.h"
 
@@ -16,7 +16,7 @@
 #define FOLDER_VARIABLE "CHIMBUKO_RECORDER"
 #define USAGE_VARIABLE "CHIMBUKO_RECORDER_USAGE"
 #define COUNT_VARIABLE "CHIMBUKO_RECORDER_COUNT"
-/* Open calls of a thread whose calls are all skipped: more than ever end. */
+/* Count of skipped open calls of a thread whose calls are all skipped: it never falls to 0. */
 #define ALL UINT32_C(0x80000000)
 
 __thread struct thread self;
@@ -29,13 +29,13 @@ static char folder[PATH_BYTES];
 static char stem[64]; /* of the names of this process's files */
 static bool is_forked;
 static pid_t forked_by; /* the process that has forked this one, which may have ended since */
-static const struct process *forked_from; /* where it is recorded */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
+static const struct process *forked_from; /* file of the nearest recorded ancestor, or NULL */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for the variables below */
 static bool is_tried;
 static pthread_once_t is_prepared = PTHREAD_ONCE_INIT;
 static void prepare(void);
 static pthread_key_t at_thread_end;
-static struct ring *ended[1 << 12]; /* rings of threads that have ended, for further ones */
+static struct ring *ended[1 << 12]; /* rings of threads that have ended, for new threads */
 static unsigned ended_count;
 
 #include "functions.h"
@@ -48,7 +48,7 @@ static void *make_file(const char *name, size_t bytes)
     int file = open(hidden, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file < 0)
         return NULL;
-    /* All of it now: a page for which there is no room later would be the end of the program. */
+    /* Allocate all pages now: one for which there were no room later would end the program by SIGBUS. */
     void *memory = MAP_FAILED;
     if (posix_fallocate(file, 0, (off_t)bytes) == 0)
         memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0);
@@ -58,7 +58,7 @@ static void *make_file(const char *name, size_t bytes)
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* Let the drain see a file that is complete. */
+/* Give a complete file its name, under which the drain sees it. */
 static void show_file(const char *name)
 {
     char hidden[PATH_BYTES + 160], path[PATH_BYTES + 160];
@@ -67,7 +67,8 @@ static void show_file(const char *name)
     rename(hidden, path);
 }
 
-/* The tightest of some readings: a process that lost its core between two would be off by ms. */
+/* Offset from the monotonic clock to the epoch, by the tightest of some readings: a process that lost its core
+ * between two would be off by ms. */
 static int64_t clock_offset_ns(void)
 {
     int64_t tightest = INT64_MAX, offset = 0;
@@ -84,7 +85,7 @@ static int64_t clock_offset_ns(void)
     return offset;
 }
 
-/* The executable mappings of files. A process may end before anybody has looked at it. */
+/* Note the executable mappings of files: a process may end before the drain has looked at it. */
 static void note_maps(void)
 {
     size_t used = 0;
@@ -119,7 +120,7 @@ static void end_thread(void *ring)
     if (ended_count < sizeof ended / sizeof *ended)
         ended[ended_count++] = self.ring;
     pthread_mutex_unlock(&lock);
-    /* Other ends of this thread may still call what is recorded. */
+    /* Other destructors of this thread may still call recorded functions. */
     self.is_off = true;
     self.ring = NULL;
 }
@@ -147,7 +148,7 @@ static void begin_process(void)
     unsigned names = function_count < NAMES ? function_count : NAMES;
     for (unsigned number = 0; number < names; number++)
         strncpy(made->names[number].text, function_names[number], NAME_BYTES - 1);
-    /* Numbers that the program had of its parent mean the same here. */
+    /* Numbers of names that the program inherited from its parent keep their meaning. */
     if (forked_from != NULL) {
         names = atomic_load(&forked_from->name_count);
         memcpy(made->names, forked_from->names, sizeof made->names);
@@ -160,7 +161,7 @@ static void begin_process(void)
     watch_crashes();
 }
 
-/* Of a thread whose messages are counted: nothing is written there, and its one event is never room enough. */
+/* A ring for a thread whose messages are only counted: its capacity of 1 is too small for any event. */
 static struct ring *make_empty_ring(void)
 {
     struct ring *made =
@@ -178,7 +179,7 @@ static struct ring *make_ring(void)
         return make_empty_ring();
     size_t bytes = sizeof(struct ring) + RING_EVENTS * sizeof(struct event);
     bool is_main = (pid_t)syscall(SYS_gettid) == getpid();
-    /* Thread 0 is the main one, also where it comes later than others. */
+    /* Thread 0 is the main thread, even where it is recorded later than others. */
     uint32_t number = is_main ? 0 : atomic_fetch_add(&process->thread_count, 1) + 1;
     char name[128];
     snprintf(name, sizeof name, "%s.%u.ring", stem, number);
@@ -201,7 +202,7 @@ bool begin_thread(void)
 {
     int before = errno;
     sigset_t all, old;
-    /* Constructors of other libraries, such as Open MPI's for C++, may come before ours. */
+    /* Constructors of other libraries, such as Open MPI's for C++, may run before ours. */
     pthread_once(&is_prepared, prepare);
     if (folder[0] == '\0') {
         self.is_off = true;
@@ -236,13 +237,14 @@ bool begin_thread(void)
 bool look_for_room(uint32_t events)
 {
     uint64_t read = atomic_load_explicit(&self.ring->read, memory_order_acquire);
-    /* The drain's number is believed only where it can be true. */
+    /* The drain's position is used only where it is possible. */
     if (read <= self.written && read >= self.read)
         self.read = read;
     return self.written + events - self.read <= self.mask;
 }
 
-/* An EXIT that is not the innermost call's: what longjmp left, what began unrecorded, or what is left out. */
+/* Handle an EXIT that is not that of the innermost call: after longjmp, of a call that began unrecorded, or of a
+ * function that is left out. */
 void leave_unusual(Key key, int64_t now)
 {
     if (left_out_row(key) >= 0)
@@ -258,7 +260,7 @@ void leave_unusual(Key key, int64_t now)
     atomic_store_explicit(&self.ring->depth, self.depth, memory_order_relaxed);
 }
 
-/* Leave a function out from now on, for all threads, if it has earned that. */
+/* Leave a function out from now on, for all threads, if it is called too often and is too short. */
 void judge(struct habit *habit, int64_t now, int64_t short_ns)
 {
     Key key = habit->key;
@@ -329,7 +331,7 @@ static void end_process(void)
     if (process != NULL && process->pid == (uint32_t)getpid()) {
         note_maps();
         atomic_store(&process->end_ns, now_ns());
-        /* Destructors of other libraries, such as Open MPI's for C++, may come after ours. */
+        /* Destructors of other libraries, such as Open MPI's for C++, may run after ours. */
         self.is_off = true;
     }
 }
@@ -342,7 +344,7 @@ static void before_fork(void)
 
 static void after_fork_in_parent(void) { pthread_mutex_unlock(&lock); }
 
-/* A child has its parent's rings in its memory, and never writes there. */
+/* Begin anew in a forked child: it has its parent's rings mapped, and must never write there. */
 static void after_fork_in_child(void)
 {
     pthread_mutex_unlock(&lock);
@@ -356,7 +358,7 @@ static void after_fork_in_child(void)
     forget_mpi();
 }
 
-/* They end without what is done at an exit. */
+/* These end a process without its destructors. */
 EXPORTED void _exit(int code)
 {
     end_process();
@@ -383,7 +385,7 @@ __attribute__((constructor)) static void begin(void)
     pthread_once(&is_prepared, prepare);
     if (folder[0] == '\0')
         return;
-    /* The program itself is a stream even if nothing of it is recorded; what it starts is one if it is. */
+    /* The program itself gets a stream even if it records nothing; processes that it starts only if they do. */
     const char *first = getenv("CHIMBUKO_RECORDER_PID");
     if (first != NULL && atol(first) == (long)getpid() && acquire())
         release();

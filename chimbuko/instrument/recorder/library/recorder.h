@@ -1,4 +1,5 @@
-/* Records what a thread does. Nothing here waits, allocates or asks the kernel, but for a thread's first event. */
+/* Recording of what a thread does. Nothing here waits, allocates or calls the kernel, except for the first event of
+ * a thread. */
 #ifndef CHIMBUKO_RECORDER_H
 #define CHIMBUKO_RECORDER_H
 
@@ -12,31 +13,31 @@
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
-/* What a thread keeps beside its ring. */
+/* State of a thread beside its ring. */
 struct thread {
     struct ring *ring;
     struct event *events;
-    uint64_t written, read; /* as far as this thread knows */
+    uint64_t written, read; /* positions as last seen by this thread */
     uint64_t mask;
     uint32_t depth;
-    uint32_t skipped; /* calls open that are not recorded, since the outermost of them found no room */
-    bool is_leaf;     /* the innermost open call has called nothing yet */
-    bool is_busy;     /* a signal's handler that records would tear what it has interrupted */
+    uint32_t skipped; /* open calls that are not recorded, as the outermost of them found no room */
+    bool is_leaf;     /* the innermost open call has not called a recorded function yet */
+    bool is_busy;     /* recording: a signal's handler must not record into a half-written event */
     bool is_off;
-    bool is_in_mpi; /* MPI calls itself */
+    bool is_in_mpi; /* in an MPI call: calls of MPI to itself are not recorded */
     bool is_ended;
 };
 
 extern __thread struct thread self __attribute__((tls_model("initial-exec"), visibility("hidden")));
 extern struct process *process __attribute__((visibility("hidden")));
 
-/* Counters of what a call has used that the source names. */
+/* Names of the counters of a call's usage. */
 #define USER_TIME "user time of the process (us)"
 #define THREAD_TIME "CPU time of the thread (us)"
 #define PEAK_MEMORY "peak memory of the process (KiB)"
 extern bool is_usage_wanted __attribute__((visibility("hidden")));
 
-/* Whether messages are counted, and nothing is recorded; and the counts, once the world is known. */
+/* Whether messages are only counted, and nothing is recorded; and the counts, once the world is known. */
 extern bool is_only_counting __attribute__((visibility("hidden")));
 extern struct counts *counts __attribute__((visibility("hidden")));
 
@@ -53,8 +54,8 @@ __attribute__((visibility("hidden"))) void forget_crashes_of_thread(void);
 __attribute__((visibility("hidden"))) void note_world(int rank, int size);
 __attribute__((visibility("hidden"))) void forget_mpi(void);
 
-/* Functions that are called so often, and are so short, that recording them tells nothing and costs much: so many
- * calls in less time than this, that are shorter than SHORT_NS in the mean. Polls may take longer. */
+/* A function is left out if it is called so often, and is so short, that recording it tells nothing and costs much:
+ * MANY calls at least every LEAST_NS_PER_CALL, which last less than SHORT_NS on average (polls: SHORT_POLL_NS). */
 #define MANY 10000
 #define LEAST_NS_PER_CALL INT64_C(10000)
 #define SHORT_NS INT64_C(1000)
@@ -67,7 +68,7 @@ static inline int64_t now_ns(void)
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* Whether this thread may record now; it then has to say release(). */
+/* Whether this thread may record now; if so, release() has to follow. */
 static inline bool acquire(void)
 {
     if (UNLIKELY(self.is_busy || self.is_off))
@@ -115,7 +116,7 @@ static inline uint32_t left_out_slot(Key key)
     return (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 54) & (LEFT_OUT - 1);
 }
 
-/* Row of a function that is not recorded, or -1. */
+/* Row of a function that is left out; -1 for any other. */
 static inline int left_out_row(Key key)
 {
     if (LIKELY(atomic_load_explicit(&process->left_out_count, memory_order_relaxed) == 0))
@@ -142,7 +143,7 @@ static inline void enter(Key key)
         self.skipped = 1;
         atomic_fetch_add_explicit(&self.ring->too_deep, 1, memory_order_relaxed);
     } else if (UNLIKELY(!has_room(self.depth + 2))) {
-        /* Each call that is open keeps a place for its EXIT. */
+        /* Room is kept for the EXIT of each open call. */
         self.skipped = 1;
         atomic_fetch_add_explicit(&self.ring->dropped_calls, 1, memory_order_relaxed);
     } else {
@@ -166,7 +167,7 @@ static inline void look_at_habit(Key key, int64_t now, int64_t short_ns)
         judge(habit, now, short_ns);
 }
 
-/* `short_ns` is what is short for a call of this function. */
+/* `short_ns` is the duration below which a call of this function is short. */
 static inline void leave(Key key, int64_t short_ns)
 {
     if (!acquire())
@@ -186,7 +187,7 @@ static inline void leave(Key key, int64_t short_ns)
     release();
 }
 
-/* A message, an operation or a counter. `thing` has all but the time and the kind. */
+/* Record a message, an operation or a counter. `thing` has all but the time and the kind. */
 static inline void record(enum Kind kind, struct event thing)
 {
     if (!acquire())

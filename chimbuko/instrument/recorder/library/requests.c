@@ -1,4 +1,4 @@
-/* The requests of a process by their handles, in parts that each have a lock of their own. */
+/* The requests of a process by their handles, in shards that each have a lock. */
 #include "requests.h"
 
 #include "communicators.h"
@@ -22,9 +22,9 @@ static struct shard *take_shard(uint64_t handle)
 
 static void leave_shard(struct shard *shard) { atomic_flag_clear_explicit(&shard->is_taken, memory_order_release); }
 
-/* Where the request is that a thread has made, or may be put; `other` is the newest one of that handle of another
- * thread, or SHARD_SLOTS. Of one handle there may be several: MPI gives it to a further request as soon as one has
- * completed, and the thread that waited for that may not have come back yet. */
+/* Slot of the request that a thread has made, or a free one for it; `other` is the slot of the newest request of
+ * another thread with the same handle, or SHARD_SLOTS. Several requests may have one handle: MPI reuses it as soon as
+ * a request has completed, and the thread that waited for that may not have returned yet. */
 static uint32_t slot_in(const struct shard *shard, uint64_t handle, int32_t thread, uint32_t *other)
 {
     uint32_t slot = (uint32_t)(mixed(handle, 2) % SHARD_SLOTS);

@@ -1,4 +1,4 @@
-/* Messages and operations that have begun, until they are completed. */
+/* Table of messages and operations that have begun, until they are completed. */
 #ifndef CHIMBUKO_REQUESTS_H
 #define CHIMBUKO_REQUESTS_H
 
@@ -10,23 +10,23 @@ struct request {
     int32_t peer;
     int32_t tag;
     uint32_t number;
-    int32_t thread; /* that made it */
+    int32_t thread; /* thread that made it */
     uint16_t communicator;
     uint8_t is_receive, is_kept, is_collective; /* kept: persistent */
 };
 
-/* Of a message that was looked at, its handle differs from that of a request by this. */
+/* Mark of the handle of a matched message (MPI_Mprobe), in place of that of a request. */
 #define MESSAGE UINT64_C(0x4d00000000000000)
 
 HIDDEN void keep_request(struct request request);
 
-/* What is known of a request; it is forgotten unless it is persistent, or `is_only_looked_at`. */
+/* Find a request; it is removed unless it is persistent, or `is_only_looked_at`. */
 HIDDEN bool take_request(uint64_t handle, bool is_only_looked_at, struct request *request);
 
-/* The number by which the next one is known. */
+/* Number of the next request. */
 HIDDEN uint32_t next_number(void);
 
-/* In a forked child: nobody is at work on the table, whoever was. */
+/* Release all locks in a forked child, where no other thread uses the table. */
 HIDDEN void free_requests(void);
 
 #endif
