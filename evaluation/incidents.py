@@ -10,7 +10,8 @@ from chimbuko.calls.schema import Label
 from chimbuko.causes.evidence.flag import Flag, flag_of
 from chimbuko.causes.incident import Incident
 from chimbuko.causes.incidentbook import IncidentBook
-from chimbuko.causes.interruptions import Interruptions, is_among
+from chimbuko.causes.interruptions import Interruptions, is_alone
+from chimbuko.causes.recurrence import Recurrence
 from evaluation.tables import ResultTable
 from examples.truth import InjectedDelay, match
 
@@ -47,6 +48,12 @@ class IncidentScore:
     def reported(self) -> int:
         """How many things a reader sees."""
         return self.incidents + self.recurring
+
+
+def is_among(incident: Incident, found: Iterable[Recurrence]) -> bool:
+    """Whether an incident is one of the short delays that a recurrence sums up."""
+    limits = (one.longest_us for one in found if one.program == incident.program)
+    return is_alone(incident) and any(incident.cost_us < longest_us for longest_us in limits)
 
 
 def measure(records: Iterable[CallRecord], delays: Sequence[InjectedDelay]) -> IncidentScore:

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from chimbuko.ad.calls.stacks import LOSS_NAMES, LOST_ROW_KINDS
+from chimbuko.ad.calls.stacks import LOSS_NAMES
 from chimbuko.calls.record import StreamHealth
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runs.directory import RunDirectory
 from tests.integration.conftest import Run
 from tests.places import DATA
+from tests.reference.accounting import LOST_ROW_KINDS
 
 BROKEN = DATA / "broken"
 EXPECTED: dict[str, dict[str, Any]] = json.loads((BROKEN / "expected.json").read_text())

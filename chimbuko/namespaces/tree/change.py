@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from chimbuko.namespaces.tree.leaves import Leaf, is_same, joined, size_of
+from chimbuko.namespaces.tree.leaves import Leaf, joined, size_of
 from chimbuko.namespaces.tree.paths import Path
 from chimbuko.namespaces.tree.tree import Tree
 
@@ -80,13 +80,3 @@ def apply(tree: Tree, change: Change) -> list[Path]:
     for path, more in change.appended.items():
         gone += tree.append(path, more)
     return gone
-
-
-def difference(before: Tree, after: Tree) -> Change:
-    """What of ``after`` is not the same in ``before``; leaves that have gone are not in it."""
-    changed = {}
-    for path, leaf in after:
-        old = before.get(path)
-        if old is None or not is_same(old, leaf):
-            changed[path] = leaf
-    return Change(changed)

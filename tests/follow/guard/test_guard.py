@@ -17,7 +17,7 @@ import pytest
 from chimbuko.errors import ConfigError, ServiceError
 from chimbuko.follow.guard.guard import Options, parsed
 from chimbuko.follow.guard.limits import Limits
-from chimbuko.follow.guard.presence import Process, Role, announce, announced, guard_of, looked_up, withdraw
+from chimbuko.follow.guard.presence import Process, Role, announce, announced, guard_of, looked_up
 from chimbuko.follow.guard.starter import GuardStarter
 from chimbuko.follow.holes import DataFile, FirstStep
 from chimbuko.follow.steps import DATA, StepIndex
@@ -335,10 +335,8 @@ def test_processes_are_known_by_their_start(
     found.send(signal.SIGTERM)
     with pytest.raises(ProcessLookupError):
         announce(folder, "reader", Role.READING, one.pid)
-    withdraw(folder, "reader")
-    withdraw(folder, "reader")
     (folder / "damaged.pid").write_text("1 2")
-    assert announced(folder) == []
+    assert announced(folder) == [found]
 
 
 def test_a_writer_is_known_however_it_ended(folder: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.errors import ObservationError
-from chimbuko.namespaces.tree.change import Change, apply, difference
+from chimbuko.namespaces.tree.change import Change, apply
 from chimbuko.namespaces.tree.leaves import Leaf, as_leaf, element_type, is_same, joined
 from chimbuko.namespaces.tree.paths import Path
 from chimbuko.namespaces.tree.tree import Tree, flattened, nested
@@ -96,22 +96,6 @@ def test_changes_of_a_client_can_be_put_together(steps: Steps) -> None:
         assert other == one_by_one == tree
     assert bool(at_once) == bool(changes)
     assert not at_once.put.keys() & at_once.appended.keys()
-
-
-@FEW
-@given(STEPS, STEPS)
-def test_a_difference_makes_the_one_into_the_other(first: Steps, second: Steps) -> None:
-    before, after = Tree(), Tree()
-    taken(before, first)
-    taken(after, first)
-    taken(after, second)
-    change = difference(before, after)
-    for path, leaf in change.put.items():
-        old = before.get(path)
-        assert old is None or not is_same(old, leaf)
-    apply(before, change)
-    assert before == after
-    assert not difference(before, after)
 
 
 @FEW
