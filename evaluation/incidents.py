@@ -8,9 +8,14 @@ from dataclasses import dataclass
 from chimbuko.causes.evidence.flag import Flag, flag_of
 from chimbuko.causes.incident import Incident
 from chimbuko.causes.incidentbook import IncidentBook
+<<<<<<< HEAD
 from chimbuko.causes.interruptions import Interruptions, is_among
 from chimbuko.core.calls.record import CallRecord
 from chimbuko.core.calls.schema import Label
+=======
+from chimbuko.causes.interruptions import Interruptions, is_alone
+from chimbuko.causes.recurrence import Recurrence
+>>>>>>> libs
 from evaluation.tables import ResultTable
 from examples.truth import InjectedDelay, match
 
@@ -47,6 +52,12 @@ class IncidentScore:
     def reported(self) -> int:
         """How many things a reader sees."""
         return self.incidents + self.recurring
+
+
+def is_among(incident: Incident, found: Iterable[Recurrence]) -> bool:
+    """Whether an incident is one of the short delays that a recurrence sums up."""
+    limits = (one.longest_us for one in found if one.program == incident.program)
+    return is_alone(incident) and any(incident.cost_us < longest_us for longest_us in limits)
 
 
 def measure(records: Iterable[CallRecord], delays: Sequence[InjectedDelay]) -> IncidentScore:

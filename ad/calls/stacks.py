@@ -30,15 +30,6 @@ LOSS_NAMES = {
     stack.COUNTER_OUTSIDE_CALLS: "counters outside of calls",
 }
 NAMED_IN_LOST_STEP = "rows of a timer whose name was in a lost step"
-LOST_ROW_KINDS = (
-    stack.BAD_ORIGIN,
-    stack.BAD_THREAD,
-    stack.BAD_EVENT_TYPE,
-    stack.BAD_TIMER,
-    stack.EXIT_WITHOUT_ENTRY,
-    stack.BAD_TIME,
-)
-"""Kinds whose rows are not used at all; the rows of the other kinds are."""
 
 MAIN_THREAD = 0
 """TAU's id of it."""

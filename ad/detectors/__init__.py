@@ -45,17 +45,6 @@ class Judgements:
     """Calls of the function that were known."""
 
 
-@dataclass(frozen=True)
-class Judgement:
-    """What a detector says of one call."""
-
-    score: float
-    severity_us: float
-    expected_us: float
-    spread_us: float
-    seen: int
-
-
 class Detector(Protocol):
     """What every detector offers."""
 

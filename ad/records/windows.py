@@ -84,11 +84,6 @@ class Windows:
         return self._put_out(self._about(StepFacts(0, (0, 0), 0, NO_COUNTERS, _NO_THREADS)), is_end=True)
 
     @property
-    def held_calls(self) -> int:
-        """Calls that are held for later steps, and for the records of the last one."""
-        return int(self._tables.pool.sizes[retained.MEMBERS])
-
-    @property
     def held_records(self) -> int:
         """Records whose window has not filled."""
         return int(self._tables.places.sizes[retained.RECORDS])

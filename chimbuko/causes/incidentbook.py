@@ -89,13 +89,6 @@ class IncidentBook:
         self.scene.ranks[record.program].add(record.rank)
         self.scene.ends.put(record)
 
-    def withdraw(self, call_ids: Iterable[str]) -> None:
-        """Calls that turned out to be ordinary."""
-        for call_id in call_ids:
-            if call_id in self.scene.flags:
-                self._changed.append(self.scene.flags[call_id])
-                self.scene.remove(call_id)
-
     def forget_before(self, time_us: int) -> None:
         """Let go of incidents that were over by then; they stay as they were reported last."""
         self.scene.nodes.forget_before(time_us)

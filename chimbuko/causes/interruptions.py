@@ -36,12 +36,6 @@ def is_alone(incident: Incident) -> bool:
     return incident.flags == 1 and not incident.is_loss
 
 
-def is_among(incident: Incident, found: Iterable[Recurrence]) -> bool:
-    """Whether an incident is one of these."""
-    limits = (one.longest_us for one in found if one.program == incident.program)
-    return is_alone(incident) and any(incident.cost_us < longest_us for longest_us in limits)
-
-
 @dataclass
 class _Octave:
     """Delays within a factor of two."""

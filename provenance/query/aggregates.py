@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import msgspec
 from sqlalchemy import ColumnElement, Table, func, literal, select
@@ -28,7 +28,6 @@ from chimbuko.provenance.store.tables import (
 )
 
 By = Literal["function", "rank", "node", "path", "step", "time"]
-BYS: tuple[By, ...] = get_args(By)
 MOST_INTERVALS = 200
 """Into which time is divided, unless another number is given: what a chart shows."""
 

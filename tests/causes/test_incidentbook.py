@@ -137,14 +137,6 @@ def test_numbers_that_calls_have_already_are_kept() -> None:
     assert sorted(one.number for one in changes.incidents) == [5, 8]
 
 
-def test_an_incident_whose_flags_are_withdrawn_is_gone() -> None:
-    book = book_of([DELAY, flag("other", 0, 900, 950)])
-    book.update()
-    book.withdraw([DELAY.id])
-    changes = book.update()
-    assert (changes.gone, changes.incidents) == ([1], [])
-
-
 def test_a_newer_revision_of_a_call_takes_the_place_of_the_older_one() -> None:
     book = book_of([flag("compute", 3, 0, 60, row=1)])
     book.update()
@@ -234,14 +226,6 @@ def test_waits_that_were_not_flagged_are_no_incident_and_are_forgotten() -> None
     assert book.scene.flags.keys() == {incident.call_id}
 
 
-def test_a_wait_that_loses_its_delay_belongs_to_no_incident_any_more() -> None:
-    book = book_of([DELAY, unflagged(FIRST)])
-    book.update()
-    book.withdraw([DELAY.id])
-    changes = book.update()
-    assert (changes.gone, changes.incident_of) == ([1], {FIRST.id: 0})
-
-
 LOST = unflagged(DELAY)
 
 
@@ -266,9 +250,6 @@ def test_a_delay_that_was_not_flagged_is_the_origin_of_flagged_waits(order: tupl
     assert incident.kind is Kind.OWN_CODE
     assert incident.cost_us == sum(one.excess_us for one in CHAIN)
     assert set(book.incident_of.values()) == {incident.number}
-    book.withdraw([FIRST.id, THIRD.id])
-    assert book.update().gone == [incident.number]
-    assert set(book.incident_of.values()) <= {0}
 
 
 def test_waits_that_led_to_it_before_belong_to_an_origin_that_was_not_flagged() -> None:

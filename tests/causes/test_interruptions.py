@@ -8,9 +8,10 @@ import pytest
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.incident import Incident
 from chimbuko.causes.incidentbook import IncidentBook
-from chimbuko.causes.interruptions import Interruptions, is_among
+from chimbuko.causes.interruptions import Interruptions
 from chimbuko.causes.recurrence import Recurrence
 from chimbuko.causes.sentence import recurrence_sentence
+from evaluation.incidents import is_among
 from tests.causes.flagged import flag
 from tests.causes.nodes import batch, names, thread
 

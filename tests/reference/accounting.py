@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from chimbuko.ad.calls.stacks import LOST_ROW_KINDS, CallStacks
+from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.kernels import stack
 from chimbuko.core.traceschema import TraceStep
+
+LOST_ROW_KINDS = (
+    stack.BAD_ORIGIN,
+    stack.BAD_THREAD,
+    stack.BAD_EVENT_TYPE,
+    stack.BAD_TIMER,
+    stack.EXIT_WITHOUT_ENTRY,
+    stack.BAD_TIME,
+)
+"""Kinds whose rows are not used at all; the rows of the other kinds are."""
 
 
 def lost_rows(stacks: CallStacks) -> int:

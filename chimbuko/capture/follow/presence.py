@@ -100,12 +100,6 @@ def announce(folder: Path | str, name: str, role: Role, pid: int | None = None) 
     write_atomically(os.path.join(folder, name + _SUFFIX), f"{number} {started} {role}\n".encode())
 
 
-def withdraw(folder: Path | str, name: str) -> None:
-    """Take back the word that was left under a name: the process needs the folder no more."""
-    with suppress(FileNotFoundError):
-        os.unlink(os.path.join(folder, name + _SUFFIX))
-
-
 def announced(folder: Path | str) -> list[Process]:
     """All processes that have left word, whether they still live or not."""
     with suppress(FileNotFoundError), os.scandir(folder) as entries:

@@ -59,8 +59,6 @@ class Kind(StrEnum):
     NOT_EXPLAINED = "not explained"
 
 
-WAITING = frozenset((Kind.LATE_SENDER, Kind.LATE_RECEIVER, Kind.LATE_AT_COLLECTIVE))
-"""Lost because of another rank."""
 OF_NODE = frozenset(
     (
         *(Kind.STOPPED, Kind.WAITED_FOR_CORE, Kind.PAGE_FAULTS, Kind.MEMORY, Kind.MIGRATION, Kind.STORAGE),

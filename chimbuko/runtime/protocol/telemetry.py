@@ -65,8 +65,6 @@ time of a call within another one of the same function is part of that one's, an
 OTHERS = -1
 """Destination of what a rank sent to ranks that have no row of their own, and function of what it called that
 has none."""
-MOST_RANK = (1 << 26) - 2
-"""Ranks above it have no place in the telemetry."""
 
 PERIODS_PER_WINDOW = 10
 """Trace periods in a window of ``PACE``: ten seconds, unless the user chooses another period."""

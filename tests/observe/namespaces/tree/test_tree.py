@@ -8,12 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+<<<<<<< HEAD:tests/observe/namespaces/tree/test_tree.py
 from chimbuko.core.errors import ObservationError
 from chimbuko.observe.namespaces.tree.change import Change, apply, difference
 from chimbuko.observe.namespaces.tree.leaves import Leaf, as_leaf, element_type, is_same, joined
 from chimbuko.observe.namespaces.tree.paths import Path
 from chimbuko.observe.namespaces.tree.tree import Tree, flattened, nested
 from tests.observe.namespaces.strategies import FEW, LEAVES
+=======
+from chimbuko.errors import ObservationError
+from chimbuko.namespaces.tree.change import Change, apply
+from chimbuko.namespaces.tree.leaves import Leaf, as_leaf, element_type, is_same, joined
+from chimbuko.namespaces.tree.paths import Path
+from chimbuko.namespaces.tree.tree import Tree, flattened, nested
+from tests.namespaces.strategies import FEW, LEAVES
+>>>>>>> libs:tests/namespaces/tree/test_tree.py
 
 CLOSE_PATHS: st.SearchStrategy[Path] = st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map(tuple)
 STEPS = st.lists(st.tuples(CLOSE_PATHS, LEAVES, st.booleans()), max_size=12)
@@ -96,22 +105,6 @@ def test_changes_of_a_client_can_be_put_together(steps: Steps) -> None:
         assert other == one_by_one == tree
     assert bool(at_once) == bool(changes)
     assert not at_once.put.keys() & at_once.appended.keys()
-
-
-@FEW
-@given(STEPS, STEPS)
-def test_a_difference_makes_the_one_into_the_other(first: Steps, second: Steps) -> None:
-    before, after = Tree(), Tree()
-    taken(before, first)
-    taken(after, first)
-    taken(after, second)
-    change = difference(before, after)
-    for path, leaf in change.put.items():
-        old = before.get(path)
-        assert old is None or not is_same(old, leaf)
-    apply(before, change)
-    assert before == after
-    assert not difference(before, after)
 
 
 @FEW
