@@ -1,3 +1,4 @@
+import { causeOf } from './model/causes';
 import { chainOf, consequenceText, isLoss, originText } from './model/chain';
 import { shorten } from '../shared/names/names';
 import { coreSeconds } from '../shared/names/answer';
@@ -29,7 +30,7 @@ export function Chain({ incident, id }: { incident: Incident; id: string }) {
           <span class="chain-mark">◆</span>
           <span>
             {incident.call_id === '' ? originText(incident) : <CallLink id={incident.call_id} text={callText(incident)} />}{' '}
-            <em>{incident.call_id === '' && !isLoss(incident) ? '' : incident.kind}</em>
+            <em>{incident.call_id === '' && !isLoss(incident) ? '' : causeOf(incident.kind).name}</em>
           </span>
         </li>
         {chain.slice(0, MOST_SHOWN).map(({ waited, depth }) => (
@@ -38,7 +39,7 @@ export function Chain({ incident, id }: { incident: Incident; id: string }) {
               ↳
             </span>
             <span>
-              <CallLink id={waited.call_id} text={consequenceText(waited)} /> <em>{waited.kind}</em>
+              <CallLink id={waited.call_id} text={consequenceText(waited)} /> <em>{causeOf(waited.kind).name}</em>
             </span>
           </li>
         ))}

@@ -7,7 +7,7 @@ import { isRecurring } from '../shared/address/model/view';
 import { question } from '../shared/session/question';
 
 /** So many examples are shown with their windows; all of them have links. */
-export const MOST_WINDOWS = 3;
+const MOST_WINDOWS = 3;
 
 const wanted = computed(() => (view.value.page === 'incident' && isRecurring(view.value.incident) ? view.value.incident : null));
 

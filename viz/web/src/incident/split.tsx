@@ -1,4 +1,5 @@
-import { isLoss, partText } from './model/chain';
+import { causeOf, partText } from './model/causes';
+import { isLoss } from './model/chain';
 import { showCommand } from '../shared/asking/commands';
 import { duration, exact, percent } from '../shared/units/units';
 import { incidentRequest } from '../shared/api/requests';
@@ -31,19 +32,19 @@ export function Split({ incident, id }: { incident: Incident; id: string }) {
         <>
           <div class="split-bar" aria-hidden="true">
             {parts.map((part, at) => (
-              <span key={at} class={`split-part ${part.kind.replaceAll(' ', '-')}`} style={{ flexGrow: Math.max(0.004, share(part)) }}>
-                {share(part) >= LEAST_LABELLED && part.kind}
+              <span key={at} class={`split-part cause-${causeOf(part.kind).colour}`} style={{ flexGrow: Math.max(0.004, share(part)) }}>
+                {share(part) >= LEAST_LABELLED && causeOf(part.kind).name}
               </span>
             ))}
           </div>
           <ol class="split-parts">
             {parts.map((part, at) => (
               <li key={at} data-part={part.kind}>
-                <i class={`split-part ${part.kind.replaceAll(' ', '-')}`} aria-hidden="true" />
+                <i class={`split-part cause-${causeOf(part.kind).colour}`} aria-hidden="true" />
                 <span class="split-lost">{duration(part.lost_us)}</span>
                 <span class="split-share">{percent(share(part))}</span>
                 <span>
-                  <b>{part.kind}</b>: {partText(part)} <PartCall id={part.call_id} own={incident.call_id} />
+                  <b>{causeOf(part.kind).name}</b>: {partText(part)} <PartCall id={part.call_id} own={incident.call_id} />
                 </span>
               </li>
             ))}
@@ -73,6 +74,6 @@ function PartTable({ parts, share }: { parts: readonly Part[]; share: (part: Par
     { heading: 'share', isNumber: true },
     { heading: 'call' },
   ];
-  const rows = parts.map((part) => [part.kind, partText(part), exact(Math.round(part.lost_us)), percent(share(part)), part.call_id || '–']);
+  const rows = parts.map((part) => [causeOf(part.kind).name, partText(part), exact(Math.round(part.lost_us)), percent(share(part)), part.call_id || '–']);
   return <Table columns={columns} rows={rows} />;
 }

@@ -1,5 +1,6 @@
 import { useRef, useState } from 'preact/hooks';
-import { laneText, moved, pathsOf, unknownPath, zoomed, type Lane } from './model/nodelanes';
+import { intervalText, pathsOf, unknownPath, type Lane, type NodeChart } from './model/nodechart';
+import { moved, zoomed } from './model/zoom';
 import { shorten } from '../shared/names/names';
 import { columnUnit, duration, inUnit, sinceStart } from '../shared/units/units';
 import { go } from '../shared/address/address';
@@ -21,13 +22,13 @@ const NEAR_PX = 6;
 const LEAST_DRAG_PX = 4;
 
 interface Props {
+  chart: NodeChart;
   lanes: readonly Lane[];
   times: readonly [begin_us: number, end_us: number];
-  label: string;
 }
 
 /** Stacked bars over time, abnormal calls above them. Arrows go from call to call, Enter opens one; W S A D 0 and dragging zoom. */
-export function LaneChart({ lanes, times, label }: Props) {
+export function LaneChart({ chart, lanes, times }: Props) {
   const { element, width } = useSize<HTMLDivElement>();
   const [at, setAt] = useState<number | null>(null);
   const [brush, setBrush] = useState<readonly [number, number] | null>(null);
@@ -63,9 +64,9 @@ export function LaneChart({ lanes, times, label }: Props) {
     setAt(null);
     const lane = lanes[Math.floor((y - MARKS_PX) / LANE_PX)];
     if (lane === undefined) return hideTip();
-    const columns = lane.parts[0]?.shares.length ?? 1;
+    const columns = lane.shares[0]?.length ?? 1;
     const column = Math.min(columns - 1, Math.floor(((x - NAME_PX) / wide) * columns));
-    const lines = column < 0 ? [lane.title] : [lane.title, laneText(lane, column), `at ${sinceStart(timeOf(x) - zero_us.value)}`];
+    const lines = column < 0 ? [lane.title] : [lane.title, intervalText(chart, lane, column), `at ${sinceStart(timeOf(x) - zero_us.value)}`];
     showTip({ x: event.clientX, y: event.clientY, lines });
   };
   const drop = (): void => {
@@ -102,7 +103,7 @@ export function LaneChart({ lanes, times, label }: Props) {
       tabIndex={0}
       role="application"
       aria-roledescription="stacked bars over time"
-      aria-label={`${label} over time: ${lanes.length} lanes, ${calls.length} abnormal calls marked`}
+      aria-label={`${chart.title} over time: ${lanes.length} lanes, ${calls.length} abnormal calls marked`}
       data-lanes={lanes.length}
       data-marks={calls.length}
       onPointerDown={(event) => {
@@ -121,7 +122,7 @@ export function LaneChart({ lanes, times, label }: Props) {
       {width > 0 && (
         <svg width={width} height={foot + AXIS_PX} aria-hidden="true">
           <defs>
-            <pattern id={`not-${label}`} width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+            <pattern id={`not-${chart.name}`} width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
               <line x1="0" x2="0" y1="0" y2="6" class="not-sampled" />
             </pattern>
           </defs>
@@ -137,13 +138,13 @@ export function LaneChart({ lanes, times, label }: Props) {
                 {lane.name.length > 18 ? `${lane.name.slice(0, 17)}…` : lane.name}
               </text>
               <g transform={`translate(${NAME_PX} ${LANE_PX - BAR_PX - 2})`}>
-                <path d={unknownPath(lane.parts, wide, BAR_PX)} fill={`url(#not-${label})`} />
-                {pathsOf(lane.parts, wide, BAR_PX).map((path, part) => (
-                  <path key={part} class={`beside-bar ${lane.parts[part]?.look}`} d={path} />
+                <path d={unknownPath(lane, wide, BAR_PX)} fill={`url(#not-${chart.name})`} />
+                {pathsOf(lane, wide, BAR_PX).map((path, band) => (
+                  <path key={band} class={`beside-bar ${chart.bands[band]?.colour}`} d={path} />
                 ))}
               </g>
               {calls
-                .filter((call) => lane.has(call))
+                .filter((call) => lane.ran?.(call))
                 .map((call) => (
                   <rect
                     key={call.id}

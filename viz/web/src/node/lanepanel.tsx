@@ -1,38 +1,34 @@
-import { laneText, meansOf, moved, zoomed, type Lane } from './model/nodelanes';
-import { coresRequest, gpusRequest, threadsRequest } from '../shared/api/noderequests';
+import { meansOf, meanText, restOf, type Lane, type NodeChart } from './model/nodechart';
+import { moved, zoomed } from './model/zoom';
+import { lanesRequest } from '../shared/api/noderequests';
 import { exact, percent, sinceStart } from '../shared/units/units';
 import { go, view } from '../shared/address/address';
-import type { Resource } from '../shared/session/resource';
 import { zero_us } from '../shared/session/session';
 import { Empty, Panel, Reading } from '../shared/parts/panel';
 import { Table } from '../shared/parts/table';
 import { LaneChart } from './lanechart';
-import { show, shown, whole } from './node';
+import { show, shown, whole, type AskedChart } from './node';
 
-interface Props {
-  kind: 'threads' | 'cores' | 'gpus';
-  title: string;
-  parts: readonly (readonly [look: string, text: string])[];
-  rest: string;
-  lanes: readonly Lane[] | undefined;
-  answer: Resource<{ ok: boolean; next?: string | null; total?: number }>;
-}
+/** Least number of lanes that the button for the previous ones goes back by. */
+const LEAST_BACK = 16;
 
-/** Lanes of threads, cores or GPUs over time, piece by piece where there are many. */
-export function LanePanel({ kind, title, parts, rest, lanes, answer }: Props) {
+/** Panel of one chart of the node, page by page where it has many lanes. */
+export function LanePanel({ chart, answer }: AskedChart) {
+  const { name, title } = chart;
   const times = shown.value;
   const found = answer.value.value;
-  const from = kind === 'gpus' ? 0 : Number((kind === 'threads' ? view.value.threadsFrom : view.value.coresFrom) ?? 0);
+  const lanes = found === null ? undefined : chart.lanesOf(found);
+  if (chart.isHiddenWhenEmpty && (lanes ?? []).length === 0) return null;
+  const from = Number(view.value.lanesFrom[name] ?? 0);
   const total = found?.total ?? 0;
   const piece = total > (lanes?.length ?? 0) ? `${exact(from + 1)} to ${exact(from + (lanes?.length ?? 0))} of ${exact(total)}` : '';
-  const request = { threads: threadsRequest, cores: coresRequest, gpus: gpusRequest }[kind];
-  const turn = (cursor: string | null): void => go(kind === 'threads' ? { threadsFrom: cursor } : { coresFrom: cursor });
-  const back = Math.max(0, from - Math.max(1, lanes?.length ?? 1, 16));
+  const turn = (cursor: string | null): void => go({ lanesFrom: { ...view.value.lanesFrom, [name]: cursor } });
+  const back = Math.max(0, from - Math.max(LEAST_BACK, lanes?.length ?? 0));
   return (
     <Panel
-      name={`node-${kind}`}
+      name={`node-${name}`}
       title={piece === '' ? title : `${title}, ${piece}`}
-      summary={(lanes ?? []).map((lane) => `${lane.name}: ${meanText(lane)}`).join('; ')}
+      summary={(lanes ?? []).map((lane) => `${lane.name}: ${meanText(chart, lane)}`).join('; ')}
       actions={
         <>
           <Zoom />
@@ -48,37 +44,31 @@ export function LanePanel({ kind, title, parts, rest, lanes, answer }: Props) {
           )}
         </>
       }
-      asks={times === null ? {} : { json: request(view.value.node, times, from === 0 ? null : String(from)) }}
-      table={lanes === undefined ? undefined : () => <LaneTable lanes={lanes} parts={parts} rest={rest} />}
+      asks={times === null ? {} : { json: lanesRequest(view.value.node, name, times, from === 0 ? null : String(from)) }}
+      table={lanes === undefined ? undefined : () => <LaneTable chart={chart} lanes={lanes} />}
     >
       {answer.error.value !== null ? (
         <Empty>{answer.error.value}</Empty>
       ) : lanes === undefined || times === null ? (
-        <Reading what={kind} />
+        <Reading what={name} />
       ) : lanes.length === 0 ? (
         <Empty>Nothing was sampled in this time.</Empty>
       ) : (
         <>
-          <LaneChart lanes={lanes} times={times} label={title} />
+          <LaneChart chart={chart} lanes={lanes} times={times} />
           <p class="beside-legend">
-            {parts.map(([look, text]) => (
-              <span key={look}>
-                <i class={`beside-key ${look}`} aria-hidden="true" /> {text}
+            {chart.bands.map(({ colour, text }) => (
+              <span key={colour}>
+                <i class={`beside-key ${colour}`} aria-hidden="true" /> {text}
               </span>
             ))}
-            <span>empty: {rest}</span>
+            <span>empty: {chart.rest}</span>
             <span>hatched: not sampled</span>
           </p>
         </>
       )}
     </Panel>
   );
-}
-
-function meanText(lane: Lane): string {
-  const means = meansOf(lane);
-  if (means.some((mean) => mean === null)) return 'not sampled';
-  return laneText({ ...lane, parts: lane.parts.map((part, at) => ({ ...part, shares: [means[at] ?? null] })) }, 0);
 }
 
 /** The time that all charts of the page show. */
@@ -105,13 +95,12 @@ function Zoom() {
   );
 }
 
-/** Means over the time that is shown. */
-function LaneTable({ lanes, parts, rest }: Pick<Props, 'parts' | 'rest'> & { lanes: readonly Lane[] }) {
-  const columns = [{ heading: 'what' }, ...[...parts.map(([, text]) => text), rest].map((heading) => ({ heading, isNumber: true }))];
+/** Mean shares over the time that is shown. */
+function LaneTable({ chart, lanes }: { chart: NodeChart; lanes: readonly Lane[] }) {
+  const shares = [...chart.bands.map(({ text }) => text), chart.rest].map((heading) => ({ heading, isNumber: true }));
   const rows = lanes.map((lane) => {
     const means = meansOf(lane);
-    const left = means.some((mean) => mean === null) ? null : 1 - means.reduce<number>((sum, mean) => sum + (mean ?? 0), 0);
-    return [lane.title, ...[...means, left].map(percent)];
+    return [lane.title, ...[...means, restOf(means)].map(percent)];
   });
-  return <Table columns={columns} rows={rows} />;
+  return <Table columns={[{ heading: 'what' }, ...shares]} rows={rows} />;
 }

@@ -4,7 +4,10 @@ import { computed } from '@preact/signals';
 import * as api from '../shared/api/noderequests';
 import { go, view } from '../shared/address/address';
 import { question } from '../shared/session/question';
+import type { Resource } from '../shared/session/resource';
 import { zero_us } from '../shared/session/session';
+import { CHARTS } from './charts/registry';
+import type { LanesAnswer, NodeChart } from './model/nodechart';
 
 const name = computed(() => (view.value.page === 'node' ? view.value.node : null));
 const named = computed(() => name.value || null);
@@ -32,24 +35,23 @@ export const shown = computed<api.Interval | null>(() => {
   return [zero_us.value + window[0], zero_us.value + Math.max(window[0] + 1, window[1])];
 });
 
-const asked = (more: string | null): string | null => (shown.value === null ? null : JSON.stringify([named.value, shown.value, more]));
+const asked = (from: string | null): string | null => (shown.value === null ? null : JSON.stringify([named.value, shown.value, from]));
 const now = (): [node: string, times: api.Interval] => [named.value as string, shown.value as api.Interval];
 
-export const threads = question(
-  () => asked(view.value.threadsFrom),
-  (signal) => api.getThreads(...now(), view.value.threadsFrom, signal),
-  { live: true, keep: true },
-);
-export const cores = question(
-  () => asked(view.value.coresFrom),
-  (signal) => api.getCores(...now(), view.value.coresFrom, signal),
-  { live: true, keep: true },
-);
-export const gpus = question(
-  () => asked(null),
-  (signal) => api.getGpus(...now(), signal),
-  { live: true, keep: true },
-);
+/** A chart, and what the server answers for it. */
+export interface AskedChart {
+  chart: NodeChart;
+  answer: Resource<LanesAnswer>;
+}
+
+export const charts: readonly AskedChart[] = CHARTS.map((chart) => {
+  const from = (): string | null => view.value.lanesFrom[chart.name] ?? null;
+  const ask = (signal: AbortSignal): Promise<LanesAnswer> => {
+    const [node, times] = now();
+    return api.getLanes(node, chart.name, times, from(), signal);
+  };
+  return { chart, answer: question(() => asked(from()), ask, { live: true, keep: true }) };
+});
 /** Abnormal calls, those that lost most. */
 export const marks = question(
   () => asked(null),

@@ -8,10 +8,9 @@ import { Listed } from '../shared/parts/listed';
 import { NodeLink } from '../shared/parts/nodelink';
 import { Empty, Reading } from '../shared/parts/panel';
 import { Sentence } from '../shared/parts/sentence';
-import { cores, facts, gpus, nodes, threads } from './node';
+import { charts, facts, nodes } from './node';
 import { Built } from './built';
 import { LanePanel } from './lanepanel';
-import { coreLane, CORE_PARTS, gpuLane, GPU_PARTS, threadLane, THREAD_PARTS } from './model/nodelanes';
 import { Marked } from './marked';
 import type { DatedFinding, NodeFacts, NodeRank } from '../shared/api/types';
 
@@ -84,11 +83,9 @@ function OneNode({ name }: { name: string }) {
       <p class="place">{placeText(known)}</p>
       <div class="call-panels node-panels">
         <Findings found={known.findings} name={name} />
-        <LanePanel kind="threads" title="Threads" parts={THREAD_PARTS} rest="slept" lanes={threads.value.value?.threads.map(threadLane)} answer={threads} />
-        <LanePanel kind="cores" title="Cores" parts={CORE_PARTS} rest="idle" lanes={cores.value.value?.cores.map(coreLane)} answer={cores} />
-        {(gpus.value.value?.gpus.length ?? 0) > 0 && (
-          <LanePanel kind="gpus" title="GPUs" parts={GPU_PARTS} rest="no kernel ran" lanes={gpus.value.value?.gpus.map(gpuLane)} answer={gpus} />
-        )}
+        {charts.map((one) => (
+          <LanePanel key={one.chart.name} {...one} />
+        ))}
         <Built parts={known.parts} ranks={known.ranks} name={name} />
         <Ranks ranks={known.ranks} name={name} />
         <Marked />

@@ -286,7 +286,7 @@ export function select(spot: Spot): void {
 }
 
 /** The page of a call that has a record; of others what is known is here. */
-export function enter(spot: Spot): void {
+function enter(spot: Spot): void {
   const { line, at } = spot;
   const id = idOf(line.spans.rank, line.row, at);
   if (line.spans.judged.has(`${line.row.step[at]}:${line.row.row[at]}`)) go({ page: 'call', call: id });

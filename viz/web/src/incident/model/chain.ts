@@ -1,8 +1,9 @@
 /** Who waited for whom, from the origin on; and of what the time was lost, in words. */
 
 import { shorten } from '../../shared/names/names';
-import { duration, exact, plural } from '../../shared/units/units';
-import type { Incident, Part, Waited } from '../../shared/api/types';
+import { duration } from '../../shared/units/units';
+import { causeOf } from './causes';
+import type { Incident, Waited } from '../../shared/api/types';
 
 export interface Consequence {
   waited: Waited;
@@ -41,7 +42,7 @@ export function chainOf({ call_id: origin, waited }: Pick<Incident, 'call_id' | 
 }
 
 /** Whether its origin is no call, but what ranks lost by their node. */
-export const isLoss = ({ call_id, kind }: Pick<Incident, 'call_id' | 'kind'>): boolean => call_id === '' && (kind === 'stopped' || kind === 'waited for core');
+export const isLoss = ({ call_id, kind }: Pick<Incident, 'call_id' | 'kind'>): boolean => call_id === '' && causeOf(kind).isHeldUp;
 
 const MOST_NAMED = 4;
 
@@ -54,68 +55,10 @@ export function originText(incident: Pick<Incident, 'call_id' | 'kind' | 'losses
   return `Kept from running by the node, whatever calls it was in: ${each.slice(0, MOST_NAMED).join(', ')}${each.length > MOST_NAMED ? ', …' : ''}`;
 }
 
-const WAITING: readonly string[] = ['late sender', 'late receiver', 'late at collective', 'waited for GPU', 'GPU queue full', 'not explained'];
-
 /** Whether a call waited for another one, and did not lose its time by itself. */
-export const isWait = ({ kind }: Pick<Waited, 'kind'>): boolean => WAITING.includes(kind);
+export const isWait = ({ kind }: Pick<Waited, 'kind'>): boolean => causeOf(kind).isWait;
 
 export function consequenceText({ rank, operation, lost_us, kind, is_flagged = true }: Waited): string {
   const name = shorten(operation, 40).text;
   return `rank ${rank} ${isWait({ kind }) ? 'waited' : 'lost'} ${duration(lost_us)} in ${name}${is_flagged ? '' : ' (not flagged)'}`;
-}
-
-/** Where one part of the excess was lost. */
-export function partText({ kind, function: name, rank, is_matched, by = '', count = 0 }: Part): string {
-  const what = name === '' ? '' : shorten(name, 40).text;
-  const who = rank === null ? 'a rank that is not known' : `rank ${rank}`;
-  const meanwhile = `${what === '' ? '' : `, which was in ${what}`}${is_matched ? '' : ' (by when it lost time; no message shows it)'}`;
-  switch (kind) {
-    case 'in child':
-      return `inside ${what}`;
-    case 'more calls':
-      return `more calls of ${what} than usual`;
-    case 'late child':
-      return `before it called ${what}`;
-    case 'late sender':
-      return `waiting for a message from ${who}${meanwhile}`;
-    case 'late receiver':
-      return `until ${who} took its message${meanwhile}`;
-    case 'late at collective':
-      return `waiting for ${who}, which came last${meanwhile}`;
-    case 'stopped':
-      return 'its process was stopped';
-    case 'waited for core':
-      if (by.startsWith('the CPU limit')) return `${by} kept it from running`;
-      return `its core was taken by ${by === '' ? 'somebody who is not known' : by}`;
-    case 'page faults':
-      return `the kernel gave it memory, in ${exact(count)} page faults`;
-    case 'memory pressure':
-      return 'memory was short';
-    case 'migration':
-      return 'it was moved from core to core';
-    case 'storage':
-      return 'it waited for storage';
-    case 'network':
-      return 'it waited for a socket or a pipe';
-    case 'held lock':
-      return `it waited for a lock${by === '' ? '' : ` while its thread ${by} ran`}`;
-    case 'system time':
-      return 'in the kernel, for its system calls';
-    case 'GPU busy':
-      return `${by} had more to do than usual${count === 0 ? '' : `, with ${plural(count, 'program')} of others on it`}`;
-    case 'GPU throttled':
-      return `${by} was slowed down, for heat or by its power supply`;
-    case 'waited for GPU':
-      return `until ${what === '' ? 'what it had to do' : what} was over on the GPU`;
-    case 'GPU queue full':
-      return `until the GPU had room for more, behind ${what}`;
-    case 'counter out of range':
-      return `${by} rose by ${exact(count)} times as much as usual`;
-    case 'own code':
-      return 'in its own code: it waited for nothing that is on record';
-    case 'not explained':
-      return 'not explained by what is on record';
-    default:
-      return [kind, what].filter((text) => text !== '').join(': ');
-  }
 }

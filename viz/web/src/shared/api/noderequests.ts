@@ -2,7 +2,7 @@
 
 import { get } from './http';
 import type { Query, Request } from './request';
-import type { CallPage, CoresAnswer, GpusAnswer, NodeAnswer, NodesAnswer, ThreadsAnswer } from './types';
+import type { CallPage, NodeAnswer, NodesAnswer } from './types';
 
 /** From when to when, µs since the epoch. */
 export type Interval = readonly [begin_us: number, end_us: number];
@@ -28,16 +28,13 @@ const during = ([begin, end]: Interval, cursor: string | null): Query => [
   ...(cursor === null ? [] : [['cursor', cursor] as const]),
 ];
 
-export const threadsRequest = (node: string, times: Interval, cursor: string | null): Request => [`${pathOf(node)}/threads`, during(times, cursor)];
-export const getThreads = (node: string, times: Interval, cursor: string | null, signal: AbortSignal): Promise<ThreadsAnswer> =>
-  get(...threadsRequest(node, times, cursor), signal);
-
-export const coresRequest = (node: string, times: Interval, cursor: string | null): Request => [`${pathOf(node)}/cores`, during(times, cursor)];
-export const getCores = (node: string, times: Interval, cursor: string | null, signal: AbortSignal): Promise<CoresAnswer> =>
-  get(...coresRequest(node, times, cursor), signal);
-
-export const gpusRequest = (node: string, times: Interval): Request => [`${pathOf(node)}/gpus`, during(times, null)];
-export const getGpus = (node: string, times: Interval, signal: AbortSignal): Promise<GpusAnswer> => get(...gpusRequest(node, times), signal);
+/** What a chart of a node shows, from the lane on that `cursor` names. */
+export const lanesRequest = (node: string, chart: string, times: Interval, cursor: string | null): Request => [
+  `${pathOf(node)}/${chart}`,
+  during(times, cursor),
+];
+export const getLanes = <Answer>(node: string, chart: string, times: Interval, cursor: string | null, signal: AbortSignal): Promise<Answer> =>
+  get(...lanesRequest(node, chart, times, cursor), signal);
 
 /** Abnormal calls of a node, those that lost most. */
 export const getMarks = (node: string, [begin, end]: Interval, signal: AbortSignal): Promise<CallPage> =>

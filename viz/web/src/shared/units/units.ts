@@ -138,7 +138,7 @@ export function score(value: number, detector: string): string {
 }
 
 /** Only sstd's score is a distance in σ; others have no unit. */
-export function scoreUnit(detector: string): string {
+function scoreUnit(detector: string): string {
   return detector === 'sstd' ? 'σ' : '';
 }
 

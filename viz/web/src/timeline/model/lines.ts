@@ -6,7 +6,7 @@ import type { Range } from '../../shared/address/model/ranges';
 import type { RankKey } from '../../shared/api/types';
 
 export const ROW = 20;
-export const LANE_GAP = 6;
+const LANE_GAP = 6;
 const GPU = GROUPS.indexOf('gpu');
 
 /** One row of the picture. */
@@ -162,7 +162,7 @@ export interface RibbonMark {
   spots: Spot[];
 }
 
-export const RIBBON_MARK = 14;
+const RIBBON_MARK = 14;
 
 /** Marks of the ribbon: side by side where calls are nearer than that, with how many they are. */
 export function ribbonOf(anomalies: readonly Spot[], xOf: (position: number) => number, width: number): RibbonMark[] {

@@ -5,13 +5,13 @@ import { GROUP_FILLS, type Group } from '../../shared/charts/model/tokens';
 import type { Judged, RankKey, TimelineAnswer, TimelineLinks, TimelineRow } from '../../shared/api/types';
 import { groupOf } from '../../shared/names/groups';
 
+/** Bits of a span's flags; the server also sends 2, for calls that are recorded. */
 export const ANOMALY = 1;
-export const RECORDED = 2;
 export const OPEN = 4;
 export const DOUBTFUL = 8;
 export const MERGED = 16;
 
-export const SENT = 0;
+/** Kinds of links; the server also sends 0, for messages that were sent. */
 export const RECEIVED = 1;
 export const LAUNCHED = 2;
 

@@ -4,7 +4,7 @@ import { shorten } from '../../shared/names/names';
 import { ANOMALY, DOUBTFUL, judgedOf, LAUNCHED, MERGED, OPEN, RECEIVED, type RankSpans } from './spans';
 import { parentOf, type Arrow, type Lane, type RibbonMark, type Scene, type Spot } from './lines';
 import type { Range } from '../../shared/address/model/ranges';
-import { bytes, digits, duration, exact, fixed, plural, ratio, score, sinceStart } from '../../shared/units/units';
+import { bytes, duration, exact, fixed, plural, ratio, score, sinceStart } from '../../shared/units/units';
 import type { Judged, RankKey } from '../../shared/api/types';
 import type { Wording } from '../../calls/model/callpoints';
 
@@ -141,6 +141,3 @@ export function sourceText(ranks: readonly RankSpans[]): string {
   const left = main.leftOut > 0 ? ` Of ${exact(main.leftOut)} less severe ones the windows are left out: zoom in.` : '';
   return `What was stored around recorded calls; hatched: normal calls were analysed, not kept.${left}${merged}`;
 }
-
-/** How a length of time reads beside a bar. */
-export const shortLength = (us: number): string => (us < 1 ? `${digits(us)} µs` : duration(us));

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { chainOf, consequenceText, isLoss, isWait, originText, partText } from '../../../src/incident/model/chain';
+import { chainOf, consequenceText, isLoss, isWait, originText } from '../../../src/incident/model/chain';
 import { incidentOf, ORIGIN, waited } from './incident';
 import type { Part } from '../../../src/shared/api/types';
 
@@ -42,19 +42,4 @@ describe('words', () => {
     // Of a wait in which its rank had no core for a while the origin is not known either.
     expect([lost, of(1, [loss]), of(1, []), incidentOf([], { losses: [loss] })].map(isLoss)).toEqual([true, false, false, false]);
   });
-  const part: Part = { kind: 'late sender', lost_us: 1, function: 'compute', rank: 3, call_id: ORIGIN, is_matched: true };
-  test.each([
-    [part, 'waiting for a message from rank 3, which was in compute'],
-    [{ ...part, function: '', rank: null }, 'waiting for a message from a rank that is not known'],
-    [{ ...part, is_matched: false }, 'waiting for a message from rank 3, which was in compute (by when it lost time; no message shows it)'],
-    [{ ...part, kind: 'late at collective' as const }, 'waiting for rank 3, which came last, which was in compute'],
-    [{ ...part, kind: 'late child' as const }, 'before it called compute'],
-    [{ ...part, kind: 'waited for core' as const, by: 'rank 2' }, 'its core was taken by rank 2'],
-    [{ ...part, kind: 'waited for core' as const, by: 'the CPU limit of its control group' }, 'the CPU limit of its control group kept it from running'],
-    [{ ...part, kind: 'more bytes' as const }, 'more bytes: compute'],
-    [{ ...part, kind: 'waited for GPU' as const }, 'until compute was over on the GPU'],
-    [{ ...part, kind: 'waited for GPU' as const, function: '', call_id: '' }, 'until what it had to do was over on the GPU'],
-    [{ ...part, kind: 'GPU queue full' as const }, 'until the GPU had room for more, behind compute'],
-    [{ ...part, kind: 'counter out of range' as const, by: 'PAPI_TOT_INS', count: 12 }, 'PAPI_TOT_INS rose by 12 times as much as usual'],
-  ])('of a part: %#', (one, text) => expect(partText(one)).toBe(text));
 });

@@ -105,20 +105,6 @@ export function ranksOfRow(grid: Grid, row: number): RankKey[] {
   return ranks;
 }
 
-/** The row in which a rank is; null where it is not here. */
-export function rowOfRank(grid: Grid, rank: RankKey): number | null {
-  const [program, number] = rank.split(':').map(Number) as [number, number];
-  const of = grid.programs.find((one) => one.program === program);
-  let place = 0;
-  for (const [first, count] of of?.ranks ?? []) {
-    if (number >= first && number < first + count) {
-      return (of as GridProgram).first_row + Math.floor((place + number - first) / grid.ranks_per_row);
-    }
-    place += count;
-  }
-  return null;
-}
-
 /** Places of the first and last rank of a row, as a zoomed piece is asked for. */
 export function placesOfRow(grid: Grid, row: number): [first: number, last: number] | null {
   const of = programOfRow(grid, row);

@@ -243,7 +243,7 @@ export function placeOfRank(grid: Grid, rank: RankKey): number | null {
 }
 
 /** The row drawn in which a place is; null where it is not shown. */
-export function bandOfPlace({ grid, bands }: HeatLayout, place: number): number | null {
+function bandOfPlace({ grid, bands }: HeatLayout, place: number): number | null {
   const of = grid.programs.find((one) => place >= one.first_place && place < one.first_place + ranksOf(one));
   if (of === undefined) return null;
   const row = of.first_row + Math.floor((place - of.first_place) / grid.ranks_per_row);

@@ -104,7 +104,7 @@ export function placeOf(view: View, known: KnownCall | null): Pick<View, 'rank' 
 
 /** Goes to the page of a node, at some times since the run's start or at all. */
 export function toNode(node: string, window: View['window'] = null): Partial<View> {
-  return { page: 'node', node, window, recent_s: null, threadsFrom: null, coresFrom: null, call: null, incident: null, cursor: null };
+  return { page: 'node', node, window, recent_s: null, lanesFrom: {}, call: null, incident: null, cursor: null };
 }
 
 /** Goes to the calls of a rank, or several, of some steps or of all. */

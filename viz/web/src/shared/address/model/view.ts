@@ -86,9 +86,8 @@ export interface View {
   streamOrder: StreamOrder;
   streamState: StreamState | null;
   streamCursor: string | null;
-  /** Where the lists of a node's threads and of its cores go on. */
-  threadsFrom: string | null;
-  coresFrom: string | null;
+  /** First lane that a chart of a node shows, by the chart's name; without one it begins with the first of all. */
+  lanesFrom: Readonly<Record<string, string | null>>;
   /** What the timeline, or a node's page, shows: µs since the run's start; null is what the chosen call needs, or all. */
   window: Range | null;
   /** The timeline shows the newest so many seconds, and follows; null where it does not. */
@@ -147,8 +146,7 @@ export const FIRST_VIEW: View = {
   streamOrder: 'loss',
   streamState: null,
   streamCursor: null,
-  threadsFrom: null,
-  coresFrom: null,
+  lanesFrom: {},
   window: null,
   recent_s: null,
   partners: [],
@@ -222,8 +220,7 @@ export function parseView(path: string, query: string): View {
     streamOrder: oneOf(STREAM_ORDERS, given.get('streams'), FIRST_VIEW.streamOrder),
     streamState: STREAM_STATES.find((state) => state === given.get('state')) ?? null,
     streamCursor: given.get('streams_from') ?? null,
-    threadsFrom: given.get('threads_from') ?? null,
-    coresFrom: given.get('cores_from') ?? null,
+    lanesFrom: parseLanesFrom(given),
     window: parseRange(given.get('t')),
     recent_s: whole(/^-(\d{1,9})s\.\.now$/.exec(given.get('t') ?? '')?.[1]),
     partners: parsePartners(given.get('with') ?? ''),
@@ -285,8 +282,7 @@ export function formatView(view: View): string {
   add('streams_from', view.streamCursor ?? '');
   if (view.page === 'node') {
     add('t', formatRange(view.window));
-    add('threads_from', view.threadsFrom ?? '');
-    add('cores_from', view.coresFrom ?? '');
+    for (const [chart, first] of Object.entries(view.lanesFrom)) add(`${chart}_from`, first ?? '');
   }
   if (view.page === 'timeline') {
     add('t', view.recent_s === null ? formatRange(view.window) : `-${view.recent_s}s..now`);
@@ -339,6 +335,16 @@ function formatPath(view: View): string {
 function parsePartners(text: string): RankKey[] {
   const ranks = text.split(',').filter((rank) => RANK.test(rank));
   return [...new Set(ranks)].slice(0, MOST_PARTNERS);
+}
+
+/** `threads_from=16` and the like; the list of streams goes on in the same way, and is no chart. */
+function parseLanesFrom(given: ReadonlyMap<string, string>): View['lanesFrom'] {
+  const first = new Map<string, string>();
+  for (const [name, value] of given) {
+    const chart = /^(?!streams_)([a-z_]+)_from$/.exec(name)?.[1];
+    if (chart !== undefined) first.set(chart, value);
+  }
+  return Object.fromEntries(first);
 }
 
 function oneOf<T extends string>(known: readonly T[], text: string | undefined, otherwise: T): T {

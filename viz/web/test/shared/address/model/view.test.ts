@@ -47,8 +47,7 @@ describe('address', () => {
     streamOrder: 'rows',
     streamState: 'broken',
     streamCursor: '50',
-    threadsFrom: null,
-    coresFrom: null,
+    lanesFrom: {},
     window: null,
     recent_s: null,
     partners: [],
@@ -66,7 +65,7 @@ describe('address', () => {
   });
 
   test('a node is what its page is about, with its times and where its lists go on', () => {
-    const shown: View = { ...FIRST_VIEW, run: 'heat', page: 'node', node: 'nid 7/a', window: [5, 9], threadsFrom: '16', coresFrom: '32' };
+    const shown: View = { ...FIRST_VIEW, run: 'heat', page: 'node', node: 'nid 7/a', window: [5, 9], lanesFrom: { threads: '16', cores: '32' } };
     expect(formatView(shown)).toBe('r/heat/node/nid%207%2Fa?t=5..9&threads_from=16&cores_from=32');
     expect(split(formatView(shown))).toEqual(shown);
     expect(formatView({ ...shown, page: 'calls' })).toBe('r/heat/calls?node=nid%207/a');
