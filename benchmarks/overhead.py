@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.measuring import table
 from benchmarks.recorder.__main__ import CHIMBUKO, ITERATIONS, SWEEPS, TAU, TRACE, build, tool
-from chimbuko.plan.overheadcomparison import LEAST_ROUNDS
+from chimbuko.plan.overhead import LEAST_ROUNDS
 
 PYTHON = """
 def relax(cells):

@@ -8,14 +8,10 @@ from dataclasses import dataclass
 from chimbuko.causes.evidence.flag import Flag, flag_of
 from chimbuko.causes.incident import Incident
 from chimbuko.causes.incidentbook import IncidentBook
-<<<<<<< HEAD
-from chimbuko.causes.interruptions import Interruptions, is_among
-from chimbuko.core.calls.record import CallRecord
-from chimbuko.core.calls.schema import Label
-=======
 from chimbuko.causes.interruptions import Interruptions, is_alone
 from chimbuko.causes.recurrence import Recurrence
->>>>>>> libs
+from chimbuko.core.calls.record import CallRecord
+from chimbuko.core.calls.schema import Label
 from evaluation.tables import ResultTable
 from examples.truth import InjectedDelay, match
 

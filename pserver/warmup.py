@@ -8,7 +8,7 @@ from chimbuko.core.calls.pathtable import PATH
 from chimbuko.core.calls.record import CounterStatistics, StepCount
 from chimbuko.core.kernels.paths import NONE
 from chimbuko.core.statistics.schema import BUCKETED_PROFILE, PROFILE
-from chimbuko.pserver.state.decay import Decay
+from chimbuko.pserver.state.functions import Decay
 from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.runtime.protocol.messages import Delta, FunctionName
 from chimbuko.runtime.protocol.telemetry import FLAGGED, ProgramPaths, StreamCounters, TelemetryDelta

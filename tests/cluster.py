@@ -12,7 +12,7 @@ from pathlib import Path
 import redis
 
 from chimbuko.runtime.protocol.broker import valkey_server
-from chimbuko.runtime.protocol.keys import RunKeys
+from chimbuko.runtime.protocol.runbroker import RunKeys
 
 SLOTS = 16_384
 

@@ -13,8 +13,8 @@ import msgspec
 from chimbuko.ad.agent.agenttelemetry import AgentTelemetry
 from chimbuko.ad.agent.nodewatch import NodeWatch
 from chimbuko.ad.handoff.bell import AgentBell
-from chimbuko.ad.handoff.delivery import SpoolDelivery
 from chimbuko.ad.handoff.shortfalls import Part
+from chimbuko.ad.handoff.spool import SpoolDelivery
 from chimbuko.ad.modelsync.modelsync import ModelSync
 from chimbuko.ad.streams.roomnews import RoomNews
 from chimbuko.ad.streams.streamhandle import StreamHandle

@@ -2,31 +2,185 @@
 
 A hung rank completes no call and its stream gives no step, so none of this can come from the process
 that reads the stream.
+
+Which open calls are overdue: open far beyond what is known of their function. No I/O.
+
+A hung rank completes no call, so the detectors, which judge completed calls, never see one.
+
+Reports of overdue calls: the record of one while it is open, and what becomes of it when it ends.
 """
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
-from chimbuko.ad.agent.hangreport import pack_report, report_of
-from chimbuko.ad.agent.overdue import LEAST_US, History, elapsed_us, find_overdue, next_us
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.bell import AgentBell
-from chimbuko.ad.handoff.delivery import SpoolDelivery
 from chimbuko.ad.handoff.exchange import Cell, Phase
 from chimbuko.ad.handoff.opencalls import OpenCalls
-from chimbuko.ad.handoff.spool import SpoolFrame, SpoolWriter
+from chimbuko.ad.handoff.spool import SpoolDelivery, SpoolFrame, SpoolWriter
+from chimbuko.ad.kernels.stack import UNCERTAIN, UNKNOWN
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
+from chimbuko.ad.records.reportedcalls import REPORT, Reports
 from chimbuko.ad.streams.streamhandle import StreamHandle
-from chimbuko.core.arrays import Float64Array
+from chimbuko.core.arrays import Float64Array, Rows
 from chimbuko.core.calls.functionnames import function_matcher
-from chimbuko.core.calls.record import Silence, StreamHealth
+from chimbuko.core.calls.record import Silence, StreamHealth, severity_us
+from chimbuko.core.calls.recordarrays import HEAD, MEMBER, NO_CALL, UNKNOWN_THREAD, PackedRecords
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.statistics.schema import PROFILE
 from chimbuko.core.traceschema import StreamNames
+
+LEAST_CALLS = 10
+"""Completed calls below which nothing is known of a function; ``main`` never has as many."""
+TIMES_LONGEST = 5.0
+"""Of log-normal runtimes with σ = 1, as uneven as functions get, one in 350 is five times as long as the
+longest of ten before it, and one in 600,000 as the longest of 1,000."""
+LEAST_US = 5e6
+"""Nobody acts upon a wait shorter than this, and the next step may simply be late."""
+BLIND_PERIODS = 10
+"""TAU publishes nothing of the calls of up to one period before a rank fell silent. A call that usually takes
+this many periods was, nine times in ten, not ended by then."""
+
+
+@dataclass(frozen=True)
+class History:
+    """What is known of the inclusive runtimes of the open calls' functions; f8[calls], in µs."""
+
+    seen: Float64Array
+    mean_us: Float64Array
+    spread_us: Float64Array
+    longest_us: Float64Array
+
+    @property
+    def limit_us(self) -> Float64Array:
+        """Beyond this a call is overdue; infinite where too little is known."""
+        limit_us = np.maximum(TIMES_LONGEST * self.longest_us, LEAST_US)
+        return np.where(self.seen >= LEAST_CALLS, limit_us, np.inf)
+
+
+def elapsed_us(
+    opened: OpenCalls, history: History, silence_us: float, period_us: float, is_prompt: bool
+) -> Float64Array:
+    """For how long each open call is known, or very likely, to have been open; f8[calls].
+
+    Parameters
+    ----------
+    silence_us
+        Time since the stream gave its last step.
+    period_us
+        Usual time between two steps.
+    is_prompt
+        Whether the stream reports every event within a period, as our tracer's does. TAU's steps end only
+        where a function other than MPI's returns on the main thread: the calls that were open at the last
+        one may long have ended, unless they are slow ones.
+    """
+    known_us = opened.newest_us - opened.calls["entry_us"].astype(np.float64)
+    is_open_still = is_prompt | (history.mean_us >= BLIND_PERIODS * period_us)
+    elapsed: Float64Array = np.maximum(known_us + np.where(is_open_still, silence_us, 0.0), 0.0)
+    return elapsed
+
+
+def find_overdue(opened: OpenCalls, history: History, elapsed: Float64Array) -> npt.NDArray[np.intp]:
+    """Indices of the overdue calls; where callers of an overdue call are overdue too, it stands for them."""
+    calls = opened.calls
+    is_trusted = calls["doubts"] & (UNKNOWN | UNCERTAIN) == 0
+    overdue: npt.NDArray[np.intp] = np.flatnonzero(is_trusted & (elapsed > history.limit_us))
+    # Threads are contiguous, with their innermost call last.
+    threads = calls["thread"][overdue]
+    is_innermost = np.ones(len(overdue), np.bool_)
+    is_innermost[:-1] = threads[1:] != threads[:-1]
+    return overdue[is_innermost]
+
+
+def next_us(opened: OpenCalls, history: History, silence_us: float) -> float:
+    """The trace time before which no call will be overdue, where none of these is: also of those that begin.
+
+    As far as the history stays as it is: a function of which too little is known may have one five seconds
+    later.
+    """
+    earliest_us = (opened.calls["entry_us"] + history.limit_us).min(initial=np.inf)
+    return float(min(earliest_us, opened.newest_us + silence_us + LEAST_US))
+
+
+def report_of(opened: OpenCalls, call: int, history: History, score: float) -> Reports:
+    """What its stream's process shall know of the reported call ``call``, an index; REPORT[1]."""
+    report = np.zeros(1, REPORT)
+    report["step"], report["row"] = opened.calls["step"][call], opened.calls["row"][call]
+    report["score"] = score
+    report["limit_us"] = history.limit_us[call]
+    report["expected_us"] = history.mean_us[call]
+    report["spread_us"] = history.spread_us[call]
+    report["seen"] = history.seen[call]
+    return report
+
+
+def pack_report(
+    opened: OpenCalls,
+    call: int,
+    report: Reports,
+    elapsed_us: Float64Array,
+    model_version: int,
+    names: StreamNames,
+) -> PackedRecords:
+    """Record of one overdue call as it is now.
+
+    It has no end; its step ends now; its window is the calls that are open inside it.
+
+    Parameters
+    ----------
+    call
+        Its index.
+    report
+        From ``report_of``.
+    elapsed_us
+        For how long each call has been open, f8[calls].
+    names
+        The stream's.
+    """
+    calls = opened.calls
+    on_thread = np.flatnonzero(calls["thread"] == calls["thread"][call])
+    stack, inside = on_thread[on_thread <= call][::-1], on_thread[on_thread >= call]
+    head = np.zeros(1, HEAD)
+    for name in ("entry_us", "function", "thread", "depth", "children"):
+        head[name] = calls[name][call]
+    in_children_us = calls["child_us"][call] + (elapsed_us[inside[1]] if len(inside) > 1 else 0.0)
+    head["exclusive_us"] = max(elapsed_us[call] - in_children_us, 0.0)
+    head["step_start_us"] = opened.start_us
+    head["step_end_us"] = calls["entry_us"][call] + np.uint64(elapsed_us[call])
+    for name in ("score", "expected_us", "spread_us", "seen"):
+        head[name] = report[name]
+    head["inclusive_us"] = elapsed_us[call]
+    head["severity_us"] = severity_us(elapsed_us[[call]], report["expected_us"])
+    head["model_version"] = model_version
+    head["begin_step"], head["begin_row"] = calls["step"][call], calls["row"][call]
+    head["step"] = opened.step
+    head["messages_count"] = calls["messages"][call]
+    head["launch_step"] = head["launch_row"] = NO_CALL
+    head["launch_thread"] = UNKNOWN_THREAD
+    head["frames"], head["members"] = len(stack), len(inside)
+    head["is_anomaly"] = 1
+    return PackedRecords(
+        heads=head.tobytes(),
+        frames=_members(opened, stack).tobytes(),
+        members=_members(opened, inside).tobytes(),
+        functions={n: names.timer_name(n) for n in np.unique(calls["function"][on_thread]).tolist()},
+    )
+
+
+def _members(opened: OpenCalls, wanted: npt.NDArray[np.intp]) -> Rows:
+    """MEMBER rows of open calls, of which the first is the reported one."""
+    members = np.zeros(len(wanted), MEMBER)
+    for name in ("entry_us", "step", "row", "parent_step", "parent_row", "function", "depth"):
+        members[name] = opened.calls[name][wanted]
+    members["is_anomaly"][:1] = 1
+    return members
+
 
 LOOK_EVERY_S = 0.5
 LONGEST_TICK_S = 0.5

@@ -9,18 +9,15 @@ import msgspec
 import numpy as np
 
 from chimbuko.ad.analysis.detection import Detection
-from chimbuko.ad.analysis.rankspeed import RankSpeeds
 from chimbuko.ad.analysis.statistics import Learned
-from chimbuko.ad.analysis.telemetry import StreamTelemetry
-from chimbuko.ad.analysis.traffic import Traffic
+from chimbuko.ad.analysis.telemetry import RankSpeeds, StreamTelemetry, Traffic
 from chimbuko.ad.calls.callpaths import CallPaths, busiest
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.records.channels import Channels, landmarks
 from chimbuko.ad.records.counters import Counters
-from chimbuko.ad.records.floodlimit import FloodLimit
 from chimbuko.ad.records.launches import Launches
 from chimbuko.ad.records.reportedcalls import ReportedCalls, Reports
-from chimbuko.ad.records.selection import Selection
+from chimbuko.ad.records.selection import FloodLimit, Selection
 from chimbuko.ad.records.windows import StepFacts, Windows
 from chimbuko.core.arrays import Float64Array, Int32Array, Int64Array, Rows
 from chimbuko.core.calls.record import CounterStatistics, StepCount, StreamHealth

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from chimbuko.ad.kernels.usual import FIRST, expect
+from chimbuko.ad.kernels.callpaths import FIRST, expect
 from chimbuko.core.arrays import Float64Array, Rows, as_table
 from chimbuko.core.calls.pathtable import MOST_PATHS
 

@@ -13,6 +13,10 @@ what it mends.
   the calls, so a threshold that only ever rises needs no further rule.
 - COPOD: the tails are those of each peak. Those of all calls together are not where the gaps are.
 - Young functions are treated with the same care as by ``robust``.
+
+Histogram-based outlier score: a call is abnormal where few others of its function are.
+
+Copula-based outlier detection: a call is abnormal where few others of its peak are longer, or shorter.
 """
 
 from __future__ import annotations
@@ -56,3 +60,24 @@ class ScoredBins:
         inside = measures[np.arange(len(measures)), histogram.SCORES + bins]
         score = np.where(is_inside, inside, histogram.MOST_SCORE)
         return Judgements(np.where(is_known, score, 0.0), median, spread, seen)
+
+
+class Hbos(ScoredBins):
+    """Flags calls in bins that hold too few; 200 bins, score -log2 of the share of calls in the bin.
+
+    Source: Goldstein and Dengel, KI 2012; the C++ Chimbuko's default.
+    """
+
+    name = "hbos"
+
+
+class Copod(ScoredBins):
+    """Flags calls far out in a tail of their peak.
+
+    The score is that of the centre of the call's bin, and bins have Scott's width: the larger of the mean
+    and the skew-weighted sum of -log2 of both tails' shares. Below a skewness of 1 the left one counts,
+    above -1 the right one. Source: Li et al., ICDM 2020; the C++ Chimbuko.
+    """
+
+    name = "copod"
+    judges_by_tails = True

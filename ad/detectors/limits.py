@@ -1,11 +1,14 @@
-"""What is ordinary for each function of one stream, worked out anew only where it matters."""
+"""What is ordinary for each function of one stream, worked out anew only where it matters.
+
+Which runtimes of a function are ordinary, by what is known of it: for who shows why calls are flagged.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.ad.detectors import Detector
+from chimbuko.ad.detectors import Detector, make_detector
 from chimbuko.core.arrays import Float64Array, longer
 from chimbuko.core.calls.functionnames import function_matcher
 from chimbuko.core.config import AnalysisConfig
@@ -118,3 +121,33 @@ class FunctionLimits:
         larger[:, 0] = -np.inf
         larger[: len(self.edges_us), : self.edges_us.shape[1]] = self.edges_us
         return larger
+
+
+Span = tuple[float, float]
+"""From the first µs up to but without the second; infinite where it is open."""
+
+
+def ordinary_spans(function: str, known: Float64Array, config: AnalysisConfig) -> list[Span]:
+    """Spans of the judged runtime in which no call of a function is flagged, ascending.
+
+    One span without ends where none is flagged at all: too little is known, or the function is ignored.
+
+    Parameters
+    ----------
+    known
+        f8[width], the function's row of the detector's table.
+    """
+    limits = FunctionLimits(make_detector(config), config)
+    limits.reserve(1)
+    limits.name(0, function)
+    if limits.is_judged[0]:
+        # A copy: of an array that cannot be written to, kernels would be compiled once more.
+        limits.update(np.zeros(1, np.int64), known[:1].copy(), known[None].copy())
+    edges_us = [*limits.edges_us[0].tolist(), np.inf]
+    spans = list(zip(edges_us[::2], edges_us[1::2], strict=False))
+    return [(begin, end) for begin, end in spans if begin < np.inf]
+
+
+def threshold_of(function: str, config: AnalysisConfig) -> float:
+    """The threshold of a function, in the detector's own measure."""
+    return FunctionLimits(make_detector(config), config).threshold_of(function)

@@ -3,25 +3,90 @@
 A folder of segment files; a segment is a row of frames, each with its length and a sequence number
 that only rises. What is acknowledged is removed by whole segments. At its byte limit the spool keeps
 the highest severities and counts the others by function.
+
+The files of a spool: segments, each a row of frames with their lengths and sequence numbers.
+
+Delivery of one spool to the store: what is under way and what has arrived. No broker.
 """
 
 from __future__ import annotations
 
+import fcntl
+import itertools
 import math
 import os
+import struct
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
-from chimbuko.ad.handoff.segments import FRAME, SUFFIX, first_sequence, frames_of, locked, segment_paths
 from chimbuko.core.calls.record import CounterStatistics, Metadata, StepCount, StreamHealth
 from chimbuko.core.calls.recordarrays import HEAD, PackedRecords, joined
 from chimbuko.runtime.protocol.messages import PathTimes, RecordBatch
+
+FRAME = struct.Struct("<IQ")
+"""Before each frame: its length, and its sequence number."""
+SUFFIX = ".spool"
+
+
+def spools_in(folder: Path) -> list[Path]:
+    """All spools under ``folder`` that hold anything."""
+    return sorted({path.parent for path in folder.rglob(f"*{SUFFIX}") if path.stat().st_size})
+
+
+def remove_acknowledged(folder: Path, sequence: int) -> None:
+    """Remove segments all of whose frames are acknowledged, except the last, which is being written."""
+    paths = segment_paths(folder)
+    if len(paths) < 2 or first_sequence(paths[1]) > sequence + 1:
+        return
+    with locked(folder):
+        for path, following in itertools.pairwise(paths):
+            if first_sequence(following) <= sequence + 1:
+                path.unlink(missing_ok=True)
+
+
+def segment_paths(folder: Path) -> list[Path]:
+    """The segments of a spool, oldest first."""
+    return sorted(folder.glob(f"*{SUFFIX}"))
+
+
+def first_sequence(path: Path) -> int:
+    """Sequence number of the first frame of a segment."""
+    return int(path.stem)
+
+
+def frames_of(path: Path, offset: int) -> Iterator[tuple[int, int, bytes]]:
+    """Frames of a segment from a byte offset on: (offset behind it, sequence, content)."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        content = file.read()
+    at = 0
+    while at + FRAME.size <= len(content):
+        length, sequence = FRAME.unpack_from(content, at)
+        end = at + FRAME.size + length
+        # The last frame may be half written, for now or, after a kill, for ever.
+        if end > len(content):
+            return
+        yield offset + end, sequence, content[at + FRAME.size : end]
+        at = end
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Compaction and removal exclude each other."""
+    # Of the folder itself: on a full disk there is no room for a file, and to remove must not need any.
+    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
+
 
 _TEMPORARY_SUFFIX = ".tmp"
 SEGMENT_BYTES = 1 << 20
@@ -390,3 +455,57 @@ def _write_all(file: int, content: bytes) -> None:
     left = memoryview(content)
     while left:
         left = left[os.write(file, left) :]
+
+
+class SpoolDelivery:
+    """The agent's account of one spool.
+
+    Parameters
+    ----------
+    key
+        Under which the store acknowledges the spool's frames.
+    folder
+        The spool; it need not exist yet.
+    """
+
+    def __init__(self, key: str, folder: Path) -> None:
+        self.key = key
+        self.folder = folder
+        self.acknowledged = 0
+        """Last frame that is in the store."""
+        self._reader = SpoolReader(folder)
+        self._in_flight: dict[int, int] = {}
+
+    @property
+    def in_flight_bytes(self) -> int:
+        """Size of the frames sent and not yet acknowledged."""
+        return sum(self._in_flight.values())
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether any frame is on its way."""
+        return bool(self._in_flight)
+
+    @property
+    def is_delivered(self) -> bool:
+        """Whether all that is in the spool is also in the store."""
+        return not self._in_flight and self._reader.is_drained
+
+    def take(self, most_bytes: int) -> list[tuple[int, bytes]]:
+        """Next frames to send, as (sequence, encoded ``RecordBatch``), until they exceed ``most_bytes``."""
+        frames = self._reader.read(most_bytes)
+        self._in_flight |= {sequence: len(frame) for sequence, frame in frames}
+        return frames
+
+    def arrived(self, sequence: int) -> None:
+        """All frames up to ``sequence`` are in the store."""
+        if sequence <= self.acknowledged:
+            return
+        self.acknowledged = sequence
+        self._in_flight = {sent: size for sent, size in self._in_flight.items() if sent > sequence}
+        remove_acknowledged(self.folder, sequence)
+
+    def send_again(self) -> None:
+        """What was on its way may be lost."""
+        self._in_flight.clear()
+        self._reader.rewind(self.acknowledged)

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from chimbuko.ad.handoff.segments import locked, spools_in
+from chimbuko.ad.handoff.spool import locked, spools_in
 
 
 class SpoolCopies:

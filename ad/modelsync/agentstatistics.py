@@ -1,32 +1,182 @@
-"""What an agent's streams have learned, merged into deltas for the parameter server. No I/O."""
+"""What an agent's streams have learned, merged into deltas for the parameter server. No I/O.
+
+What the calls of one rank took, function by function: its call paths, added up. Pure.
+
+What each part of the parameter server gets of what an agent has to say. Pure.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
+import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from chimbuko.ad.analysis.statistics import Learned
 from chimbuko.ad.analysis.telemetry import StreamTelemetry
 from chimbuko.ad.modelsync.agentmodel import AgentModel
-from chimbuko.ad.modelsync.cutting import cut_ranks, cut_telemetry
-from chimbuko.ad.modelsync.ranktimers import rank_timers
-from chimbuko.core.arrays import BoolArray, Float64Array, Int64Array, Rows, longer
+from chimbuko.core.arrays import BoolArray, Float64Array, Int32Array, Int64Array, Rows, longer
 from chimbuko.core.calls.pathtable import PATH, PathTable
 from chimbuko.core.calls.record import StepCount, StreamHealth
+from chimbuko.core.kernels.paths import NONE
 from chimbuko.core.statistics.convergence import CONVERGED_CALLS, HELD_PERIODS, has_moved
-from chimbuko.core.statistics.flaggedsteps import merged
+from chimbuko.core.statistics.flaggedsteps import FLAGGED_STEPS, merged
 from chimbuko.core.statistics.schema import FLAGS, TableSchema
 from chimbuko.core.traceschema import unnamed_timer
 from chimbuko.runtime.protocol.messages import Delta
+from chimbuko.runtime.protocol.partition import part_of_name, part_of_program, part_of_rank, parts_of_ranks
 from chimbuko.runtime.protocol.telemetry import (
     FLAGGED,
+    OTHERS,
+    PACE,
+    TIMER,
+    TRAFFIC,
     AgentFigures,
     ProgramPaths,
     StreamCounters,
     TelemetryDelta,
 )
+
+MOST_TIMERS = 256
+"""Of a rank in one report, those that take the most time: 370 kB for 40 ranks, as much as their paths."""
+
+
+def rank_timers(program: int, rank: int, paths: Rows, most: int = MOST_TIMERS) -> Rows:
+    """``TIMER`` rows of a rank, one for each function with calls, of its ``PATH`` rows.
+
+    Calls of further functions, and those on paths without a row of their own, are those of ``OTHERS``, of
+    which calls and exclusive time are known.
+    """
+    is_called = paths["calls"] != 0
+    called = paths[is_called]
+    functions, at = np.unique(called["function"], return_inverse=True)
+    timers = np.zeros(len(functions), TIMER)
+    timers["program"], timers["rank"], timers["function"] = program, rank, functions
+    np.add.at(timers["calls"], at, called["calls"])
+    np.add.at(timers["exclusive_us"], at, called["exclusive_us"])
+    inclusive_us = np.where(_is_outermost(paths)[is_called], called["inclusive_us"], 0.0)
+    np.add.at(timers["inclusive_us"], at, inclusive_us)
+    return _with_rest_together(timers, most)
+
+
+def _with_rest_together(timers: Rows, most: int) -> Rows:
+    """The rows of those that take the most time, and one of the others, if there are any."""
+    by_time = np.argsort(-timers["exclusive_us"], kind="stable")
+    is_other = timers["function"] == OTHERS
+    is_other[by_time[most:]] = True
+    if not is_other.any():
+        return timers
+    rest = timers[is_other][:1].copy()
+    rest["function"], rest["inclusive_us"] = OTHERS, 0.0
+    for name in ("calls", "exclusive_us"):
+        rest[name] = timers[name][is_other].sum()
+    return np.concatenate([timers[~is_other], rest])
+
+
+def _is_outermost(paths: Rows) -> BoolArray:
+    """Whether no call around those on a path is of the same function, bool[paths]."""
+    function, parent = paths["function"], paths["parent"]
+    is_outermost = np.ones(len(paths), np.bool_)
+    at = np.flatnonzero(parent != NONE)
+    above = parent[at]
+    while len(at):
+        is_outermost[at] &= function[above] != function[at]
+        above = parent[above]
+        has_more = above != NONE
+        at, above = at[has_more], above[has_more]
+    return is_outermost
+
+
+class OfRank(Protocol):
+    """Anything that is said of a rank."""
+
+    @property
+    def program(self) -> int:
+        """Its program's number."""
+        ...
+
+    @property
+    def rank(self) -> int:
+        """Its number in the program."""
+        ...
+
+
+Said = TypeVar("Said", bound=OfRank)
+
+
+def cut_ranks(said: Sequence[Said], parts: int) -> list[list[Said]]:
+    """By part, what is said of its ranks, in the same order."""
+    if parts == 1:
+        return [list(said)]
+    found: list[list[Said]] = [[] for _ in range(parts)]
+    for one in said:
+        found[part_of_rank(one.program, one.rank, parts)].append(one)
+    return found
+
+
+def cut_telemetry(
+    telemetry: TelemetryDelta, agent: str, part_of: Int32Array, parts: int
+) -> list[TelemetryDelta]:
+    """By part.
+
+    Parameters
+    ----------
+    part_of
+        i4[functions]: the part of each function, by the agent's numbers.
+    """
+    if parts == 1:
+        return [telemetry]
+    flagged, flagged_steps, traffic, paces, timers = (
+        np.frombuffer(rows, dtype)
+        for rows, dtype in (
+            (telemetry.flagged, FLAGGED),
+            (telemetry.flagged_steps, FLAGGED_STEPS),
+            (telemetry.traffic, TRAFFIC),
+            (telemetry.paces, PACE),
+            (telemetry.timers, TIMER),
+        )
+    )
+    by_function = part_of[flagged["function"]], part_of[flagged_steps["function"]]
+    by_rank = tuple(parts_of_ranks(rows["program"], rows["rank"], parts) for rows in (traffic, timers))
+    by_program = paces["program"] % parts
+    counters = _cut_counters(telemetry.counters, parts)
+    at_home = part_of_name(agent, parts)
+    return [
+        TelemetryDelta(
+            flagged=_of(flagged, by_function[0], part),
+            flagged_steps=_of(flagged_steps, by_function[1], part),
+            traffic=_of(traffic, by_rank[0], part),
+            paces=(of_part := _of(paces, by_program, part)),
+            counters=counters[part],
+            figures=telemetry.figures if part == at_home else None,
+            paths=[paths for paths in telemetry.paths if part_of_program(paths.program, parts) == part],
+            node=telemetry.node if of_part else "",
+            timers=_of(timers, by_rank[1], part),
+        )
+        for part in range(parts)
+    ]
+
+
+def _of(rows: Rows, parts: npt.NDArray[np.int32], part: int) -> bytes:
+    of_part: bytes = rows[parts == part].tobytes()
+    return of_part
+
+
+def _cut_counters(counters: Sequence[StreamCounters], parts: int) -> list[list[StreamCounters]]:
+    """Those of one name together: they are added up over all ranks."""
+    found: list[list[StreamCounters]] = [[] for _ in range(parts)]
+    for stream in counters:
+        by_part = defaultdict(list)
+        for counter in stream.counters:
+            by_part[part_of_name(counter.name, parts)].append(counter)
+        for part, of_part in by_part.items():
+            found[part].append(msgspec.structs.replace(stream, counters=of_part))
+    return found
+
 
 PATHS_SHARE = 0.1
 """Call paths are reported when a tenth of the run so far, or ``HELD_PERIODS``, has passed since: nobody

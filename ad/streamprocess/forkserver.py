@@ -24,8 +24,7 @@ from setproctitle import setproctitle
 from chimbuko.ad.handoff.bell import AgentBell
 from chimbuko.ad.handoff.processspecs import StreamProcessSpec
 from chimbuko.ad.streamprocess.forkclient import Event, Request
-from chimbuko.runtime.process.lifetime import die_with_parent
-from chimbuko.runtime.process.oomscore import Sacrifice, oom_score, set_oom_score
+from chimbuko.runtime.process.lifetime import Sacrifice, die_with_parent, oom_score, set_oom_score
 from chimbuko.runtime.process.signals import END, ignore_others
 
 

@@ -19,20 +19,18 @@ from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.ad.calls.stacks import MAIN_THREAD
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.bell import AgentBell
-from chimbuko.ad.handoff.claim import claim
 from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.handoff.flightrecorder import FlightRecorder
 from chimbuko.ad.handoff.namesfile import NamesFile, new_metadata
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
-from chimbuko.ad.handoff.processspecs import NO_MEMORY, StreamProcessSpec
+from chimbuko.ad.handoff.processspecs import NO_MEMORY, StreamProcessSpec, claim
 from chimbuko.ad.handoff.shortfalls import Part
 from chimbuko.ad.handoff.sparsefile import is_out_of_memory
 from chimbuko.ad.handoff.spool import SpoolFrame, SpoolWriter
 from chimbuko.ad.streamprocess.checkpoint import Checkpoint, CheckpointFiles
-from chimbuko.ad.streamprocess.commitschedule import CommitSchedule
+from chimbuko.ad.streamprocess.commits import CommitSchedule, Uncommitted
 from chimbuko.ad.streamprocess.shortage import Shortage
 from chimbuko.ad.streamprocess.sources import open_source
-from chimbuko.ad.streamprocess.uncommitted import Uncommitted
 from chimbuko.capture.follow.presence import Role, announce
 from chimbuko.capture.trace.discovery import Transport
 from chimbuko.capture.trace.source import TraceSource, Waiting

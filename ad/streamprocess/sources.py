@@ -6,8 +6,7 @@ from pathlib import Path
 
 from chimbuko.ad.handoff.processspecs import StreamProcessSpec
 from chimbuko.capture.follow.followedstream import FollowedStream
-from chimbuko.capture.trace.discovery import Transport, contact_of, read_mark_of
-from chimbuko.capture.trace.engines import BP_FILE, SST
+from chimbuko.capture.trace.discovery import BP_FILE, SST, Transport, contact_of, read_mark_of
 from chimbuko.capture.trace.reader import WAIT, StreamReader
 from chimbuko.capture.trace.source import TraceSource, Waiting
 from chimbuko.core.errors import TraceFormatError

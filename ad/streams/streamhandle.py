@@ -1,26 +1,30 @@
-"""One stream as its agent sees it, whichever process reads it at the moment."""
+"""One stream as its agent sees it, whichever process reads it at the moment.
+
+When a stream counts as silent: it gives no step for much longer than it used to. No clock.
+
+How much of its time a process could do anything in: what it waited for a core does not count.
+"""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from chimbuko.ad.handoff.claim import READER
-from chimbuko.ad.handoff.delivery import SpoolDelivery
 from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.handoff.namesfile import NAMES, read_names
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
-from chimbuko.ad.handoff.processspecs import StreamProcessSpec
+from chimbuko.ad.handoff.processspecs import READER, StreamProcessSpec
 from chimbuko.ad.handoff.shortfalls import Shortfall
-from chimbuko.ad.handoff.spool import SpoolFrame, SpoolWriter
-from chimbuko.ad.streams.coretime import CoreUse
+from chimbuko.ad.handoff.spool import SpoolDelivery, SpoolFrame, SpoolWriter
 from chimbuko.ad.streams.deltalog import Taken
-from chimbuko.ad.streams.stall import Rhythm
 from chimbuko.capture.follow.instances import empty_aside
 from chimbuko.capture.trace.discovery import StreamName, Transport
 from chimbuko.core.calls.record import READING, Silence, StreamHealth
@@ -28,7 +32,94 @@ from chimbuko.core.calls.recordarrays import PackedRecords
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.statistics.schema import TableSchema
 from chimbuko.core.traceschema import StreamNames
+from chimbuko.monitor.procfs.task import parse_schedstat, parse_stat
 from chimbuko.runtime.protocol.messages import ALL_EPOCHS
+
+LEAST_S = 5.0
+LEAST_PERIODS = 5
+TIMES_LONGEST = 3
+"""Steps end where the program allows it, so they are uneven: a rank that waits for others, or writes a
+checkpoint, gives none meanwhile, and will do so again."""
+
+
+@dataclass
+class Rhythm:
+    """The steps of one stream, as they come.
+
+    Parameters
+    ----------
+    period_s
+        Usual time between two steps.
+    """
+
+    period_s: float
+    steps: int = 0
+    quiet_s: float = 0.0
+    """Since the last step."""
+    longest_s: float = 0.0
+    """Longest time between two steps so far."""
+
+    def note(self, steps: int, seconds: float) -> None:
+        """``seconds`` have gone by, during which the stream was waited for; it has given ``steps`` in all."""
+        self.quiet_s += seconds
+        if steps != self.steps:
+            if self.steps:
+                self.longest_s = max(self.longest_s, self.quiet_s)
+            self.steps = steps
+            self.quiet_s = 0.0
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it is quiet beyond all that it has been before. A stream that never spoke is not silent."""
+        limit_s = max(LEAST_S, LEAST_PERIODS * self.period_s, TIMES_LONGEST * self.longest_s)
+        return self.steps > 0 and self.quiet_s > limit_s
+
+
+_RUNNABLE, _STOPPED = "R", "Tt"
+_TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+
+class CoreUse(NamedTuple):
+    """What the kernel says of a process's main thread."""
+
+    state: str
+    """A letter, as in ``TaskStat``."""
+    ran_ns: int
+    waited_ns: int
+    """For a core. A wait counts when it is over."""
+
+    @property
+    def is_stopped(self) -> bool:
+        """By a signal: it would notice nothing."""
+        return self.state in _STOPPED
+
+
+def core_use(pid: int) -> CoreUse | None:
+    """Of a process until now; None where it is gone. A kernel may not say what it waited."""
+    folder = Path(f"/proc/{pid}")
+    times = None
+    try:
+        stat = parse_stat((folder / "stat").read_bytes())
+        with suppress(FileNotFoundError):
+            times = parse_schedstat((folder / "schedstat").read_bytes())
+    except OSError:
+        return None
+    if stat is None:
+        return None
+    if times is None:
+        return CoreUse(stat.state, (stat.user_ticks + stat.system_ticks) * _TICK_NS, 0)
+    return CoreUse(stat.state, times.ran_ns, times.waited_ns)
+
+
+def own_time_s(before: CoreUse | None, now: CoreUse | None, passed_s: float) -> float:
+    """Time in which a process ran or slept, of ``passed_s`` seconds; all of it where nothing is known."""
+    if before is None or now is None:
+        return passed_s
+    if now.state == _RUNNABLE and now.ran_ns == before.ran_ns:
+        # It waits still, so that the kernel has not counted it.
+        return 0.0
+    return max(passed_s - (now.waited_ns - before.waited_ns) / 1e9, 0.0)
+
 
 BOX = "exchange"
 """Name of the file in its folder by which it exchanges statistics with its agent."""

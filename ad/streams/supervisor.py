@@ -11,8 +11,7 @@ from contextlib import suppress
 from chimbuko.ad.handoff.exchange import Cell, Phase
 from chimbuko.ad.handoff.processspecs import NO_MEMORY
 from chimbuko.ad.streamprocess.forkclient import ForkServer, Request
-from chimbuko.ad.streams.coretime import core_use, own_time_s
-from chimbuko.ad.streams.streamhandle import StreamHandle
+from chimbuko.ad.streams.streamhandle import StreamHandle, core_use, own_time_s
 from chimbuko.capture.trace.discovery import Transport
 from chimbuko.core.calls.record import UNREADABLE_STREAMS
 from chimbuko.runtime.process.lifetime import log

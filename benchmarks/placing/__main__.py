@@ -39,9 +39,9 @@ from benchmarks.placing.quota import Group, quota_group
 from chimbuko.capture.trace.discovery import Transport
 from chimbuko.capture.trace.tausettings import application_settings
 from chimbuko.core.errors import ConfigError
-from chimbuko.plan import usual
+from chimbuko.plan import placingcosts
 from chimbuko.plan.placements import Where
-from chimbuko.plan.usual import Usual
+from chimbuko.plan.placingcosts import Usual
 
 ENDS, RATES = (5_000, 240_000), (100_000, 180_000)
 """Rows of a step of the application: what the model is fitted to, and what it predicts."""
@@ -211,7 +211,7 @@ def main() -> None:
     model = fitted(series.fitted)
     if options.keep:
         _write(FILE, series)
-        _write(Path(usual.__file__).with_name(usual.FILE), Usual(model.costs, model.slowdown))
+        _write(Path(placingcosts.__file__).with_name(placingcosts.FILE), Usual(model.costs, model.slowdown))
     print(as_documented(series))
     sys.exit(1 if failures_of(series) else 0)
 

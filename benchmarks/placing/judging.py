@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from chimbuko.plan.insitu.quality import agreement
+from chimbuko.plan.insitu.hypotheses import agreement
 from chimbuko.plan.placements import FALLS_BEHIND, NodeLoad, Outcome, Placement, Where, outcome
-from chimbuko.plan.placingcosts import unit_costs
-from chimbuko.plan.usual import Slowdown, UnitCosts
+from chimbuko.plan.placingcosts import Slowdown, UnitCosts, unit_costs
 from chimbuko.runtime.protocol.telemetry import AgentLoad
 
 MOST_ERROR = 0.15

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.monitor.procfs.cgroup import parse_membership
+from chimbuko.monitor.procfs.system import parse_membership
 
 PERIOD_US = 100_000
 """In which a quota is spent: the kernel's default, and that of container engines."""

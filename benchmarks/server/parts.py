@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.measuring import cpu_seconds, table
 from benchmarks.server.load import LOADS, Seconds
 from benchmarks.server.measure import make_agents
-from chimbuko.ad.modelsync.cutting import cut_ranks, cut_telemetry
+from chimbuko.ad.modelsync.agentstatistics import cut_ranks, cut_telemetry
 from chimbuko.core.statistics.schema import BUCKETED_PROFILE, TableSchema
 from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.runtime.protocol.messages import Delta

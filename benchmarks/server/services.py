@@ -11,8 +11,8 @@ from typing import Self
 from benchmarks.measuring import TICKS_PER_S
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
-from chimbuko.runtime.protocol.keys import RunKeys
 from chimbuko.runtime.protocol.messages import Seal
+from chimbuko.runtime.protocol.runbroker import RunKeys
 
 RUN_ID = "benchmark"
 KEYS, SEAL = RunKeys(RUN_ID), Seal(RUN_ID)

@@ -28,8 +28,13 @@ from benchmarks.server.measure import Result, measure
 from chimbuko.core.statistics.convergence import HELD_PERIODS
 from chimbuko.observe.namespaces.client.client import Client
 from chimbuko.observe.namespaces.exchange.namespacereader import Reader
-from chimbuko.observe.namespaces.sources.performance import LEAVES_PER_S, NAMESPACE, PERIOD_S, PIECE
-from chimbuko.observe.namespaces.sources.taulayout import TauLayout
+from chimbuko.observe.namespaces.sources.performance import (
+    LEAVES_PER_S,
+    NAMESPACE,
+    PERIOD_S,
+    PIECE,
+    TauLayout,
+)
 from chimbuko.runtime.protocol.telemetry import TIMER, RankTimers
 
 TIMERS = 100

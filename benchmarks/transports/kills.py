@@ -30,8 +30,8 @@ from benchmarks.transports.trials import (
 from chimbuko.ad.handoff.exchange import Cell, Phase
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.capture.follow.space import MEMORY
-from chimbuko.capture.shield.use import shield_environment, shield_states
 from chimbuko.capture.trace.discovery import CONTACT_SUFFIX, STREAM_PREFIX, Transport
+from chimbuko.capture.trace.shield import shield_environment, shield_states
 from chimbuko.capture.trace.tausettings import transport_settings
 
 __all__ = ["as_json", "measure", "text"]

@@ -18,7 +18,7 @@ from typing import ClassVar, Self
 import msgspec
 
 from benchmarks.transports.clocked import LABEL, LABELS, clocked_fork_server
-from chimbuko.ad.agent.selfmetrics import cpu_s
+from chimbuko.ad.agent.agenttelemetry import cpu_s
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.spool import SpoolReader
 from chimbuko.ad.streamprocess.warmup import warm_kernels

@@ -1,10 +1,9 @@
 """Starts, watches and ends the processes of a run; with ``run`` a Python program asks for one.
 
-May import ad.detectors, ad.handoff, ad.streams, capture.follow, capture.formats, capture.shield,
-capture.trace, core.calls, core.kernels, core.statistics, instrument.recorder, launcher.outcome,
-launcher.services, monitor.findings, monitor.procfs, monitor.report, monitor.sampling, provenance.alerts,
-provenance.manage, provenance.query, provenance.store, runtime, runtime.process, runtime.protocol and
-runtime.runs.
+May import ad.detectors, ad.handoff, ad.streams, capture.follow, capture.formats, capture.trace,
+core.calls, core.kernels, core.statistics, instrument.recorder, launcher.outcome, launcher.services,
+monitor.findings, monitor.procfs, monitor.report, monitor.sampling, provenance.alerts, provenance.manage,
+provenance.query, provenance.store, runtime, runtime.process, runtime.protocol and runtime.runs.
 It begins in ``assembly``.
 """
 

@@ -21,10 +21,11 @@ from contextlib import suppress
 import msgspec
 from setproctitle import setproctitle
 
-from chimbuko.runtime.process.lifetime import die_with_parent, log
-from chimbuko.runtime.process.oomscore import (
+from chimbuko.runtime.process.lifetime import (
     OOM_VARIABLE,
     Sacrifice,
+    die_with_parent,
+    log,
     oom_score,
     oom_score_of_application,
     set_oom_score,

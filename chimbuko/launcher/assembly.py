@@ -32,11 +32,10 @@ from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.transport import StreamPlace, place_streams, shielded
 from chimbuko.provenance.store.urls import public_url
 from chimbuko.runtime.process.cores import pin
-from chimbuko.runtime.runs import userindex
-from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory, new_run
+from chimbuko.runtime.runs import finding
+from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory, new_run, write_secret
 from chimbuko.runtime.runs.environment import surroundings
 from chimbuko.runtime.runs.programname import as_folder, program_of
-from chimbuko.runtime.runs.secretfiles import write_secret
 
 
 def lead(options: RunOptions, show: Show) -> int:
@@ -95,7 +94,7 @@ def run_with_store(
     if store is not None:
         write_secret(run.store_url_path, store)
     if run.path.parent.name != RUNS_FOLDER.name:
-        userindex.note(run.read_info().id, run.path)
+        finding.note(run.read_info().id, run.path)
     return run
 
 

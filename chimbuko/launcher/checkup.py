@@ -17,15 +17,15 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from chimbuko.capture.follow.space import MEMORY, choose_folder
-from chimbuko.capture.trace.engines import SST
+from chimbuko.capture.trace.discovery import SST
 from chimbuko.capture.trace.isolated import apart
 from chimbuko.capture.trace.reader import StreamReader
 from chimbuko.capture.trace.writer import StreamWriter
 from chimbuko.core.errors import ChimbukoError, TraceFormatError
 from chimbuko.core.kernels.cache import CACHE_VARIABLE, are_compiled, use_cache
 from chimbuko.core.traceschema import StreamNames
-from chimbuko.launcher.checkfinding import Finding
 from chimbuko.launcher.kernels import await_kernels
+from chimbuko.launcher.nodecheck import Finding
 from chimbuko.launcher.recordercheck import check_recorder
 from chimbuko.launcher.shieldcheck import check_shield
 from chimbuko.provenance.store.engine import ping

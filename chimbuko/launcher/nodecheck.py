@@ -1,4 +1,7 @@
-"""Checks the cores, memory and settings of a node, by the monitor's own measures."""
+"""Checks the cores, memory and settings of a node, by the monitor's own measures.
+
+What a check of ``chimbuko doctor`` has found.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from chimbuko.launcher.checkfinding import Finding
+import msgspec
+
 from chimbuko.monitor.findings.cores import FOREIGN_SHARE
 from chimbuko.monitor.findings.limits import memory_low
-from chimbuko.monitor.procfs.cpulist import format_cpulist
+from chimbuko.monitor.procfs.numbers import format_cpulist
 from chimbuko.monitor.report.profile import (
     load,
     node_differences,
@@ -22,6 +26,18 @@ from chimbuko.monitor.report.profile import (
 from chimbuko.monitor.sampling.difference import difference
 from chimbuko.monitor.sampling.sampler import Sampler
 from chimbuko.monitor.sampling.span import Span
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What one check has found."""
+
+    about: str
+    state: str
+    """``ok``, ``warning`` (it works, but) or ``problem``."""
+    text: str
+    advice: str = ""
+    """What to do; empty where nothing is."""
+
 
 LOOK_S = 0.5
 

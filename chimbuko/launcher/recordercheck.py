@@ -15,7 +15,7 @@ from chimbuko.capture.trace.discovery import STREAM_PREFIX
 from chimbuko.core.errors import ConfigError
 from chimbuko.instrument.recorder.library import WHAT, recorder_library
 from chimbuko.instrument.recorder.mpi import mpi_of
-from chimbuko.launcher.checkfinding import Finding
+from chimbuko.launcher.nodecheck import Finding
 from chimbuko.runtime.preload import compile_with, find_compiler
 
 ABOUT = "recorder"
@@ -25,7 +25,7 @@ LOOK_PERIOD_S = 0.05
 _BECOME = """
 import os, pathlib, sys
 from chimbuko.instrument.recorder.launch import become
-from chimbuko.instrument.recorder.program import NativeProgram
+from chimbuko.instrument.recorder.library import NativeProgram
 become(NativeProgram(pathlib.Path(sys.argv[1]), "", is_elf=True), sys.argv[1:], os.environ)
 """
 _SOURCE = """

@@ -11,14 +11,13 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from chimbuko.capture.shield.library import WHAT
-from chimbuko.capture.shield.use import ADVICE, shield_environment, shield_problems, shield_states
-from chimbuko.capture.trace.engines import SST
+from chimbuko.capture.trace.discovery import SST
+from chimbuko.capture.trace.shield import ADVICE, WHAT, shield_environment, shield_problems, shield_states
 from chimbuko.capture.trace.tausettings import SAFE_SST_PARAMETERS
 from chimbuko.capture.trace.writer import StreamWriter
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.traceschema import StreamNames
-from chimbuko.launcher.checkfinding import Finding
+from chimbuko.launcher.nodecheck import Finding
 from chimbuko.runtime.preload import find_compiler
 
 ABOUT = "sst shield"

@@ -10,9 +10,8 @@ from pathlib import Path
 from chimbuko.capture.follow.guard import Options as GuardOptions
 from chimbuko.capture.follow.limits import Limits
 from chimbuko.capture.follow.space import MEMORY, choose_folder
-from chimbuko.capture.shield.library import shield_library
-from chimbuko.capture.shield.use import REPORT_VARIABLE, shield_environment, shield_problems
 from chimbuko.capture.trace.discovery import Transport
+from chimbuko.capture.trace.shield import REPORT_VARIABLE, shield_environment, shield_library, shield_problems
 from chimbuko.core.errors import ConfigError
 from chimbuko.launcher.options import TransportOptions
 from chimbuko.runtime.runs.directory import RunDirectory

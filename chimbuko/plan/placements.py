@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from chimbuko.plan.usual import Slowdown, usual
+from chimbuko.plan.placingcosts import Slowdown, usual
 
 FRACTIONS = (0.25, 0.5)
 """Of a core, by a quota."""

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import format_share, number_of
 from chimbuko.plan.placements import NodeLoad, Outcome, Where, outcomes
-from chimbuko.plan.placingcosts import predictions_s, unit_costs
-from chimbuko.plan.usual import Slowdown, UnitCosts, usual
+from chimbuko.plan.placingcosts import Slowdown, UnitCosts, predictions_s, unit_costs, usual
 from chimbuko.runtime.protocol.telemetry import AgentLoad
 
 PERIODS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)

@@ -6,7 +6,7 @@ import itertools
 from itertools import groupby
 from typing import IO, Any
 
-from chimbuko.capture.formats.chromefile import ChromeFile
+from chimbuko.capture.formats.chromewriter import ChromeFile
 from chimbuko.provenance.export.incidenttracks import calls_of_incidents, process_name, tracks_and_arrows
 from chimbuko.provenance.export.source import ExportSource
 from chimbuko.provenance.timeline.messagematching import matched

@@ -11,7 +11,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
     TrackEvent,
 )
 
-from chimbuko.capture.formats.perfettofile import NS_PER_US, PerfettoFile
+from chimbuko.capture.formats.perfettowriter import NS_PER_US, PerfettoFile
 from chimbuko.provenance.export.incidenttracks import (
     Arrow,
     Span,

@@ -27,8 +27,7 @@ from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.store.urls import public_url
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import FunctionModel, RecordBatch, RunStatistics
-from chimbuko.runtime.runs.directory import RunDirectory, new_run
-from chimbuko.runtime.runs.secretfiles import write_secret
+from chimbuko.runtime.runs.directory import RunDirectory, new_run, write_secret
 
 AT_ONCE = 500
 """Calls read and written together."""

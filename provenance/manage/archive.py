@@ -31,9 +31,8 @@ from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.store.urls import public_url
 from chimbuko.runtime.process.nameholding import hold
-from chimbuko.runtime.runs.directory import RunDirectory, RunInfo, check_name
+from chimbuko.runtime.runs.directory import RunDirectory, RunInfo, check_name, write_secret
 from chimbuko.runtime.runs.finding import infos_of, runs_in
-from chimbuko.runtime.runs.secretfiles import write_secret
 
 FORMAT = 1
 MANIFEST = "chimbuko-archive.json"

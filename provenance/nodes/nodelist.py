@@ -10,8 +10,7 @@ import numpy as np
 from sqlalchemy import func, select
 
 from chimbuko.monitor.samples.intervals import summed
-from chimbuko.monitor.samples.nodebatch import NodeBatch, ThreadName
-from chimbuko.monitor.samples.nodeparts import NodePart
+from chimbuko.monitor.samples.nodebatch import NodeBatch, NodePart, ThreadName
 from chimbuko.monitor.samples.rows import CORE, NODE, THREAD
 from chimbuko.provenance.nodes.nodesamples import FOREVER_US, NodeSamples
 from chimbuko.provenance.query.reader import RunReader

@@ -10,7 +10,7 @@ import numpy as np
 
 from chimbuko.core.arrays import Int64Array, RankKey, grown
 from chimbuko.core.calls.record import StepCount
-from chimbuko.core.kernels.rankcounts import add_values
+from chimbuko.core.kernels.rowindex import add_values
 from chimbuko.core.kernels.rules import MOMENTS_WIDTH
 from chimbuko.core.statistics.moments import EMPTY
 from chimbuko.runtime.protocol.messages import RankStatistics

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.core.arrays import Float64Array, Int64Array, Rows, grown
-from chimbuko.pserver.state.rowindex import RowIndex
+from chimbuko.pserver.state.totals import RowIndex
 from chimbuko.runtime.protocol.telemetry import PACE, SlowRank
 
 LEAST_RANKS = 3

@@ -10,9 +10,8 @@ import numpy as np
 from chimbuko.core.arrays import Int64Array, Rows, grown
 from chimbuko.pserver.state.counters import Counters, SavedCounter
 from chimbuko.pserver.state.programpaths import Paths
-from chimbuko.pserver.state.rowindex import RowIndex
 from chimbuko.pserver.state.stragglers import SavedProgram, SlowRanks
-from chimbuko.pserver.state.totals import Totals
+from chimbuko.pserver.state.totals import RowIndex, Totals
 from chimbuko.runtime.protocol.telemetry import (
     FLAGGED,
     OTHERS,

@@ -13,7 +13,7 @@ from benchmarks.placing.printing import as_documented, kept
 from benchmarks.placing.quota import V1_QUOTA, V2_QUOTA, Group, outer_groups, quota_group
 from benchmarks.report import DOCS, replaced
 from chimbuko.core.errors import ConfigError
-from chimbuko.plan.usual import Slowdown, UnitCosts
+from chimbuko.plan.placingcosts import Slowdown, UnitCosts
 
 TRUE = Model({1: (0.25, 1e-6), 2: (0.125, 5e-7)}, UnitCosts(0.03, 2e-3, 6e-7), Slowdown(1.2, 1.5, 0.3))
 

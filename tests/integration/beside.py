@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from chimbuko.capture.follow.guard import PATIENCE_S
 from chimbuko.capture.follow.presence import STOPPED, looked_up
-from chimbuko.capture.follow.watchdog import PATIENCE_S
 from tests.integration.conftest import (
     AGENT,
     BROKER,

@@ -10,13 +10,8 @@ from typing import Any
 
 import pytest
 
-<<<<<<< HEAD
-from chimbuko.ad.calls.stacks import LOSS_NAMES, LOST_ROW_KINDS
-from chimbuko.core.calls.record import StreamHealth
-=======
 from chimbuko.ad.calls.stacks import LOSS_NAMES
-from chimbuko.calls.record import StreamHealth
->>>>>>> libs
+from chimbuko.core.calls.record import StreamHealth
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.runs.directory import RunDirectory
 from tests.integration.conftest import Run

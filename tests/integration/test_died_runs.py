@@ -15,8 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from chimbuko.ad.handoff.segments import spools_in
-from chimbuko.ad.handoff.spool import SpoolReader
+from chimbuko.ad.handoff.spool import SpoolReader, spools_in
 from chimbuko.capture.trace.discovery import find_recorded
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.launcher.agents import AgentOptions, Agents

@@ -16,7 +16,7 @@ import pytest
 import requests
 
 from chimbuko.launcher.application import TITLE
-from chimbuko.runtime.process.oomscore import Sacrifice
+from chimbuko.runtime.process.lifetime import Sacrifice
 from tests.integration.conftest import (
     AGENT,
     BROKER,

@@ -24,7 +24,7 @@ from chimbuko.launcher.services.services import Services
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.process.lifetime import say_ready
 from chimbuko.runtime.protocol.broker import PrivateBroker, connect
-from chimbuko.runtime.protocol.keys import RunKeys
+from chimbuko.runtime.protocol.runbroker import RunKeys
 from chimbuko.runtime.runs.directory import RunDirectory, new_run
 from examples.findings import all_anomalies
 from tests.integration.conftest import Outcome, Start, children, command_line

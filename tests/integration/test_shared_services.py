@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.runtime.protocol.broker import PrivateBroker, connect
-from chimbuko.runtime.protocol.keys import RunKeys
+from chimbuko.runtime.protocol.runbroker import RunKeys
 from tests.cluster import Cluster
 from tests.integration.conftest import AGENT, SERVER, Run, Start
 from tests.integration.faults import kill

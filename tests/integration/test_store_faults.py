@@ -18,7 +18,7 @@ from chimbuko.ad.agent.spoolshipper import MOST_IN_FLIGHT_BYTES
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.provenance.store.engine import open_for_reading
 from chimbuko.runtime.protocol.broker import connect
-from chimbuko.runtime.protocol.keys import RunKeys
+from chimbuko.runtime.protocol.runbroker import RunKeys
 from chimbuko.runtime.runs.directory import RunDirectory
 from examples.findings import all_anomalies
 from tests.integration.conftest import STORE, Run, Start

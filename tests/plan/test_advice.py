@@ -7,7 +7,7 @@ import pytest
 from chimbuko.core.errors import ConfigError
 from chimbuko.plan.placements import Where
 from chimbuko.plan.placingadvice import Measured, advise, points
-from chimbuko.plan.usual import Slowdown, UnitCosts
+from chimbuko.plan.placingcosts import Slowdown, UnitCosts
 from chimbuko.runtime.protocol.telemetry import AgentLoad
 
 EQUATIONS = Slowdown()

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from chimbuko.plan.overheadcomparison import overhead
+from chimbuko.plan.overhead import overhead
 
 TIMES = st.lists(
     st.tuples(st.floats(1.0, 20.0), st.floats(1.0, 20.0), st.floats(1.0, 20.0)), min_size=2, max_size=15

@@ -11,7 +11,7 @@ from chimbuko.plan.insitu.prediction import predict
 from chimbuko.plan.insitu.workflow import Group, Phases, Task, Workflow
 from chimbuko.plan.insitu.workflow import Placement as Groups
 from chimbuko.plan.placements import NodeLoad, Placement, Where, outcome, outcomes
-from chimbuko.plan.usual import Slowdown, usual
+from chimbuko.plan.placingcosts import Slowdown, usual
 
 EQUATIONS = Slowdown()
 """As they are, whatever was measured."""

@@ -9,8 +9,15 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from chimbuko.plan import placingcosts
-from chimbuko.plan.placingcosts import _not_negative, predictions_s, unit_costs
-from chimbuko.plan.usual import Slowdown, UnitCosts, Usual, usual
+from chimbuko.plan.placingcosts import (
+    Slowdown,
+    UnitCosts,
+    Usual,
+    _not_negative,
+    predictions_s,
+    unit_costs,
+    usual,
+)
 from chimbuko.runtime.protocol.telemetry import AgentLoad
 
 TRUE = UnitCosts(0.02, 0.001, 6e-7)

@@ -15,8 +15,7 @@ from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.store.urls import public_url
-from chimbuko.runtime.runs.directory import RunDirectory
-from chimbuko.runtime.runs.secretfiles import write_secret
+from chimbuko.runtime.runs.directory import RunDirectory, write_secret
 from tests.viz.made_run import MadeRun, make_run
 
 ALL = CallFilter(label=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from chimbuko.ad.analysis.traffic import MOST_RANKS
+from chimbuko.ad.analysis.telemetry import MOST_RANKS
 from chimbuko.ad.kernels.traffic import MOST_MESSAGE_BYTES
 from chimbuko.core.arrays import Rows
 from chimbuko.core.traceschema import TraceStep

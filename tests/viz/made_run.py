@@ -33,7 +33,6 @@ from chimbuko.core.statistics.schema import schema_of
 from chimbuko.monitor.samples.nodebatch import packed
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.runtime.protocol.keys import RunKeys
 from chimbuko.runtime.protocol.messages import (
     Frame,
     FunctionModel,
@@ -44,6 +43,7 @@ from chimbuko.runtime.protocol.messages import (
     RunStatistics,
     Seal,
 )
+from chimbuko.runtime.protocol.runbroker import RunKeys
 from chimbuko.runtime.runs.directory import RunDirectory, new_run
 from tests.viz.made_observations import write_observed
 from tests.viz.made_samples import samples

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chimbuko.monitor.samples.nodebatch import NodeBatch, ThreadName
-from chimbuko.monitor.samples.nodeparts import NodeFinding, NodePart
+from chimbuko.monitor.samples.nodebatch import NodeBatch, NodeFinding, NodePart, ThreadName
 from chimbuko.monitor.samples.rows import CORE, GPU, NODE, THREAD
 
 NODE_NAME = "node0"

@@ -68,7 +68,7 @@ class Distribution(msgspec.Struct, frozen=True):
 def distribution(model: FunctionModel, config: AnalysisConfig) -> Distribution:
     """Of the model of a function that a run with these settings made."""
     # Here because it loads compiled code, a third of the time that a dashboard would start in.
-    from chimbuko.ad.detectors.normalrange import ordinary_spans, threshold_of
+    from chimbuko.ad.detectors.limits import ordinary_spans, threshold_of
 
     schema, stored = schema_of(config.detector), stored_schema_of(config.detector)
     row = np.frombuffer(model.row)

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from chimbuko import __version__
+from chimbuko.viz.api.answers import ErrorBody
 from chimbuko.viz.api.endpoint import Endpoint
-from chimbuko.viz.api.errors import ErrorBody
 
 ROOT = "/api/v1"
 LINES = "application/x-ndjson"

@@ -1,13 +1,21 @@
-"""Reads the arguments of a request into the parameters of its endpoint; what is wrong is said in one line."""
+"""Reads the arguments of a request into the parameters of its endpoint; what is wrong is said in one line.
+
+Pieces of lists that are held in memory; the cursor is the place of the next entry.
+
+Numbers in columns: less to send than one object for each row.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from functools import cache
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 from msgspec import Meta, inspect
 from werkzeug.datastructures import MultiDict
 
@@ -139,3 +147,45 @@ def _description(field: inspect.Field) -> str:
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
+T = TypeVar("T")
+
+Place = Annotated[
+    Annotated[str, Meta(pattern="^[0-9]{1,9}$")] | None,
+    Meta(description="`next` of the answer before; leave it out to begin. Its form may change."),
+]
+
+
+class PageParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """Which piece of a list is wanted."""
+
+    limit: Limit = 50
+    cursor: Place = None
+
+
+class Paged(Protocol):
+    """Parameters that say which piece of a list is wanted."""
+
+    @property
+    def limit(self) -> int:
+        """Most entries of the piece."""
+        ...
+
+    @property
+    def cursor(self) -> str | None:
+        """Where it begins; None for the first one."""
+        ...
+
+
+def page_of(rows: Sequence[T], wanted: Paged) -> tuple[list[T], str | None]:
+    """The wanted piece, and the cursor of the one that follows; None at the end."""
+    first = int(wanted.cursor or 0)
+    end = first + wanted.limit
+    return list(rows[first:end]), str(end) if end < len(rows) else None
+
+
+def differences(values: npt.NDArray[np.int64]) -> list[int]:
+    """The first of ``values``, i8[n], and of the others how much they exceed the one before."""
+    found: list[int] = np.diff(values, prepend=values.dtype.type(0)).tolist()
+    return found

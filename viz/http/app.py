@@ -1,7 +1,17 @@
-"""The web application: page, API and events of one run, behind one door."""
+"""The web application: page, API and events of one run, behind one door.
+
+Answers compressed on their way out, whole ones and those that are still being made.
+
+Flask-Compress packs each answer anew or needs a cache beside it; of a run with 10,000 ranks all pages ask
+for the same.
+"""
 
 from __future__ import annotations
 
+import gzip
+import zlib
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -9,23 +19,72 @@ from urllib.parse import quote
 
 from flask import Flask, Response, abort, redirect, request, send_from_directory
 from flask_socketio import SocketIO
+from werkzeug.datastructures import Accept
 from werkzeug.exceptions import HTTPException, NotFound
 
 from chimbuko.core.errors import ChimbukoError, ConfigError
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.runtime.runs.directory import RunInfo
+from chimbuko.viz.api.answers import error_body
 from chimbuko.viz.api.blueprint import make_api
 from chimbuko.viz.api.endpoint import Missing, ServedRun
 from chimbuko.viz.api.endpoints import ENDPOINTS
-from chimbuko.viz.api.errors import error_body
 from chimbuko.viz.api.openapi import ROOT
 from chimbuko.viz.http.auth import AccessControl, asks_for_page
-from chimbuko.viz.http.compression import compressed
 from chimbuko.viz.http.events import Events
 from chimbuko.viz.jobs.answers import make_answers
 from chimbuko.viz.jobs.messagequeue import EVENTS
 from chimbuko.viz.jobs.queue import JobQueue
 from chimbuko.viz.live.feed import Feed
+
+SMALLEST_BYTES = 1400
+"""Less fits into one packet anyway."""
+LEVEL = 5
+MOST_KEPT = 32
+LARGEST_KEPT_BYTES = 1_000_000
+_GZIP_FORMAT = 31
+
+
+def compressed(response: Response, accepted: Accept) -> Response:
+    """The response, compressed where that pays: histories and scripts shrink to a quarter.
+
+    Parameters
+    ----------
+    accepted
+        Encodings that the client takes.
+    """
+    response.vary.add("Accept-Encoding")
+    # A file to be saved may be large, and goes as it is: to squeeze it would hold it in memory.
+    is_saved = response.headers.get("Content-Disposition", "").startswith("attachment")
+    if response.status_code != 200 or is_saved or not accepted.quality("gzip"):
+        return response
+    if response.is_streamed and not response.direct_passthrough:
+        response.response = _compressed_stream(response.iter_encoded())
+    else:
+        response.direct_passthrough = False
+        body = response.get_data()
+        if len(body) < SMALLEST_BYTES:
+            return response
+        response.set_data(_packed(body) if len(body) <= LARGEST_KEPT_BYTES else _pack(body))
+    response.headers["Content-Encoding"] = "gzip"
+    return response
+
+
+def _pack(body: bytes) -> bytes:
+    return gzip.compress(body, LEVEL, mtime=0)
+
+
+_packed = lru_cache(MOST_KEPT)(_pack)
+"""Answers that many ask for are packed once; they are the same object, whose hash is known."""
+
+
+def _compressed_stream(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    packer = zlib.compressobj(LEVEL, wbits=_GZIP_FORMAT)
+    for chunk in chunks:
+        if packed := packer.compress(chunk):
+            yield packed
+    yield packer.flush()
+
 
 STATIC = Path(__file__).parent.parent / "static"
 NOT_BUILT = "web page not built: run make web"

@@ -13,7 +13,7 @@ from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlencode
 
-from chimbuko.viz.api.errors import error_body
+from chimbuko.viz.api.answers import error_body
 from chimbuko.viz.http.listening import EVERYWHERE
 
 if TYPE_CHECKING:

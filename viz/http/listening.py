@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 
 from chimbuko.core.errors import ConfigError, ServiceError
 from chimbuko.runtime.protocol.broker import LOOPBACK, address_of
-from chimbuko.runtime.runs.secretfiles import kept_token
+from chimbuko.runtime.runs.directory import kept_token
 
 TOKEN_VARIABLE = "CHIMBUKO_TOKEN"
 """Environment variable with the token."""

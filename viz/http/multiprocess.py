@@ -9,9 +9,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from chimbuko.core.errors import ServiceError
-from chimbuko.runtime.process.lifetime import log
+from chimbuko.runtime.process.lifetime import Sacrifice, log
 from chimbuko.runtime.process.nameholding import HeldFolder
-from chimbuko.runtime.process.oomscore import Sacrifice
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.process.supervisor import ServiceGroup
 from chimbuko.runtime.process.wakeup import Ending

@@ -21,10 +21,10 @@ from flask import Flask, Response, redirect, request
 
 from chimbuko.core.errors import ChimbukoError, ServiceError
 from chimbuko.runtime.runs.directory import RunDirectory
+from chimbuko.viz.api.blueprint import SharedAnswers
 from chimbuko.viz.api.endpoint import Missing
 from chimbuko.viz.api.openapi import ROOT
 from chimbuko.viz.api.runslist import RunsList, addresses, readable_runs
-from chimbuko.viz.api.shared import SharedAnswers
 from chimbuko.viz.http.app import STATIC, page_of, plain_app
 from chimbuko.viz.http.auth import AccessControl
 from chimbuko.viz.http.dashboards import Dashboard

@@ -13,7 +13,7 @@ import msgspec
 from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.runtime.runs.directory import RunDirectory
-from chimbuko.viz.api.objects import encode, object_type
+from chimbuko.viz.api.answers import encode, object_type
 
 Progress = Callable[[float, str], None]
 """Called with the share that is done, from 0 to 1, and what is done now, like ``Reading rank 1164, step 86``.

@@ -1,9 +1,162 @@
-"""All long questions."""
+"""All long questions.
+
+What changed from other runs to this one, as a long question.
+
+Recorded calls as a file for other tools, as a long question.
+
+Makes a recorded trace ready for timelines, as a long question.
+"""
 
 from __future__ import annotations
 
-from chimbuko.viz.jobs.comparisontask import comparison
-from chimbuko.viz.jobs.exporttasks import exported
-from chimbuko.viz.jobs.traceindextask import trace_index
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from chimbuko.core.arrays import RankKey
+from chimbuko.core.calls.record import CallRecord
+from chimbuko.core.errors import ConfigError
+from chimbuko.provenance.export.registry import FORMATS, export
+from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.timeline.traceindexes import TraceTimelines
+from chimbuko.runtime.process.lifetime import die_with_parent
+from chimbuko.viz.api.endpoint import Answer
+from chimbuko.viz.api.endpoints.calls import FilterParameters
+from chimbuko.viz.api.endpoints.comparison import ComparisonAnswer, ComparisonParameters, compared
+from chimbuko.viz.api.endpoints.timeline import MOST_PARTNERS
+from chimbuko.viz.api.parameters import RankText, parse_rank, rank_text
+from chimbuko.viz.jobs.task import AnswerFile, JobRun, Progress, task
+
+
+@task("comparison")
+def comparison(run: JobRun, wanted: ComparisonParameters, progress: Progress) -> ComparisonAnswer:
+    """Shifts of runtimes, new functions, anomalies, ranks."""
+    return compared(run.directory, run.provenance, wanted, progress)
+
+
+WRITTEN = 0.9
+"""Share of the work that is done when all calls are written; the rest is packing a folder."""
+
+
+class ExportParameters(FilterParameters, frozen=True, kw_only=True):
+    """Which calls are wanted, and in what form."""
+
+    form: Annotated[
+        str,
+        Meta(pattern=f"^({'|'.join(FORMATS)})$", description="Name of a format; a folder is packed as ZIP."),
+    ]
+
+
+@task("export")
+def exported(run: JobRun, wanted: ExportParameters, progress: Progress) -> AnswerFile:
+    """The calls of a filter, with those around them, messages and counters."""
+    chosen, name = wanted.call_filter(), run.directory.path.name
+    form = FORMATS[wanted.form]
+    path = run.folder / (f"{name}-{wanted.form}" if form.is_folder else f"{name}.{form.ending}")
+    progress(0.0, "Counting calls")
+    export(run.provenance, wanted.form, path, chosen, _reading(run, chosen, progress))
+    if form.is_folder:
+        path = _packed(path, progress)
+    return AnswerFile(path.name)
+
+
+class _reading:
+    """Reports how many of the calls have been read."""
+
+    def __init__(self, run: JobRun, chosen: CallFilter, progress: Progress) -> None:
+        self._progress = progress
+        self._all = max(1, run.provenance.calls.count(chosen))
+        self._read = 0
+
+    def __call__(self, call: CallRecord) -> None:
+        self._read += 1
+        share = WRITTEN * min(1.0, self._read / self._all)
+        self._progress(share, f"Reading rank {call.program}:{call.rank}, step {call.step}")
+
+
+def _packed(folder: Path, progress: Progress) -> Path:
+    """A folder's files in one."""
+    packed = folder.with_name(f"{folder.name}.zip")
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for index, path in enumerate(files):
+            share = WRITTEN + (1 - WRITTEN) * index / len(files)
+            progress(share, f"Packing file {index + 1:,} of {len(files):,}")
+            archive.write(path, path.relative_to(folder.parent))
+    return packed
+
+
+class TraceIndexParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """Which ranks are looked at."""
+
+    ranks: Annotated[list[RankText], Meta(min_length=1, max_length=1 + MOST_PARTNERS)]
+
+
+class TraceIndexAnswer(Answer, frozen=True, kw_only=True):
+    """What can be shown of the trace now."""
+
+    ranks: list[str]
+    """Those whose recorded trace has an index."""
+
+
+class _Told(msgspec.Struct):
+    """A line of ``chimbuko index --json``: how far it is with a rank, or what it has made of it."""
+
+    program: int
+    rank: int
+    rows: int | None = None
+
+
+@task("trace-index")
+def trace_index(run: JobRun, wanted: TraceIndexParameters, progress: Progress) -> TraceIndexAnswer:
+    """Rebuild all calls of the recorded trace of some ranks, and keep them in the order of a picture."""
+    timelines = TraceTimelines(run.directory, run.provenance)
+    ranks = [_rank(text) for text in wanted.ranks]
+    recorded = [rank for rank in ranks if timelines.is_recorded(rank)]
+    missing = [rank for rank in recorded if timelines.index(rank) is None]
+    if missing:
+        _make(run, timelines, missing, progress)
+    return TraceIndexAnswer(ranks=[rank_text(rank) for rank in recorded if timelines.index(rank) is not None])
+
+
+def _rank(text: str) -> RankKey:
+    program, rank = parse_rank(text)
+    assert program is not None
+    return program, rank
+
+
+def _make(run: JobRun, timelines: TraceTimelines, ranks: list[RankKey], progress: Progress) -> None:
+    # A process of its own: damaged files crash ADIOS2, and rebuilding calls is the analysis' work, not ours.
+    command = [sys.executable, "-m", "chimbuko", "index", str(run.directory.path), "--json"]
+    command += [
+        "--to",
+        str(timelines.folder_to_write()),
+        *(word for rank in ranks for word in ("--rank", rank_text(rank))),
+    ]
+    rows = {(health.program, health.rank): health.rows for health in run.provenance.health()}
+    whole = max(1, sum(rows.get(rank, 0) for rank in ranks))
+    before, of_rank = 0, 0
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=die_with_parent
+    )
+    with process:
+        assert process.stdout is not None and process.stderr is not None
+        for line in process.stdout:
+            reported = msgspec.json.decode(line, type=_Told)
+            if reported.rows is None:
+                before, of_rank = before + of_rank, 0
+            else:
+                of_rank = reported.rows
+                share = min(1.0, (before + of_rank) / whole)
+                progress(share, f"Reading the trace of rank {reported.program}:{reported.rank}")
+        complaint = process.stderr.read().strip().rpartition("\n")[2]
+    if process.returncode:
+        raise ConfigError(complaint.removeprefix("chimbuko: ") or "the recorded trace cannot be read")
+
 
 TASKS = {task.name: task for task in (comparison, exported, trace_index)}

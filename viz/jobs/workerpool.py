@@ -10,8 +10,8 @@ from celery import Celery
 from redis.cluster import RedisCluster
 
 from chimbuko.core.errors import ServiceError
+from chimbuko.runtime.process.lifetime import Sacrifice
 from chimbuko.runtime.process.nameholding import HeldFolder, is_held
-from chimbuko.runtime.process.oomscore import Sacrifice
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.protocol.broker import PrivateBroker, connect
 from chimbuko.viz.jobs.celeryapp import jobs_app

@@ -1,16 +1,178 @@
-"""How much room a folder has left: of its file system and, where that is memory, of who is charged for it."""
+"""How much room a folder has left: of its file system and, where that is memory, of who is charged for it.
+
+How much memory processes of this node may still take: the node's own, and that of their memory cgroups.
+
+Pages of files in ``/dev/shm`` are charged to the cgroup of the process that writes them. Limits stand in
+cgroups of version 1 or 2, or both are mounted at once, and those of all ancestors count.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
-from chimbuko.capture.follow.memory import Headroom, MemoryLimits
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+_NO_LIMIT = 1 << 60
+"""Version 1 writes a number near 2**63 for none, version 2 the word "max"."""
+
+
+class Headroom(NamedTuple):
+    """What may still be taken, and of whom."""
+
+    left_bytes: int
+    of: str
+    """Whose memory that is, as in "the memory cgroup /job_7"."""
+
+
+class _Level(NamedTuple):
+    """One cgroup with a limit."""
+
+    folder: str
+    name: str
+    limits: tuple[tuple[str, str], ...]
+    """Files with a limit, and with what counts against it."""
+    is_first_version: bool
+
+
+_SECOND = (("memory.max", "memory.current"), ("memory.high", "memory.current"))
+_FIRST = (
+    ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+    ("memory.memsw.limit_in_bytes", "memory.memsw.usage_in_bytes"),
+)
+
+
+class MemoryLimits:
+    """The limits that hold for a process.
+
+    Parameters
+    ----------
+    pid
+        The process: its number, or ``self``.
+    root
+        Folder in which ``proc`` and, under their mount points, the cgroups are found.
+    """
+
+    def __init__(self, pid: int | str = "self", root: Path | str = "/") -> None:
+        self._root = os.fspath(root)
+        self._pid = pid
+        self._levels = list(self._found())
+
+    def headroom(self, enough_bytes: int = _NO_LIMIT) -> Headroom | None:
+        """The least of what is left; None where nothing about memory can be known.
+
+        Page cache that the kernel can take back at any time is not counted as used, shared memory is; and
+        neither is swap counted as room.
+
+        Parameters
+        ----------
+        enough_bytes
+            Where so much is left though page cache is counted as used, this is not looked up, which is
+            dear: the answer is then too low, but not below this.
+        """
+        found = [headroom for level in self._levels if (headroom := self._left(level, enough_bytes))]
+        available = _field(self._text("proc/meminfo"), "MemAvailable:")
+        if available is not None:
+            found.append(Headroom(available * 1024, "the node"))
+        return min(found, default=None)
+
+    def _left(self, level: _Level, enough_bytes: int) -> Headroom | None:
+        left = [
+            limit - usage
+            for limit_file, usage_file in level.limits
+            if (limit := _number(_read(os.path.join(level.folder, limit_file)))) is not None
+            and (usage := _number(_read(os.path.join(level.folder, usage_file)))) is not None
+        ]
+        if not left:
+            return None
+        least = min(left)
+        if least < enough_bytes:
+            least += _reclaimable(_read(os.path.join(level.folder, "memory.stat")), level.is_first_version)
+        return Headroom(max(least, 0), f"the memory cgroup {level.name}")
+
+    def _found(self) -> list[_Level]:
+        levels: list[_Level] = []
+        mounts = [line.split() for line in self._text("proc/self/mountinfo").splitlines()]
+        for line in self._text(f"proc/{self._pid}/cgroup").splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers and "memory" not in controllers.split(","):
+                continue
+            for fields in mounts:
+                if self._is_memory(fields, is_first_version=bool(controllers)):
+                    levels += self._ancestors(fields, path, bool(controllers))
+                    break
+        return levels
+
+    def _is_memory(self, fields: list[str], is_first_version: bool) -> bool:
+        """Whether a mount is that of the cgroups: fields behind the dash are kind, source, options."""
+        kind, _, options = fields[fields.index("-") + 1 :][:3]
+        return (
+            (kind == "cgroup" and "memory" in options.split(",")) if is_first_version else kind == "cgroup2"
+        )
+
+    def _ancestors(self, fields: list[str], path: str, is_first_version: bool) -> list[_Level]:
+        """Cgroups with a limit from that of the process up to what is mounted."""
+        mounted, point = fields[3], os.path.join(self._root, _unescaped(fields[4]).lstrip("/"))
+        inside = os.path.relpath(path, mounted) if path.startswith("/") else "."
+        # In a container the process may be outside of what is mounted: then that is all one can see.
+        inside = "." if inside.startswith("..") else inside
+        levels: list[_Level] = []
+        while True:
+            folder = os.path.normpath(os.path.join(point, inside))
+            limits = tuple(
+                (limit, usage)
+                for limit, usage in (_FIRST if is_first_version else _SECOND)
+                if _number(_read(os.path.join(folder, limit))) is not None
+            )
+            counts_children = _read(os.path.join(folder, "memory.use_hierarchy")).strip() != "0"
+            if limits and (not levels or counts_children):
+                levels.append(_Level(folder, f"/{'' if inside == '.' else inside}", limits, is_first_version))
+            if inside == ".":
+                return levels
+            inside = os.path.dirname(inside) or "."
+
+    def _text(self, path: str) -> str:
+        return _read(os.path.join(self._root, path))
+
+
+def _reclaimable(stat: str, is_first_version: bool) -> int:
+    """Page cache on the lists of files: pages of shared memory are on those of anonymous memory."""
+    prefix = "total_" if is_first_version else ""
+    dirty = ("total_dirty", "total_writeback") if is_first_version else ("file_dirty", "file_writeback")
+    cached = sum(_field(stat, f"{prefix}{kind}_file") or 0 for kind in ("active", "inactive"))
+    return max(cached - sum(_field(stat, name) or 0 for name in dirty), 0)
+
+
+def _field(text: str, name: str) -> int | None:
+    for line in text.splitlines():
+        fields = line.split()
+        if fields and fields[0] == name:
+            return _number(fields[1])
+    return None
+
+
+def _number(text: str) -> int | None:
+    """None for no limit, and for what cannot be read."""
+    digits = text.strip()
+    return int(digits) if digits.isdigit() and int(digits) < _NO_LIMIT else None
+
+
+def _unescaped(point: str) -> str:
+    """Blanks in mount points are written in octal."""
+    return point.encode().decode("unicode_escape")
+
+
+def _read(path: str) -> str:
+    """Empty where it is missing, as many files are on one kernel or another."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
 
 _IN_MEMORY = frozenset({0x01021994, 0x858458F6, 0x958458F6})
 """The kernel's numbers for tmpfs, ramfs and hugetlbfs."""

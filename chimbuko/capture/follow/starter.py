@@ -13,7 +13,7 @@ import chimbuko
 from chimbuko.capture.follow.guard import Options
 from chimbuko.capture.follow.presence import STOPPED, guard_of, looked_up
 from chimbuko.core.errors import ServiceError
-from chimbuko.runtime.process.oomscore import Sacrifice, oom_score, set_oom_score
+from chimbuko.runtime.process.lifetime import Sacrifice, oom_score, set_oom_score
 from chimbuko.runtime.process.signals import END
 
 LOG = "guard.log"

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from chimbuko.capture.formats.processes import Streams
-from chimbuko.capture.formats.ranks import assigned
+from chimbuko.capture.formats.processes import Streams, assigned
 from chimbuko.capture.formats.readers import frames
 from chimbuko.capture.formats.readers.events import INSTANTS, NO_EVENTS, Catalogue
 from chimbuko.capture.formats.readers.registry import events_of
 from chimbuko.capture.formats.rows import NS_PER_US
 from chimbuko.capture.formats.spill import Spill
-from chimbuko.capture.trace.discovery import STREAM_PREFIX, StreamName
-from chimbuko.capture.trace.engines import BP5
+from chimbuko.capture.trace.discovery import BP5, STREAM_PREFIX, StreamName
 from chimbuko.capture.trace.writer import StreamWriter
 from chimbuko.core.arrays import Table
 from chimbuko.core.errors import TraceFormatError

@@ -3,6 +3,8 @@
 Several instances of a program without MPI all take themselves for rank 0, and all programs that an
 interpreter runs have its name. So the prefix may go on: ``tau-metrics.4-app-2.bp`` is rank 6 of ``app``,
 ``tau-metrics.train-python3-0.bp`` is rank 0 of ``train``, and both go together as ``tau-metrics.train.4``.
+
+The names of ADIOS2's engines, which no other module knows. Loads nothing: a traced program reads them.
 """
 
 from __future__ import annotations
@@ -15,8 +17,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
 from chimbuko.core.errors import TraceFormatError
+
+SST: Final = "SST"
+BP_FILE: Final = "BPFile"
+"""Reads BP4 and BP5, and writes the newest."""
+BP5: Final = "BP5"
+ENGINES: Final = (SST, "BP4", BP5)
+"""What a stream can be written by."""
+
 
 CONTACT_SUFFIX = ".sst"
 READ_SUFFIX = ".read"

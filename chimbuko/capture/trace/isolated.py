@@ -9,8 +9,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TypeVar
 
-from chimbuko.capture.trace.discovery import StreamName
-from chimbuko.capture.trace.engines import BP_FILE
+from chimbuko.capture.trace.discovery import BP_FILE, StreamName
 from chimbuko.capture.trace.reader import StreamReader
 from chimbuko.core.errors import TraceFormatError
 

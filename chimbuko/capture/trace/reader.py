@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from chimbuko.capture.trace.adios import adios2_bindings, adios2_reason
-from chimbuko.capture.trace.engines import SST
+from chimbuko.capture.trace.discovery import SST
 from chimbuko.capture.trace.source import Waiting
 from chimbuko.capture.trace.unnamed import AFTER_END_S, UnnamedFunctions
 from chimbuko.core.arrays import UInt64Array

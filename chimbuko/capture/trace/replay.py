@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from chimbuko.capture.trace.engines import BP_FILE, SST
+from chimbuko.capture.trace.discovery import BP_FILE, SST
 from chimbuko.capture.trace.reader import StreamReader
 from chimbuko.capture.trace.source import Waiting
 from chimbuko.capture.trace.writer import StreamWriter

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from chimbuko.capture.trace.discovery import STREAM_PREFIX, Transport, parse_stream_path
-from chimbuko.capture.trace.engines import BP5, BP_FILE, SST
+from chimbuko.capture.trace.discovery import BP5, BP_FILE, SST, STREAM_PREFIX, Transport, parse_stream_path
 from chimbuko.core.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from chimbuko.capture.trace.adios import adios2_bindings, adios2_reason
-from chimbuko.capture.trace.engines import BP_FILE
+from chimbuko.capture.trace.discovery import BP_FILE
 from chimbuko.core.arrays import UInt64Array
 from chimbuko.core.errors import TraceFormatError
 from chimbuko.core.traceschema import (

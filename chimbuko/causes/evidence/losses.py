@@ -8,8 +8,7 @@ from dataclasses import replace
 from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.part import Kind
 from chimbuko.core.calls.waiting import Waits
-from chimbuko.monitor.samples.nodebatch import NodeBatch
-from chimbuko.monitor.samples.nodeparts import SAMPLED_US, RankLoss
+from chimbuko.monitor.samples.nodebatch import SAMPLED_US, NodeBatch, RankLoss
 
 MAIN_THREAD = 0
 _FIRST = "L"

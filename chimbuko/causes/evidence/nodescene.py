@@ -13,7 +13,7 @@ from chimbuko.causes.evidence.flag import Flag
 from chimbuko.causes.evidence.gputime import GpuSeen, gpus_in
 from chimbuko.causes.evidence.part import ANALYSIS
 from chimbuko.causes.evidence.threadtime import Seen, Usual, seen_in
-from chimbuko.monitor.procfs.cpulist import parse_cpulist
+from chimbuko.monitor.procfs.numbers import parse_cpulist
 from chimbuko.monitor.procfs.task import is_of_analysis
 from chimbuko.monitor.samples.intervals import ends_us, joined, overlapping, overlaps_us, summed
 from chimbuko.monitor.samples.nodebatch import NodeBatch, Rows, ThreadName

@@ -9,8 +9,7 @@ from pathlib import Path
 import click
 
 from chimbuko.capture.trace.tausettings import SELECT_FILE_NAME, TimerFilter
-from chimbuko.cli.output.jsontext import print_json
-from chimbuko.cli.output.table import Column, Output
+from chimbuko.cli.output.table import Column, Output, print_json
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import format_duration_us, format_share, number_of
 from chimbuko.core.visible import visible

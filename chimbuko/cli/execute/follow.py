@@ -14,7 +14,7 @@ import click
 
 from chimbuko.capture.formats.conversion import losses_of, program_name
 from chimbuko.capture.formats.following import Following
-from chimbuko.capture.trace.engines import SST
+from chimbuko.capture.trace.discovery import SST
 from chimbuko.capture.trace.tausettings import WriterSettings
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import parse_duration_us

@@ -14,9 +14,9 @@ import click
 from chimbuko.capture.trace.discovery import Transport
 from chimbuko.cli.options.placing import advised_option
 from chimbuko.core.errors import ConfigError
-from chimbuko.launcher.jobs.hosts import hosts as on_hosts
 from chimbuko.launcher.jobs.inside import SCHEDULERS, Allocation, allocation
 from chimbuko.launcher.jobs.job import Job, Request, parse_time_s
+from chimbuko.launcher.jobs.remote import hosts as on_hosts
 from chimbuko.launcher.jobs.script import job_script
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.runtime.process.cores import core_numbers

@@ -16,7 +16,7 @@ import click
 from chimbuko.core.errors import ConfigError, ServiceError
 from chimbuko.core.units import parse_duration_us
 from chimbuko.core.visible import visible
-from chimbuko.monitor.procfs.cpulist import format_cpulist
+from chimbuko.monitor.procfs.numbers import format_cpulist
 from chimbuko.monitor.procfs.topology import read_topology
 from chimbuko.monitor.procfs.topologytree import summary
 from chimbuko.monitor.service.endings import Endings, LogWatch
@@ -220,8 +220,8 @@ def _counting(command_line: Sequence[str], folder: Path | None) -> Iterator[Prel
 def _count_messages(patterns: tuple[str, ...], folder: Path) -> None:
     # Loaded here since it needs NumPy, which the monitor of a program does not.
     from chimbuko.capture.trace.discovery import find_recorded
-    from chimbuko.monitor.report.counting import count_messages
-    from chimbuko.monitor.report.matrixfiles import write_all
+    from chimbuko.monitor.report.matrix import write_all
+    from chimbuko.monitor.report.preloaded import count_messages
 
     found, complaints = count_messages(find_recorded(patterns))
     for complaint in complaints:

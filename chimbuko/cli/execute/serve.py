@@ -11,9 +11,8 @@ import click
 from chimbuko.capture.follow.space import MEMORY
 from chimbuko.capture.trace.discovery import Transport
 from chimbuko.cli.options.analysis import analysis_options
-from chimbuko.cli.options.listening import bind_option
 from chimbuko.cli.options.placing import advised_option
-from chimbuko.cli.options.services import service_options
+from chimbuko.cli.options.services import bind_option, service_options
 from chimbuko.cli.output.result import show
 from chimbuko.core.errors import ConfigError
 from chimbuko.launcher.host import host, resume

@@ -20,7 +20,7 @@ import __main__
 from chimbuko.core.errors import ConfigError
 from chimbuko.instrument.annotations.standin import StandIn
 from chimbuko.instrument.recorder.launch import become
-from chimbuko.instrument.recorder.program import NativeProgram, native_program
+from chimbuko.instrument.recorder.library import NativeProgram, native_program
 from chimbuko.instrument.tracer import session
 from chimbuko.instrument.tracer.processmetadata import program_name
 from chimbuko.plan.overheadswitch import become_plainly, is_plain
@@ -154,7 +154,7 @@ def _annotation(aspects: tuple[str, ...]) -> Callable[[], Compile]:
     """Begins to annotate what is imported, and gives what compiles the program's script."""
     # Not for all: whoever imports annotations is asked where they shall be written.
     from chimbuko.instrument.annotations.importhook import install
-    from chimbuko.instrument.annotations.namepatterns import parse_pattern
+    from chimbuko.instrument.annotations.weaving import parse_pattern
 
     return partial(install, [parse_pattern(text) for text in aspects])
 

@@ -9,8 +9,7 @@ import click
 import msgspec
 
 from chimbuko.cli.options.calls import parse_times, start_us
-from chimbuko.cli.output.jsontext import print_json
-from chimbuko.cli.output.table import MARK, Column, Output
+from chimbuko.cli.output.table import MARK, Column, Output, print_json
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import format_duration_us, format_share
 from chimbuko.launcher.outcome.reach import reachable_run

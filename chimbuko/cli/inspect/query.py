@@ -8,9 +8,8 @@ from pathlib import Path
 import click
 
 from chimbuko.cli.options.calls import CallChoice, call_options, start_us
-from chimbuko.cli.output.jsontext import print_json
-from chimbuko.cli.output.stuck import stuck_lines
-from chimbuko.cli.output.table import MARK, Column, Output
+from chimbuko.cli.output.incident import stuck_lines
+from chimbuko.cli.output.table import MARK, Column, Output, print_json
 from chimbuko.core.calls.functionnames import shown_names
 from chimbuko.core.calls.schema import SORTS, Label
 from chimbuko.core.units import format_duration_us, number_of

@@ -14,11 +14,9 @@ import click
 import msgspec
 import redis
 
-from chimbuko.capture.trace.discovery import STREAM_PREFIX
-from chimbuko.capture.trace.engines import BP_FILE
+from chimbuko.capture.trace.discovery import BP_FILE, STREAM_PREFIX
 from chimbuko.capture.trace.writer import StreamWriter
-from chimbuko.cli.output.jsontext import print_json
-from chimbuko.cli.output.table import Column, Output
+from chimbuko.cli.output.table import Column, Output, print_json
 from chimbuko.core.calls.record import CallRecord, StreamHealth
 from chimbuko.core.errors import ConfigError, ServiceError
 from chimbuko.core.units import format_duration_us, parse_duration_us

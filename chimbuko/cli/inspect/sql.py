@@ -12,8 +12,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from chimbuko.cli.output.jsontext import print_json
-from chimbuko.cli.output.table import Column, Output
+from chimbuko.cli.output.table import Column, Output, print_json
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.visible import visible
 from chimbuko.launcher.outcome.reach import reachable_run

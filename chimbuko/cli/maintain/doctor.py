@@ -8,12 +8,11 @@ from pathlib import Path
 
 import click
 
-from chimbuko.cli.output.jsontext import print_json
+from chimbuko.cli.output.table import print_json
 from chimbuko.core.errors import ChimbukoError
 from chimbuko.core.visible import visible
-from chimbuko.launcher.checkfinding import Finding
 from chimbuko.launcher.checkup import check_up
-from chimbuko.launcher.nodecheck import check_node
+from chimbuko.launcher.nodecheck import Finding, check_node
 from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, LOOPBACK
 from chimbuko.runtime.runs.directory import RUNS_FOLDER

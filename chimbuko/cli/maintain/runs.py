@@ -16,8 +16,7 @@ from sqlalchemy import Engine
 
 from chimbuko.capture.follow.leftovers import remove_folders_of
 from chimbuko.cli.output import runlist
-from chimbuko.cli.output.jsontext import print_json
-from chimbuko.cli.output.table import Column, Output
+from chimbuko.cli.output.table import Column, Output, print_json
 from chimbuko.core.calls.functionnames import shown_names
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import format_duration_us, number_of, parse_age_us, parse_duration_us

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from chimbuko.cli.observe.service import VERBS
-from chimbuko.cli.options.place import service_option
-from chimbuko.cli.output.jsontext import print_json
+from chimbuko.cli.options.services import service_option
+from chimbuko.cli.output.table import print_json
 from chimbuko.core.errors import ChimbukoError, ConfigError
 from chimbuko.core.units import parse_duration_us
 from chimbuko.core.visible import escaped_json, visible
@@ -286,7 +286,7 @@ def monitor_caliper(
     if folder is None and not command_line:
         raise ConfigError("nothing to follow: name a program, or a folder with --folder")
     try:
-        from chimbuko.observe.namespaces.sources.calipermonitor import monitor
+        from chimbuko.observe.namespaces.sources.caliper import monitor
     except ImportError as error:
         raise ConfigError(
             "to read profiles of Caliper install what that needs: pip install 'chimbuko[caliper]'"
@@ -313,7 +313,7 @@ def counts(service: str | None) -> None:
 def _lines(observation: object, as_json: bool) -> list[str]:
     from chimbuko.observe.namespaces.exchange.namespacereader import Observation
     from chimbuko.observe.namespaces.tree.paths import format_path
-    from chimbuko.observe.namespaces.tree.plain import plain
+    from chimbuko.observe.namespaces.tree.texts import plain
 
     assert isinstance(observation, Observation)
     change = observation.change

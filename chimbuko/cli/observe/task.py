@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from chimbuko.cli.options.place import service_option
+from chimbuko.cli.options.services import service_option
 
 LOOK_S = 1.0
 
@@ -78,7 +78,7 @@ def read(patterns: tuple[str, ...], follow: bool, service: str | None) -> None:
       chimbuko task read 'rp.session.*/*.prof' 'pilot.0000/*.prof' 'pilot.0000/task.*/*.prof'
       chimbuko task read --follow 'rp.session.*/*.prof' 'pilot.0000/*.prof' 'pilot.0000/task.*/*.prof'
     """
-    from chimbuko.observe.workflow.profilefiles import publish_profiles
+    from chimbuko.observe.workflow.profiles import publish_profiles
 
     number = publish_profiles(patterns, service, LOOK_S if follow else None)
     print(f"{number} lines of tasks were published")

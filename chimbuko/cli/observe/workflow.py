@@ -38,9 +38,9 @@ def command(file: Path, output: Path | None, advised: Path | None, check: bool) 
     from chimbuko.core.units import number_of
     from chimbuko.observe.workflow.advice import follow
     from chimbuko.observe.workflow.children import leave_to_child
+    from chimbuko.observe.workflow.description import read_workflow
     from chimbuko.observe.workflow.leader import lead
     from chimbuko.observe.workflow.machines import machine_of
-    from chimbuko.observe.workflow.reading import read_workflow
     from chimbuko.provenance.nodes.placing import advised_cores
 
     workflow = read_workflow(file)

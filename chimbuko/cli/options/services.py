@@ -1,4 +1,9 @@
-"""The options of the services, which several verbs start."""
+"""The options of the services, which several verbs start.
+
+The option that says what a service's own broker listens on.
+
+The option that says where a service of namespaces is.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +20,24 @@ from chimbuko.launcher.services.choices import AlertOptions, ServiceChoices
 from chimbuko.observe.namespaces.exchange.place import PLACE_VARIABLE, find_place
 from chimbuko.provenance.alerts.sinks import COMMAND_VARIABLE, URL_VARIABLE, hooks_of
 from chimbuko.provenance.store.urls import STORE_VARIABLE
-from chimbuko.runtime.protocol.broker import BROKER_VARIABLE
+from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, LOOPBACK
 from chimbuko.runtime.protocol.metricsplace import TOKEN_VARIABLE, metrics_place
 from chimbuko.viz.http.listening import Front
+
+bind_option = click.option(
+    "--bind",
+    default=LOOPBACK,
+    show_default=True,
+    metavar="WHERE[:PORT]",
+    help="What the broker listens on: a network interface, an address, or a name of this host.",
+)
+
+
+service_option = click.option(
+    "--service",
+    metavar="PLACE",
+    help="Folder of the service of namespaces, or file of a job's place in it; default: CHIMBUKO_NAMESPACES.",
+)
 
 
 def service_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,7 @@
-"""One incident for people: its sentence, what the delay was made of, and whom it held up."""
+"""One incident for people: its sentence, what the delay was made of, and whom it held up.
+
+Open calls of all ranks as one tree, and whether it is a deadlock.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,24 @@ from chimbuko.causes.sentence import ranks_in_words
 from chimbuko.cli.output.table import MARK, Column, Output
 from chimbuko.core.calls.functionnames import shown_name, shown_names
 from chimbuko.core.units import format_duration_us, format_signed_us
+from chimbuko.monitor.findings.deadlock import lines, merged
 from chimbuko.provenance.incidents.incidentlist import IncidentDetails, RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding
+from chimbuko.provenance.incidents.standstill import standstills
+from chimbuko.provenance.query.run import Provenance
+
+
+def stuck_lines(provenance: Provenance) -> list[str]:
+    """For each program what its ranks are in, of those that are in a call that does not end or are silent."""
+    shown = []
+    programs = provenance.programs()
+    for one in standstills(provenance):
+        if len(programs) > 1:
+            shown.append(f"program {one.program}:")
+        if one.finding is not None:
+            shown += [f"{one.finding.kind}: {one.finding.text}", f"    {one.finding.advice}"]
+        shown += lines(merged(one.stacks))
+    return shown
 
 
 def print_incident(output: Output, details: IncidentDetails, start_us: int) -> None:

@@ -1,15 +1,34 @@
-"""Headings and aligned tables on standard output."""
+"""Headings and aligned tables on standard output.
+
+Answers as JSON on standard output.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import click
+import msgspec
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from chimbuko.core.visible import visible
+from chimbuko.core.visible import escaped_json, visible
+
+
+def print_json(value: Any, enc_hook: Callable[[Any], Any] | None = None) -> None:
+    """Print a value, indented, on a terminal as in a file.
+
+    Parameters
+    ----------
+    enc_hook
+        Makes something that JSON has of what it has not.
+    """
+    text = msgspec.json.format(msgspec.json.encode(value, enc_hook=enc_hook)).decode()
+    click.echo(escaped_json(text))
+
 
 MARK = "▲"
 """Stands beside what is abnormal, so that colour says nothing that is not written."""

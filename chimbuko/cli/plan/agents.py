@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from chimbuko.cli.output.jsontext import print_json
-from chimbuko.cli.output.placing import MOST_ADVISED, as_advice, print_advice, print_intervals
-from chimbuko.cli.output.table import Output
+from chimbuko.cli.output.result import MOST_ADVISED, as_advice, print_advice, print_intervals
+from chimbuko.cli.output.table import Output, print_json
 from chimbuko.provenance.nodes.placing import advices
 from chimbuko.runtime.runs.directory import RunDirectory
 

@@ -7,11 +7,19 @@ from dataclasses import asdict
 
 import click
 
-from chimbuko.cli.output.jsontext import print_json
-from chimbuko.cli.output.table import Column, Output
+from chimbuko.cli.output.table import Column, Output, print_json
 from chimbuko.core.units import format_change, format_duration_us, format_signed, number_of
-from chimbuko.plan.overhead import KINDS, Measured, Trial, measure
-from chimbuko.plan.overheadcomparison import LEAST_ROUNDS, Added, Overhead, Spread, overhead
+from chimbuko.plan.overhead import (
+    KINDS,
+    LEAST_ROUNDS,
+    Added,
+    Measured,
+    Overhead,
+    Spread,
+    Trial,
+    measure,
+    overhead,
+)
 
 EXIT_INTERRUPTED = 130
 LEAST_COMPARED = 2

@@ -1,4 +1,4 @@
-"""The end of eras, compiled: following drift, and forgetting. See ``chimbuko.pserver.state.decay``."""
+"""The end of eras, compiled: following drift, and forgetting. See ``chimbuko.pserver.state.functions``."""
 
 from __future__ import annotations
 

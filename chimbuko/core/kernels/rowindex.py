@@ -1,4 +1,7 @@
-"""Finding rows by key, compiled: open addressing, so that a look-up is one or two memory accesses."""
+"""Finding rows by key, compiled: open addressing, so that a look-up is one or two memory accesses.
+
+Counting steps of many ranks at once, compiled.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.core.kernels.declare import kernel
+from chimbuko.core.kernels.merge import add_value
+
+
+@kernel
+def add_values(
+    into: npt.NDArray[np.float64], rows: npt.NDArray[np.int64], values: npt.NDArray[np.float64]
+) -> None:
+    """Add ``values`` f8[n], one after the other, to the moments ``into[rows[i]]``, f8[rows, 7]."""
+    for i in range(len(rows)):
+        add_value(into[rows[i]], values[i])
+
 
 NONE = -1
 _SPREAD = 2654435761

@@ -1,9 +1,9 @@
 """When statistics need not be exchanged: functions of which enough is known already.
 
-A function is judged by at most its last 20,000 to 40,000 calls (``pserver/state/decay.py``), so more of the
-same teach nothing: its threshold is known to about 5 %, the sampling error of a tail from so many calls.
-Agents hold back what they learn of such a function, and the server its row of the model, for up to 20
-periods, unless its runtimes have moved.
+A function is judged by at most its last 20,000 to 40,000 calls (``pserver/state/functions.py``), so more of
+the same teach nothing: its threshold is known to about 5 %, the sampling error of a tail from so many
+calls. Agents hold back what they learn of such a function, and the server its row of the model, for up to
+20 periods, unless its runtimes have moved.
 
 The bound: within these 20 periods the thresholds that agents use are off by less than the shift that goes
 unnoticed, 2 % or four standard errors of the mean runtime of what is held back, whichever is more. A larger

@@ -1,4 +1,7 @@
-"""Decorator and functions with which a program annotates its critical path."""
+"""Decorator and functions with which a program annotates its critical path.
+
+CPU time and memory of a call.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +10,71 @@ import functools
 import itertools
 import json
 import os
+import resource
 import sys
 from _thread import get_native_id
-from time import perf_counter_ns
+from time import perf_counter_ns, thread_time_ns
 
 from chimbuko.core.errors import ConfigError
 from chimbuko.instrument import tracer
-from chimbuko.instrument.annotations import usage
 from chimbuko.instrument.annotations.caliperregions import CaliperRegion, CaliperRegions
 from chimbuko.instrument.annotations.eventfile import UNUSED, head
 from chimbuko.instrument.annotations.options import VARIABLE, parse_options
 from chimbuko.instrument.annotations.pointcuts import FLOWS, POINTCUTS, Advice, Flows
 from chimbuko.instrument.annotations.tracefile import TraceFile
+from chimbuko.instrument.tracer.keptdescriptor import KeptDescriptor
 from chimbuko.instrument.tracer.pausing import by_turns, pauses
 
 TYPE_CHECKING = False
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
     from typing import Any, Self
 
     from chimbuko.instrument.annotations.eventfile import Usage
+
+_PAGE_KB = os.sysconf("SC_PAGE_SIZE") / 1000
+_memory: KeptDescriptor | None = None
+
+Reading = tuple[int, float, int]
+"""Reading of the clocks: wall time in ns, user time of the process in s, CPU time of the thread in ns."""
+
+
+def read() -> Reading:
+    """Read the clocks, in the calling thread."""
+    return perf_counter_ns(), resource.getrusage(resource.RUSAGE_SELF).ru_utime, thread_time_ns()
+
+
+def since(before: Reading) -> Usage:
+    """Return the usage since a reading in the same thread; that of the process is its user time."""
+    begun_ns, user_s, thread_ns = before
+    now_ns, user_now_s, thread_now_ns = read()
+    share = 100.0 / max(now_ns - begun_ns, 1)
+    return 1e9 * share * (user_now_s - user_s), share * (thread_now_ns - thread_ns), _resident_kb()
+
+
+def _resident_kb() -> float:
+    """Return the resident memory of the process in 1,000 bytes; 0 where the system does not say."""
+    global _memory
+    try:
+        if _memory is None or not _memory.is_ours():
+            _memory = KeptDescriptor(os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC))
+        return int(os.pread(_memory.number, 200, 0).split()[1]) * _PAGE_KB
+    except OSError:
+        return 0
+
+
+def forget() -> None:
+    """Close the open file in a forked child: it describes the parent."""
+    global _memory
+    if _memory is not None:
+        _memory.close()
+    _memory = None
+
+
+os.register_at_fork(after_in_child=forget)
+
 
 SYNC_PHASES = {"before": "B", "after": "E"}
 ASYNC_PHASES = {"before": "b", "instant": "n", "after": "e"}
@@ -265,20 +312,20 @@ class Notes:
         self._has_usage = file.options.has_usage and advice.pointcut == "around"
         self._scope = f', "scope": {json.dumps(advice.scope)}' if advice.scope else ""
 
-    def begin(self) -> tuple[int, str, usage.Reading | None]:
+    def begin(self) -> tuple[int, str, Reading | None]:
         """Record the beginning of a call; return its time, the tail of its lines, and the clocks' reading."""
         tail = f'{self._scope}, "id": {next(_numbers)}' if self._is_async else ""
         now_ns = perf_counter_ns()
         self._flow(self._flow_phases[0], now_ns)
         if self._phases[0]:
             self._note(self._phases[0], now_ns, tail)
-        return now_ns, tail, usage.read() if self._has_usage else None
+        return now_ns, tail, read() if self._has_usage else None
 
-    def end(self, begun_ns: int, tail: str, reading: usage.Reading | None) -> None:
+    def end(self, begun_ns: int, tail: str, reading: Reading | None) -> None:
         """Record the end of a call, given what :meth:`begin` returned."""
         now_ns = perf_counter_ns()
         if reading is not None:
-            self._note("C", begun_ns, usage.since(reading))
+            self._note("C", begun_ns, since(reading))
             self._note("C", now_ns, UNUSED)
         if self._is_whole:
             self._note("X", begun_ns, now_ns - begun_ns)

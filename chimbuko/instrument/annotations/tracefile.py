@@ -11,8 +11,13 @@ from contextlib import suppress
 
 from chimbuko.instrument.annotations.eventfile import EVENT_FIELDS
 from chimbuko.instrument.annotations.eventwriter import EventWriter
-from chimbuko.instrument.annotations.filename import INSTANCE_PATH_VARIABLE, file_name, instance_path
-from chimbuko.instrument.annotations.options import VARIABLE, Options
+from chimbuko.instrument.annotations.options import (
+    INSTANCE_PATH_VARIABLE,
+    VARIABLE,
+    Options,
+    file_name,
+    instance_path,
+)
 from chimbuko.instrument.annotations.writerprocess import WriterProcess
 from chimbuko.instrument.tracer.eventrecorder import clock_offset_ns
 

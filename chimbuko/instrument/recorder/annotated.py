@@ -12,11 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.instrument.annotations.annotatedname import AnnotatedName
 from chimbuko.instrument.annotations.eventfile import UNUSED, Event, EventFile, Usage, head, lines
-from chimbuko.instrument.annotations.filename import file_name, instance_path
-from chimbuko.instrument.annotations.options import VARIABLE, Options, parse_options
-from chimbuko.instrument.annotations.pointcuts import FLOWS, Advice, Flows
+from chimbuko.instrument.annotations.options import VARIABLE, Options, file_name, instance_path, parse_options
+from chimbuko.instrument.annotations.pointcuts import FLOWS, Advice, AnnotatedName, Flows
 from chimbuko.instrument.recorder.layout import Kind
 from chimbuko.instrument.recorder.ring import Events, ProcessFile
 

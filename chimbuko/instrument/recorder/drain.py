@@ -28,15 +28,14 @@ from chimbuko.instrument.recorder.place import (
     is_alive,
     process_files,
     remove_place,
+    unwritten,
 )
 from chimbuko.instrument.recorder.recording import Recording
-from chimbuko.instrument.recorder.unwritten import unwritten
 from chimbuko.instrument.tracer.chunks import Handover, Header
 from chimbuko.instrument.tracer.members import MOST_IN_ALL, Members, State
 from chimbuko.instrument.tracer.nursery import MOST_AT_A_TIME
 from chimbuko.instrument.tracer.writer import STUCK_AFTER_S, Writing, ignore_signals
-from chimbuko.runtime.process.lifetime import log
-from chimbuko.runtime.process.oomscore import Sacrifice, oom_score, set_oom_score
+from chimbuko.runtime.process.lifetime import Sacrifice, log, oom_score, set_oom_score
 from chimbuko.runtime.process.ranks import rank_from, stated_rank
 
 LOOK_PERIOD_S = 0.1

@@ -12,12 +12,15 @@ from typing import NoReturn
 import chimbuko
 from chimbuko.capture.trace.tausettings import WriterSettings
 from chimbuko.core.errors import ChimbukoError, ConfigError, ServiceError
-from chimbuko.instrument.annotations.filename import INSTANCE_PATH_VARIABLE, instance_path
-from chimbuko.instrument.annotations.options import VARIABLE, parse_options
-from chimbuko.instrument.recorder.library import recorder_library
+from chimbuko.instrument.annotations.options import (
+    INSTANCE_PATH_VARIABLE,
+    VARIABLE,
+    instance_path,
+    parse_options,
+)
+from chimbuko.instrument.recorder.library import NativeProgram, recorder_library
 from chimbuko.instrument.recorder.mpi import mpi_of
 from chimbuko.instrument.recorder.place import READY, last_words, make_place, remove_place, standard_error
-from chimbuko.instrument.recorder.program import NativeProgram
 from chimbuko.runtime.preload import PRELOAD_VARIABLE
 from chimbuko.runtime.process.lifetime import log
 

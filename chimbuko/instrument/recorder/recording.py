@@ -1,11 +1,16 @@
-"""Recording of one process: its rings converted to the handovers that the writer of a stream takes."""
+"""Recording of one process: its rings converted to the handovers that the writer of a stream takes.
+
+Functions that the library has stopped recording, as they are called very often and are very short.
+
+Memory mappings of the binaries of a recorded process, kept for the time after its end.
+"""
 
 from __future__ import annotations
 
 import os
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,23 +18,86 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.capture.symbols.maps import MAPPED_FILE, parse_maps
+from chimbuko.capture.symbols.maps import MAPPED_FILE, Mapping, mapping_at, parse_maps
 from chimbuko.capture.symbols.resolver import Resolver
 from chimbuko.core.arrays import Int64Array, UInt64Array
 from chimbuko.core.errors import TraceFormatError
 from chimbuko.core.traceschema import ENDING, LEFT_OUT_FUNCTIONS, MPI_PREFIX, NOT_RECORDED, UNRESOLVED
-from chimbuko.instrument.annotations.annotatedname import AnnotatedName, parse_name
-from chimbuko.instrument.annotations.pointcuts import Advice
+from chimbuko.instrument.annotations.pointcuts import Advice, AnnotatedName, parse_name
 from chimbuko.instrument.recorder.annotated import AnnotatedCalls, asked_options
 from chimbuko.instrument.recorder.ending import describe_end
-from chimbuko.instrument.recorder.layout import COMMUNICATORS, NAMED, Kind
-from chimbuko.instrument.recorder.leftout import describe_left_out
-from chimbuko.instrument.recorder.mappings import Mappings
+from chimbuko.instrument.recorder.layout import COMMUNICATORS, LEFT_OUT, NAMED, Kind
 from chimbuko.instrument.recorder.mpi import is_mpi
 from chimbuko.instrument.recorder.place import Listing
 from chimbuko.instrument.recorder.ring import Events, ProcessFile, Ring
 from chimbuko.instrument.tracer.chunks import ENTRY, RECEIVE, ROOT_TIMER, SEND, Handover, Header, ThreadRows
 from chimbuko.instrument.tracer.processmetadata import describe_process
+
+MOST_NAMED = 10
+
+
+def describe_left_out(
+    process: ProcessFile, rings: Sequence[Ring], names_of: Callable[[Sequence[int]], list[str]]
+) -> str:
+    """Describe which functions were left out, how often, and how to exclude them for good; empty for none."""
+    table = process.field("left_out")
+    (rows,) = np.nonzero(table)
+    if not len(rows):
+        return ""
+    calls = sum((ring.left_out().astype(np.int64) for ring in rings), np.zeros(LEFT_OUT, np.int64))
+    order = rows[np.argsort(-calls[rows])][:MOST_NAMED]
+    keys = [int(key) for key in table[order]]
+    names = names_of(keys)
+    counted = ", ".join(f"{calls[row]} of {name}" for row, name in zip(order, names, strict=True))
+    others = f", and {len(rows) - len(order)} other functions" if len(rows) > len(order) else ""
+    functions = [name.partition("(")[0] for key, name in zip(keys, names, strict=True) if not key & NAMED]
+    # The name of a template has commas, which separate functions in the compiler's list.
+    plain = [name for name in functions if "<" not in name]
+    flags = [f"-finstrument-functions-exclude-function-list={','.join(plain)}"] if plain else []
+    flags += ["-finstrument-functions-exclude-file-list=/usr/include"] if len(plain) < len(functions) else []
+    advice = f"; to exclude them for good compile with {' '.join(flags)}" if flags else ""
+    return f"{int(calls[rows].sum())} calls ({counted}{others}){advice}"
+
+
+class Mappings:
+    """Mapped parts of binaries in the memory of one process, as the library noted them and as they are."""
+
+    def __init__(self, process: ProcessFile) -> None:
+        self._process = process
+        self._known: list[Mapping] = []
+        self._used: list[Mapping] = []
+        self._taken = 0
+
+    def path_of(self, address: int) -> str:
+        """Return the path of the binary at an address; empty where none is known."""
+        found = mapping_at(self._known, address)
+        if found is None:
+            self._look()
+            found = mapping_at(self._known, address)
+        if found is None:
+            return ""
+        if found not in self._used:
+            self._used.append(found)
+        return found.path
+
+    def take_new(self) -> list[tuple[int, str]]:
+        """Return number and line (as in ``/proc/PID/maps``) of each mapping used since the last call."""
+        first, self._taken = self._taken, len(self._used)
+        return [(number, _line(self._used[number])) for number in range(first, self._taken)]
+
+    def _look(self) -> None:
+        self._known = parse_maps(self._process.text("maps"))
+        # Libraries that were loaded later are in the current mappings only.
+        with suppress(OSError):
+            maps = Path("/proc", str(self._process.number("pid")), "maps")
+            self._known += parse_maps(maps.read_text(errors="surrogateescape"))
+
+
+def _line(mapping: Mapping) -> str:
+    path = mapping.path.replace("\n", "\\012")
+    deleted = " (deleted)" if mapping.is_deleted else ""
+    return f"{mapping.start:x}-{mapping.end:x} r-xp {mapping.offset:x} 00:00 0 {path}{deleted}"
+
 
 ROOT_ENTRY = ROOT_TIMER << 1 | ENTRY
 MAIN_THREAD = 0

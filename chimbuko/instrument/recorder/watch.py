@@ -12,8 +12,8 @@ from chimbuko.instrument.recorder.place import (
     marked_places,
     process_files,
     remove_place,
+    unwritten,
 )
-from chimbuko.instrument.recorder.unwritten import unwritten
 
 OURS = "chimbuko: "
 """Begin of the lines that Chimbuko's own processes write."""

@@ -20,7 +20,7 @@ from chimbuko.instrument.tracer.connection import LENGTH, peer_of
 from chimbuko.instrument.tracer.members import MOST_IN_ALL, Members, State
 from chimbuko.instrument.tracer.nurserystart import ENDING_SIGNALS, clear_room
 from chimbuko.instrument.tracer.writer import ignore_signals, serve_member
-from chimbuko.runtime.process.oomscore import Sacrifice, oom_score, set_oom_score
+from chimbuko.runtime.process.lifetime import Sacrifice, oom_score, set_oom_score
 
 MOST_AT_A_TIME = max(32, os.cpu_count() or 1)
 """Most members at a time: each has a writer, and a reader in the agent, on the node of the program."""

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from chimbuko.core.errors import ConfigError
 from chimbuko.instrument.recorder.library import INCLUDE
-from chimbuko.instrument.weaver.attribute import SIGN
 from chimbuko.instrument.weaver.commandline import CommandLine
+from chimbuko.instrument.weaver.definitions import SIGN
 
 HEADER = str(INCLUDE / "chimbuko.h")
 _SIGN_OF_CPLUSPLUS = b"namespace chimbuko"

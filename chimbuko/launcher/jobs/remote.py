@@ -1,12 +1,18 @@
 """What schedulers without a launcher of their own have in common: a list of hosts, a remote shell for each
 agent, and MPI's own launcher for the ranks. Each text needs those before it.
+
+Hosts without a scheduler: agents by ``ssh``, ranks by ``mpirun``.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Sequence
 
+from chimbuko.core.errors import ConfigError
 from chimbuko.launcher.jobs.job import Job
+from chimbuko.launcher.jobs.scheduler import Scheduler
 
 SSH = """ssh -n -o BatchMode=yes "$host" "exec $(printf '%q ' "${agent[@]}")\""""
 """A shell there reads the words once more."""
@@ -64,3 +70,31 @@ case $(mpirun --version) in
         ;;
 esac"""
     return text, f'mpirun -n {job.ranks} "${{on_hosts[@]}}"'
+
+
+_HOST = re.compile(r"\w[\w.-]*")
+
+
+def hosts(job: Job, names: Sequence[str]) -> Scheduler:
+    """For a script that is run on the first of the hosts, which has the services.
+
+    Raises
+    ------
+    ConfigError
+        A host's name cannot be one.
+    """
+    for name in names:
+        if not _HOST.fullmatch(name):
+            raise ConfigError(f"--hosts: {name!r} is no host; give a list like node1,node2")
+    placed, ranks = mpirun(job)
+    return Scheduler(
+        by=f"bash, on {names[0]}",
+        directives=(),
+        job="$(date +%Y%m%d-%H%M%S)",
+        here="$first",
+        submit_host="",
+        hosts=hosts_with_ranks(job, f"hosts=({' '.join(names)})"),
+        count=HOST_COUNT,
+        agents=agents_by(SSH) + placed,
+        ranks=ranks,
+    )

@@ -24,15 +24,17 @@ from chimbuko.launcher.outcome.losses import (
     WITHOUT_END,
     Loss,
     LossyStream,
+    TracerReports,
     counted,
     everything,
     loss_lines,
     place_lines,
+    report_lines,
+    tracer_reports,
     undelivered,
     unrecorded,
     without_end,
 )
-from chimbuko.launcher.outcome.tracers import TracerReports, report_lines, tracer_reports
 from chimbuko.provenance.incidents.incidentlist import IncidentPage, Incidents, RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_findings
 from chimbuko.provenance.incidents.origins import OriginList, origins

@@ -13,8 +13,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from chimbuko.ad.handoff.flightrecorder import record_steps
-from chimbuko.capture.trace.discovery import StreamName
-from chimbuko.capture.trace.engines import BP_FILE
+from chimbuko.capture.trace.discovery import BP_FILE, StreamName
 from chimbuko.capture.trace.isolated import apart
 from chimbuko.capture.trace.reader import StreamReader
 from chimbuko.capture.trace.replay import END_WAIT_S, steps_of

@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from chimbuko.runtime.protocol.broker import LOOPBACK
-from chimbuko.runtime.runs.secretfiles import write_secret
+from chimbuko.runtime.runs.directory import write_secret
 
 SSH_PORT = "22"
 

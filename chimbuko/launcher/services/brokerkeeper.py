@@ -11,7 +11,7 @@ import redis
 
 from chimbuko.core.atomicfile import write_atomically
 from chimbuko.core.errors import ServiceError
-from chimbuko.runtime.process.restarts import Revivals
+from chimbuko.runtime.process.supervisor import Revivals
 from chimbuko.runtime.protocol.broker import PrivateBroker
 from chimbuko.runtime.protocol.rankclaims import beginnings, rivalries
 from chimbuko.runtime.protocol.runbroker import MOST_NEWS, RunBroker

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import select
 
-from chimbuko.runtime.process.oomscore import Sacrifice
+from chimbuko.runtime.process.lifetime import Sacrifice
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.process.starting import fork_then_load
 from chimbuko.runtime.process.supervisor import ServiceGroup

@@ -2,23 +2,28 @@
 
 SQLite's log does not work on a network file system: where the run's folder is on one, its store is on local
 disk until the run ends.
+
+What the parts of a parameter server have learned, as one model and one report.
 """
 
 from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from chimbuko.core.atomicfile import write_atomically
-from chimbuko.launcher.outcome.delivery import deliver_spools
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.errors import ServiceError
+from chimbuko.core.statistics.model import joined_models, load_model, save_model
 from chimbuko.launcher.outcome.leftstatistics import merge_left
-from chimbuko.launcher.outcome.recovery import bring_store_home
-from chimbuko.launcher.services.joinedparts import join_models, join_reports
+from chimbuko.launcher.outcome.recovery import bring_store_home, deliver_spools
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
+from chimbuko.pserver.state.runreport import Report, joined_reports, read_report, write_report
 from chimbuko.runtime.runs.directory import RunDirectory, RunInfo
 from chimbuko.runtime.runs.filesystems import is_on_network
 from chimbuko.runtime.runs.scratch import (
@@ -30,6 +35,36 @@ from chimbuko.runtime.runs.scratch import (
     rescued_folders,
     scratch_folder,
 )
+
+
+def join_models(paths: Sequence[Path], config: AnalysisConfig, into: Sequence[Path]) -> None:
+    """Write the models of all parts as one, in order of program and function.
+
+    Raises
+    ------
+    ConfigError
+        One of them cannot be read, or the whole not be written.
+    """
+    whole = joined_models([load_model(path, config) for path in paths])
+    for path in into:
+        save_model(path, whole)
+
+
+def join_reports(paths: Sequence[Path], into: Path, model: Path) -> None:
+    """Write the reports of all parts as one.
+
+    Raises
+    ------
+    ServiceError
+        One of them cannot be read, or the whole not be written.
+    """
+    reports: list[Report] = []
+    for path in paths:
+        try:
+            reports.append(read_report(path))
+        except (OSError, EOFError, msgspec.MsgspecError) as error:
+            raise ServiceError(f"{path}: the report of a part cannot be read ({error})") from error
+    write_report(into, joined_reports(reports, str(model)))
 
 
 class StorePlace:

@@ -11,16 +11,14 @@ import msgspec
 import numpy as np
 
 from chimbuko.monitor.collector.description import found_between, parts_of
-from chimbuko.monitor.collector.fastring import FastRing
+from chimbuko.monitor.collector.fastring import FastRing, SliceRing
 from chimbuko.monitor.collector.lossfinder import LossesOfThread
-from chimbuko.monitor.collector.slicering import SliceRing
 from chimbuko.monitor.collector.spanrows import core_rows, gpu_rows, node_rows, thread_rows
 from chimbuko.monitor.collector.unwatched import Others
 from chimbuko.monitor.procfs.gpus import Gpus
-from chimbuko.monitor.procfs.sysfs import read_sysfs
+from chimbuko.monitor.procfs.topology import read_sysfs
 from chimbuko.monitor.samples.intervals import summed
-from chimbuko.monitor.samples.nodebatch import NodeBatch, Rows, ThreadName
-from chimbuko.monitor.samples.nodeparts import SAMPLED_US, NodeFinding, RankLoss
+from chimbuko.monitor.samples.nodebatch import SAMPLED_US, NodeBatch, NodeFinding, RankLoss, Rows, ThreadName
 from chimbuko.monitor.samples.rows import CORE, GPU, NODE, OTHER, THREAD
 from chimbuko.monitor.sampling.difference import difference
 from chimbuko.monitor.sampling.procreader import ProcReader

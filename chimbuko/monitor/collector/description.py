@@ -9,11 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from chimbuko.monitor.findings.registry import findings
-from chimbuko.monitor.procfs.cpulist import format_cpulist
 from chimbuko.monitor.procfs.gpuspan import TEMPERATURE, GpuSpan, Metric
+from chimbuko.monitor.procfs.numbers import format_cpulist
 from chimbuko.monitor.procfs.topologytree import Part, Topology
-from chimbuko.monitor.samples.nodebatch import Rows
-from chimbuko.monitor.samples.nodeparts import NodeFinding, NodePart
+from chimbuko.monitor.samples.nodebatch import NodeFinding, NodePart, Rows
 from chimbuko.monitor.sampling.difference import difference
 from chimbuko.monitor.sampling.sample import Sample
 from chimbuko.monitor.sampling.span import ThreadSpan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from chimbuko.monitor.sampling.kinds import SAMPLER
+from chimbuko.monitor.sampling.sample import SAMPLER
 from chimbuko.monitor.sampling.span import Span, ThreadSpan
 
 ACTIVE_SHARE = 0.05

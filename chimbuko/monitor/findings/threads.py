@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from chimbuko.core.units import format_share, number_of
 from chimbuko.monitor.findings.finding import Finding, workers
-from chimbuko.monitor.sampling.kinds import SAMPLER
+from chimbuko.monitor.sampling.sample import SAMPLER
 from chimbuko.monitor.sampling.span import Span, ThreadSpan
 
 MOVES_PER_S = 0.5

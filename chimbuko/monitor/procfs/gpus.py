@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from chimbuko.monitor.procfs import nvml, rocm
-from chimbuko.monitor.procfs.gpureading import GpuProvider, GpuReading
+from chimbuko.monitor.procfs.gpuspan import GpuProvider, GpuReading
 
 
 class Maker(NamedTuple):

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from chimbuko.monitor.procfs.gpureading import OF_OTHER_VERSIONS, GpuReading
+from chimbuko.monitor.procfs.gpuspan import OF_OTHER_VERSIONS, GpuReading
 
 DEVICE = "/dev/nvidiactl"
 """There is one where the kernel's driver is loaded."""

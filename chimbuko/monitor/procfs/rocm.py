@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from chimbuko.monitor.procfs.gpureading import OF_OTHER_VERSIONS, GpuReading
+from chimbuko.monitor.procfs.gpuspan import OF_OTHER_VERSIONS, GpuReading
 
 DEVICE = "/dev/kfd"
 LIBRARY = "libamd_smi.so"

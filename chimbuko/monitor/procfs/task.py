@@ -5,8 +5,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import NamedTuple
 
-from chimbuko.monitor.procfs.cpulist import parse_cpulist
-from chimbuko.monitor.procfs.numbers import LARGEST, counter, counter_behind
+from chimbuko.monitor.procfs.numbers import LARGEST, counter, counter_behind, parse_cpulist
 
 _FIELDS_BEHIND_NAME = 37
 """Fields 3 to 39 of proc(5); the last of them is the processor."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from chimbuko.monitor.procfs.cpulist import format_cpulist
+from chimbuko.monitor.procfs.numbers import format_cpulist
 
 MACHINE, PACKAGE, NUMA, L3, L2, CORE, PU = (
     "Machine",

@@ -1,21 +1,47 @@
-"""Has the messages of a program counted while it runs, without a trace: by the recorder's library."""
+"""Has the messages of a program counted while it runs, without a trace: by the recorder's library.
+
+Counts the messages in recorded streams.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from chimbuko.core.errors import ConfigError
+from chimbuko.capture.trace.discovery import BP_FILE, StreamName
+from chimbuko.capture.trace.reader import StreamReader
+from chimbuko.core.errors import ConfigError, TraceFormatError
+from chimbuko.core.traceschema import EventType, TraceStep
 from chimbuko.instrument.recorder.launch import COUNT_VARIABLE, FOLDER_VARIABLE
-from chimbuko.instrument.recorder.library import recorder_library
+from chimbuko.instrument.recorder.library import native_program, recorder_library
 from chimbuko.instrument.recorder.mpi import MpiLibrary, mpi_of
 from chimbuko.instrument.recorder.place import make_place, remove_place
-from chimbuko.instrument.recorder.program import native_program
+from chimbuko.monitor.report.matrix import MessageMatrix
 from chimbuko.runtime.preload import PRELOAD_VARIABLE
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.process.ranks import stated_rank
+
+NO_MORE_S = 1.0
+"""A recorded file that offers no further step for so long was never closed."""
+
+
+def count_messages(streams: Iterable[StreamName]) -> tuple[dict[str, MessageMatrix], list[str]]:
+    """The matrix of each program, and what could not be read."""
+    found: dict[str, MessageMatrix] = {}
+    complaints = []
+    for stream in streams:
+        matrix = found.setdefault(stream.program, MessageMatrix())
+        matrix.ranks = max(matrix.ranks, stream.rank + 1)
+        try:
+            with StreamReader(stream.path, BP_FILE, NO_MORE_S, first_rank=stream.first_rank) as reader:
+                while isinstance(step := reader.next_step(NO_MORE_S), TraceStep):
+                    numbers = (reader.names.event_type_id(one) for one in (EventType.SEND, EventType.RECV))
+                    matrix.add(step.comms, *numbers)
+        except TraceFormatError as error:
+            complaints.append(str(error))
+    return found, complaints
 
 
 class PreloadedCounting:
@@ -70,7 +96,7 @@ class PreloadedCounting:
         """Put the tables of all ranks together, also of those that other monitors have counted; what was
         written, as lines.
         """
-        from chimbuko.monitor.report.matrixfiles import write_all
+        from chimbuko.monitor.report.matrix import write_all
         from chimbuko.monitor.report.ranktables import rank_tables, read_rank_tables
 
         lines = ["", "Messages:"]

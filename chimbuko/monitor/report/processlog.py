@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from chimbuko.core.atomicfile import write_atomically
-from chimbuko.monitor.procfs.cpulist import format_cpulist
+from chimbuko.monitor.procfs.numbers import format_cpulist
 from chimbuko.monitor.procfs.system import NodeMemory
 from chimbuko.monitor.procfs.topologytree import Topology
 from chimbuko.monitor.report.layout import report

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.capture.trace.adios import adios2_bindings, adios2_reason
-from chimbuko.capture.trace.engines import BP_FILE
+from chimbuko.capture.trace.discovery import BP_FILE
 from chimbuko.core.errors import ConfigError
 from chimbuko.monitor.procfs.gpuspan import BUSY, MEMORY, POWER, TEMPERATURE, GpuSpan
 from chimbuko.monitor.sampling.identity import Identity

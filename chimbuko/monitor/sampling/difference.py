@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from operator import sub
 
-from chimbuko.monitor.procfs.cpulist import parse_cpulist
 from chimbuko.monitor.procfs.gpuspan import gpu_span
+from chimbuko.monitor.procfs.numbers import parse_cpulist
 from chimbuko.monitor.procfs.system import CoreTicks
-from chimbuko.monitor.sampling.kinds import kind_of
-from chimbuko.monitor.sampling.sample import ASLEEP, GroupCounters, Sample, ThreadCounters
+from chimbuko.monitor.sampling.sample import ASLEEP, GroupCounters, Sample, ThreadCounters, kind_of
 from chimbuko.monitor.sampling.span import TICKS_PER_S, CoreSpan, ProcessSpan, Span, ThreadSpan
 
 STILL_SHARE = 0.002

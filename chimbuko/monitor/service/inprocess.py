@@ -11,7 +11,7 @@ from pathlib import Path
 
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.visible import visible
-from chimbuko.monitor.procfs.cpulist import format_cpulist
+from chimbuko.monitor.procfs.numbers import format_cpulist
 from chimbuko.monitor.service.election import Election, folder_of_job
 from chimbuko.monitor.service.session import Session
 from chimbuko.monitor.service.settings import Settings, check_folder

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.monitor.procfs.sysfs import read_sysfs
+from chimbuko.monitor.procfs.topology import read_sysfs
 from chimbuko.monitor.report.csvwriter import CsvWriter
 from chimbuko.monitor.report.processlog import ProcessLogs
 from chimbuko.monitor.report.profile import Profile, save

@@ -1,26 +1,46 @@
-"""What a monitor does each period, be it a process of its own or a thread of the program."""
+"""What a monitor does each period, be it a process of its own or a thread of the program.
+
+The core of the sampler: the last of the mask, beside no worker where there is a free one.
+"""
 
 from __future__ import annotations
 
 import os
 import pickle
 import socket
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
+from chimbuko.monitor.findings.finding import workers
 from chimbuko.monitor.findings.threads import stuck
 from chimbuko.monitor.procfs.gpus import present_gpus
-from chimbuko.monitor.report.heartbeat import heartbeat
-from chimbuko.monitor.report.layout import report
+from chimbuko.monitor.report.layout import heartbeat, report
 from chimbuko.monitor.report.profile import Profile, differences, load, profile_of
 from chimbuko.monitor.sampling.identity import read_identity
-from chimbuko.monitor.sampling.kinds import SAMPLER
+from chimbuko.monitor.sampling.sample import SAMPLER
 from chimbuko.monitor.sampling.span import Span
 from chimbuko.monitor.sampling.watch import Watch
-from chimbuko.monitor.service.corechoice import better_core, last_core
 from chimbuko.monitor.service.election import Election
 from chimbuko.monitor.service.outputs import Outputs
 from chimbuko.monitor.service.settings import Settings
 from chimbuko.runtime.process.lifetime import log
+
+
+def last_core(masks: Iterable[Iterable[int]], allowed: Iterable[int]) -> int:
+    """Where the sampler begins: the last core of the masks that it may use, or the last that it may use."""
+    may = set(allowed)
+    wanted = may & {cpu for mask in masks for cpu in mask}
+    return max(wanted or may)
+
+
+def better_core(span: Span, allowed: Collection[int], current: int) -> int:
+    """The last core without a worker, where the current one has one; else the current one.
+
+    A worker takes the core that it is bound to, or the one on which it ran last.
+    """
+    taken = {one.cpus[0] if len(one.cpus) == 1 else one.processor for one in workers(span)}
+    free = set(allowed) - taken
+    return max(free) if free and current in taken else current
+
 
 CHOOSE_AGAIN = 10
 """Periods between two looks for a better core; in the first of these it looks each time."""

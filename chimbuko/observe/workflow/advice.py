@@ -9,8 +9,7 @@ from pathlib import Path
 from chimbuko.core.errors import ConfigError
 from chimbuko.observe.workflow.description import Workflow, check_room
 from chimbuko.observe.workflow.machines import Machine, ThisMachine
-from chimbuko.observe.workflow.placement import Node
-from chimbuko.observe.workflow.task import Task
+from chimbuko.observe.workflow.task import Node, Task
 from chimbuko.runtime.process.lifetime import log as say
 from chimbuko.runtime.runs.directory import RunDirectory
 

@@ -1,18 +1,23 @@
-"""A workflow as its author describes it in a file."""
+"""A workflow as its author describes it in a file.
+
+Reads the file of a workflow, TOML or YAML.
+"""
 
 from __future__ import annotations
 
+import importlib
 import re
 import shlex
+import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import parse_duration_us
-from chimbuko.observe.workflow.placement import FreeCores, Node
-from chimbuko.observe.workflow.task import Recommendation, Resources, Task
+from chimbuko.observe.workflow.task import FreeCores, Node, Recommendation, Resources, Task
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
@@ -184,3 +189,48 @@ def _check_circles(tasks: Collection[Task]) -> None:
             del waiting[name]
     if waiting:
         raise ConfigError(f"tasks {', '.join(waiting)}: wait for each other in a circle")
+
+
+YAML_ENDINGS = (".yaml", ".yml")
+
+
+def read_workflow(path: Path) -> Workflow:
+    """The workflow in a file; by its ending it is YAML or else TOML.
+
+    Raises
+    ------
+    ConfigError
+        It cannot be read, or is none.
+    """
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: is no text ({error.reason})") from error
+    content = _yaml(path, text) if path.suffix in YAML_ENDINGS else _toml(path, text)
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: has no tables; a workflow has at least one task")
+    try:
+        return workflow_of(content)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def _toml(path: Path, text: str) -> Any:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not TOML ({error})") from error
+
+
+def _yaml(path: Path, text: str) -> Any:
+    try:
+        # Not among what Chimbuko needs: who writes YAML has it.
+        yaml = importlib.import_module("yaml")
+    except ImportError:
+        raise ConfigError(f"{path}: YAML is read by PyYAML; install 'pyyaml', or write TOML") from None
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not YAML ({' '.join(str(error).split())})") from error

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from chimbuko.observe.workflow.placement import Place
-from chimbuko.observe.workflow.task import ONE_CORE, Resources, State
+from chimbuko.observe.workflow.task import ONE_CORE, Allocation, Resources, State
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class Launch:
     values: Mapping[str, str]
     """What was recommended, and was heeded."""
     resources: Resources
-    place: Place
+    place: Allocation
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ class Note:
     code: int | None = None
     """Exit code of an attempt that has ended."""
     reason: str = ""
-    place: Place | None = None
+    place: Allocation | None = None
     """While it is executing."""
     resources: Resources = ONE_CORE
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chimbuko.monitor.procfs.cpulist import format_cpulist
+from chimbuko.monitor.procfs.numbers import format_cpulist
 from chimbuko.observe.workflow.exchange import Note
-from chimbuko.observe.workflow.placement import Place
-from chimbuko.observe.workflow.task import State
+from chimbuko.observe.workflow.task import Allocation, State
 
 NAMESPACE = "workflow"
 
@@ -53,6 +52,6 @@ def time_key(time_us: int) -> str:
     return f"{time_us // 1_000_000}.{time_us % 1_000_000:06d}"
 
 
-def format_place(place: Place) -> str:
+def format_place(place: Allocation) -> str:
     """Nodes with the numbers of their cores, such as ``node1:0-3,6 node2:0``."""
     return " ".join(f"{node}:{format_cpulist(cores)}" for node, cores in place.items())

@@ -24,8 +24,7 @@ from chimbuko.observe.workflow.exchange import (
     Note,
     Stop,
 )
-from chimbuko.observe.workflow.placement import FreeCores, Node, Place
-from chimbuko.observe.workflow.task import Resources, State, Task
+from chimbuko.observe.workflow.task import Allocation, FreeCores, Node, Resources, State, Task
 
 
 @dataclass
@@ -37,7 +36,7 @@ class _Course:
     state: State = State.NEW
     is_asked: bool = False
     attempt: int = 0
-    place: Place | None = None
+    place: Allocation | None = None
     values: dict[str, str] = field(default_factory=dict)
 
     def note(self, code: int | None = None, reason: str = "") -> Note:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from chimbuko.core.errors import ServiceError
-from chimbuko.runtime.process.oomscore import OOM_VARIABLE, Sacrifice, oom_score, oom_score_of_application
+from chimbuko.runtime.process.lifetime import OOM_VARIABLE, Sacrifice, oom_score, oom_score_of_application
 from chimbuko.runtime.process.signals import END
 from chimbuko.runtime.process.starting import BLAS_VARIABLE, Launch, Starter, new_python
 

@@ -23,8 +23,7 @@ from redis.cluster import RedisCluster
 from redis.connection import parse_url
 
 from chimbuko.core.errors import ConfigError, ServiceError
-from chimbuko.runtime.process.lifetime import become_ours, die_with_parent
-from chimbuko.runtime.process.oomscore import Sacrifice, oom_score
+from chimbuko.runtime.process.lifetime import Sacrifice, become_ours, die_with_parent, oom_score
 from chimbuko.runtime.process.signals import FROM_OTHERS
 
 BROKER_NAME = "chimbuko.broker"

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest import approx
 
-from chimbuko.ad.agent.loads import MOST_LOADS, Loads
+from chimbuko.ad.agent.agenttelemetry import MOST_LOADS, Loads
 from chimbuko.core.calls.record import StreamHealth
 
 

@@ -21,8 +21,7 @@ from chimbuko.ad.agent.agenttelemetry import AgentTelemetry
 from chimbuko.ad.agent.nodewatch import NodeWatch
 from chimbuko.ad.agent.spoolshipper import SpoolShipper
 from chimbuko.ad.handoff.bell import AgentBell
-from chimbuko.ad.handoff.delivery import SpoolDelivery
-from chimbuko.ad.handoff.spool import SpoolFrame, SpoolWriter
+from chimbuko.ad.handoff.spool import SpoolDelivery, SpoolFrame, SpoolWriter
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
 from chimbuko.ad.modelsync.modelsync import ModelSync
 from chimbuko.ad.streams.deltalog import DeltaLog

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.ad.agent.overdue import (
+from chimbuko.ad.agent.watchdog import (
     BLIND_PERIODS,
     LEAST_CALLS,
     LEAST_US,
@@ -16,8 +16,7 @@ from chimbuko.ad.agent.overdue import (
     find_overdue,
 )
 from chimbuko.ad.handoff.opencalls import OpenCalls
-from chimbuko.ad.kernels.opencalls import OPEN
-from chimbuko.ad.kernels.stack import FIRST, UNCERTAIN, UNKNOWN
+from chimbuko.ad.kernels.stack import FIRST, OPEN, UNCERTAIN, UNKNOWN
 from chimbuko.core.arrays import as_table
 
 NEWEST_US = 1_700_000_000_000_000

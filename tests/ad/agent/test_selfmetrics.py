@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.ad.agent.selfmetrics import Lag, cpu_s, memory_bytes, spool_bytes
+from chimbuko.ad.agent.agenttelemetry import Lag, cpu_s, memory_bytes, spool_bytes
 
 GONE = 1 << 30
 """Above the highest process id."""

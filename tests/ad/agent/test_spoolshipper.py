@@ -13,8 +13,7 @@ from chimbuko.ad.agent import spoolshipper
 from chimbuko.ad.agent.agenttelemetry import AgentTelemetry
 from chimbuko.ad.agent.spoolshipper import MOST_IN_FLIGHT_BYTES, SpoolShipper
 from chimbuko.ad.handoff.bell import AgentBell
-from chimbuko.ad.handoff.delivery import SpoolDelivery
-from chimbuko.ad.handoff.spool import SpoolFrame, SpoolWriter
+from chimbuko.ad.handoff.spool import SpoolDelivery, SpoolFrame, SpoolWriter
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
 from chimbuko.ad.modelsync.modelsync import ModelSync
 from chimbuko.ad.streams.deltalog import DeltaLog

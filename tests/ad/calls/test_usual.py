@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from chimbuko.ad.calls.callpaths import CallPaths
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.calls.usual import UsualRuntimes
-from chimbuko.ad.kernels.usual import level_of, runtime_of
+from chimbuko.ad.kernels.callpaths import level_of, runtime_of
 from chimbuko.core.arrays import Rows
 from chimbuko.core.traceschema import StreamNames, TraceStep
 from tests.reference import usual as reference

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.ad.handoff.delivery import SpoolDelivery
-from chimbuko.ad.handoff.spool import SpoolFrame, SpoolWriter
+from chimbuko.ad.handoff.spool import SpoolDelivery, SpoolFrame, SpoolWriter
 from chimbuko.core.calls.record import StreamHealth
 from chimbuko.core.calls.recordarrays import pack
 from tests.sample_records import make_record

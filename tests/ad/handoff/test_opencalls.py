@@ -12,7 +12,7 @@ from hypothesis import given
 
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.handoff.opencalls import MOST_OPEN_CALLS, OpenCallsFile
-from chimbuko.ad.kernels.opencalls import OPEN, gather_open
+from chimbuko.ad.kernels.stack import OPEN, gather_open
 from chimbuko.ad.records.reportedcalls import REPORT
 from chimbuko.core.arrays import as_table
 from chimbuko.core.calls.record import StepCount

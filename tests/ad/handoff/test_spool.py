@@ -18,8 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.ad.handoff import spool
-from chimbuko.ad.handoff.segments import remove_acknowledged
-from chimbuko.ad.handoff.spool import SpoolFrame, SpoolReader, SpoolWriter
+from chimbuko.ad.handoff.spool import SpoolFrame, SpoolReader, SpoolWriter, remove_acknowledged
 from chimbuko.core.calls.record import CallRecord, CounterStatistics, StepCount, StreamHealth
 from chimbuko.core.calls.recordarrays import pack
 from chimbuko.core.calls.schema import Label

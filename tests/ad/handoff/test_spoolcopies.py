@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.ad.handoff import segments
-from chimbuko.ad.handoff.segments import remove_acknowledged, spools_in
-from chimbuko.ad.handoff.spool import SpoolReader, SpoolWriter
+from chimbuko.ad.handoff.spool import (
+    SpoolReader,
+    SpoolWriter,
+    remove_acknowledged,
+    segment_paths,
+    spools_in,
+)
 from chimbuko.ad.handoff.spoolcopies import SpoolCopies
 from tests.ad.handoff.test_spool import append
 
@@ -44,8 +48,6 @@ def test_copies_follow_what_is_written_and_what_is_delivered(
     copies.keep_up()
     (copy,) = spools_in(place)
     assert sequences(copy) == sequences(spool)
-    assert [path.name for path in segments.segment_paths(copy)] == [
-        path.name for path in segments.segment_paths(spool)
-    ]
+    assert [path.name for path in segment_paths(copy)] == [path.name for path in segment_paths(spool)]
     copies.remove()
     assert not place.exists()

@@ -6,8 +6,7 @@ import mmap
 
 import numpy as np
 
-from chimbuko.ad.analysis.rankspeed import MOST_ROWS
-from chimbuko.ad.analysis.telemetry import StreamTelemetry
+from chimbuko.ad.analysis.telemetry import MOST_ROWS, StreamTelemetry
 from chimbuko.ad.handoff.telemetry import TelemetryOutbox
 from chimbuko.runtime.protocol.telemetry import PACE, TRAFFIC
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.ad.modelsync.cutting import cut_ranks, cut_telemetry
+from chimbuko.ad.modelsync.agentstatistics import cut_ranks, cut_telemetry
 from chimbuko.core.arrays import Int32Array, Rows
 from chimbuko.core.calls.record import CounterStatistics, StepCount
 from chimbuko.core.statistics.flaggedsteps import FLAGGED_STEPS

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.ad.modelsync.ranktimers import rank_timers
+from chimbuko.ad.modelsync.agentstatistics import rank_timers
 from chimbuko.core.calls.pathtable import PathTable
 from chimbuko.runtime.protocol.telemetry import OTHERS
 from tests.core.calls.test_callpaths import path_rows

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.ad.kernels.stack import CALL
-from chimbuko.ad.records.floodlimit import BURST_PERIODS, FloodLimit
-from chimbuko.ad.records.selection import Selection
+from chimbuko.ad.records.selection import BURST_PERIODS, FloodLimit, Selection
 from chimbuko.core.arrays import Table, as_table
 from chimbuko.core.config import AnalysisConfig
 from tests.reference.floodlimit import Call, SlowLimit

@@ -10,13 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.ad.kernels import retained
 from chimbuko.ad.kernels.recordtables import MAX_FRAMES
 from chimbuko.ad.records.attachments import NO_COUNTERS, NO_LAUNCHES
-<<<<<<< HEAD
-=======
-from chimbuko.ad.records.kernels import retained
-from chimbuko.ad.records.kernels.recordtables import MAX_FRAMES
->>>>>>> libs
 from chimbuko.ad.records.selection import Selection
 from chimbuko.ad.records.windows import StepFacts, Windows
 from chimbuko.core.calls.record import CallRecord, StreamHealth

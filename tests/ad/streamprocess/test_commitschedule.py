@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chimbuko.ad.analysis.streamanalysis import StepResult
-from chimbuko.ad.streamprocess.commitschedule import (
+from chimbuko.ad.streamprocess.commits import (
     COMMIT_PERIOD_S,
     COMMIT_SHARE,
     LONGEST_QUIET_S,

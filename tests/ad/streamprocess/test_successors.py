@@ -21,7 +21,7 @@ from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.handoff.outbox import OutboxCopy
 from chimbuko.ad.handoff.processspecs import StreamProcessSpec
 from chimbuko.ad.handoff.spool import SpoolWriter
-from chimbuko.ad.streamprocess import commitschedule
+from chimbuko.ad.streamprocess import commits
 from chimbuko.ad.streamprocess import process as child
 from chimbuko.ad.streamprocess.checkpoint import Checkpoint, CheckpointFiles
 from chimbuko.ad.streamprocess.process import StreamProcess
@@ -74,9 +74,9 @@ def own_signals() -> Iterator[None]:
 
 @pytest.fixture
 def commits_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commitschedule, "COMMIT_PERIOD_S", 0.0)
-    monkeypatch.setattr(commitschedule, "COMMIT_SHARE", 1e9)
-    monkeypatch.setattr(commitschedule, "LOUD_STEPS", STEPS)
+    monkeypatch.setattr(commits, "COMMIT_PERIOD_S", 0.0)
+    monkeypatch.setattr(commits, "COMMIT_SHARE", 1e9)
+    monkeypatch.setattr(commits, "LOUD_STEPS", STEPS)
 
 
 def at_agents_pace(monkeypatch: pytest.MonkeyPatch, agent: Agent) -> None:
@@ -306,7 +306,7 @@ def test_steps_are_given_back_only_when_what_they_brought_is_kept(
 
     monkeypatch.setattr(ExchangeBox, "exchange", noting_exchange)
     monkeypatch.setattr(FollowedStream, "give_back", noting_give_back)
-    monkeypatch.setattr(commitschedule, "COMMIT_PERIOD_S", 0.0)
+    monkeypatch.setattr(commits, "COMMIT_PERIOD_S", 0.0)
     StreamProcess(spec, AgentBell()).run()
     assert given_back[-1] == STEPS
     assert agent.outcome().health.steps == STEPS
@@ -425,7 +425,7 @@ def test_nobody_takes_for_very_many_steps_and_then_all_of_them_come(
     spec = spec_of(tmp_path, path)
     monkeypatch.setattr("chimbuko.ad.handoff.outbox.MOST_STEPS", 7)
     agent = Agent(spec)
-    monkeypatch.setattr(commitschedule, "COMMIT_PERIOD_S", 0.0)
+    monkeypatch.setattr(commits, "COMMIT_PERIOD_S", 0.0)
     waits = 0
 
     def wait(seconds: float) -> None:

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from chimbuko.ad.streams.coretime import CoreUse, core_use, own_time_s
+from chimbuko.ad.streams.streamhandle import CoreUse, core_use, own_time_s
 from tests.ad.spinning import spinning
 
 

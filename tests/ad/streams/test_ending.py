@@ -7,7 +7,7 @@ from itertools import cycle, islice
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.ad.streams.ending import END_TIMEOUT_S, STARVED_END_S, Ending
+from chimbuko.ad.agent.agent import END_TIMEOUT_S, STARVED_END_S, Ending
 
 TICK_S = 0.25
 TIMEOUT_TICKS = int(END_TIMEOUT_S / TICK_S)

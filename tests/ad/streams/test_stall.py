@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.ad.streams.stall import LEAST_PERIODS, LEAST_S, TIMES_LONGEST, Rhythm
+from chimbuko.ad.streams.streamhandle import LEAST_PERIODS, LEAST_S, TIMES_LONGEST, Rhythm
 
 TICK_S = 0.05
 

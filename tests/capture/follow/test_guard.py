@@ -14,29 +14,16 @@ from pathlib import Path
 
 import pytest
 
-<<<<<<< HEAD:tests/capture/follow/test_guard.py
 from chimbuko.capture.follow.guard import Options, parsed
 from chimbuko.capture.follow.holes import DataFile, FirstStep
 from chimbuko.capture.follow.limits import Limits
-from chimbuko.capture.follow.presence import Process, Role, announce, announced, guard_of, looked_up, withdraw
+from chimbuko.capture.follow.presence import Process, Role, announce, announced, guard_of, looked_up
 from chimbuko.capture.follow.starter import GuardStarter
 from chimbuko.capture.follow.steps import DATA, StepIndex
 from chimbuko.capture.follow.writers import has_writer
 from chimbuko.core.errors import ConfigError, ServiceError
 from chimbuko.runtime.process.signals import END
 from tests.capture.follow.streams import STEP_BYTES, events, opened, wait_until, write_step
-=======
-from chimbuko.errors import ConfigError, ServiceError
-from chimbuko.follow.guard.guard import Options, parsed
-from chimbuko.follow.guard.limits import Limits
-from chimbuko.follow.guard.presence import Process, Role, announce, announced, guard_of, looked_up
-from chimbuko.follow.guard.starter import GuardStarter
-from chimbuko.follow.holes import DataFile, FirstStep
-from chimbuko.follow.steps import DATA, StepIndex
-from chimbuko.follow.writers import has_writer
-from chimbuko.process.signals import END
-from tests.follow.streams import STEP_BYTES, events, opened, wait_until, write_step
->>>>>>> libs:tests/follow/guard/test_guard.py
 from tests.patience import PATIENCE_S
 
 STEPS = 40

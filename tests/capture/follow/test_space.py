@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.capture.follow import space
-from chimbuko.capture.follow.memory import Headroom, MemoryLimits
-from chimbuko.capture.follow.room import Room, is_memory
+from chimbuko.capture.follow.room import Headroom, MemoryLimits, Room, is_memory
 from chimbuko.capture.follow.space import choose_folder
 
 MB = 1_000_000
@@ -190,7 +189,7 @@ def test_no_place_that_cannot_be_written() -> None:
 IN_A_CGROUP = """
 import os, sys
 from pathlib import Path
-from chimbuko.capture.follow.memory import MemoryLimits
+from chimbuko.capture.follow.room import MemoryLimits
 from chimbuko.capture.follow.space import choose_folder
 group, folder = Path(sys.argv[1]), Path(sys.argv[2])
 (group / "cgroup.procs").write_text(str(os.getpid()))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from chimbuko.capture.follow.guard import Watchdog
 from chimbuko.capture.follow.presence import Process, Role
-from chimbuko.capture.follow.watchdog import Watchdog
 
 
 def signals(role: Role, states: str, passed_s: float = 1.0) -> str:

@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.capture.formats.conversion import Converted, convert
-from chimbuko.capture.formats.following import LATE, Following, Held, LiveRanks
+from chimbuko.capture.formats.following import LATE, Following, GrowingFile, Held, LiveRanks, without_end
 from chimbuko.capture.formats.readers.events import Catalogue, Kind, table_of
 from chimbuko.capture.formats.readers.jsontext import JsonText
-from chimbuko.capture.formats.tail import GrowingFile, without_end
 from chimbuko.capture.trace.discovery import find_recorded
 from chimbuko.capture.trace.tausettings import WriterSettings
 from chimbuko.core.errors import TraceFormatError

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.capture.shield.library import shield_library
-from chimbuko.capture.shield.use import shield_environment, shield_problems
+from chimbuko.capture.trace.shield import shield_environment, shield_library, shield_problems
 from chimbuko.core.errors import ConfigError
 
-BUILD = "from chimbuko.capture.shield.library import shield_library; print(shield_library())"
+BUILD = "from chimbuko.capture.trace.shield import shield_library; print(shield_library())"
 
 
 def surroundings(folder: Path, **variables: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from chimbuko.cli import main
-from chimbuko.monitor.report.zerosumfile import read_zerosum
+from chimbuko.monitor.report.csvwriter import read_zerosum
 from tests.patience import PATIENCE_S
 
 SPIN = "import time\nwhile time.process_time() < {cpu_s}: pass"

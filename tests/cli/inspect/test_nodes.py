@@ -12,8 +12,7 @@ from click.testing import CliRunner, Result
 
 from chimbuko.cli import main
 from chimbuko.core.config import AnalysisConfig
-from chimbuko.monitor.samples.nodebatch import packed
-from chimbuko.monitor.samples.nodeparts import NodeFinding
+from chimbuko.monitor.samples.nodebatch import NodeFinding, packed
 from chimbuko.monitor.samples.rows import CORE
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.write.writer import Writer

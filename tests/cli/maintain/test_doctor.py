@@ -13,7 +13,6 @@ from click.testing import CliRunner
 
 from chimbuko.cli import main
 from chimbuko.launcher import checkup
-from chimbuko.launcher.checkfinding import Finding
 from chimbuko.launcher.checkup import (
     check_broker,
     check_folder,
@@ -22,6 +21,7 @@ from chimbuko.launcher.checkup import (
     check_tau,
     check_up,
 )
+from chimbuko.launcher.nodecheck import Finding
 from chimbuko.launcher.recordercheck import check_recorder
 from chimbuko.launcher.shieldcheck import check_shield
 from chimbuko.provenance.store.urls import STORE_VARIABLE

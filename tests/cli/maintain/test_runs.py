@@ -31,9 +31,8 @@ from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store import engine as store
 from chimbuko.provenance.store.engine import open_for_reading
 from chimbuko.runtime.process.nameholding import hold
-from chimbuko.runtime.runs import userindex
-from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory, claim_name
-from chimbuko.runtime.runs.secretfiles import kept_token
+from chimbuko.runtime.runs import finding
+from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory, claim_name, kept_token
 from tests.provenance.store.test_migrations import FIRST_LAYOUT
 from tests.provenance.whole_runs import ALL, answers_of, make_whole_run, move_to
 from tests.viz.made_run import MadeRun
@@ -183,7 +182,7 @@ def test_the_runs_of_a_store_are_listed_without_folders(made: MadeRun, postgresq
 def test_runs_elsewhere_are_listed_by_their_folders(made: MadeRun) -> None:
     elsewhere = make_whole_run(Path("scratch").absolute() / "other", 2).directory
     for run in (elsewhere, made.directory):
-        userindex.note(run.read_info().id, run.path)
+        finding.note(run.read_info().id, run.path)
     listed = done()["runs"]
     assert sorted(run["folder"] for run in listed) == [str(made.directory.path), str(elsewhere.path)]
     rows = runs("list").stdout.splitlines()[1:]

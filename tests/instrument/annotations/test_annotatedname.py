@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chimbuko.instrument.annotations.annotatedname import AnnotatedName, parse_name
-from chimbuko.instrument.annotations.pointcuts import Advice
+from chimbuko.instrument.annotations.pointcuts import Advice, AnnotatedName, parse_name
 
 
 @pytest.mark.parametrize(

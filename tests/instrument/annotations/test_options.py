@@ -7,8 +7,7 @@ import hashlib
 import pytest
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.instrument.annotations.filename import file_name, instance_path
-from chimbuko.instrument.annotations.options import Options, parse_options
+from chimbuko.instrument.annotations.options import Options, file_name, instance_path, parse_options
 
 
 def digest(text: str) -> str:

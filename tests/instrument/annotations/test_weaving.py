@@ -8,8 +8,7 @@ import pytest
 
 import chimbuko
 from chimbuko.core.errors import ConfigError
-from chimbuko.instrument.annotations.namepatterns import NamePattern, parse_pattern
-from chimbuko.instrument.annotations.weaving import weave
+from chimbuko.instrument.annotations.weaving import NamePattern, parse_pattern, weave
 
 SOURCE = '''\
 """Documentation."""

@@ -15,9 +15,8 @@ import pytest
 
 from chimbuko.capture.follow.space import MEMORY
 from chimbuko.core.errors import TraceFormatError
-from chimbuko.instrument.recorder.place import DIARY, drain
+from chimbuko.instrument.recorder.place import DIARY, drain, unwritten
 from chimbuko.instrument.recorder.ring import ProcessFile, Ring
-from chimbuko.instrument.recorder.unwritten import unwritten
 from tests.instrument.recorder.mpi import WHEEL
 from tests.instrument.recorder.streams import TRACE, Stream, await_drains, drains, streams
 from tests.instrument.recorder.test_functions import PROGRAMS, compiled

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from chimbuko.instrument.recorder.layout import NAMED, PROCESS, PROCESS_MAGIC, VERSION
-from chimbuko.instrument.recorder.leftout import describe_left_out
+from chimbuko.instrument.recorder.recording import describe_left_out
 from chimbuko.instrument.recorder.ring import ProcessFile
 
 NAMES = {1: "tick", 2: "std::vector<int, std::allocator<int> >::size() const", NAMED: "MPI_Test()"}

@@ -6,7 +6,7 @@ import pytest
 
 from chimbuko.core.errors import ConfigError
 from chimbuko.instrument.annotations.pointcuts import Advice
-from chimbuko.instrument.weaver.attribute import parse_attribute
+from chimbuko.instrument.weaver.definitions import parse_attribute
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 from chimbuko.monitor.collector import collector as sampling
 from chimbuko.monitor.collector.collector import Collector, Watched
+from chimbuko.monitor.collector.fastring import SliceRing
 from chimbuko.monitor.collector.lossfinder import LEAST_LOST_US
-from chimbuko.monitor.collector.slicering import SliceRing
 from chimbuko.monitor.collector.unwatched import LEAST_US, TICK_US, Others
-from chimbuko.monitor.procfs.cpulist import format_cpulist
-from chimbuko.monitor.procfs.sysfs import read_sysfs
+from chimbuko.monitor.procfs.numbers import format_cpulist
 from chimbuko.monitor.procfs.task import parse_ended_ticks, parse_stat
+from chimbuko.monitor.procfs.topology import read_sysfs
 from chimbuko.monitor.procfs.topologytree import PU
 from chimbuko.monitor.samples.nodebatch import NodeBatch, Rows
 from chimbuko.monitor.samples.rows import OTHER, THREAD

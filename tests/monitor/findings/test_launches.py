@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 
 from chimbuko.monitor.findings.registry import findings
-from chimbuko.monitor.procfs.cpulist import parse_cpulist
-from chimbuko.monitor.sampling.kinds import SAMPLER
+from chimbuko.monitor.procfs.numbers import parse_cpulist
+from chimbuko.monitor.sampling.sample import SAMPLER
 from chimbuko.monitor.sampling.span import Span
 from tests.monitor.sampling.made import span, thread
 

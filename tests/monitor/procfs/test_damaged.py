@@ -10,9 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chimbuko.monitor.procfs.cgroup import parse_limit, parse_membership, parse_throttling
-from chimbuko.monitor.procfs.cpulist import parse_cpulist
-from chimbuko.monitor.procfs.system import parse_cores, parse_meminfo, parse_pressure
+from chimbuko.monitor.procfs.numbers import parse_cpulist
+from chimbuko.monitor.procfs.system import (
+    parse_cores,
+    parse_limit,
+    parse_membership,
+    parse_meminfo,
+    parse_pressure,
+    parse_throttling,
+)
 from chimbuko.monitor.procfs.task import (
     allowed_cpus,
     parse_io,

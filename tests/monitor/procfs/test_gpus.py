@@ -17,16 +17,13 @@ import pytest
 from chimbuko.monitor.collector.collector import Collector, Watched
 from chimbuko.monitor.findings.registry import findings
 from chimbuko.monitor.procfs import rocm
-from chimbuko.monitor.procfs.gpureading import GpuReading
 from chimbuko.monitor.procfs.gpus import Gpus, Maker, present_gpus
-from chimbuko.monitor.procfs.gpuspan import BUSY, gpu_span
+from chimbuko.monitor.procfs.gpuspan import BUSY, GpuReading, gpu_span
 from chimbuko.monitor.procfs.nvml import Nvml
 from chimbuko.monitor.procfs.rocm import Rocm
-from chimbuko.monitor.report.csvwriter import CsvWriter
-from chimbuko.monitor.report.heartbeat import heartbeat
-from chimbuko.monitor.report.layout import report
+from chimbuko.monitor.report.csvwriter import CsvWriter, read_zerosum
+from chimbuko.monitor.report.layout import heartbeat, report
 from chimbuko.monitor.report.prometheus import exposition
-from chimbuko.monitor.report.zerosumfile import read_zerosum
 from chimbuko.monitor.samples.nodebatch import packed, unpacked
 from chimbuko.monitor.samples.rows import ANYBODY
 from chimbuko.monitor.sampling.watch import Watch

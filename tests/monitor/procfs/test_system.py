@@ -6,19 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.monitor.procfs.cgroup import (
-    Membership,
-    parse_limit,
-    parse_membership,
-    parse_throttling,
-)
-from chimbuko.monitor.procfs.cpulist import format_cpulist, parse_cpulist
+from chimbuko.monitor.procfs.numbers import format_cpulist, parse_cpulist
 from chimbuko.monitor.procfs.system import (
     CoreTicks,
+    Membership,
     NodeMemory,
     parse_cores,
+    parse_limit,
+    parse_membership,
     parse_meminfo,
     parse_pressure,
+    parse_throttling,
 )
 
 

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.monitor.procfs.hwloc import parse_hwloc
-from chimbuko.monitor.procfs.sysfs import read_sysfs
-from chimbuko.monitor.procfs.topology import read_topology
+from chimbuko.monitor.procfs.topology import parse_hwloc, read_sysfs, read_topology
 from chimbuko.monitor.procfs.topologytree import CORE, NUMA, PACKAGE, PU, summary
 
 SMALL = """<topology version="2.0"><object type="Machine" os_index="0" cpuset="0x0000000f">

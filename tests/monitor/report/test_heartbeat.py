@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chimbuko.monitor.procfs.system import NodeMemory
-from chimbuko.monitor.report.heartbeat import heartbeat
+from chimbuko.monitor.report.layout import heartbeat
 from chimbuko.monitor.sampling.span import ProcessSpan, Span
 from tests.monitor.sampling.made import span, thread
 

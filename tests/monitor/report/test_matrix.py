@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from chimbuko.capture.trace.writer import StreamWriter
 from chimbuko.core.traceschema import COMM_COLUMNS, COMM_PARTNER, COMM_RANK, COMM_SIZE, COMM_TYPE, StreamNames
-from chimbuko.monitor.report.matrix import MOST_RANKS, MessageMatrix
-from chimbuko.monitor.report.matrixfiles import MOST_BINS, binned, heat_map, write
+from chimbuko.monitor.report.matrix import MOST_BINS, MOST_RANKS, MessageMatrix, binned, heat_map, write
 from tests.patience import PATIENCE_S
 
 SEND, RECV = 2, 3

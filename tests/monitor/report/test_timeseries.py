@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.monitor.procfs.gpureading import GpuReading
-from chimbuko.monitor.procfs.gpuspan import gpu_span
+from chimbuko.monitor.procfs.gpuspan import GpuReading, gpu_span
 from chimbuko.monitor.report.timeseries import TimeSeriesWriter
 from chimbuko.monitor.sampling.identity import Identity
 from chimbuko.monitor.sampling.span import ProcessSpan

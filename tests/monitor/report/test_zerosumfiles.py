@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.monitor.report.csvwriter import CsvWriter
-from chimbuko.monitor.report.zerosumfile import Value, read_zerosum
+from chimbuko.monitor.report.csvwriter import CsvWriter, Value, read_zerosum
 from chimbuko.monitor.sampling.identity import Identity
 from tests.monitor.sampling.made import span, thread
 

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from chimbuko.monitor.sampling import family as families
-from chimbuko.monitor.sampling.family import Family, family
+from chimbuko.monitor.sampling import watch as families
 from chimbuko.monitor.sampling.procreader import ProcReader
+from chimbuko.monitor.sampling.watch import Family, family
 
 PROGRAM = """
 import subprocess, sys, threading

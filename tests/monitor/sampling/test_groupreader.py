@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.monitor.sampling.groupreader import GroupReader
 from chimbuko.monitor.sampling.procreader import ProcReader
 from chimbuko.monitor.sampling.sample import GroupCounters
+from chimbuko.monitor.sampling.sampler import GroupReader
 
 
 class MadeFiles(ProcReader):

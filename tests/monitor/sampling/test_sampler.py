@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from chimbuko.monitor.sampling.difference import difference
-from chimbuko.monitor.sampling.family import family
 from chimbuko.monitor.sampling.identity import maps_openmp, read_identity, start_ticks_of
-from chimbuko.monitor.sampling.kinds import kind_of
 from chimbuko.monitor.sampling.procreader import ProcReader
+from chimbuko.monitor.sampling.sample import kind_of
 from chimbuko.monitor.sampling.sampler import Sampler
+from chimbuko.monitor.sampling.watch import family
 
 WAITING = (
     "import threading, time; threading.Thread(target=time.sleep, args=(60,)).start(); print(1, flush=True)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chimbuko.monitor.service.corechoice import better_core, last_core
+from chimbuko.monitor.service.session import better_core, last_core
 from tests.monitor.sampling.made import span, thread
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import chimbuko.monitor
 from chimbuko.core.errors import ConfigError
-from chimbuko.monitor.report.zerosumfile import read_zerosum
+from chimbuko.monitor.report.csvwriter import read_zerosum
 from tests.patience import PATIENCE_S
 
 PROGRAM = """

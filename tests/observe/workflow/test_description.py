@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.observe.workflow.description import check_room
-from chimbuko.observe.workflow.placement import Node
-from chimbuko.observe.workflow.reading import read_workflow
-from chimbuko.observe.workflow.task import Recommendation, Resources
+from chimbuko.observe.workflow.description import check_room, read_workflow
+from chimbuko.observe.workflow.task import Node, Recommendation, Resources
 
 TOML = """
 mpirun = "mpirun.mpich -bind-to none"

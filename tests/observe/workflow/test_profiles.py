@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from chimbuko.observe.namespaces.exchange.namespacereader import Reader
 from chimbuko.observe.namespaces.exchange.place import PLACE_VARIABLE
-from chimbuko.observe.workflow.profilefiles import ProfileFiles
-from chimbuko.observe.workflow.profiles import TaskProfiles
+from chimbuko.observe.workflow.profiles import ProfileFiles, TaskProfiles
 from tests.integration.conftest import Command
 from tests.observe.namespaces.served import served
 

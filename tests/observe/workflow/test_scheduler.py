@@ -19,9 +19,8 @@ from chimbuko.observe.workflow.exchange import (
     Note,
     Stop,
 )
-from chimbuko.observe.workflow.placement import Node
 from chimbuko.observe.workflow.scheduler import Scheduler, filled
-from chimbuko.observe.workflow.task import Recommendation, Resources, State, Task
+from chimbuko.observe.workflow.task import Node, Recommendation, Resources, State, Task
 
 NODES = (Node("a", (0, 1, 2)), Node("b", (4, 5)))
 FITTING = [

@@ -9,8 +9,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from chimbuko.plan.insitu.fitting import fit
-from chimbuko.plan.insitu.sampling import sampling_plan
+from chimbuko.plan.insitu.fitting import fit, sampling_plan
 from tests.places import ROOT
 from tests.plan.insitu.published import ONE_PARAMETER, QE_ON_CORES, between, sampled
 

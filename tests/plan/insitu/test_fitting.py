@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.plan.insitu.fitting import REPLICATES, fit
+from chimbuko.plan.insitu.fitting import REPLICATES, fit, points_needed, sampling_plan
+from chimbuko.plan.insitu.hypotheses import agreement
 from chimbuko.plan.insitu.measured import measured
 from chimbuko.plan.insitu.normalform import Factor, NormalForm, Term
-from chimbuko.plan.insitu.quality import agreement
-from chimbuko.plan.insitu.sampling import points_needed, sampling_plan
 from tests.plan.insitu.published import (
     ALL,
     LOSSY,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chimbuko.plan.insitu.quality import agreement, smape
+from chimbuko.plan.insitu.hypotheses import agreement, smape
 
 
 def test_r_squared_is_that_of_equation_10() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.plan.insitu.sampling import points_needed, sampling_plan
+from chimbuko.plan.insitu.fitting import points_needed, sampling_plan
 
 VALUES = st.lists(st.integers(1, 10_000).map(float), min_size=5, max_size=12, unique=True)
 

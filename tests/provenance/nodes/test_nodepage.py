@@ -6,8 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from chimbuko.monitor.samples.nodebatch import ThreadName, packed
-from chimbuko.monitor.samples.nodeparts import NodeFinding, NodePart
+from chimbuko.monitor.samples.nodebatch import NodeFinding, NodePart, ThreadName, packed
 from chimbuko.monitor.samples.rows import CORE
 from chimbuko.provenance.nodes.nodelanes import Lanes
 from chimbuko.provenance.nodes.nodelist import node_facts, sampled_nodes

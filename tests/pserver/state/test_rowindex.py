@@ -7,12 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-<<<<<<< HEAD:tests/pserver/state/test_rowindex.py
-from chimbuko.pserver.state.rowindex import RowIndex
-from chimbuko.runtime.protocol.telemetry import MOST_RANK
-=======
-from chimbuko.pserver.telemetry.rowindex import RowIndex
->>>>>>> libs:tests/pserver/telemetry/test_rowindex.py
+from chimbuko.pserver.state.totals import RowIndex
 from tests.reference.telemetry import SlowIndex
 
 MOST_NUMBER = (1 << 26) - 2

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.runtime.process.restarts import LONGEST_PAUSE_S, MOST_IN_A_ROW, STEADY_S, Revivals, pause_s
+from chimbuko.runtime.process.supervisor import LONGEST_PAUSE_S, MOST_IN_A_ROW, STEADY_S, Revivals, pause_s
 
 LIVES_S = st.floats(0.0, 2 * STEADY_S)
 """How long a process lasts."""

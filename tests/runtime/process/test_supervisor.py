@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.core.errors import ServiceError
-from chimbuko.runtime.process import restarts, supervisor
+from chimbuko.runtime.process import supervisor
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.process.signals import END
 from chimbuko.runtime.process.supervisor import ServiceGroup
@@ -59,7 +59,7 @@ def kill(service: Service) -> None:
 def test_what_can_go_on_is_started_again_but_not_for_ever(
     group: ServiceGroup, problems: list[str], start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restarts, "MOST_IN_A_ROW", 2)
+    monkeypatch.setattr(supervisor, "MOST_IN_A_ROW", 2)
     service = group.add(start(WAITS), can_go_on=True)
     group.wait_ready()
     assert group.look_after() == []
@@ -94,7 +94,7 @@ def test_what_is_killed_while_it_starts_is_started_again(
 def test_what_is_killed_at_each_start_ends_with_one_line(
     group: ServiceGroup, start: Start, monkeypatch: pytest.MonkeyPatch, can_go_on: bool, starts: int
 ) -> None:
-    monkeypatch.setattr(restarts, "MOST_IN_A_ROW", 1)
+    monkeypatch.setattr(supervisor, "MOST_IN_A_ROW", 1)
     service = group.add(start(f"import sys; print('starts', file=sys.stderr, flush=True); {DIES}"), can_go_on)
     with pytest.raises(ServiceError) as error:
         group.wait_ready()
@@ -112,7 +112,7 @@ def test_what_refuses_to_start_is_not_started_again(group: ServiceGroup, start: 
 def test_what_nobody_waits_for_may_fail_to_start(
     group: ServiceGroup, problems: list[str], start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restarts, "MOST_IN_A_ROW", 1)
+    monkeypatch.setattr(supervisor, "MOST_IN_A_ROW", 1)
     service = group.add(start(DIES), can_go_on=True, is_starting=True)
     assert group.wait_ready() == []
     service.process.wait()

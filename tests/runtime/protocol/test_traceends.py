@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from chimbuko.runtime.protocol.broker import PrivateBroker
+from chimbuko.runtime.protocol.rankclaims import newest_end_us
 from chimbuko.runtime.protocol.runbroker import RunBroker
-from chimbuko.runtime.protocol.traceends import newest_end_us
 
 
 def test_the_newest_event_is_known_when_all_shares_are_read(tmp_path: Path) -> None:

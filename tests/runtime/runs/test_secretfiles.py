@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chimbuko.runtime.runs.secretfiles import kept_token, write_secret
+from chimbuko.runtime.runs.directory import kept_token, write_secret
 
 
 def test_a_token_is_made_once(tmp_path: Path) -> None:

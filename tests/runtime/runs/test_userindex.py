@@ -11,7 +11,7 @@ import pytest
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.errors import ConfigError
 from chimbuko.launcher.assembly import run_with_store
-from chimbuko.runtime.runs import userindex
+from chimbuko.runtime.runs import finding
 from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory
 from chimbuko.runtime.runs.finding import find_run, noted_runs
 
@@ -48,7 +48,7 @@ def test_what_is_gone_is_forgotten_and_what_is_not_mounted_is_not(tmp_path: Path
     shutil.copytree(kept.path, other.path)
     (tmp_path / "c").rename(tmp_path / "unmounted")
     assert noted_runs() == [kept]
-    assert set(userindex.noted().values()) == {kept.path, away.path}
+    assert set(finding.noted().values()) == {kept.path, away.path}
     (tmp_path / "unmounted").rename(tmp_path / "c")
     assert noted_runs() == [kept, away]
 

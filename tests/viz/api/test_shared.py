@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from chimbuko.viz.api.shared import SharedAnswers
+from chimbuko.viz.api.blueprint import SharedAnswers
 
 
 def test_what_many_ask_for_at_once_is_made_once() -> None:

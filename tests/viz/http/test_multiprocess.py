@@ -12,7 +12,7 @@ import pytest
 import requests
 
 from chimbuko.core.errors import ServiceError
-from chimbuko.runtime.process import restarts
+from chimbuko.runtime.process import supervisor
 from chimbuko.runtime.protocol.broker import PrivateBroker, connect
 from chimbuko.runtime.protocol.messages import PAYLOAD
 from chimbuko.viz.http.multiprocess import serving_together
@@ -123,7 +123,7 @@ def test_one_that_is_killed_is_replaced_and_the_other_goes_on(alone: DashboardPr
 
 
 def test_no_page_waits_where_none_of_them_lasts(ended: MadeRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restarts, "MOST_IN_A_ROW", 1)
+    monkeypatch.setattr(supervisor, "MOST_IN_A_ROW", 1)
     stopping = threading.Event()
     with (
         pytest.raises(ServiceError, match="ended soon after its start"),

@@ -13,8 +13,14 @@ from hypothesis import strategies as st
 from chimbuko.core.calls.record import StepCount
 from chimbuko.core.statistics.moments import Moments
 from chimbuko.runtime.protocol.messages import FunctionStatistics, RankStatistics
-from chimbuko.viz.live.livetotals import LEAST_RANKED, STATISTICS, LiveTotals, Statistic
-from chimbuko.viz.live.recentsteps import RECENT_STEPS, RecentSteps
+from chimbuko.viz.live.livetotals import (
+    LEAST_RANKED,
+    RECENT_STEPS,
+    STATISTICS,
+    LiveTotals,
+    RecentSteps,
+    Statistic,
+)
 from tests.viz.made_run import FUNCTIONS, STEPS, MadeRun
 
 

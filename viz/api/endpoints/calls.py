@@ -20,12 +20,13 @@ from chimbuko.provenance.query.points import MOST_POINTS, PointColumns
 from chimbuko.provenance.query.points import points as read_points
 from chimbuko.viz.api.distribution import Distribution, distribution
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
-from chimbuko.viz.api.pages import Place, page_of
 from chimbuko.viz.api.parameters import (
     MAX_LIMIT,
     AnyRankText,
     Cursor,
     Limit,
+    Place,
+    page_of,
     parse_rank,
     rank_text,
 )

@@ -14,8 +14,7 @@ from chimbuko.provenance.query.run import RankPath
 from chimbuko.runtime.protocol.messages import FunctionStatistics, PathStatistics
 from chimbuko.viz.api.distribution import Distribution, distribution
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
-from chimbuko.viz.api.pages import PageParameters, page_of
-from chimbuko.viz.api.parameters import ProgramWanted, RankText, parse_rank
+from chimbuko.viz.api.parameters import PageParameters, ProgramWanted, RankText, page_of, parse_rank
 from chimbuko.viz.api.statements import functions_statement, literal, of_program, paths_statement
 
 

@@ -18,8 +18,7 @@ from chimbuko.provenance.incidents.incidentlist import (
 from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_finding, metric_findings
 from chimbuko.provenance.incidents.origins import Origin, OriginBy, origins
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
-from chimbuko.viz.api.pages import Place
-from chimbuko.viz.api.parameters import MAX_LIMIT, Limit
+from chimbuko.viz.api.parameters import MAX_LIMIT, Limit, Place
 
 IncidentId = Annotated[str, Meta(pattern="^I[0-9]{1,9}$", description="The id of an incident, as I12.")]
 

@@ -10,7 +10,7 @@ from msgspec import Meta
 from chimbuko.provenance.nodes.nodelanes import CoreLane, GpuLane, Lanes, ThreadLane
 from chimbuko.provenance.nodes.nodelist import NodeFacts, SampledNode, node_facts, sampled_nodes
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
-from chimbuko.viz.api.pages import PageParameters, Place, page_of
+from chimbuko.viz.api.parameters import PageParameters, Place, page_of
 
 MOST_COLUMNS = 400
 MOST_LANES = 100

@@ -12,8 +12,7 @@ from chimbuko.core.statistics.moments import Moments
 from chimbuko.provenance.query.filters import Number
 from chimbuko.runtime.protocol.messages import RankStatistics
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
-from chimbuko.viz.api.pages import PageParameters, page_of
-from chimbuko.viz.api.parameters import MAX_LIMIT, ProgramWanted
+from chimbuko.viz.api.parameters import MAX_LIMIT, PageParameters, ProgramWanted, page_of
 from chimbuko.viz.api.statements import (
     counters_statement,
     metadata_statement,

@@ -15,10 +15,8 @@ from chimbuko.core.calls.record import StepCount
 from chimbuko.provenance.query.filters import Step
 from chimbuko.provenance.query.steps import StepSum
 from chimbuko.provenance.store.tables import NEVER_US
-from chimbuko.viz.api.columns import differences
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
-from chimbuko.viz.api.pages import Place, page_of
-from chimbuko.viz.api.parameters import Limit, RankText, parse_rank, rank_text
+from chimbuko.viz.api.parameters import Limit, Place, RankText, differences, page_of, parse_rank, rank_text
 from chimbuko.viz.api.statements import steps_statement
 
 STEP_FIELDS = ("step", "start_us", "end_us", "calls", "anomalies", "severity_us", "highest_score")

@@ -16,9 +16,8 @@ from chimbuko.provenance.timeline.edges import Links, bundled
 from chimbuko.provenance.timeline.rankcalls import JudgedCall, RankCalls
 from chimbuko.provenance.timeline.rankwindow import SpanRow, SpanWindow
 from chimbuko.provenance.timeline.storedspans import stored_window
-from chimbuko.viz.api.columns import differences
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
-from chimbuko.viz.api.parameters import RankText, parse_rank
+from chimbuko.viz.api.parameters import RankText, differences, parse_rank
 
 Interval = tuple[int, int]
 

@@ -1,4 +1,7 @@
-"""All quantities of a program, sample by sample."""
+"""All quantities of a program, sample by sample.
+
+Quantities whose sum over all ranks stays the same.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,67 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.observe.namespaces.analyses.compared import Compared
-from chimbuko.observe.namespaces.analyses.conserved import Conserved
+from chimbuko.observe.namespaces.analyses.cusum import Cusum, scale
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding, Problem
+
+LEARNED = 40
+"""Samples from which it is learned what is usual."""
+LEAST_DRIFT = 1e-4
+"""Relative change of the sum below which nothing is said: rounding errors add up, too."""
+STANDS_OUT = 0.8
+"""The ranks are named that make up so much of the whole change together,"""
+MOST_RANKS = 0.25
+"""where they are no larger share of all ranks; otherwise all are concerned."""
+
+
+class Conserved:
+    """One conserved quantity."""
+
+    def __init__(self, quantity: str) -> None:
+        self._quantity = quantity
+        self._learned: list[npt.NDArray[np.float64]] = []
+        self._usual = np.zeros(0)
+        self._sigma = 0.0
+        self._cusum = Cusum(1)
+        self._is_found = False
+
+    def take(self, step: int, values: npt.NDArray[np.float64]) -> Finding | None:
+        """Take the values of all ranks (f8[ranks]) at a step."""
+        if self._is_found or not np.isfinite(values).all():
+            return None
+        if len(self._learned) < LEARNED:
+            self._learned.append(values)
+            if len(self._learned) == LEARNED:
+                self._learn(np.array(self._learned))
+            return None
+        change = float(values.sum() - self._usual.sum())
+        beyond = self._cusum.add(step, np.array([change / self._sigma]))
+        whole = max(abs(float(self._usual.sum())), np.finfo(np.float64).tiny)
+        if not beyond[0] or abs(change) < LEAST_DRIFT * whole:
+            return None
+        self._is_found = True
+        ranks = self._standing_out(values - self._usual)
+        kind = Problem.LOCAL_DRIFT if ranks else Problem.GLOBAL_DRIFT
+        return Finding(kind, self._quantity, ranks, self._cusum.since(0), step, change / whole)
+
+    def _learn(self, samples: npt.NDArray[np.float64]) -> None:
+        # The newest ones: if it drifts from the very beginning the median of all would be far away.
+        self._usual = np.median(samples[-LEARNED // 2 :], axis=0)
+        sums = samples.sum(axis=1)
+        rounding = np.finfo(np.float64).eps * float(np.abs(sums).max()) * len(self._usual)
+        self._sigma = max(float(scale(sums[:, None])[0]), rounding, np.finfo(np.float64).tiny)
+
+    def _standing_out(self, changes: npt.NDArray[np.float64]) -> tuple[int, ...]:
+        """The few ranks that make up most of a change; none where it takes many."""
+        towards = changes * np.sign(changes.sum())
+        order = np.argsort(-towards)
+        most = max(1, int(MOST_RANKS * len(changes)))
+        # What all ranks have in common is nobody's.
+        own = np.maximum(towards - np.median(towards), 0.0)
+        for count in range(1, most + 1):
+            if own[order[:count]].sum() > STANDS_OUT * towards.sum():
+                return tuple(sorted(int(rank) for rank in order[:count]))
+        return ()
 
 
 class Role(Enum):

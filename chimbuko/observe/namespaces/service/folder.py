@@ -1,12 +1,20 @@
 """A service of namespaces on disk: its settings, where its broker is, and the places of its jobs.
 
 Secrets (the URLs) are in files that only their owner can read.
+
+SOMA's address file, where a client finds its server, and its node file, a list of all servers.
+
+The first line of an address file is the number of servers.
+
+Each further line has the number of a server, from 0 on, and its address. SOMA's own writes lines as servers
+come up, so that those of an earlier run can be left in it; ours is written in one piece.
 """
 
 from __future__ import annotations
 
 import secrets
 import shutil
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
@@ -18,8 +26,18 @@ from chimbuko.core.atomicfile import write_atomically
 from chimbuko.core.errors import ConfigError
 from chimbuko.observe.namespaces.exchange.keys import check_name
 from chimbuko.observe.namespaces.exchange.place import READER, WRITER, Place, parse_place
-from chimbuko.observe.namespaces.tree.addresses import format_addresses, format_collectors
 from chimbuko.runtime.protocol.broker import connect
+
+
+def format_addresses(addresses: Sequence[str]) -> str:
+    """The text of an address file."""
+    lines = [str(len(addresses)), *(f"{number} {address}" for number, address in enumerate(addresses))]
+    return "\n".join(lines) + "\n"
+
+
+def format_collectors(count: int) -> str:
+    """The text of a node file: the number of each server on a line of its own."""
+    return "".join(f"{number}\n" for number in range(count))
 
 
 class ServiceSettings(msgspec.Struct, frozen=True):

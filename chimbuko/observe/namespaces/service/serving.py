@@ -1,4 +1,7 @@
-"""Leads a service of namespaces: its broker, its instances, the rights of its jobs, until it is to end."""
+"""Leads a service of namespaces: its broker, its instances, the rights of its jobs, until it is to end.
+
+What a job may do, as users of the broker: it enforces this, and no process of ours is in between.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +10,90 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 import redis
+from redis.cluster import RedisCluster
 from redis.exceptions import RedisClusterException
 
 from chimbuko.core.errors import ChimbukoError, ServiceError
-from chimbuko.observe.namespaces.exchange.keys import Shard, about_key, asked_prefix
-from chimbuko.observe.namespaces.exchange.place import DEFAULT_JOB, READER, WRITER, About
+from chimbuko.observe.namespaces.exchange.keys import Shard, about_key, asked_prefix, job_prefix
+from chimbuko.observe.namespaces.exchange.place import DEFAULT_JOB, READER, WRITER, About, Place
 from chimbuko.observe.namespaces.service.folder import ServiceFolder, ServiceSettings
 from chimbuko.observe.namespaces.service.heldshard import make_log
-from chimbuko.observe.namespaces.service.rights import grant, has_users, revoke
 from chimbuko.observe.namespaces.tree.wire import VERSION
 from chimbuko.runtime.process.cores import pin
 from chimbuko.runtime.process.mishaps import Mishaps
 from chimbuko.runtime.process.nameholding import hold
-from chimbuko.runtime.process.restarts import Revivals
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.process.signals import FROM_OTHERS, heed
 from chimbuko.runtime.process.starting import fork
-from chimbuko.runtime.process.supervisor import ServiceGroup
+from chimbuko.runtime.process.supervisor import Revivals, ServiceGroup
 from chimbuko.runtime.protocol.broker import LOOPBACK, PrivateBroker
+
+_CONNECTING = "+ping +info +hello +auth +select +command +readonly +client|setname"
+_CONNECTING_SINCE_7_2 = "+client|setinfo"
+"""Redis before 7.2 has no such command, and redis-py does without it there."""
+_CLUSTER = "+cluster|slots +cluster|shards +cluster|nodes"
+_READING = "+get +hgetall +xrange"
+_WRITING = "+xadd +multi +exec +discard"
+_ASKING = "+multi +exec +llen +exists +smembers +sadd +lpush"
+
+
+def grant(client: redis.Redis, place: Place, role: str) -> None:
+    """Let the user that a place names do what its role may, and nothing else.
+
+    Raises
+    ------
+    ServiceError
+        The broker does not let us.
+    """
+    parts = urlsplit(place.url)
+    prefix = job_prefix(place.service, place.job)
+    rules = f"{_CONNECTING} {_CLUSTER} {_READING} %R~{prefix}* %R~{about_key(place.service)}".split()
+    if role == WRITER:
+        rules += f"{_WRITING} ~{prefix}*}}log".split()
+        # What Celery does to ask a worker.
+        rules.append(f"({_ASKING} ~{asked_prefix(place.service, place.job)}*)")
+    rules = ["reset", "on", f">{unquote(parts.password or '')}", *rules]
+    words = ["SETUSER", unquote(parts.username or ""), *rules]
+    try:
+        _everywhere(client, *words, _CONNECTING_SINCE_7_2)
+    except ServiceError:
+        _everywhere(client, *words)
+
+
+def revoke(client: redis.Redis, user: str) -> None:
+    """Remove a user, and with it its connections; errors are those of ``grant``."""
+    _everywhere(client, "DELUSER", user)
+
+
+def has_users(client: redis.Redis, users: set[str]) -> bool:
+    """Whether each node of the broker knows these users: one that comes back may know none.
+
+    Errors are those of ``grant``.
+    """
+    if isinstance(client, RedisCluster):
+        client.nodes_manager.initialize()
+    return all(users <= {str(name, "utf-8") for name in known} for known in _everywhere(client, "USERS"))
+
+
+def _everywhere(client: redis.Redis, *words: str) -> list[Any]:
+    """The answers of each node of a cluster."""
+    more: dict[str, Any] = {}
+    if isinstance(client, RedisCluster):
+        more["target_nodes"] = RedisCluster.ALL_NODES
+    try:
+        answers = client.execute_command("ACL", *words, **more)  # type: ignore[no-untyped-call]
+    except redis.ResponseError as error:
+        raise ServiceError(
+            f"the broker gives no rights to jobs ({error}); use the URL of a user who may do that, "
+            f"of Redis 7.0 or later, or Valkey"
+        ) from error
+    return list(answers.values()) if isinstance(answers, dict) else [answers]
+
 
 LOOK_PERIOD_S = 0.2
 USERS_LOOK_S = 2.0

@@ -1,4 +1,9 @@
-"""The process that watches what the programs of a run publish, for as long as the run goes on."""
+"""The process that watches what the programs of a run publish, for as long as the run goes on.
+
+What is published in all namespaces from the beginning of a run on, whoever serves it, and whenever.
+
+Keeps a file with what charts show of what was published, for the dashboard.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +16,118 @@ from pathlib import Path
 
 import redis
 
+from chimbuko.core.atomicfile import write_atomically
 from chimbuko.core.errors import ChimbukoError
+from chimbuko.observe.namespaces.analyses.gathering import Gathered
 from chimbuko.observe.namespaces.analyses.metricanomalies import MetricAnomalies
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding
+from chimbuko.observe.namespaces.analyses.views import encode
 from chimbuko.observe.namespaces.client.client import Client
-from chimbuko.observe.namespaces.exchange.namespacereader import LOOK_PERIOD_S, Reader
-from chimbuko.observe.namespaces.service.observations import LateObservations
+from chimbuko.observe.namespaces.exchange.namespacereader import (
+    LOOK_PERIOD_S,
+    MOST_AT_ONCE,
+    Observation,
+    Reader,
+    Subscription,
+)
 from chimbuko.observe.namespaces.service.publishing import FindingsBoard
-from chimbuko.observe.namespaces.service.viewsfile import ViewsFile
 from chimbuko.observe.namespaces.sources.performance import PerformancePublisher
 from chimbuko.runtime.process.lifetime import log, say_ready
 from chimbuko.runtime.process.signals import StopSignal
 from chimbuko.runtime.protocol.runbroker import RunBroker
+
+TRY_AGAIN_S = 2.0
+
+
+class LateObservations:
+    """Observations of a service that may not be there yet.
+
+    Parameters
+    ----------
+    open_reader
+        Connects to the service; raises ``ChimbukoError`` where that is not possible now.
+    since_us
+        What was published before, in µs since the epoch, is of no concern.
+    report
+        Takes a line: once that the service cannot be used yet, and once that it can.
+    """
+
+    def __init__(
+        self,
+        open_reader: Callable[[], Reader],
+        since_us: int,
+        report: Callable[[str], None],
+    ) -> None:
+        self._open_reader = open_reader
+        self._since_us = since_us
+        self._report = report
+        self._subscriptions: list[Subscription] = []
+        self._try_at_s = 0.0
+        self._is_missing = False
+        self.has_caught_up = False
+        """Whether all that was published before is known."""
+
+    def new(self) -> list[Observation]:
+        """What has come since the last time."""
+        if not self._subscriptions:
+            self._subscriptions = self._open()
+        found = [one for subscription in self._subscriptions for one in subscription.new()]
+        self.has_caught_up = bool(self._subscriptions) and len(found) < MOST_AT_ONCE
+        return [one for one in found if one.time_us >= self._since_us]
+
+    def _open(self) -> list[Subscription]:
+        if time.monotonic() < self._try_at_s:
+            return []
+        try:
+            # The connection lasts as long as the process.
+            reader = self._open_reader()
+            subscriptions = [reader.subscription(name, has_past=True) for name in reader.namespaces]
+        except ChimbukoError as error:
+            self._try_at_s = time.monotonic() + TRY_AGAIN_S
+            if not self._is_missing:
+                self._report(f"what programs publish is not watched yet: {error}")
+            self._is_missing = True
+            return []
+        if self._is_missing:
+            self._report("what programs publish is watched from now on")
+        return subscriptions
+
+
+PERIOD_S = 1.0
+REST = 20.0
+"""After writing it rests this many times as long as that took: large files are written less often."""
+
+
+class ViewsFile:
+    """Gathers observations, and writes what charts show of them now and then."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._gathered = Gathered()
+        self._is_new = False
+        self._due_s = 0.0
+        self._has_failed = False
+
+    def take(self, observation: Observation) -> None:
+        """One observation more."""
+        self._gathered.take(observation)
+        self._is_new = True
+
+    def keep_up(self, is_last: bool = False) -> None:
+        """Write the file, where there is something new and that is due, or if it is for the last time."""
+        began_s = time.monotonic()
+        if not self._is_new or (began_s < self._due_s and not is_last):
+            return
+        try:
+            write_atomically(self._path, encode(self._gathered.views), 0o600)
+            self._is_new = False
+        except OSError as error:
+            # The watch goes on without it, and tries again.
+            if not self._has_failed:
+                log(f"{self._path}: cannot be written ({error.strerror}); the dashboard lacks what is new")
+            self._has_failed = True
+        self._due_s = began_s + PERIOD_S + REST * (time.monotonic() - began_s)
+
 
 NAMESPACE = "application"
 """Where programs publish of their computation."""

@@ -9,15 +9,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-<<<<<<< HEAD:chimbuko/observe/namespaces/tree/change.py
-from chimbuko.observe.namespaces.tree.leaves import Leaf, is_same, joined, size_of
+from chimbuko.observe.namespaces.tree.leaves import Leaf, joined, size_of
 from chimbuko.observe.namespaces.tree.paths import Path
 from chimbuko.observe.namespaces.tree.tree import Tree
-=======
-from chimbuko.namespaces.tree.leaves import Leaf, joined, size_of
-from chimbuko.namespaces.tree.paths import Path
-from chimbuko.namespaces.tree.tree import Tree
->>>>>>> libs:chimbuko/namespaces/tree/change.py
 
 KEY_BYTES = 16
 """What a leaf takes at least beside its own bytes."""

@@ -9,35 +9,19 @@ import msgspec
 import numpy as np
 import pytest
 
-<<<<<<< HEAD:tests/observe/namespaces/analyses/test_analyses.py
 from chimbuko.core.errors import ConfigError, ObservationError
 from chimbuko.observe.namespaces.analyses import registry
 from chimbuko.observe.namespaces.analyses.cpuutilisation import cpu_utilisation
 from chimbuko.observe.namespaces.analyses.loadbalance import load_balance
 from chimbuko.observe.namespaces.analyses.metricanomalies import metric_anomalies
 from chimbuko.observe.namespaces.analyses.registry import analyse, names
-from chimbuko.observe.namespaces.analyses.series import series
+from chimbuko.observe.namespaces.analyses.series import values
 from chimbuko.observe.namespaces.analyses.taskstates import task_states
 from chimbuko.observe.namespaces.exchange.namespacereader import Observation
 from chimbuko.observe.namespaces.tree.change import Change
 from chimbuko.observe.namespaces.tree.leaves import as_leaf
 from chimbuko.observe.namespaces.tree.paths import parse_path
 from tests.observe.namespaces.analyses.astaroth import RANKS, global_drift, local_instability
-=======
-from chimbuko.errors import ConfigError, ObservationError
-from chimbuko.namespaces.analyses import registry
-from chimbuko.namespaces.analyses.cpuutilisation import cpu_utilisation
-from chimbuko.namespaces.analyses.loadbalance import load_balance
-from chimbuko.namespaces.analyses.metricanomalies import metric_anomalies
-from chimbuko.namespaces.analyses.registry import analyse, names
-from chimbuko.namespaces.analyses.series import values
-from chimbuko.namespaces.analyses.taskstates import task_states
-from chimbuko.namespaces.exchange.reader import Observation
-from chimbuko.namespaces.tree.change import Change
-from chimbuko.namespaces.tree.leaves import as_leaf
-from chimbuko.namespaces.tree.paths import parse_path
-from tests.namespaces.metrics.astaroth import RANKS, global_drift, local_instability
->>>>>>> libs:tests/namespaces/analyses/test_analyses.py
 
 
 def observed(*values: dict[str, Any]) -> list[Observation]:

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from chimbuko.core.errors import ConfigError
 from chimbuko.observe.namespaces.analyses import gathering
-from chimbuko.observe.namespaces.analyses.gathering import Gathered
-from chimbuko.observe.namespaces.analyses.points import MOST_POINTS, Points
+from chimbuko.observe.namespaces.analyses.gathering import MOST_POINTS, Gathered, Points
 from chimbuko.observe.namespaces.analyses.views import Views, encode, read_views
 from tests.viz.made_observations import CANCELLED, COURSES, UNSTABLE, S, observation, observations
 

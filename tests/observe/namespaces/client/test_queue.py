@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chimbuko.observe.namespaces.client import queue
+from chimbuko.observe.namespaces.client import outbox
+from chimbuko.observe.namespaces.client.outbox import Letter, LetterQueue
 from chimbuko.observe.namespaces.client.pending import MOST_LEAVES, Mode, Pending
-from chimbuko.observe.namespaces.client.queue import Letter, LetterQueue
 from chimbuko.observe.namespaces.exchange.keys import Shard
 from chimbuko.observe.namespaces.tree.change import Change, apply
 from chimbuko.observe.namespaces.tree.leaves import as_leaf
@@ -33,7 +33,7 @@ def test_letters_leave_in_the_order_in_which_they_came() -> None:
 
 
 def test_where_many_wait_they_become_few_that_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue, "COMPACT_BYTES", 20_000)
+    monkeypatch.setattr(outbox, "COMPACT_BYTES", 20_000)
     letters = LetterQueue()
     trees = [Tree(), Tree()]
     for number in range(1, 201):
@@ -55,7 +55,7 @@ def test_where_many_wait_they_become_few_that_say_the_same(monkeypatch: pytest.M
 
 
 def test_what_has_no_room_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue, "MOST_BYTES", 2_500)
+    monkeypatch.setattr(outbox, "MOST_BYTES", 2_500)
     letters = LetterQueue()
     assert [letters.add(letter(number)) for number in (1, 2, 3)] == [True, True, False]
     assert len(letters) == 2

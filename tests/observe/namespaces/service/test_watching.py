@@ -14,12 +14,10 @@ from chimbuko.observe.namespaces.analyses.metricfinding import Finding, Problem
 from chimbuko.observe.namespaces.analyses.views import read_views
 from chimbuko.observe.namespaces.client.client import Client
 from chimbuko.observe.namespaces.exchange.namespacereader import Reader
-from chimbuko.observe.namespaces.service import observations as observing
 from chimbuko.observe.namespaces.service import publishing
-from chimbuko.observe.namespaces.service.observations import LateObservations
+from chimbuko.observe.namespaces.service import watching as observing
 from chimbuko.observe.namespaces.service.publishing import FindingsBoard, published
-from chimbuko.observe.namespaces.service.viewsfile import ViewsFile
-from chimbuko.observe.namespaces.service.watching import NAMESPACE, watch
+from chimbuko.observe.namespaces.service.watching import NAMESPACE, LateObservations, ViewsFile, watch
 from chimbuko.observe.namespaces.sources import performance
 from chimbuko.observe.namespaces.sources.performance import PerformancePublisher
 from chimbuko.runtime.protocol.broker import PrivateBroker, connect

@@ -17,9 +17,14 @@ from hypothesis import strategies as st
 from chimbuko.core.errors import ConfigError, ObservationError
 from chimbuko.observe.namespaces.client.client import Client
 from chimbuko.observe.namespaces.exchange.namespacereader import Reader
-from chimbuko.observe.namespaces.sources import caliperprofile
-from chimbuko.observe.namespaces.sources.calipermonitor import NAMESPACE, CaliperProfiles, monitor
-from chimbuko.observe.namespaces.sources.caliperprofile import is_whole, read_profile
+from chimbuko.observe.namespaces.sources import caliper
+from chimbuko.observe.namespaces.sources.caliper import (
+    NAMESPACE,
+    CaliperProfiles,
+    is_whole,
+    monitor,
+    read_profile,
+)
 from tests.integration.namespaces import NotPermitted
 from tests.integration.nodes import CHIMBUKO, cluster
 from tests.observe.namespaces.served import Served, served
@@ -89,7 +94,7 @@ def test_a_profile_has_the_times_of_regions_and_other_numbers() -> None:
 
 
 def test_regions_that_have_a_key_keep_it_and_the_rest_is_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caliperprofile, "MOST_REGIONS", 1)
+    monkeypatch.setattr(caliper, "MOST_REGIONS", 1)
     chosen: dict[str, None] = {}
     for main_ns, mpi_ns in ((5000, 2000), (5000, 9000)):
         leaves = dict(read_profile(profile(main_ns, mpi_ns)).leaves(chosen))

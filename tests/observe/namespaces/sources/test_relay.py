@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from chimbuko.instrument.recorder.library import INCLUDE
 from chimbuko.observe.namespaces.exchange.namespacereader import Reader
 from chimbuko.observe.namespaces.exchange.place import PLACE_VARIABLE
-from chimbuko.observe.namespaces.sources.lines import LineReader
+from chimbuko.observe.namespaces.sources.relaying import LineReader
 from chimbuko.runtime.process.ranks import RANK_VARIABLES
 from tests.integration.conftest import Command
 from tests.observe.namespaces.served import served
 from tests.places import ROOT
 
 HEADER = INCLUDE / "chimbuko_namespaces.h"
-SOURCE = ROOT / "tests" / "recorder" / "programs" / "namespaces.c"
+SOURCE = ROOT / "tests" / "instrument" / "recorder" / "programs" / "namespaces.c"
 STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wno-overlength-strings")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.observe.namespaces.sources.taulayout import MOST_TIMERS, TauLayout
+from chimbuko.observe.namespaces.sources.performance import MOST_TIMERS, TauLayout
 from chimbuko.observe.namespaces.tree.paths import LONGEST_KEY_BYTES, Path, checked_path
 from chimbuko.runtime.protocol.telemetry import OTHERS, TIMER, RankTimers
 

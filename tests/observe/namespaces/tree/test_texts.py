@@ -13,27 +13,19 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-<<<<<<< HEAD:tests/observe/namespaces/tree/test_texts.py
-from chimbuko.core.errors import ConfigError, ObservationError
-from chimbuko.observe.namespaces.tree.addresses import format_addresses, parse_addresses, server_of
-from chimbuko.observe.namespaces.tree.conduit import conduit_base64_json, conduit_json
+from chimbuko.core.errors import ObservationError
+from chimbuko.observe.namespaces.service.folder import format_addresses
 from chimbuko.observe.namespaces.tree.leaves import Leaf, as_leaf, elements, is_same
-from chimbuko.observe.namespaces.tree.plain import plain, plain_json
-from chimbuko.observe.namespaces.tree.plain import yaml as yaml_text
-from chimbuko.observe.namespaces.tree.texts import FORMATS
+from chimbuko.observe.namespaces.tree.texts import (
+    FORMATS,
+    conduit_base64_json,
+    conduit_json,
+    plain,
+    plain_json,
+)
+from chimbuko.observe.namespaces.tree.texts import yaml as yaml_text
 from chimbuko.observe.namespaces.tree.tree import Tree, nested
 from tests.observe.namespaces.strategies import FEW, LEAVES, PATHS
-=======
-from chimbuko.errors import ObservationError
-from chimbuko.namespaces.texts.addresses import format_addresses
-from chimbuko.namespaces.texts.conduit import conduit_base64_json, conduit_json
-from chimbuko.namespaces.texts.plain import plain, plain_json
-from chimbuko.namespaces.texts.plain import yaml as yaml_text
-from chimbuko.namespaces.texts.registry import FORMATS
-from chimbuko.namespaces.tree.leaves import Leaf, as_leaf, elements, is_same
-from chimbuko.namespaces.tree.tree import Tree, nested
-from tests.namespaces.strategies import FEW, LEAVES, PATHS
->>>>>>> libs:tests/namespaces/texts/test_texts.py
 
 ASTAROTH = Tree(
     [

@@ -8,21 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-<<<<<<< HEAD:tests/observe/namespaces/tree/test_tree.py
 from chimbuko.core.errors import ObservationError
-from chimbuko.observe.namespaces.tree.change import Change, apply, difference
+from chimbuko.observe.namespaces.tree.change import Change, apply
 from chimbuko.observe.namespaces.tree.leaves import Leaf, as_leaf, element_type, is_same, joined
 from chimbuko.observe.namespaces.tree.paths import Path
 from chimbuko.observe.namespaces.tree.tree import Tree, flattened, nested
 from tests.observe.namespaces.strategies import FEW, LEAVES
-=======
-from chimbuko.errors import ObservationError
-from chimbuko.namespaces.tree.change import Change, apply
-from chimbuko.namespaces.tree.leaves import Leaf, as_leaf, element_type, is_same, joined
-from chimbuko.namespaces.tree.paths import Path
-from chimbuko.namespaces.tree.tree import Tree, flattened, nested
-from tests.namespaces.strategies import FEW, LEAVES
->>>>>>> libs:tests/namespaces/tree/test_tree.py
 
 CLOSE_PATHS: st.SearchStrategy[Path] = st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map(tuple)
 STEPS = st.lists(st.tuples(CLOSE_PATHS, LEAVES, st.booleans()), max_size=12)

@@ -2,6 +2,8 @@
 
 Of each type there is made, once, a twin whose structs are objects. The schema of an answer is the twin's,
 and every answer is converted to the twin before it is encoded: what does not fit the schema is not sent.
+
+The one form that errors of the API have.
 """
 
 from __future__ import annotations
@@ -12,6 +14,22 @@ from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
+
+
+class ErrorBody(msgspec.Struct, frozen=True):
+    """The one form that errors of the API have."""
+
+    ok: bool
+    """False."""
+    error: str
+    """One line: what is wrong, and what to do."""
+    status: int
+    """The answer's HTTP status."""
+
+
+def error_body(status: int, text: str) -> bytes:
+    """An error as JSON."""
+    return msgspec.json.encode(ErrorBody(False, text, status))
 
 
 @cache
