@@ -33,7 +33,7 @@ export function agreementOf(intervals: readonly AnalysisInterval[]): { most_us: 
 export function agreementText(intervals: readonly AnalysisInterval[]): string {
   const errors = intervals.filter(({ measured_us }) => measured_us > 0).map(({ measured_us, predicted_us }) => Math.abs(predicted_us / measured_us - 1));
   if (errors.length === 0) return 'Nothing has been measured yet.';
-  return `Each of ${plural(errors.length, 'interval')} is predicted from all others; the largest error is ${percent(Math.max(...errors))}.`;
+  return `In ${plural(errors.length, 'interval')}, each predicted from all others, the largest error is ${percent(Math.max(...errors))}.`;
 }
 
 /** Numbers of cores of a placement, by who uses them. */

@@ -49,8 +49,7 @@ const MOST_NAMED = 4;
 /** Origin of an incident that is not a recorded call, in words. */
 export function originText(incident: Pick<Incident, 'call_id' | 'kind' | 'losses' | 'rank'>): string {
   const { rank, losses = [] } = incident;
-  if (!isLoss(incident))
-    return rank === null ? 'The call that lost the time is not on record.' : `Rank ${rank} entered last; no abnormal call of it is on record.`;
+  if (!isLoss(incident)) return rank === null ? 'The call that lost the time is not on record.' : `Rank ${rank} was late; no abnormal call of it is on record.`;
   const each = losses.map((one) => `rank ${one.rank} for ${duration(one.lost_us)} of ${duration(one.end_us - one.begin_us)}`);
   return `The node kept these ranks from running, whatever calls they were in: ${each.slice(0, MOST_NAMED).join(', ')}${each.length > MOST_NAMED ? ', …' : ''}`;
 }
