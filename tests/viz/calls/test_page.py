@@ -100,7 +100,7 @@ def test_every_call_is_drawn_or_said_to_be_covered(page: Page, made: MadeRun) ->
     assert marks + covered == len(made.records)
     assert marks >= len(made.anomalies)
     said = page.locator(".thinned").inner_text()
-    assert said == (f"{covered} normal calls are hidden behind others" if covered else "")
+    assert said == (f"{covered} normal calls hidden behind others" if covered else "")
 
 
 # The end, which open calls have not, first.
@@ -127,9 +127,9 @@ def test_the_axes_are_chosen_and_named(page: Page) -> None:
     page.wait_for_selector(f"{CHART}[aria-label='Calls: severity (time lost) by exclusive']")
     settled(page)
     before = ink(page)
-    page.get_by_role("button", name="Y axis: log; make it linear").click()
+    page.get_by_role("button", name="Y axis: log; change to linear").click()
     page.wait_for_url("**yscale=linear*")
-    page.get_by_role("button", name="Y axis: linear; make it log").wait_for()
+    page.get_by_role("button", name="Y axis: linear; change to log").wait_for()
     settled(page)
     assert ink(page) != before
     page.get_by_label("Y axis", exact=True).select_option("function")

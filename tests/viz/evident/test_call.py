@@ -176,9 +176,9 @@ def test_the_call_has_its_place_in_the_distribution(
     assert (twin is None) == (normal is None)
     if twin and normal:
         assert microseconds(twin.removeprefix("normal call ")) == pytest.approx(normal.exclusive_us, rel=5e-3)
-    usual = next(text for text in texts if text.startswith("usual then"))
-    assert microseconds(usual.removeprefix("usual then ")) == pytest.approx(record.expected_us, rel=5e-3)
-    assert f"Judged when {record.seen:,} calls of the function were known" in shown.inner_text()
+    usual = next(text for text in texts if text.startswith("expected then"))
+    assert microseconds(usual.removeprefix("expected then ")) == pytest.approx(record.expected_us, rel=5e-3)
+    assert f"judged when {record.seen:,} calls of the function were known" in shown.inner_text()
     table = show_table(page, "distribution")
     heads = panel(page, "distribution").locator("thead th").all_inner_texts()
     full = [bucket for bucket in found.buckets if bucket.calls]

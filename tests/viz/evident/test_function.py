@@ -338,7 +338,7 @@ def test_its_call_paths_lead_to_a_flame_graph(page: Page, provenance: Provenance
     page.keyboard.press("Enter")
     page.wait_for_selector("[data-zoomed] .function-link")
     assert page.locator("[data-zoomed] .function-link").get_attribute("data-function-link") == name
-    page.get_by_placeholder("a part of a name").fill(name[:6].upper())
+    page.get_by_placeholder("part of a name").fill(name[:6].upper())
     page.locator("[data-found]", has_text=re.compile("100 %$")).wait_for(state="attached")
     # The address is the picture, its table included.
     page.goto(f"{page.url}&table=flame")

@@ -99,7 +99,7 @@ def test_flame_graph_health_and_worst_calls_are_there(page: Page) -> None:
 
 
 def test_what_is_not_in_it_says_so(page: Page) -> None:
-    show(page, "timeline", "text=Not in this report. All of the run: chimbuko view")
+    show(page, "timeline", "text=This is not in the report. The whole run: chimbuko view")
 
 
 @pytest.mark.thorough

@@ -326,7 +326,7 @@ def test_before_the_first_step_every_panel_says_so_and_then_fills(
         for panel, words in {
             "heatmap": "No step of any rank has been analysed yet.",
             "ranks": "No rank has reported a step yet.",
-            "steps": "No analysed step yet.",
+            "steps": "No step has been analysed yet.",
             "worst": "No abnormal call yet.",
         }.items():
             page.wait_for_selector(f".{panel} .empty >> text={words}")
@@ -357,7 +357,7 @@ def test_without_anomalies_the_page_says_how_far_one_can_report(
         page.wait_for_selector(".worst .empty >> text=No abnormal call yet.")
         page.wait_for_selector(".functions .empty >> text=No anomalies in ")
         page.goto(watched.base + "r/heat?table=heatmap")
-        page.wait_for_selector(".heatmap >> text=No anomalies: all cells are zero.")
+        page.wait_for_selector(".heatmap >> text=There are no anomalies: all cells are zero.")
         watched.close()
     live.close()
 

@@ -75,14 +75,14 @@ def test_time_lost_comes_first_and_anomalies_are_a_choice_away(page: Page, finis
     page.get_by_role("button", name="All ranks: picture").click()
     settled(page)
     assert re.fullmatch(r"\d+ m?s\+", page.locator(".heat-bins span").nth(6).inner_text().strip())
-    page.get_by_label("What colours are").select_option("anomalies")
+    page.get_by_label("Measure of the colours").select_option("anomalies")
     page.wait_for_url("**measure=anomalies*")
     settled(page)
     assert page.locator(".heat-bins span").nth(6).inner_text().strip() == "17+"
     assert page.locator(".steps .chart").get_attribute("aria-label") == "Anomalies per step"
     counts = [int(row[2]) for row in map_lines(page) if len(row) == 5]
     assert counts == sorted(counts, reverse=True)
-    page.get_by_label("What heights are").select_option("lost")
+    page.get_by_label("Measure of the heights").select_option("lost")
     page.wait_for_url(lambda url: "measure" not in url)
     page.go_back()
     page.wait_for_url("**measure=anomalies*")

@@ -173,7 +173,7 @@ def test_hovering_a_rank_reports_about_it(page: Page, provenance: Provenance) ->
 def test_calls_are_listed_as_the_database_orders_them(
     page: Page, provenance: Provenance, order: str, sort: str
 ) -> None:
-    page.get_by_label("What is listed").select_option(order)
+    page.get_by_label("List").select_option(order)
     expected = [call.id for call in provenance.calls.page(CallFilter(), sort, limit=30).calls]
     page.wait_for_function(
         "ids => [...document.querySelectorAll('.worst [data-call]')].map(r => r.dataset.call).join() === ids",
@@ -203,7 +203,7 @@ def test_an_address_opens_the_same_picture_elsewhere(
 ) -> None:
     page.get_by_label("Statistic of anomalies per step").select_option("maximum")
     page.get_by_label("Statistic of functions").select_option("total")
-    page.get_by_label("What is listed").select_option("newest")
+    page.get_by_label("List").select_option("newest")
     select(page, 3, 1)
     page.locator(".heatmap .chart").focus()
     page.keyboard.press("w")

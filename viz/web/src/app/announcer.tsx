@@ -4,12 +4,12 @@ import { exact, plural } from '../shared/units/units';
 import { banner, condition } from '../shared/session/feed';
 import { status } from '../shared/session/session';
 
-/** Reading out what is new must leave time to read anything else. */
+/** Least time between two announcements, so that a screen reader can read something else in between. */
 const QUIET_MS = 10_000;
 
 /**
- * Says to those who do not see the bar when the state changes, and now and then how many anomalies are new:
- * of a live region what changes is read, so that neither takes the other's words away before they are.
+ * Announces to screen readers changes of the run's state and, from time to time, the number of new anomalies.
+ * The two have live regions of their own, so that neither interrupts the other.
  */
 export function Announcer() {
   const [change, setChange] = useState('');

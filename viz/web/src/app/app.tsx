@@ -14,7 +14,7 @@ import { TipLayer } from './tip';
 import { plural } from '../shared/units/units';
 import { Exports } from '../exports/dialog';
 
-/** Pages that fill the window and scroll inside. */
+/** Pages that are as high as the window, and whose panels scroll. */
 const FITTED: readonly PageName[] = ['overview', 'calls', 'timeline', 'flame'];
 
 export function App() {

@@ -12,7 +12,7 @@ import { programs, run } from '../shared/session/session';
 import { Menu } from '../shared/parts/menu';
 import { siblingsOf } from './siblings';
 
-/** Where we are, what limits what is shown, the other pages, and how to take it elsewhere. */
+/** The trail to what is shown, the filters that are set, the menu of pages, and what can be copied. */
 export function Crumbs() {
   return (
     <nav class="crumbs" aria-label="Where">
@@ -48,16 +48,16 @@ export function Crumbs() {
             </li>
           ))}
         </ul>
-        <button class="quiet" onClick={openExports} title="Recorded calls as a file for other tools">
+        <button class="quiet" onClick={openExports} title="Export recorded calls to a file for other tools">
           Export
         </button>
         <Menu
           label="Copy link, command or view"
           text="Copy ▾"
           items={() => [
-            { text: 'Link', title: 'Address of this picture (C)', act: copyLink },
+            { text: 'Link', title: 'Address of this view (C)', act: copyLink },
             { text: 'Command', title: 'The same question in the terminal (Shift+C)', act: copyCommand },
-            { text: 'Command that opens this view', title: 'For those who have the run, but another tunnel', act: copyView },
+            { text: 'Command that opens this view', title: 'For colleagues who reach the run in another way', act: copyView },
           ]}
         />
       </div>
@@ -65,20 +65,20 @@ export function Crumbs() {
   );
 }
 
-/** What can be dropped: what a page is about cannot. */
+/** Filters that can be dropped: those that name the subject of the page cannot. */
 function filters(): ReturnType<typeof filtersOf> {
   const { page } = view.value;
   const subject = { function: { function: '' }, incident: { incident: null }, node: { node: '' } };
   return filtersOf({ ...view.value, ...(page === 'function' || page === 'incident' || page === 'node' ? subject[page] : {}) });
 }
 
-/** The trail of what is shown now. */
+/** Trail of the current view. */
 export function here(): Crumb[] {
   return trail(view.value, run.value.value?.programs ?? {}, detail.value.value?.record ?? null);
 }
 
 function Step({ crumb, isLast }: { crumb: Crumb; isLast: boolean }) {
-  const siblings = crumb.kind === 'page' ? null : <Menu label={`Beside ${crumb.text}`} text="▾" items={() => siblingsOf(crumb.kind)} />;
+  const siblings = crumb.kind === 'page' ? null : <Menu label={`Instead of ${crumb.text}`} text="▾" items={() => siblingsOf(crumb.kind)} />;
   return (
     <li>
       {isLast ? (
@@ -101,12 +101,12 @@ function Chip({ text, drop }: { text: string; drop: Partial<View> }) {
   );
 }
 
-/** A command without the run's folder would be about another run. */
+/** Shown while the run's folder is not known, without which a command would be wrong. */
 const NOT_KNOWN_YET = 'The run is still being read: try again in a moment.';
 
 export const copyLink = (): void => void copy(location.href);
 
-/** The command that answers what the page shows. */
+/** Copy the command that shows the content of the page in the terminal. */
 export function copyCommand(): void {
   const directory = run.value.value?.directory;
   if (directory === undefined) return say(NOT_KNOWN_YET);

@@ -3,7 +3,7 @@ import { KEYS, MARKS } from './model/keyhelp';
 import { helpOpen } from '../shared/session/page';
 import { lettersAct, setLetters, setWallTimes, wallTimes } from '../shared/session/settings';
 
-/** Keys and marks, and whether letters are keys. */
+/** Help: keys, marks, and the settings of both. */
 export function Help() {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => {
@@ -23,11 +23,11 @@ export function Help() {
       <h2>Keys</h2>
       <label class="inline">
         <input type="checkbox" checked={lettersAct.value} onChange={(event) => setLetters(event.currentTarget.checked)} />
-        letters and signs act as keys outside of charts
+        single letters and signs act as keys outside charts, too
       </label>
       <label class="inline">
         <input type="checkbox" checked={wallTimes.value} onChange={(event) => setWallTimes(event.currentTarget.checked)} />
-        times as on the wall (UTC), not since the run's start
+        show the time of day (UTC) instead of the time since the run's start
       </label>
       {KEYS.map(([where, keys]) => (
         <section key={where}>

@@ -1,4 +1,4 @@
-/** Keys that work anywhere but in text fields. */
+/** Keys that work everywhere except in text fields. */
 
 import { toPage, up } from '../shared/address/model/trail';
 import { go, view } from '../shared/address/address';
@@ -12,7 +12,7 @@ import { isDialogOpen } from '../shared/parts/dialogs';
 import { toggleTables } from '../shared/parts/panel';
 import { copyCommand, copyLink, here } from './crumbs';
 
-/** Letters and signs, which who speaks to the computer may switch off. */
+/** Keys that are letters or signs: users of speech input can switch them off. */
 const LETTERS: Record<string, () => void> = {
   '/': focusSearch,
   '?': () => (helpOpen.value = true),
@@ -56,7 +56,7 @@ function clear(): void {
   if (view.value.steps !== null) go({ steps: null, cursor: null });
 }
 
-/** The anomaly before or after this one in the filter; where runs are compared, the function. */
+/** Go to the previous or next anomaly of the filter or, on the page that compares runs, to the next function. */
 function neighbour(way: number): void {
   if (view.value.page === 'compare') return nextFunction(way);
   if (view.value.page === 'incident' || (view.value.page === 'overview' && overview.list.value === 'incidents')) return nextIncident(way);
@@ -64,7 +64,7 @@ function neighbour(way: number): void {
   if (next !== null) go({ call: next, page: view.value.page === 'overview' ? 'calls' : view.value.page });
 }
 
-/** The incident before or after this one by its cost, as far as the overview lists them. */
+/** Go to the previous or next incident in the order of cost, among those that the overview lists. */
 function nextIncident(way: number): void {
   const ids = (overview.incidents.value.value?.incidents ?? []).map((one) => one.id);
   const at = view.value.page === 'incident' ? ids.indexOf(view.value.incident ?? '') : -1;
@@ -90,5 +90,5 @@ function twins(): void {
 
 function otherClock(): void {
   setWallTimes(!wallTimes.value);
-  say(wallTimes.value ? 'Times are those of a clock on the wall, UTC.' : "Times count from the run's start.");
+  say(wallTimes.value ? 'Times are shown as time of day, UTC.' : "Times are shown since the run's start.");
 }

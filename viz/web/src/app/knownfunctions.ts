@@ -1,4 +1,4 @@
-/** What the search knows: the functions of the run, once somebody searches. */
+/** Functions of the run for the search; they are requested at the first search. */
 
 import { signal } from '@preact/signals';
 import * as api from '../shared/api/requests';

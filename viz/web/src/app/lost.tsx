@@ -2,13 +2,13 @@ import { isReport } from '../shared/api/report';
 import { Empty } from '../shared/parts/panel';
 import type { View } from '../shared/address/model/view';
 
-/** What the server says of an address that it does not know; '' where it knows it. */
+/** The server's message about an address that it does not know; empty where it knows the address. */
 const refusal = document.querySelector('base')?.dataset['lost'] ?? '';
 
 /** Whether there is no page at the address. */
 export const isLost = ({ run }: View): boolean => !isReport && (refusal !== '' || run === '');
 
-/** Says that there is no page here, and leads back. */
+/** Message for an address without a page, with a link to the start. */
 export function Lost() {
   return (
     <main class="lost-page">
@@ -16,7 +16,7 @@ export function Lost() {
         There is no page at this address.
       </h1>
       <Empty>
-        {refusal.startsWith('No run') ? `${refusal} ` : ''}Was the address copied whole? <a href={document.baseURI}>Go to the start</a>
+        {refusal.startsWith('No run') ? `${refusal} ` : ''}Was the whole address copied? <a href={document.baseURI}>Go to the start</a>
       </Empty>
     </main>
   );

@@ -1,4 +1,4 @@
-/** The pages that menu, trail and search lead to. */
+/** Pages that the menu, the trail and the search offer. */
 
 import { computed } from '@preact/signals';
 import { pagesOf } from '../shared/address/model/trail';

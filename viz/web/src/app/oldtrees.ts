@@ -1,14 +1,14 @@
 /**
- * Lets go of what Preact has drawn before.
+ * Releases what Preact has rendered before.
  *
- * Whoever got children keeps them as they were given, with all that was drawn below them at first; and what was drawn
- * later is found from there, picture after picture: 70 kB for each live frame. So each component's earlier node is
- * cut off from what is below and above it, once the newer one is in its place.
+ * A component that was given children keeps them with everything that was first rendered below them, and each later
+ * rendering is reachable from there: 70 kB for each live frame. So the earlier node of each component is cut off from
+ * those below and above it as soon as the newer one has replaced it.
  */
 
 import { options, type VNode } from 'preact';
 
-/** Preact's own names: component of a node, its children, its parent. */
+/** Preact's internal names for a node's component, children and parent. */
 interface Node extends VNode {
   __c?: object | null;
   __k?: unknown;
@@ -24,6 +24,6 @@ options.diffed = (node: Node) => {
   const earlier = drawn.get(node.__c);
   drawn.set(node.__c, node);
   if (earlier === undefined || earlier === node) return;
-  // Until the whole tree is compared Preact looks at earlier nodes.
+  // Preact reads earlier nodes until it has compared the whole tree.
   queueMicrotask(() => (earlier.__k = earlier.__ = null));
 };

@@ -1,4 +1,4 @@
-/** The pages. The overview is there at once; the others come when they are opened, or once the first picture stands. */
+/** The pages. The overview is part of the main bundle; the others are loaded when they are opened, or a little later. */
 
 import type { ComponentType } from 'preact';
 import { effect, signal } from '@preact/signals';
@@ -22,12 +22,12 @@ const OTHERS: Record<Others, () => Promise<ComponentType>> = {
   health: async () => (await import('../health/page')).Health,
 };
 
-/** Until then the first picture has the link for itself; later the server of a short run may be gone. */
+/** Delay before the other pages are loaded: the first page has the connection to itself, and the server of a short run is still there. */
 const FETCH_AFTER_MS = 3000;
 
 const pages = signal<Partial<Record<PageName, ComponentType>>>({ overview: Overview });
 
-/** The page that is open: nothing for the moment that it takes to come. */
+/** The page that is open; nothing until it is loaded. */
 export function OpenPage() {
   const Page = pages.value[view.value.page];
   return Page === undefined ? null : <Page />;
@@ -40,10 +40,10 @@ async function fetchPage(name: Others): Promise<void> {
 }
 
 function Gone() {
-  return <Empty>This page could not be read: the server does not answer. Reload once it does.</Empty>;
+  return <Empty>This page could not be loaded, because the server does not answer. Reload it when the server is back.</Empty>;
 }
 
-/** Fetch what is opened, and before long the rest. */
+/** Load the page that is opened now, and the others after a while. */
 export function fetchPages(): void {
   effect(() => {
     const { page } = view.value;

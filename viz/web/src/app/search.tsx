@@ -4,7 +4,7 @@ import { go } from '../shared/address/address';
 import { searchable, searching } from './knownfunctions';
 import { offered } from './offered';
 
-/** Finds pages, ranks, steps, calls and functions; `/` leads here from anywhere. */
+/** Search for pages, ranks, steps, calls and functions; the key `/` focuses it from everywhere. */
 export function Search() {
   const id = useId();
   const input = useRef<HTMLInputElement>(null);
@@ -70,7 +70,7 @@ export function Search() {
               role="option"
               aria-selected={place === chosen}
               onPointerDown={(event) => {
-                // Before the field loses the focus, and the list with it.
+                // Before the field loses the focus, which closes the list.
                 event.preventDefault();
                 take(one);
               }}
@@ -82,7 +82,7 @@ export function Search() {
           ))}
         {isOpen && found.length === 0 && (
           <li class="found-none" role="option" aria-selected={false} aria-disabled="true">
-            {searchable.busy.value ? 'Reading functions…' : 'Nothing has this name. Try a part of a function’s name, 0:3, step 86, or a page.'}
+            {searchable.busy.value ? 'Reading functions…' : 'Nothing found. Try part of a function’s name, 0:3, step 86, or the name of a page.'}
           </li>
         )}
       </ul>

@@ -1,4 +1,4 @@
-/** What stands beside a step of the trail: asked for when its menu opens. */
+/** Alternatives to a part of the trail, requested when its menu is opened. */
 
 import { shorten } from '../shared/names/names';
 import { callsOf, placeOf, toNode, toPage, type Crumb } from '../shared/address/model/trail';
@@ -28,13 +28,13 @@ const SIBLINGS: Readonly<Record<Crumb['kind'], () => MenuItem[] | Promise<MenuIt
   node: nodes,
 };
 
-/** The entries of a crumb's menu; why there are none, if so. */
+/** Entries of a crumb's menu, or one that says why there are none. */
 export async function siblingsOf(kind: Crumb['kind']): Promise<MenuItem[]> {
   try {
     const found = await SIBLINGS[kind]();
-    return found.length > 0 ? found : [{ text: 'Nothing beside it', act: () => {} }];
+    return found.length > 0 ? found : [{ text: 'There is nothing else', act: () => {} }];
   } catch {
-    return [{ text: 'The server cannot be reached now', act: () => {} }];
+    return [{ text: 'The server cannot be reached', act: () => {} }];
   }
 }
 
@@ -50,7 +50,7 @@ async function nodes(): Promise<MenuItem[]> {
   return (await getNodes(whole())).nodes.map(({ name }) => goes(name, toNode(name)));
 }
 
-/** Those with most anomalies. */
+/** Ranks with the most anomalies. */
 async function ranks(): Promise<MenuItem[]> {
   const { steps: chosen } = placeOf(view.value, detail.value.value?.record ?? null);
   const { top } = await api.getRanks('total', MOST, whole());
@@ -63,7 +63,7 @@ async function ranks(): Promise<MenuItem[]> {
   });
 }
 
-/** Steps of the rank that have anomalies, the nearest ones. */
+/** Nearest steps of the rank that have anomalies. */
 async function steps(): Promise<MenuItem[]> {
   const { rank: wanted, steps: chosen } = placeOf(view.value, detail.value.value?.record ?? null);
   const rank = oneRank(wanted);
@@ -86,7 +86,7 @@ async function calls(): Promise<MenuItem[]> {
   );
 }
 
-/** Calls and timeline stay what they are; the page of a call leads to its siblings' calls. */
+/** Page for another rank or step: the timeline stays the timeline, all other pages lead to the calls. */
 const pageBelow = (): View['page'] => (view.value.page === 'timeline' ? 'timeline' : 'calls');
 
 const whole = (): AbortSignal => new AbortController().signal;

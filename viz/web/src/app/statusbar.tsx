@@ -11,7 +11,7 @@ import { Search } from './search';
 const HOME = { page: 'overview', call: null, cursor: null } as const;
 const HEALTH = { page: 'health' } as const;
 
-/** The run, how it is, and how old and whole what is shown of it is: on every page. */
+/** Bar at the top of every page: the run, its state, and how recent and how complete the data are. */
 export function StatusBar() {
   return (
     <header>
@@ -23,7 +23,7 @@ export function StatusBar() {
         <Facts />
         <span class="space" />
         {(paused.value || canPause.value) && (
-          <button class="pause" onClick={togglePause} aria-pressed={paused.value} title="Freeze the picture; data keeps coming (Space)">
+          <button class="pause" onClick={togglePause} aria-pressed={paused.value} title="Freeze the view; data keep arriving (Space)">
             {paused.value ? '▶ Resume' : '‖ Pause'}
           </button>
         )}
@@ -56,11 +56,11 @@ function Facts() {
   const isLossy = loss !== 0 || Object.keys(losses).length > 0;
   return (
     <>
-      <Fact label="run clock" value={clock(clock_us)} title="Analysed time of the trace since its start" />
-      {last_step !== null && <Fact label="step" value={exact(last_step)} title="The newest step that was analysed" />}
+      <Fact label="run clock" value={clock(clock_us)} title="Time of the trace that has been analysed, since its start" />
+      {last_step !== null && <Fact label="step" value={exact(last_step)} title="Newest step that has been analysed" />}
       {lag_us !== null && <Fact label="lag" value={duration(lag_us)} title="Age of the newest analysed step" />}
       <Fact label="loss" value={percent(loss)} title={lossTitle(losses)} warn={isLossy} />
-      <Fact label="ranks" value={`${exact(ranks_reporting)}/${exact(ranks)}`} title="ranks that report, of those known" warn={ranks_reporting < ranks} />
+      <Fact label="ranks" value={`${exact(ranks_reporting)}/${exact(ranks)}`} title="ranks that report, of all known ranks" warn={ranks_reporting < ranks} />
       <Fact label="anomalies" value={`▲ ${count(anomalies)}`} title={`${exact(anomalies)} abnormal calls`} />
     </>
   );
@@ -86,13 +86,13 @@ function Banner() {
   );
 }
 
-/** Of a page without a server: what it is, and what is not in it. */
+/** Note on a report, a page without a server: when it was made, and what it leaves out. */
 function ReportNote() {
   if (report.value === null) return null;
   const { made_ms, directory, left_out } = report.value;
   return (
     <p class="banner report-note">
-      A report of {wallClock(made_ms * 1000).slice(0, 16)} UTC. Not in it: {left_out.join(', ')}. All of the run: <code>chimbuko view {directory}</code>
+      A report of {wallClock(made_ms * 1000).slice(0, 16)} UTC. It leaves out: {left_out.join(', ')}. The whole run: <code>chimbuko view {directory}</code>
     </p>
   );
 }
@@ -107,5 +107,5 @@ function Fact({ label, value, title, warn }: { label: string; value: string; tit
 
 function lossTitle(losses: Record<string, number>): string {
   const kinds = Object.entries(losses).map(([kind, number]) => `${exact(number)} ${kind}`);
-  return kinds.length === 0 ? 'steps not analysed, of all' : `not analysed: ${kinds.join(', ')}; counts are lower bounds`;
+  return kinds.length === 0 ? 'share of all steps that were not analysed' : `not analysed: ${kinds.join(', ')}; counts are lower bounds`;
 }

@@ -4,7 +4,7 @@ import { pageZoom } from '../shared/session/theme';
 
 const OFFSET = 12;
 
-/** The one tooltip of the page, given by a place in the window: beside the mark, never over it, never outside the window. */
+/** The page's only tooltip: beside a position in the window, never over it, and never outside the window. */
 export function TipLayer() {
   const box = useRef<HTMLDivElement>(null);
   const shown = tip.value;

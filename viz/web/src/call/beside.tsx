@@ -12,10 +12,10 @@ import { barsOf, besideText, countsText, DOINGS, gpuCells, WORDS } from './model
 
 const LANE_PX = 26;
 const NAME_PX = 132;
-/** More threads have ordinary times, as a rule; the table has all. */
+/** Threads that are drawn, those that differ most first; the table has all. */
 const MOST_LANES = 8;
 
-/** What the call's thread and others of its node did around it, and who else ran on its cores. */
+/** Activity of the node around the call: its own thread, other threads, and who else ran on its cores. */
 export function Beside({ record, beside }: { record: CallRecord; beside: Resource<BesideAnswer> }) {
   const answer = beside.value.value;
   const found = answer?.node ?? null;
@@ -24,8 +24,8 @@ export function Beside({ record, beside }: { record: CallRecord; beside: Resourc
     <Panel
       name="beside"
       title="The node beside the call"
-      summary={found === null ? 'Nothing is known.' : `In the time that was lost its thread was ${besideText(found)}.`}
-      actions={<NodeLink name={record.node} window={around(record)} text={`Node ${record.node} at this time`} />}
+      summary={found === null ? 'No samples.' : `In the time that was lost, its thread: ${besideText(found)}.`}
+      actions={<NodeLink name={record.node} window={around(record)} text={`Node ${record.node} at that time`} />}
       asks={asks}
       table={found === null ? undefined : () => <BesideTable found={found} />}
     >
@@ -40,11 +40,11 @@ export function Beside({ record, beside }: { record: CallRecord; beside: Resourc
   );
 }
 
-/** How much of the time around a call its node's page shows, as lengths of it, and at least. */
+/** Margin on either side of the call on its node's page, as a multiple of the call's length, and at least. */
 const AROUND = 4;
 const LEAST_AROUND_US = 2_000_000;
 
-/** The call with what came before and after it, since the run's start. */
+/** Times of the call with a margin before and after it, since the run's start. */
 function around({ entry_us, exit_us }: CallRecord): [number, number] {
   const margin = Math.max(LEAST_AROUND_US, AROUND * (exit_us - entry_us));
   return [Math.max(0, entry_us - margin - zero_us.value), Math.max(1, (exit_us || entry_us) + margin - zero_us.value)];
@@ -64,7 +64,7 @@ function Picture({ found, record }: { found: NodeBeside; record: CallRecord }) {
       </p>
       <div ref={element} class="beside-chart">
         {width > 0 && (
-          <svg width={width} height={lanes.length * LANE_PX} role="img" aria-label="What threads did over time; the call is framed">
+          <svg width={width} height={lanes.length * LANE_PX} role="img" aria-label="Activity of threads over time; the call is framed">
             {lanes.map((thread, row) => (
               <g key={row} transform={`translate(0 ${row * LANE_PX})`}>
                 <text class={thread.is_own ? 'beside-name own' : 'beside-name'} x={0} y={LANE_PX - 8}>
@@ -109,7 +109,7 @@ function Picture({ found, record }: { found: NodeBeside; record: CallRecord }) {
   );
 }
 
-const GPU_COLUMNS = ['GPU', 'kernels ran', 'usually ran', 'slowed down', 'usually slowed', 'other processes'].map((heading) => ({ heading, isNumber: true }));
+const GPU_COLUMNS = ['GPU', 'busy', 'usually busy', 'slowed down', 'usually slowed down', 'other processes'].map((heading) => ({ heading, isNumber: true }));
 
 function BesideTable({ found }: { found: NodeBeside }) {
   const whole = found.times.reduce((sum, one) => sum + one.time_us, 0);

@@ -1,4 +1,4 @@
-/** Of the call whose page is open: its incident, what is usual of its rank's counters, and what the rank says of itself. */
+/** Data of the call whose page is open: its incident, totals of its rank's counters, and the rank's metadata. */
 
 import { computed } from '@preact/signals';
 import * as api from '../shared/api/functionrequests';
@@ -23,7 +23,7 @@ export const metadata = question(
 
 const called = computed(() => (view.value.page === 'call' ? view.value.call : null));
 
-/** What the node did beside it. */
+/** Activity of the node around the call. */
 export const beside = question(
   () => called.value,
   (signal) => api.getBeside(called.value as string, signal),
@@ -35,7 +35,7 @@ const incidentOf = computed(() => {
   return view.value.page === 'call' && record?.id === view.value.call ? record?.incident_id || null : null;
 });
 
-/** Why it was slow. */
+/** Incident that the call is part of. */
 export const incident = question(
   () => incidentOf.value,
   (signal) => getIncident(incidentOf.value as string, signal),

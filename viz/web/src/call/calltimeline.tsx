@@ -20,20 +20,20 @@ interface Props {
   normal: CallRecord | null;
 }
 
-/** The call among its neighbours and the normal call among its own, on one scale, begun at one place. */
+/** The call and the normal call, each among its neighbours, on one scale and aligned at their entries. */
 export function CallTimeline({ record, normal }: Props) {
   const own = useMemo(() => timelineOf(record), [record]);
   const twin = useMemo(() => normal && timelineOf(normal), [normal]);
   const { before, after } = commonTimes(own, record.entry_us, twin, normal?.entry_us ?? 0);
   const unit = columnUnit([before, after]);
-  const summary = `${own.bars.length} calls around the call and its callers; hatched where calls were analysed, not kept.`;
+  const summary = `${own.bars.length} calls around the call and its callers; hatched where calls were analysed but not kept.`;
   const asks = { json: callRequest(record.id), command: (directory: string) => showCommand(directory, record.id) };
   return (
     <Panel
       name="twin"
       title={`Call and normal call, ${unit === 'clock' ? 'h:mm:ss' : unit} from the entry`}
       summary={summary}
-      actions={<span class="unit">hatched: analysed, not kept</span>}
+      actions={<span class="unit">hatched: analysed but not kept</span>}
       asks={asks}
       table={() => <WindowTable record={record} />}
     >
@@ -63,7 +63,7 @@ function Strips({ record, normal, own, twin }: Props & { own: Timeline; twin: Ti
               width={width}
             />
           ) : (
-            <p class="unit">No normal call of this function was recorded to compare with.</p>
+            <p class="unit">No normal call of this function was recorded for comparison.</p>
           )}
         </>
       )}
@@ -134,12 +134,12 @@ function Strip({ name, timeline, scale, ticks, width }: StripProps) {
 }
 
 function barTip(bar: Bar): string[] {
-  const lines = [wrapped(placedName(bar.function)), bar.open ? 'still open when recorded' : `inclusive ${duration(bar.end - bar.start)}`];
+  const lines = [wrapped(placedName(bar.function)), bar.open ? 'had not ended when it was recorded' : `inclusive ${duration(bar.end - bar.start)}`];
   if (bar.isAnomaly) lines.push('▲ abnormal');
   return [...lines, `call ${bar.id}`];
 }
 
-/** The window as a table: order of entry, depth by indentation. */
+/** The window as a table, in the order of entry, indented by depth. */
 function WindowTable({ record }: { record: CallRecord }) {
   const unit = columnUnit(record.window.map((call) => Math.max(Math.abs(call.entry_us - record.entry_us), call.exit_us - call.entry_us)));
   const least = Math.min(...record.window.map((call) => call.depth));

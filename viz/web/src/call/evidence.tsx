@@ -16,7 +16,7 @@ interface Props {
 
 const asksOf = (record: CallRecord) => ({ json: callRequest(record.id), command: (directory: string) => showCommand(directory, record.id) });
 
-/** Messages of the window, those that were waited for longest first. */
+/** Messages of the window, the longest waits first. */
 export function Messages({ record }: { record: CallRecord }) {
   const waited = byWait(record);
   const waitUnit = columnUnit(waited.map((one) => one.wait_us ?? 0));
@@ -33,7 +33,7 @@ export function Messages({ record }: { record: CallRecord }) {
   const entered = record.collectives.map((one) => {
     const place = places.get(one.call_id) ?? one.call_id;
     const link = <FunctionLink name={place} program={record.program} text={shorten(place, 24).text} />;
-    return ['all of the communicator', bytes(one.size_bytes), `operation ${one.number}`, '–', inUnit(one.time_us - record.entry_us, unit), link];
+    return ['whole communicator', bytes(one.size_bytes), `operation ${one.number}`, '–', inUnit(one.time_us - record.entry_us, unit), link];
   });
   const columns = [
     ['rank', false],
@@ -50,14 +50,14 @@ export function Messages({ record }: { record: CallRecord }) {
       title="Messages by wait"
       columns={columns}
       rows={[...rows, ...entered]}
-      nothing="No message was sent or received in the window."
+      nothing="No messages were sent or received in the window."
       actions={left}
       asks={asksOf(record)}
     />
   );
 }
 
-/** What is usual of a counter on the call's rank: mean and deviation of all its values in the run. */
+/** Usual value of a counter on the call's rank: mean and standard deviation over the whole run. */
 function usualText(found: CounterTotals | undefined): string {
   if (found === undefined || found.values === 0) return 'unknown';
   return found.values === 1 ? `${digits(found.mean)} once` : `${digits(found.mean)} ± ${digits(found.stddev)}`;
@@ -65,7 +65,7 @@ function usualText(found: CounterTotals | undefined): string {
 
 const totals = (): Map<string, CounterTotals> => new Map(counters.value.value?.counters.map((counter) => [counter.counter, counter]));
 
-/** Counters recorded in the window and metrics of the call, beside those of the normal call and of the rank. */
+/** Counters of the window and metrics of the call, beside those of the normal call and of the rank. */
 export function Counters({ record, normal }: Props) {
   const usual = totals();
   const unit = columnUnit(record.counters.map((counter) => counter.time_us - record.entry_us));
@@ -96,13 +96,13 @@ export function Counters({ record, normal }: Props) {
       title="Counters"
       columns={columns}
       rows={rows}
-      nothing="No counter was recorded in the window."
+      nothing="No counters were recorded in the window."
       asks={{ json: countersRequest(record.program, record.rank), hasSql: true, command: asksOf(record).command }}
     />
   );
 }
 
-/** The node in the step of the call, then of the normal call, and usually. */
+/** State of the node in the step of the call, in that of the normal call, and usually. */
 export function NodeState({ record, normal }: Props) {
   const usual = totals();
   const [now, then] = [lastValues(record.node_state), lastValues(normal?.node_state ?? [])];
@@ -125,7 +125,7 @@ export function NodeState({ record, normal }: Props) {
       title={record.node ? `Node ${record.node}` : 'Node'}
       columns={columns}
       rows={rows}
-      nothing="No state of the node was recorded in this step."
+      nothing="The state of the node was not recorded in this step."
       actions={step}
       asks={asksOf(record)}
     />

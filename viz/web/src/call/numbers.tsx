@@ -10,7 +10,7 @@ interface Props {
   normal: CallRecord | null;
 }
 
-/** All numbers that are kept of the call, beside those of the normal one. */
+/** All figures that are kept about the call, beside those of the normal call. */
 export function Numbers({ record, normal }: Props) {
   const rows = fieldsOf().map(([name, text]) => [name, text(record), normal === null ? '–' : text(normal)]);
   const columns = [
@@ -29,7 +29,7 @@ function fieldsOf(): [string, (call: CallRecord) => string][] {
   const time = (at: number): string => (at === 0 ? 'not yet' : `${sinceStart(at - zero_us.value)} · ${wallClock(at)}`);
   return [
     ['call', (call) => call.id],
-    ['judged', (call) => `${call.label === 'anomaly' ? '▲ abnormal' : '○ normal'}${call.is_relabelled ? ', otherwise while the run went on' : ''}`],
+    ['judged', (call) => `${call.label === 'anomaly' ? '▲ abnormal' : '○ normal'}${call.is_relabelled ? ', judged differently during the run' : ''}`],
     ['inclusive', (call) => us(call.inclusive_us)],
     ['exclusive', (call) => us(call.exclusive_us)],
     ['expected then', (call) => us(call.expected_us)],
@@ -51,8 +51,8 @@ function fieldsOf(): [string, (call: CallRecord) => string][] {
     ['children', (call) => exact(call.children)],
     ['messages', (call) => exact(call.messages_count)],
     ['left out by the limit', (call) => exact(call.left_out)],
-    ['launched by', (call) => (call.launch_id === '' ? 'nobody known' : `${call.launch_id}, thread ${call.launch_thread}`)],
-    ['incident', (call) => call.incident_id || 'none known'],
+    ['launched by', (call) => (call.launch_id === '' ? 'unknown' : `${call.launch_id}, thread ${call.launch_thread}`)],
+    ['incident', (call) => call.incident_id || 'none'],
     ['record', (call) => `${call.is_final ? 'complete' : 'still growing'}, revision ${call.revision}, version ${digits(call.version)}`],
   ];
 }

@@ -26,7 +26,7 @@ import { RankMetadata, RawRecord } from './raw';
 import { Stack } from './stack';
 import type { CallDetail, CallRecord, Distribution } from '../shared/api/types';
 
-/** Why? Everything kept about one call: what, how much, in what company, and a normal call beside it. */
+/** Page of one call: everything that is kept about it, and a normal call for comparison. */
 export function Detail() {
   const found = detail.value.value;
   return (
@@ -42,7 +42,7 @@ export function Detail() {
   );
 }
 
-/** Why it is not here, and what stands around it. */
+/** Message for a call that is not in the store, with links to its rank and step. */
 function Missing({ words }: { words: string }) {
   const [program = '0', rank = '0', step = '0'] = (view.value.call ?? '').split(':');
   const beside: Partial<View> = { page: 'calls', call: null, rank: `${program}:${rank}`, steps: [Number(step), Number(step)], cursor: null };
@@ -105,19 +105,19 @@ function Page({ found }: { found: CallDetail }) {
   );
 }
 
-/** What its incident says: of a wait whom it was for. */
+/** Sentence of the call's incident. */
 function Because({ record }: { record: CallRecord }) {
   const found = incident.value.value;
   if (found === null || record.incident_id === '') return null;
   const isOrigin = found.incident.call_id === record.id;
   return (
     <p class="because" data-because>
-      {isOrigin ? 'It is the origin of its incident' : 'It is a consequence of another call'}: <Sentence text={found.summary.sentence} />
+      {isOrigin ? 'This call is the origin of its incident' : 'This call is a consequence of another one'}: <Sentence text={found.summary.sentence} />
     </p>
   );
 }
 
-/** Where and when, and whether more is to come. */
+/** Rank, thread, node, step and time of the call, and whether its window is complete. */
 function placeText(record: CallRecord): string {
   const parts = [
     `${ranked(`${record.program}:${record.rank}`, programs.value)}, thread ${record.thread}${record.is_gpu ? ' on a GPU' : ''}`,
@@ -129,20 +129,20 @@ function placeText(record: CallRecord): string {
   return parts.filter((part) => part !== false && part !== '').join(' · ');
 }
 
-/** The call and its percentile, the normal call, and what was expected when the call was judged. */
+/** Marks on the distribution: the call and its percentile, the normal call, and the runtime that was expected. */
 function runtimeMarks(record: CallRecord, normal: CallRecord | null, metric: 'exclusive' | 'inclusive', distribution: Distribution): RuntimeMark[] {
   const took = judgedUs(record, metric);
   const place = percentileText(took, distribution);
-  const usual = record.expected_us > 0 ? [{ sign: '┊', us: record.expected_us, text: `usual then ${duration(record.expected_us)}` } as const] : [];
+  const usual = record.expected_us > 0 ? [{ sign: '┊', us: record.expected_us, text: `expected then ${duration(record.expected_us)}` } as const] : [];
   const twin = normal === null ? [] : [{ sign: '◎', us: judgedUs(normal, metric), text: `normal call ${duration(judgedUs(normal, metric))}` } as const];
   return [{ sign: signOf(record, metric), us: took, text: `this call ${duration(took)}${place && `, ${place}`}` }, ...twin, ...usual];
 }
 
-/** A call was judged by what was known then; the picture shows what is known now. */
+/** Note that the call was judged by what was known then, while the picture shows what is known now. */
 function hindsight(record: CallRecord, metric: 'exclusive' | 'inclusive', distribution: Distribution): string {
-  const then = `Judged when ${plural(record.seen, 'call')} of the function ${record.seen === 1 ? 'was' : 'were'} known`;
+  const then = `It was judged when ${plural(record.seen, 'call')} of the function ${record.seen === 1 ? 'was' : 'were'} known`;
   const differs = (record.label === 'anomaly') !== isFlagged(judgedUs(record, metric), distribution);
-  return differs ? `${then}; by all that is known now it would ${record.label === 'anomaly' ? 'not ' : ''}be flagged.` : `${then}.`;
+  return differs ? `${then}; by what is known now it would ${record.label === 'anomaly' ? 'not ' : ''}be flagged.` : `${then}.`;
 }
 
 function copies(record: CallRecord): MenuItem[] {

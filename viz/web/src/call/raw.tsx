@@ -6,7 +6,7 @@ import { copy } from '../shared/session/page';
 import { Listed } from '../shared/parts/listed';
 import type { CallRecord } from '../shared/api/types';
 
-/** The record as the server sends it, folded until it is wanted. */
+/** The record as the server sends it, folded at first. */
 export function RawRecord({ record }: { record: CallRecord }) {
   const [open, setOpen] = useState(false);
   return (
@@ -28,7 +28,7 @@ export function RawRecord({ record }: { record: CallRecord }) {
   );
 }
 
-/** What the rank says of itself: node, command, settings. */
+/** Metadata of the rank: its node, command and settings. */
 export function RankMetadata({ record }: { record: CallRecord }) {
   const found = metadata.value.value;
   const rows = (found?.metadata ?? []).map(({ thread, key, value }) => [key, value, String(thread)]);

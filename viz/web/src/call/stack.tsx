@@ -8,7 +8,7 @@ import { FunctionLink } from '../shared/parts/functionlink';
 import { Panel } from '../shared/parts/panel';
 import type { CallRecord, StackFrame } from '../shared/api/types';
 
-/** Who called it, the call itself first; on a GPU also who launched it. */
+/** Call stack, the call itself first; for a call on a GPU, also what launched it. */
 export function Stack({ record }: { record: CallRecord }) {
   const { call_stack: frames, launch_stack: launch } = record;
   const abnormal = frames.filter((frame) => frame.is_anomaly).length;
@@ -64,7 +64,7 @@ function Frames({ record, frames }: { record: CallRecord; frames: readonly Stack
   );
 }
 
-/** A caller that is abnormal itself has a page, too. */
+/** Mark of an abnormal call on the stack, which leads to its page. */
 function Sign({ frame, isSelf }: { frame: StackFrame; isSelf: boolean }) {
   if (!frame.is_anomaly) return <span class="stack-mark">·</span>;
   const target = { page: 'call', call: frame.id } as const;

@@ -1,4 +1,4 @@
-/** Paints the window of a call. */
+/** Painter of the window of a call. */
 
 import { shorten } from '../shared/names/names';
 import type { Bar, Timeline } from './model/callwindow';
@@ -8,7 +8,7 @@ import { colour, drawTriangle, FONT, hatch } from '../shared/charts/canvas';
 export const ROW = 20;
 export const AXIS = 18;
 
-/** Which times the picture shows: `start` at its left edge. */
+/** Times that the picture shows; `start` is at its left edge. */
 export interface Scale {
   start: number;
   usPerPixel: number;
@@ -26,7 +26,7 @@ export interface BarBox {
   width: number;
 }
 
-/** Where the bars stand; those outside the picture are left out. */
+/** Return the boxes of the bars that are in the picture. */
 export function boxes(timeline: Timeline, scale: Scale, width: number): BarBox[] {
   const row = new Map(timeline.depths.map((depth, index) => [depth, index]));
   return timeline.bars.flatMap((bar) => {
@@ -58,7 +58,7 @@ export function paintTimeline(
     theme,
   );
   const shown = boxes(timeline, scale, width);
-  // The abnormal call last: its outline must not be covered.
+  // The abnormal call is painted last, so that nothing covers its outline.
   for (const anomaly of [false, true]) {
     for (const box of shown) if (box.bar.isAnomaly === anomaly) paintBar(context, box, box.bar === focused, theme);
   }
@@ -86,11 +86,11 @@ function paintBar(context: CanvasRenderingContext2D, box: BarBox, focused: boole
   context.fillStyle = colour('text', theme);
   context.textAlign = 'left';
   context.textBaseline = 'middle';
-  // Of wide letters it is drawn narrower.
+  // A text of wide letters is compressed to the width.
   context.fillText(text, left, y + ROW / 2, wide);
 }
 
-/** The group of a function, said once more without colour. */
+/** Underline that shows the group of a function without colour. */
 export function underline(context: CanvasRenderingContext2D, group: Group, x: number, y: number, width: number, theme: Theme): void {
   const pattern: Record<Group, { dash: number[]; lines: number; thick: number } | null> = {
     app: null,
@@ -108,7 +108,7 @@ export function underline(context: CanvasRenderingContext2D, group: Group, x: nu
   context.setLineDash(style.dash);
   for (let at = 0; at < style.lines; at++) {
     context.beginPath();
-    // On whole pixels, or two lines are one grey band.
+    // On whole pixels: otherwise two lines become one grey band.
     const middle = Math.round(y - 2 * at) + (style.thick % 2) / 2;
     context.moveTo(x + 1, middle);
     context.lineTo(x + width - 1, middle);

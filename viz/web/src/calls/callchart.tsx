@@ -15,7 +15,7 @@ import type { Points } from '../shared/api/types';
 
 const ARROWS: readonly string[] = ['ArrowRight', 'ArrowLeft', 'ArrowUp', 'ArrowDown'] satisfies Direction[];
 
-/** A drag shorter than this is a click. */
+/** Least length of a drag; anything shorter is a click. */
 const DRAG_PX = 4;
 const NEARER = 0.7;
 export const WHOLE = { xRange: null, yRange: null };
@@ -26,8 +26,8 @@ interface Props {
 }
 
 /**
- * The chart: hover explains, click selects, a click on the selected call opens its timeline, a drag or Ctrl-wheel zooms,
- * keys do the same.
+ * Chart of calls. Hovering shows a tooltip, a click selects a call, and a click on the selected call opens its
+ * timeline; dragging and Ctrl-wheel zoom. Keys do the same.
  */
 export function CallChart({ points, label }: Props) {
   const { element, width, height } = useSize<HTMLDivElement>();
@@ -124,14 +124,14 @@ export function CallChart({ points, label }: Props) {
   );
 }
 
-/** The rectangle that is brushed; along an axis of names the whole chart. */
+/** The selected rectangle, which spans the whole chart along an axis of names. */
 function brushed({ left, right, top, base, xAxis, yAxis }: CallLayout, drag: Box): Box {
   const across = xAxis.valueAt === null ? { x0: left, x1: right } : { x0: drag.x0, x1: drag.x1 };
   const up = yAxis.valueAt === null ? { y0: top, y1: base } : { y0: drag.y0, y1: drag.y1 };
   return { ...across, ...up };
 }
 
-/** Keys that zoom and pan, around the call that is pointed at or the middle; says whether it was one. */
+/** Zoom or pan by a key, around the focused call or the middle; return whether the key does that. */
 function zoomByKey(key: string, layout: CallLayout, pointed: number, zoom: (box: Box) => void): boolean {
   const middle = [(layout.left + layout.right) / 2, (layout.top + layout.base) / 2] as const;
   const [x, y] = isShown(layout, pointed) ? [layout.x[pointed] as number, layout.y[pointed] as number] : middle;
@@ -156,7 +156,7 @@ function linesOf(points: Points, at: number): string[] {
   return [...callLines(call, wording.value), view.value.call === call.id ? 'click: its timeline' : 'click: select'];
 }
 
-/** What is not drawn of what there is. */
+/** Number of calls that are not drawn, and why. */
 function thinned({ columns, anomalies, normal_calls }: Points, { covered, outside }: CallLayout): string {
   const shown = columns.is_anomaly.filter(Boolean).length;
   const normal = columns.rank.length - shown;
@@ -164,7 +164,7 @@ function thinned({ columns, anomalies, normal_calls }: Points, { covered, outsid
     shown < anomalies && `the ${exact(shown)} worst of ${exact(anomalies)} anomalies`,
     normal < normal_calls && `${exact(normal)} of ${exact(normal_calls)} normal calls`,
     outside > 0 && `${exact(outside)} outside the picture`,
-    covered > 0 && `${exact(covered)} normal calls are hidden behind others`,
+    covered > 0 && `${exact(covered)} normal calls hidden behind others`,
   ];
   return parts.filter((part) => part !== false).join(', ');
 }

@@ -1,4 +1,4 @@
-/** Paints the chart of calls: axes and marks on one canvas, rings around what is meant on another. */
+/** Painter of the chart of calls: axes and marks on one canvas, rings around the chosen and focused calls on another. */
 
 import { FASTER, isShown, NORMAL, SLOWER, type Box, type CallLayout } from './model/calllayout';
 import { stamp } from '../shared/charts/model/stamps';
@@ -26,15 +26,15 @@ export function paintCalls(context: CanvasRenderingContext2D, layout: CallLayout
   paste(context, raster.image);
 }
 
-/** What is meant: -1 for no call. */
+/** Calls to be marked, by their index; -1 for none. */
 export interface Emphasis {
   chosen: number;
   pointed: number;
-  /** Rectangle that is being brushed. */
+  /** Rectangle that is being selected. */
   brush: Box | null;
 }
 
-/** Rings around the chosen call and the one under the pointer, and the rectangle that is brushed. */
+/** Paint rings around the chosen call and the one under the pointer, and the rectangle that is being selected. */
 export function paintRings(context: CanvasRenderingContext2D, layout: CallLayout, { chosen, pointed, brush }: Emphasis, theme: Theme): void {
   context.strokeStyle = colour('accent', theme);
   for (const [at, width] of [
@@ -75,7 +75,7 @@ function paintAxes(context: CanvasRenderingContext2D, layout: CallLayout, isName
   if (!isNamed) upright(context, yAxis.title, 10, top);
 }
 
-/** A text that reads upwards and ends at a height. */
+/** Write a text upwards that ends at a height. */
 function upright(context: CanvasRenderingContext2D, text: string, x: number, y: number): void {
   context.save();
   context.translate(x, y);

@@ -1,4 +1,4 @@
-/** Lists and charts of calls, and the call that is looked at. */
+/** Data of the lists and charts of calls, and of the selected call. */
 
 import { computed, signal } from '@preact/signals';
 import { anomaliesBy, idAt, type Wording } from './model/callpoints';
@@ -10,13 +10,13 @@ import * as overview from '../overview/overview';
 import { question } from '../shared/session/question';
 import { programs, run, zero_us } from '../shared/session/session';
 
-/** What the filters ask, as a text; null while times are not known yet, for they count from the run's start. */
+/** The filters as a text; null until the run's start is known, from which times count. */
 export const filters = computed(() => {
   if (view.value.times !== null && zero_us.value === 0) return null;
   return JSON.stringify(filterQuery(view.value, view.value.times === null ? 0 : zero_us.value));
 });
 
-/** Pages on which calls follow one after the other. */
+/** Pages on which a key leads from call to call. */
 const LISTING: readonly PageName[] = ['calls', 'timeline', 'call'];
 
 const list = computed(() => {
@@ -24,33 +24,33 @@ const list = computed(() => {
   return !LISTING.includes(page) || filters.value === null ? null : JSON.stringify([filters.value, sort, descending, cursor]);
 });
 
-/** The calls that match the filters, a page of them. */
+/** One page of the calls that match the filters. */
 export const calls = question(
   () => list.value,
   (signal) => api.getCalls(view.value, zero_us.value, signal),
   { live: true, keep: true },
 );
 
-/** The same calls for the chart, as many as it can show. */
+/** The same calls for the chart, as many as it shows. */
 export const points = question(
   () => (view.value.page === 'calls' ? filters.value : null),
   (signal) => api.getPoints(view.value, zero_us.value, signal),
   { live: true, keep: true },
 );
 
-/** Instead of a filter's text: all of them. */
+/** Stands for all filters, in place of the text of one. */
 export const EVERY = '';
 
 export interface Way {
   text: string;
   drop: Partial<View>;
-  /** Calls that match then. */
+  /** Number of calls that match without the filter. */
   calls: number;
 }
 
 const isNothing = computed(() => view.value.page === 'calls' && calls.value.value?.total === 0 && view.value.cursor === null);
 
-/** Where nothing matches: how many calls there would be without each of the filters, and without all. */
+/** Where no call matches: how many would match without each of the filters, and without all of them. */
 export const ways = question(
   () => (isNothing.value ? filters.value : null),
   (signal) =>
@@ -66,13 +66,13 @@ async function way(text: string, drop: Partial<View>, signal: AbortSignal): Prom
   return { text, drop, calls: found.total };
 }
 
-/** The function under the search field of the page is being looked for: only then are all their names read. */
+/** Whether the user is searching for a function; only then are the names of all functions read. */
 export const finding = signal(false);
 export const functionNames = question(() => (finding.value ? 'functions' : null), api.getAllFunctions);
 
 const detailOf = computed(() => (['call', 'calls', 'timeline'].includes(view.value.page) ? view.value.call : null));
 
-/** Everything kept about the call whose page is open, or that is chosen among others. */
+/** Everything that is kept about the call whose page is open, or that is selected on another page. */
 export const detail = question(
   () => detailOf.value,
   (signal) => api.getCall(detailOf.value as string, signal),
@@ -82,7 +82,7 @@ export const detail = question(
 /** The call under the pointer, in chart and table alike. */
 export const hoveredCall = signal<string | null>(null);
 
-/** How calls of this run are put into words. */
+/** Facts about the run that are needed to describe its calls. */
 export const wording = computed<Wording>(() => ({
   zero_us: zero_us.value,
   programs: programs.value,
@@ -90,7 +90,7 @@ export const wording = computed<Wording>(() => ({
   detector: run.value.value?.config.detector ?? '',
 }));
 
-/** Ids of the anomalies in the filter, in the order of the list. */
+/** Ids of the anomalies that match the filters, in the order of the list. */
 const anomalies = computed(() => {
   const { page, sort, descending } = view.value;
   const shown = points.value.value;
@@ -99,14 +99,14 @@ const anomalies = computed(() => {
   return (shownList.value.value?.calls ?? []).filter((call) => call.label === 'anomaly').map((call) => call.id);
 });
 
-/** The anomaly before or after the one that is looked at; the first where none is. */
+/** Return the anomaly before or after the selected call; the first one where no call is selected. */
 export function nextAnomaly(way: number): string | null {
   const ids = anomalies.value;
   const at = view.value.call === null ? -1 : ids.indexOf(view.value.call);
   return ids[at < 0 ? 0 : at + way] ?? null;
 }
 
-/** What a click on a call does: it is selected, and once it is, its timeline opens. */
+/** Select a call; if it is selected already, open its timeline. */
 export function open(id: string): void {
   go(view.value.call === id ? { page: 'timeline', call: id } : { call: id });
 }

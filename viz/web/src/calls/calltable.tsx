@@ -17,7 +17,7 @@ interface Column {
   text(row: CallSummary): string;
 }
 
-/** All fields of calls but the function, durations of a column in one unit. */
+/** Columns of the table except the function; all durations of a column have one unit. */
 function columnsOf(rows: readonly CallSummary[]): Column[] {
   const { programs, metric, detector } = wording.value;
   const durations = (title: string, sort: Sort, pick: (row: CallSummary) => number): Column => {
@@ -98,7 +98,7 @@ interface RowProps {
   row: CallSummary;
   name: ShortName;
   columns: readonly Column[];
-  /** Whether one of the list is part of an incident: then there is a column for it. */
+  /** Whether one of the calls is part of an incident, which gives the table a column for it. */
   hasIncidents: boolean;
 }
 
@@ -136,7 +136,7 @@ function CallRow({ row, name, columns, hasIncidents }: RowProps) {
         </button>
       </td>
       <td>
-        <a href={addressOf(why)} title="Why: everything kept about it" onClick={(event) => (follow(event, why), event.stopPropagation())}>
+        <a href={addressOf(why)} title="Why was it slow? Everything kept about it" onClick={(event) => (follow(event, why), event.stopPropagation())}>
           {row.id}
         </a>
       </td>
@@ -150,7 +150,7 @@ function CallRow({ row, name, columns, hasIncidents }: RowProps) {
   );
 }
 
-/** The call's mark, as in the chart. */
+/** Mark of a call, as in the chart. */
 export function Sign({ row }: { row: CallSummary }) {
   if (row.label !== 'anomaly') return <span class="sign">○</span>;
   return isFaster(row, wording.value.metric) ? <span class="sign faster">▼</span> : <span class="sign slower">▲</span>;

@@ -9,7 +9,7 @@ import { FindFunction } from './findfunction';
 
 const filter = (change: Partial<View>): true => (go({ ...change, cursor: null }), true);
 
-/** Take over what was typed; nothing drops the filter, and what makes no sense changes nothing. */
+/** Apply a text that was typed: an empty one drops the filter, and one that cannot be parsed changes nothing. */
 function taken<T>(text: string, parse: (text: string) => T | null | undefined, change: (value: T | null) => Partial<View>): boolean {
   const value = text === '' ? null : parse(text);
   return value === undefined || (value === null && text !== '') ? false : filter(change(value));
@@ -17,7 +17,7 @@ function taken<T>(text: string, parse: (text: string) => T | null | undefined, c
 
 const LABEL_TEXT: Record<LabelWanted, string> = { any: 'all calls', anomaly: 'anomalies', normal: 'normal calls' };
 
-/** What limits chart and table; where there is little room, some of it opens on demand. */
+/** Filters of the chart and the table; in a narrow window, some of them are shown on demand. */
 export function Filters() {
   const [isOpen, setOpen] = useState(false);
   const { rank, node, thread, steps, times, severity_us, score, label, gpu, text } = view.value;
@@ -67,7 +67,7 @@ export function Filters() {
             >
               <option value="">anywhere</option>
               <option value="true">on a GPU</option>
-              <option value="false">not on one</option>
+              <option value="false">not on a GPU</option>
             </select>
           </label>
         </div>

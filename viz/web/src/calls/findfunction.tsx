@@ -3,7 +3,7 @@ import { patternOf, suggested } from './model/suggestions';
 import { go, view } from '../shared/address/address';
 import { finding, functionNames } from './calls';
 
-/** Finds a function by a part of its name: proposes those of the run, or takes a pattern such as MPI_*. */
+/** Field for the function of the filter: it proposes functions of the run, and takes a pattern such as MPI_*. */
 export function FindFunction() {
   const id = useId();
   const input = useRef<HTMLInputElement>(null);
@@ -76,7 +76,7 @@ export function FindFunction() {
             aria-selected={place === at}
             title={one.name}
             onPointerDown={(event) => {
-              // Before the field loses the focus, which would take what was typed.
+              // Before the field loses the focus, which would apply the text that was typed.
               event.preventDefault();
               take(one.name);
             }}

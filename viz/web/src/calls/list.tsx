@@ -11,7 +11,7 @@ import type { CallPage } from '../shared/api/types';
 
 const orderOf = (page: CallPage | null): string => page?.calls.map((row) => row.id).join() ?? '';
 
-/** The calls that match, in pages, the worst first unless sorted otherwise. */
+/** Table of the calls that match the filters, page by page, the worst first unless sorted otherwise. */
 export function Calls() {
   const held = useHeld(calls.value.value, orderOf);
   const { sort, descending, cursor } = view.value;

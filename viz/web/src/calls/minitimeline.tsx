@@ -12,7 +12,7 @@ import { useSize } from '../shared/charts/size';
 import type { CallRecord } from '../shared/api/types';
 import { roundTicks } from '../shared/charts/model/ticks';
 
-/** The call among those recorded around it; a click opens its timeline. */
+/** Small timeline of the call and those recorded around it; a click opens the timeline. */
 export function MiniTimeline({ record }: { record: CallRecord }) {
   const { element, width } = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -33,8 +33,8 @@ export function MiniTimeline({ record }: { record: CallRecord }) {
     const under = boxes(timeline, scale, width).filter((one) => x >= one.x - 1 && x <= one.x + one.width + 1 && y >= one.y && y < one.y + ROW);
     const bar = under[under.length - 1]?.bar;
     if (bar === undefined) return hideTip();
-    const took = bar.open ? 'still open when recorded' : `inclusive ${duration(bar.end - bar.start)}`;
-    showTip({ x: event.clientX, y: event.clientY, lines: [bar.function.slice(0, 240), took, `call ${bar.id}`, 'click: the timeline'] });
+    const took = bar.open ? 'had not ended when it was recorded' : `inclusive ${duration(bar.end - bar.start)}`;
+    showTip({ x: event.clientX, y: event.clientY, lines: [bar.function.slice(0, 240), took, `call ${bar.id}`, 'click: timeline'] });
   };
   return (
     <div>

@@ -5,20 +5,20 @@ import { EVERY, ways } from './calls';
 import { status } from '../shared/session/session';
 import { Empty } from '../shared/parts/panel';
 
-/** Nothing matches: what would without which filter. */
+/** Message that no call matches, and how many would without each filter. */
 export function Nothing() {
   if (filtersOf(view.value).length === 0)
     return (
       <Empty>
         {status.value?.state === 'ended'
-          ? 'No call was recorded: none was abnormal.'
-          : 'No call is recorded yet. Anomalies, and normal calls to compare them with, appear here as they are found.'}
+          ? 'No call was recorded, because none was abnormal.'
+          : 'No call has been recorded yet. Anomalies, and normal calls to compare them with, appear here as they are found.'}
       </Empty>
     );
   const useful = ways.value.value?.filter((way) => way.calls > 0);
   return (
     <div class="empty">
-      <p>Nothing matches.{useful?.length === 0 && ' No call is recorded yet.'}</p>
+      <p>No call matches.{useful?.length === 0 && ' No call has been recorded yet.'}</p>
       <ul class="ways">
         {useful?.map((way) => (
           <li key={way.text}>

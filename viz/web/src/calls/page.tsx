@@ -8,7 +8,7 @@ import { Filters } from './filters';
 import { Scatter } from './scatter';
 import { Selected } from './selected';
 
-/** Which call: those of a rank and step, or of any filter, as marks and as a table, and one of them beside. */
+/** Page of calls: those that match the filters, as a chart and as a table, and the selected one beside them. */
 export function CallsPage() {
   const found = points.value.value;
   const sentence = points.error.value ?? (found === null ? ' ' : callsAnswer(found, view.value, programs.value));

@@ -11,12 +11,12 @@ import { CallTable } from './calltable';
 import { Nothing } from './nothing';
 import type { Points } from '../shared/api/types';
 
-/** Calls of the table twin: the list below has all of them. */
+/** Rows of the table that replaces the chart; the list below has all calls. */
 const TWIN_ROWS = 30;
 
 const keyOf = (found: Points | null): string => (found === null ? '' : JSON.stringify([found.anomalies, found.normal_calls, found.columns.begin_row]));
 
-/** The calls that match, as marks. */
+/** Chart of the calls that match the filters. */
 export function Scatter() {
   const held = useHeld(points.value.value, keyOf);
   held.ask(filters.value ?? '');
@@ -42,7 +42,7 @@ export function Scatter() {
   const summary =
     found === null
       ? ''
-      : `${callsAnswer(found, view.value, programs.value)} Arrow keys move from mark to mark, Enter selects a call, and again opens its timeline; W, S and 0 zoom.`;
+      : `${callsAnswer(found, view.value, programs.value)} Arrow keys move from mark to mark; Enter selects a call, and Enter again opens its timeline; W, S and 0 zoom.`;
   const asks = { json: pointsRequest(view.value, zero_us.value), command: (directory: string) => queryCommand(directory, { ...view.value, cursor: null }) };
   const isEmpty = found !== null && found.columns.rank.length === 0;
   return (
@@ -84,8 +84,8 @@ function AxisChoice({ of }: { of: 'x' | 'y' }) {
       {AXIS_KINDS[axis].scale !== null && (
         <button
           class="quiet"
-          aria-label={`${name} axis: ${scale}; make it ${other}`}
-          title={`Make it ${other}`}
+          aria-label={`${name} axis: ${scale}; change to ${other}`}
+          title={`Change to ${other}`}
           onClick={() => go(of === 'x' ? { xScale: other, xRange: null } : { yScale: other, yRange: null })}
         >
           {scale}
@@ -95,7 +95,7 @@ function AxisChoice({ of }: { of: 'x' | 'y' }) {
   );
 }
 
-/** The chart as a table: its first calls, the worst. */
+/** The chart as a table of its worst calls. */
 function Twin({ points: found }: { points: Points | null }) {
   if (found === null) return null;
   const rows = found.columns.rank.slice(0, TWIN_ROWS).map((_, at) => callAt(found, at));

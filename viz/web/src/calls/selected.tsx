@@ -10,7 +10,7 @@ import { Sign } from './calltable';
 import { MiniTimeline } from './minitimeline';
 import type { CallRecord } from '../shared/api/types';
 
-/** The selected call: in a sentence, its neighbours, its fields, and where to go from it. */
+/** The selected call: a sentence, its neighbours, its fields, and links to its pages. */
 export function Selected() {
   const { call } = view.value;
   const found = detail.value.value?.record;
@@ -74,8 +74,8 @@ function Fields({ record }: { record: CallRecord }) {
     ['step', exact(record.step)],
     ['entry', sinceStart(record.entry_us - zero_us)],
     ['exit', record.exit_us === 0 ? 'has not ended' : sinceStart(record.exit_us - zero_us)],
-    ['wall clock', wallClock(record.entry_us)],
-    ['called by', record.call_stack[1] === undefined ? 'nobody known' : shorten(record.call_stack[1].function, 28).text],
+    ['time of day', wallClock(record.entry_us)],
+    ['called by', record.call_stack[1] === undefined ? 'unknown' : shorten(record.call_stack[1].function, 28).text],
     ['call', record.id],
   ];
   return (

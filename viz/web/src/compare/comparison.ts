@@ -1,4 +1,4 @@
-/** Other runs, and what changed since some of them. */
+/** Runs to compare with, and the comparison with those that are chosen. */
 
 import { computed, effect } from '@preact/signals';
 import { getAllPaths } from '../shared/api/functionrequests';
@@ -12,12 +12,12 @@ import type { ComparisonAnswer } from '../shared/api/types';
 const before = computed(() => (view.value.page === 'compare' ? view.value.compare : null));
 
 export const runs = question(() => (before.value === null ? null : ''), api.getRuns);
-// Who chooses a run asks next.
+// A user who is choosing a run asks for the comparison next.
 effect(() => {
   if (before.value === '') void prepare();
 });
 
-/** Call paths of this run. */
+/** Call paths of this run, for the flame graph of changes. */
 export const paths = question(
   () => (before.value ? 'paths' : null),
   (signal) => getAllPaths(null, signal),

@@ -14,10 +14,10 @@ import { run } from '../shared/session/session';
 import { duration, exact } from '../shared/units/units';
 import type { Shift } from '../shared/api/types';
 
-/** More lines a browser takes badly. */
+/** Lines of the table; more would make the browser slow. */
 const MOST_LINES = 300;
 
-/** This run's call paths as a flame graph: wide is what takes time now, coloured is what changed. */
+/** This run's call paths as a flame graph: widths show the time now, colours the change. */
 export function Differential({ shifts }: { shifts: readonly Shift[] }) {
   const known = paths.value.value;
   const programs = run.value.value?.programs ?? {};
@@ -36,7 +36,9 @@ export function Differential({ shifts }: { shifts: readonly Shift[] }) {
         actions={
           <>
             <Find frames={frames} zoomed={zoomed} matches={matches} />
-            <span class="unit">Width: time now. Colour: ▲ slower ▼ faster per call, deepest at twice and half. Paths that are gone are not shown.</span>
+            <span class="unit">
+              Width: time now. Colour: ▲ slower ▼ faster per call, deepest at twice and half. Call paths that no longer occur are not shown.
+            </span>
           </>
         }
         table={isEmpty ? undefined : () => <Lines frames={frames} zoomed={zoomed} shiftAt={shiftAt} />}
@@ -48,10 +50,10 @@ export function Differential({ shifts }: { shifts: readonly Shift[] }) {
             <Empty>{paths.error.value}</Empty>
           )
         ) : isEmpty ? (
-          <Empty>No runtimes by call path are known of this run.</Empty>
+          <Empty>This run has no runtimes by call path.</Empty>
         ) : (
           <Chart
-            label="Flame graph of time in calls of this run, coloured by change per call"
+            label="Flame graph of the time in calls of this run, coloured by the change per call"
             frames={frames}
             zoomed={zoomed}
             matches={matches}

@@ -14,7 +14,7 @@ import { Runtimes } from './runtimes';
 import { Shifts } from './shifts';
 import type { Comparison, ComparisonAnswer, OneSided, RankChange, RunSide, Shift } from '../shared/api/types';
 
-/** What changed from other runs to this one, and those beside it; or which other run that shall be. */
+/** Page that compares this run, and those added to it, with other runs; or the list to choose one from. */
 export function Compare() {
   return <main class="compare">{view.value.compare === '' ? <RunsList /> : <Changes />}</main>;
 }
@@ -68,7 +68,7 @@ function Page({ found }: { found: ComparisonAnswer }) {
       </div>
       <Differential shifts={changes.paths} />
       <div class="evidence">
-        <Functions name="new" title="New functions" rows={changes.new} nothing="No function is new." />
+        <Functions name="new" title="New functions" rows={changes.new} nothing="There are no new functions." />
         <Functions name="vanished" title="Vanished functions" rows={changes.vanished} nothing="Every function that ran before ran again." />
         <Anomalies changes={changes} />
         <Ranks rows={changes.ranks} />
@@ -77,7 +77,7 @@ function Page({ found }: { found: ComparisonAnswer }) {
   );
 }
 
-/** The function of the address, else the most important one. */
+/** The function of the address, or else the most important one. */
 function chosen(shifts: readonly Shift[]): Shift | undefined {
   return shifts.find((shift) => shift.name === view.value.function) ?? shifts[0];
 }
@@ -127,7 +127,7 @@ function Sides({ before, after }: { before: RunSide; after: RunSide }) {
   );
 }
 
-/** The runs of a side: several of each tell how far runs of the same lie apart. */
+/** Runs of one side; several on each side show how far equal runs differ. */
 function SideRuns({ when, side }: { when: 'before' | 'after'; side: RunSide }) {
   const { compare, also } = view.value;
   const field = when === 'before' ? 'compare' : 'also';
@@ -136,7 +136,7 @@ function SideRuns({ when, side }: { when: 'before' | 'after'; side: RunSide }) {
   const used = [own, ...foldersOf(compare), ...foldersOf(also)];
   const others = (runs.value.value?.runs ?? []).filter((run) => !used.includes(run.folder) && (run.ranks ?? 0) > 0);
   const put = (changed: readonly string[]): void => go({ [field]: changed.join('/') });
-  // Of the runs after, the one whose page this is cannot go.
+  // The run whose page this is cannot be dropped from the runs after.
   const droppable = when === 'before' ? folders.length > 1 : folders.length > 0;
   return (
     <span class="side">
@@ -189,7 +189,7 @@ function Functions({ name, title, rows, nothing }: { name: string; title: string
   );
 }
 
-/** Functions that are abnormal more often; where there are none, those that are most often. */
+/** Functions that are abnormal more often than before or, without any, those that are abnormal most often. */
 function Anomalies({ changes }: { changes: Comparison }) {
   const rated = changes.functions.filter((shift) => shift.rates !== null && shift.rates.some((one) => one.anomalies > 0));
   const rows = rated.sort((a, b) => Number(b.has_more_anomalies) - Number(a.has_more_anomalies) || anomalies(b) - anomalies(a));
@@ -212,7 +212,7 @@ function Anomalies({ changes }: { changes: Comparison }) {
         ['after (95 %)', true],
       ]}
       rows={cells}
-      nothing="No call of either run was abnormal."
+      nothing="Neither run had an abnormal call."
     />
   );
 }

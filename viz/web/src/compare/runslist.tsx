@@ -21,7 +21,7 @@ const COLUMNS = [
   { heading: 'what to do' },
 ];
 
-/** The runs in the same folder: one is chosen to compare with, others are opened by a command. */
+/** Runs in the same folder, each with a link that compares with it and a way to open it. */
 export function RunsList() {
   const found = runs.value.value?.runs ?? null;
   if (found === null) return runs.error.value === null ? <Reading what="runs" /> : <Empty>{runs.error.value}</Empty>;
@@ -34,7 +34,7 @@ export function RunsList() {
       <Panel name="runs" title="Runs in this folder" summary={`${plural(found.length, 'run')}, the newest first.`} asks={{ json: ['runs', []] }}>
         <Table columns={COLUMNS} rows={found.map(cells)} />
       </Panel>
-      {mount === '' && <p class="unit">This dashboard shows one run. Another one is opened by its command, which prints an address of its own.</p>}
+      {mount === '' && <p class="unit">This dashboard shows one run. To open another one, use its command, which prints another address.</p>}
     </>
   );
 }

@@ -9,7 +9,7 @@ import type { Shift } from '../shared/api/types';
 const AXIS = 20;
 const MARGIN = 8;
 
-/** How the runtimes of a function are distributed in both runs. */
+/** Distribution of a function's runtimes in both runs. */
 export function Runtimes({ shift, name }: { shift: Shift | undefined; name: string }) {
   const bars = shift?.distribution ? barsOf(shift.distribution) : [];
   const actions = (
@@ -41,7 +41,7 @@ export function Runtimes({ shift, name }: { shift: Shift | undefined; name: stri
 function Histogram({ bars }: { bars: readonly Bar[] }) {
   const { element, width, height } = useSize<HTMLDivElement>();
   const scale = scaleLog(extentOf(bars), [MARGIN, width - MARGIN]);
-  // Buckets are not equally wide on a logarithmic axis: an area stands for a share of the calls.
+  // On a logarithmic axis buckets differ in width, so areas stand for shares of the calls.
   const density = (bar: Bar, share: number): number => share / (Math.log(bar.upper_us) - Math.log(bar.lower_us));
   const highest = Math.max(...bars.map((bar) => Math.max(density(bar, bar.before), density(bar, bar.after))));
   const bottom = height - AXIS;
@@ -78,7 +78,7 @@ function extentOf(bars: readonly Bar[]): [low: number, high: number] {
   return [(bars[0] as Bar).lower_us, (bars[bars.length - 1] as Bar).upper_us];
 }
 
-/** Those that stand clear of both ends. */
+/** Ticks that do not overlap the labels at both ends. */
 function ticks(bars: readonly Bar[], width: number, scale: (us: number) => number): number[] {
   return logTicks(...extentOf(bars), width / 72).filter((us) => scale(us) > 24 && scale(us) < width - 24);
 }

@@ -9,11 +9,11 @@ import type { Shift } from '../shared/api/types';
 interface Props {
   shifts: readonly Shift[];
   names: ReadonlyMap<string, ShortName>;
-  /** How many functions there are; more than are listed. */
+  /** Number of all functions, of which the worst are listed. */
   all: number;
 }
 
-/** How much longer each function takes, with the interval that holds the truth; the most important first. */
+/** Change of each function's runtime with its confidence interval, the most important first. */
 export function Shifts({ shifts, names, all }: Props) {
   const named = shifts.filter((shift) => decisive(shift).verdict === 'slower' || decisive(shift).verdict === 'faster').length;
   const reach = reachOf(shifts);
@@ -111,8 +111,8 @@ function tipOf(shift: Shift): string[] {
     wrapped(placedName(shift.name)),
     `${VERDICT_WORDS[decisive(shift).verdict]}: ${change(decisive(shift).effect)}, with 95 % confidence ${between(shift)}`,
     shiftSummary(shift),
-    `lost in all: ${lost(shift)}${shift.is_waiting ? '; by its name it waits for others' : ''}`,
-    'click: how its runtimes are distributed',
+    `lost in all: ${lost(shift)}${shift.is_waiting ? '; judging by its name, it waits for others' : ''}`,
+    'click: distribution of its runtimes',
   ];
 }
 

@@ -9,7 +9,7 @@ import { copy } from '../shared/session/page';
 import { programs, run } from '../shared/session/session';
 import { Progress } from '../shared/parts/progress';
 
-/** Writes the calls of the filters into a file for other tools. */
+/** Dialog that exports the calls of the filters to a file for other tools. */
 export function Exports() {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => {
@@ -35,7 +35,7 @@ function Choice() {
       </button>
       <h2>Export recorded calls</h2>
       <p>
-        {filters.length === 0 ? 'All of the run' : `Those that match the filters: ${filters.join(', ')}`}, with the calls around them, messages and counters.
+        {filters.length === 0 ? 'The whole run' : `Calls that match the filters: ${filters.join(', ')}`}, with the calls around them, messages and counters.
       </p>
       <fieldset disabled={exported.busy.value}>
         <legend>For</legend>
@@ -57,7 +57,7 @@ function Choice() {
             </button>
           )}
           {directory !== undefined && chosen !== undefined && (
-            <button class="quiet" onClick={() => void copy(exportCommand(directory, chosen, view.value))} title="The same in the terminal">
+            <button class="quiet" onClick={() => void copy(exportCommand(directory, chosen, view.value))} title="The same export in the terminal">
               Copy command
             </button>
           )}
@@ -67,7 +67,7 @@ function Choice() {
   );
 }
 
-/** The file saves itself; where the browser did not let it, the link does. */
+/** Saves the file at once; where the browser prevents that, the link saves it. */
 function Saved({ name, bytes: size, address }: { name: string; bytes: number; address: string }) {
   const link = useRef<HTMLAnchorElement>(null);
   useEffect(() => link.current?.click(), [address]);

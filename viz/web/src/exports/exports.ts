@@ -1,4 +1,4 @@
-/** The dialog that exports calls, and the file that comes of it. */
+/** State of the dialog that exports calls, and of the export. */
 
 import { computed, signal } from '@preact/signals';
 import { filterQuery } from '../shared/asking/filters';
@@ -13,7 +13,7 @@ import { prepare, zero_us } from '../shared/session/session';
 export const exportsOpen = signal(false);
 export const formats = question(() => (exportsOpen.value ? 'formats' : null), getExportFormats);
 const chosen = signal<string | null>(null);
-/** The one that was chosen, at first the first that can be written here. */
+/** The format that was chosen; at first, the first one that this server can write. */
 export const format = computed<ExportFormat | undefined>(() => {
   const all = formats.value.value?.formats ?? [];
   return all.find((one) => one.name === chosen.value) ?? all.find((one) => one.is_installed);
@@ -30,14 +30,14 @@ export function choose(name: string): void {
   chosen.value = name;
 }
 
-/** Write the calls of the filters into a file. */
+/** Export the calls of the filters to a file. */
 export function startExport(): void {
   if (format.value === undefined) return;
   exported.clear();
   exported.start({ question: 'export', parameters: { form: format.value.name, ...Object.fromEntries(filterQuery(view.value, zero_us.value)) } });
 }
 
-/** Closing ends what is on its way. */
+/** Close the dialog, which cancels an export that has not ended. */
 export function closeExports(): void {
   exportsOpen.value = false;
   exported.clear();

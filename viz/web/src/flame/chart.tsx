@@ -14,24 +14,24 @@ const ARROWS = ['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown'];
 interface Props {
   label: string;
   frames: readonly Frame[];
-  /** Place of the frame that fills the width. */
+  /** Index of the frame that fills the width. */
   zoomed: number;
-  /** Null while nothing is looked for. */
+  /** Frames that the search found; null without a search. */
   matches: Matches | null;
   zoomTo: (place: number) => void;
-  /** What a box is, in words. */
+  /** Lines of a box's tooltip. */
   lines: (box: Box) => string[];
   look: (place: number) => Look;
 }
 
-/** The flame graph: one canvas however many frames; a click zooms to one. */
+/** Flame graph: one canvas for any number of frames; a click zooms to a frame. */
 export function Chart({ label, frames: all, zoomed: at, matches, zoomTo, lines: linesOf, look }: Props) {
   const { element, width, height } = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const [pointed, scroll] = useMemo(() => [signal<Box | null>(null), signal(0)] as const, []);
   const layout = useMemo(() => layOut(all, at, width), [all, at, width]);
   const pointedId = useRef('');
-  // Places change with each answer, and what was pointed at stands elsewhere, or is gone.
+  // Indices change with each answer: the focused frame is found again by its id, if it still exists.
   useEffect(() => {
     const place = placeOf(all, pointedId.current);
     if (pointed.value !== null) pointed.value = pointed.value.merged > 0 ? null : boxOf(layout, place, all[place]?.depth ?? 0);

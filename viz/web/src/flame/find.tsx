@@ -2,13 +2,13 @@ import { search, type Frame, type Matches } from './model/frames';
 import { matchesText } from './model/flamewords';
 import { go, view } from '../shared/address/address';
 
-/** What the address looks for; null where it is nothing. */
+/** Frames that match the search in the address; null without a search. */
 export function searched(frames: readonly Frame[], zoomed: number): Matches | null {
   const { find } = view.value;
   return find.trim() === '' ? null : search(frames, find, zoomed);
 }
 
-/** Looks for frames by a part of their name, and sums their time. */
+/** Search for frames by a part of their name, with the sum of their times. */
 export function Find({ frames, zoomed, matches }: { frames: readonly Frame[]; zoomed: number; matches: Matches | null }) {
   return (
     <>
@@ -17,7 +17,7 @@ export function Find({ frames, zoomed, matches }: { frames: readonly Frame[]; zo
         <input
           class="wide"
           type="search"
-          placeholder="a part of a name"
+          placeholder="part of a name"
           value={view.value.find}
           onInput={(event) => go({ find: event.currentTarget.value }, 'replace')}
         />

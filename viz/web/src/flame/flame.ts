@@ -1,4 +1,4 @@
-/** The call paths that the flame graph shows, and the frame that it is zoomed to. */
+/** Data of the flame graph: its call paths, and the frame that it is zoomed to. */
 
 import { computed } from '@preact/signals';
 import { searched } from './find';
@@ -10,7 +10,7 @@ import { question } from '../shared/session/question';
 import { run } from '../shared/session/session';
 import type { RankKey } from '../shared/api/types';
 
-/** Whose call paths they are; null for those of all ranks together. */
+/** Rank whose call paths are shown; null for all ranks together. */
 export const rank = computed<RankKey | null>(() => oneRank(view.value.rank));
 
 export const found = question(
@@ -28,7 +28,7 @@ export const frames = computed(() =>
   }),
 );
 
-/** Place of the frame that fills the width. */
+/** Index of the frame that fills the width. */
 export const zoomed = computed(() => placeOf(frames.value, view.value.frame));
 
 export const matches = computed(() => searched(frames.value, zoomed.value));

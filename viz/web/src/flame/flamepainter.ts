@@ -1,4 +1,4 @@
-/** Paints a flame graph: what is in the part of it that is scrolled to. */
+/** Painter of the part of a flame graph that is scrolled into view. */
 
 import { nameOf } from './model/flamewords';
 import { ROW, type Box, type Layout } from './model/flamelayout';
@@ -8,21 +8,21 @@ import { COLOURS, GROUP_FILLS, pick, type ColourName, type Group, type Theme } f
 import { groupOf } from '../shared/names/groups';
 import { count } from '../shared/units/units';
 
-/** Less of a name is a riddle. */
+/** Least characters of a name: fewer are not readable. */
 const LEAST_CHARACTERS = 3;
 const CHARACTER_PX = 6.6;
 const PADDING = 4;
 
-/** How a frame is painted. */
+/** Appearance of a frame. */
 export interface Look {
   colour: ColourName | Group;
-  /** How deep the colour is on its ground, from 0 to 1. */
+  /** Opacity of the colour, from 0 to 1. */
   strength: number;
-  /** Before the name, so that nothing is said by colour alone. */
+  /** Mark before the name, so that colour alone tells nothing. */
   mark: string;
 }
 
-/** The colour of what a function does. */
+/** Appearance by the group of the function. */
 export const groupLook = (frame: Frame): Look => ({ colour: frame.name === '' ? 'border' : groupOf(frame.name), strength: 1, mark: '' });
 
 export interface Picture {
@@ -32,7 +32,7 @@ export interface Picture {
   width: number;
   height: number;
   scroll: number;
-  /** Null while nothing is looked for. */
+  /** Frames that the search found; null without a search. */
   matches: Matches | null;
   pointed: Box | null;
   look: (place: number) => Look;
@@ -88,7 +88,7 @@ function paintName(context: CanvasRenderingContext2D, { frames, look, theme }: P
   context.fillText(text, box.x + PADDING, box.depth * ROW + ROW / 2);
 }
 
-/** Shortening takes longer than painting: names come again in each frame of a zoom. */
+/** Shortened names: shortening takes longer than painting, and each frame of a zoom needs the same names. */
 const shortened = new Map<string, string>();
 const MOST_KEPT = 20_000;
 

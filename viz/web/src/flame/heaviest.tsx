@@ -6,10 +6,10 @@ import { duration, exact, percent } from '../shared/units/units';
 import { view } from '../shared/address/address';
 import { frames, rank, zoomed } from './flame';
 
-/** More lines a browser takes badly. */
+/** Lines of the table; more would make the browser slow. */
 const MOST_LINES = 300;
 
-/** The functions of the picture, whoever calls them: where the time itself is. */
+/** Functions of the flame graph, each over all its callers, by exclusive time. */
 export function Heaviest() {
   const whole_us = frames.value[zoomed.value]?.total_us ?? 0;
   const rows = heaviest(frames.value, zoomed.value)
@@ -27,9 +27,9 @@ export function Heaviest() {
       title="Functions, over all their callers"
       columns={[
         ['function', false],
-        [view.value.weight === 'lost' ? 'lost in itself' : 'in itself', true],
+        [view.value.weight === 'lost' ? 'lost, exclusive' : 'exclusive', true],
         ['share', true],
-        ['with what it calls', true],
+        ['inclusive', true],
         ['calls', true],
       ]}
       rows={rows}

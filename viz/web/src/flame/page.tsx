@@ -17,7 +17,7 @@ import { shorten } from '../shared/names/names';
 import { programs } from '../shared/session/session';
 import type { RankKey } from '../shared/api/types';
 
-/** Where does time go? The call paths of all ranks, or of one, as a flame graph. */
+/** Page of the flame graph: the call paths of all ranks, or of one. */
 export function FlamePage() {
   const failure = found.error.value;
   return (
@@ -71,8 +71,8 @@ function Picture() {
 const groupOfPlace = (place: number): Look => groupLook(frames.value[place] as Frame);
 
 const NOTHING: Readonly<Record<Weight, string>> = {
-  time: 'No runtimes by call path are known yet: they arrive a few times in a run, and imported runs may have none.',
-  lost: 'No abnormal call is on these call paths: nothing was lost above the usual.',
+  time: 'There are no runtimes by call path yet: they arrive a few times in a run, and imported runs may have none.',
+  lost: 'There are no abnormal calls on these call paths, so no time was lost.',
 };
 
 function NothingOfRank({ rank: of }: { rank: RankKey }) {
@@ -80,7 +80,7 @@ function NothingOfRank({ rank: of }: { rank: RankKey }) {
     <>
       Time in calls of {ranked(of, programs.value)} alone is known once its stream has ended; runs of earlier versions have none.{' '}
       <a href={addressOf(LOST)} onClick={(event) => follow(event, LOST)}>
-        What it lost
+        Time lost
       </a>
     </>
   );
@@ -109,7 +109,7 @@ function Actions() {
   );
 }
 
-/** The frame that fills the width, and how to leave it; what the picture cannot show. */
+/** The frame that fills the width, with ways to zoom out, and a hint. */
 function Chosen() {
   const { weight } = view.value;
   const frame = frames.value[zoomed.value];

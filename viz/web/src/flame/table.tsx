@@ -6,7 +6,7 @@ import { FunctionLink } from '../shared/parts/functionlink';
 import { columnUnit, exact, inUnit, percent } from '../shared/units/units';
 import type { Frame } from './model/frames';
 
-/** A browser takes thousands of lines badly: the widest are shown. */
+/** Lines of the table, the widest frames; more would make the browser slow. */
 const MOST_LINES = 300;
 
 /** The frames as a tree. */
@@ -15,7 +15,7 @@ export function FlameTable() {
   const at = zoomed.value;
   const { lines, left } = useMemo(() => treeLines(all, at, MOST_LINES), [all, at]);
   const top = all[at] as Frame;
-  // A clock has no place for what is short beside the whole.
+  // A clock cannot show what is short beside the whole.
   const most = columnUnit([top.total_us]);
   const unit = most === 'clock' ? 's' : most;
   return (
@@ -24,9 +24,9 @@ export function FlameTable() {
         <thead>
           <tr>
             <th>caller › function</th>
-            <th class="number">with what it calls, {unit}</th>
+            <th class="number">inclusive, {unit}</th>
             <th class="number">share</th>
-            <th class="number">itself, {unit}</th>
+            <th class="number">exclusive, {unit}</th>
             <th class="number">calls</th>
             <th class="number">▲</th>
             <th>zoom</th>

@@ -21,7 +21,7 @@ import { Empty, Panel, Reading } from '../shared/parts/panel';
 import { useSize } from '../shared/charts/size';
 import type { Bucket, Distribution, FunctionDetail } from '../shared/api/types';
 
-/** A call, or what is usual of calls, on the axis of runtimes. */
+/** Mark on the axis of runtimes: a call, or what is usual. */
 export interface RuntimeMark {
   sign: '▲' | '▼' | '◎' | '○' | '┊';
   us: number;
@@ -31,11 +31,11 @@ export interface RuntimeMark {
 interface Props {
   asks: Asks;
   marks: (distribution: Distribution) => readonly RuntimeMark[];
-  /** What must be said below the picture. */
+  /** Note below the picture; empty where there is none. */
   note: (distribution: Distribution) => string;
 }
 
-/** How the runtimes of the function are distributed, where flagging begins, and where some calls are. */
+/** Distribution of the function's runtimes, with the limits of flagging and marks of some calls. */
 export function DistributionPanel({ asks, marks, note }: Props) {
   const found = known.value.value;
   const metric = run.value.value?.config.metric ?? 'exclusive';
@@ -99,7 +99,7 @@ interface ChartProps {
 const LANE = 16;
 const PLOT = 160;
 const AXIS = 20;
-/** Width of a character of the axis' labels, at most. */
+/** Greatest width of a character in the axis' labels, in CSS pixels. */
 const CHARACTER = 7;
 
 function Chart({ distribution, metric, marks, summary }: ChartProps) {
@@ -181,7 +181,7 @@ function Grid({ axis, top, width }: { axis: Axis; top: number; width: number }) 
   );
 }
 
-/** Of runtimes of which only mean and deviation are kept: no bell curve is made up. */
+/** Mean and standard deviation, where only these are kept: the shape of the distribution is not known. */
 function Band({ axis, top, mean, spread }: { axis: Axis; top: number; mean: number; spread: number }) {
   const [from, to] = [axis.xOf(Math.max(0.5, mean - spread)), axis.xOf(mean + spread)];
   return (
@@ -286,7 +286,7 @@ function MomentsTable({ distribution, metric }: { distribution: Distribution; me
   );
 }
 
-/** `p99.998`, of a call among all. */
+/** Percentile of a call among all, such as `p99.998`. */
 export function percentileText(us: number, distribution: Distribution): string {
   const share = shareBelow(us, bucketsOf(distribution) ?? []);
   return share === null ? '' : percentile(share, callsIn(distribution, 'exclusive'));

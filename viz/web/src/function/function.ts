@@ -1,4 +1,4 @@
-/** One function: the one whose page is open, or that of the call whose page is open. */
+/** Data of one function: the one whose page is open, or that of the call whose page is open. */
 
 import { computed } from '@preact/signals';
 import type { Subject } from '../shared/api/functionrequests';
@@ -19,7 +19,7 @@ const named = computed<api.Named | null>(() => {
 });
 const keyOf = (of: api.Named | null): string | null => (of === null ? null : `${of.program} ${of.name}`);
 
-/** Its statistics, and how its runtimes are distributed. */
+/** Statistics of the function, and the distribution of its runtimes. */
 export const known = question(
   () => keyOf(named.value),
   (signal) => api.getFunction(named.value as api.Named, signal),
@@ -35,7 +35,7 @@ export const subject = computed<Subject | null>(() => {
 const subjectKey = computed(() => keyOf(subject.value));
 const asked = (): Subject => subject.value as Subject;
 
-/** By steps as long as each can have a column of its own. */
+/** Whether the trend is by step, as long as each step can have a column of its own, or by time. */
 export const trendBy = computed<'step' | 'time'>(() => ((status.value?.last_step ?? 0) < MOST_COLUMNS ? 'step' : 'time'));
 export const trend = question(
   () => subjectKey.value && `${trendBy.value} ${subjectKey.value}`,

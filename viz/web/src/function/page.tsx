@@ -15,11 +15,11 @@ import { TrendPanel } from './trend';
 import { WorstPanel } from './worst';
 import type { Distribution, FunctionStatistics } from '../shared/api/types';
 
-/** Always so? One function over the whole run. */
+/** Page of one function over the whole run. */
 export function FunctionPage() {
   const name = view.value.function;
   const up = { page: 'overview', function: '', program: null } as const;
-  const failure = name === '' ? 'No function is chosen. Press / and type a part of its name.' : known.error.value;
+  const failure = name === '' ? 'No function is selected. Press / and type part of its name.' : known.error.value;
   if (failure !== null && known.value.value === null) {
     return (
       <main class="function-page">
@@ -60,13 +60,13 @@ export function FunctionPage() {
   );
 }
 
-/** Limits move while a run learns: where the worst call lies within those of now, why it was flagged all the same. */
+/** Note where the worst call lies within the newest limits: limits move while the run learns. */
 function newestLimits(distribution: Distribution): string {
   const isInside = usualMarks(distribution).some((mark) => mark.sign === '▲' && !isFlagged(mark.us, distribution));
-  return isInside ? 'Limits are the newest ones; calls were judged by those of their time.' : '';
+  return isInside ? 'The limits shown are the newest ones; each call was judged by the limits at its time.' : '';
 }
 
-/** The runtime that half of the calls exceed, or the mean where only that is kept; and the worst recorded call. */
+/** Marks of the median, or of the mean where only that is kept, and of the worst recorded call. */
 function usualMarks(distribution: Distribution): RuntimeMark[] {
   const metric = run.value.value?.config.metric ?? 'exclusive';
   const median = medianOf(bucketsOf(distribution) ?? []);
@@ -79,7 +79,7 @@ function usualMarks(distribution: Distribution): RuntimeMark[] {
   ];
 }
 
-/** Imported runs have one of the runtimes only; of the other, zero would be wrong. */
+/** Figures of exclusive runtimes; imported runs may have none, and zero would be wrong. */
 function exclusiveFigures(found: FunctionStatistics): [string, string][] {
   if (found.exclusive_maximum_us === 0) return [['exclusive', 'unknown']];
   return [
@@ -89,7 +89,7 @@ function exclusiveFigures(found: FunctionStatistics): [string, string][] {
   ];
 }
 
-/** The statistics of all its calls. */
+/** Statistics of all calls of the function. */
 function Figures() {
   const found = known.value.value?.statistics;
   if (found === undefined) return null;

@@ -8,13 +8,13 @@ import { addressOf, follow } from '../shared/address/address';
 import { FunctionLink } from '../shared/parts/functionlink';
 import { Empty, Panel, Reading } from '../shared/parts/panel';
 
-/** Paths that are listed; a function of a library can have thousands. */
+/** Call paths that are listed; a library function can have thousands. */
 const MOST_ROWS = 300;
 
-/** What the function itself calls. */
+/** The flame graph of the function and what it calls. */
 const BELOW = { page: 'flame', frame: '' } as const;
 
-/** Who calls the function: its call paths as a tree, with what each cost. */
+/** Callers of the function: its call paths as a tree, with the time that each lost. */
 export function PathsPanel() {
   const of = subject.value;
   const found = paths.value.value;
@@ -30,7 +30,7 @@ export function PathsPanel() {
       actions={
         <>
           <span class="unit">{own > 0 && `${exact(own)}${rest > 0 ? `, ${exact(rest)} lines not shown` : ''}`}</span>
-          <a href={addressOf(BELOW)} onClick={(event) => follow(event, BELOW)} title="Where time goes in it and in what it calls">
+          <a href={addressOf(BELOW)} onClick={(event) => follow(event, BELOW)} title="Flame graph of this function and what it calls">
             Flame graph
           </a>
         </>
@@ -42,7 +42,7 @@ export function PathsPanel() {
       ) : rows === null ? (
         <Reading what="its call paths" />
       ) : rows.length === 0 ? (
-        <Empty>No call path to it is known yet: call paths arrive a few times in a run.</Empty>
+        <Empty>There are no call paths to this function yet: they arrive a few times in a run.</Empty>
       ) : (
         <Tree rows={rows.slice(0, MOST_ROWS)} />
       )}

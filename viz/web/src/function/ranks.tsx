@@ -9,7 +9,7 @@ import type { Total } from '../shared/api/types';
 
 const orderOf = (rows: readonly Total[] | null): string => rows?.map((row) => `${row.program}:${row.rank}`).join() ?? '';
 
-/** Ranks by the time that this function lost on them. */
+/** Ranks, by the time that this function lost on them. */
 export function RanksPanel() {
   const of = subject.value;
   const found = ranks.value.value;
@@ -42,7 +42,7 @@ export function RanksPanel() {
       ) : found === null ? (
         <Reading what="its ranks" />
       ) : rows.length === 0 ? (
-        <Empty>On no rank was a call of it recorded as abnormal.</Empty>
+        <Empty>No rank recorded an abnormal call of this function.</Empty>
       ) : (
         <ol class="share-list">
           {rows.map((row) => (
@@ -59,7 +59,7 @@ export function RanksPanel() {
 function RankBar({ row, value, share }: { row: Total; value: string; share: number }) {
   const key = `${row.program}:${row.rank}`;
   const target = { page: 'calls', label: 'anomaly', rank: key, call: null, cursor: null } as const;
-  const title = `${exact(row.anomalies)} anomalies, ${duration(row.severity_us)} lost, at most ${duration(row.highest_severity_us)} by one; click: its calls there`;
+  const title = `${exact(row.anomalies)} anomalies, ${duration(row.severity_us)} lost, at most ${duration(row.highest_severity_us)} in one call; click: its calls there`;
   return (
     <a class="share-bar" href={addressOf(target)} title={title} data-rank={key} onClick={(event) => follow(event, target)}>
       <span>{programs.value > 1 ? key : row.rank}</span>
@@ -79,7 +79,7 @@ function RanksTable({ rows }: { rows: readonly Total[] }) {
           <th class="number">rank</th>
           <th class="number">anomalies</th>
           <th class="number">lost, {unit}</th>
-          <th class="number">most by one, {unit}</th>
+          <th class="number">most in one call, {unit}</th>
         </tr>
       </thead>
       <tbody>

@@ -14,7 +14,7 @@ const PLOT = 76;
 const GAP = 20;
 const AXIS = 20;
 
-/** Abnormal calls of the function, and the time they lost, along the run. */
+/** Abnormal calls of the function and the time that they lost, over the run. */
 export function TrendPanel() {
   const of = subject.value;
   const found = trend.value.value;
@@ -27,7 +27,7 @@ export function TrendPanel() {
   return (
     <Panel
       name="function-trend"
-      title={`Along the run, per ${by}`}
+      title={`Over the run, per ${by}`}
       summary={summary}
       actions={<span class="unit">{`no bar: none recorded${(loss ?? 0) > 0 ? `, or among the ${percent(loss)} of steps not analysed` : ''}`}</span>}
       asks={asks}
@@ -38,7 +38,7 @@ export function TrendPanel() {
       ) : shown === null ? (
         <Reading what="its trend" />
       ) : shown.columns.length === 0 ? (
-        <Empty>No call of this function was recorded as abnormal.</Empty>
+        <Empty>No abnormal call of this function was recorded.</Empty>
       ) : (
         <Chart trend={shown} summary={summary} />
       )}

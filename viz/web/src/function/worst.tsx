@@ -11,7 +11,7 @@ import type { CallSummary } from '../shared/api/types';
 
 const orderOf = (rows: readonly CallSummary[] | null): string => rows?.map((row) => row.id).join() ?? '';
 
-/** The worst abnormal calls of the function. */
+/** Worst abnormal calls of the function. */
 export function WorstPanel() {
   const of = subject.value;
   const found = worst.value.value;
@@ -38,7 +38,7 @@ export function WorstPanel() {
       ) : rows === null ? (
         <Reading what="its calls" />
       ) : rows.length === 0 ? (
-        <Empty>No abnormal call of it is recorded.</Empty>
+        <Empty>No abnormal call of this function was recorded.</Empty>
       ) : (
         <WorstTable rows={rows} />
       )}
@@ -46,10 +46,10 @@ export function WorstPanel() {
   );
 }
 
-/** What was flagged and not recorded, or removed since. */
+/** Number of calls that were flagged but not recorded, or removed since, in words. */
 function countedOnly(recorded: number): string {
   const flagged = known.value.value?.statistics.anomalies ?? recorded;
-  return flagged > recorded ? `, ${exact(flagged - recorded)} more were only counted or removed` : '';
+  return flagged > recorded ? `; ${exact(flagged - recorded)} more were only counted, or removed since` : '';
 }
 
 function WorstTable({ rows }: { rows: readonly CallSummary[] }) {

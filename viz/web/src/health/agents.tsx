@@ -11,22 +11,22 @@ const AGENT_COLUMNS = [
   { heading: 'node' },
   { heading: 'last heard' },
   { heading: 'streams', isNumber: true },
-  { heading: 'behind, s', isNumber: true },
+  { heading: 'lag, s', isNumber: true },
   { heading: 'memory, MB', isNumber: true },
   { heading: 'CPU, s', isNumber: true },
   { heading: 'spool, kB', isNumber: true },
 ];
 
-/** Agents, those furthest behind first. */
+/** Agents, those that lag most first. */
 export function Agents() {
   const known = vitals.value.value;
   const held = useHeld(known?.agents ?? [], (rows) => rows.map((row) => row.name).join());
   const total = known?.agents_total ?? 0;
-  const shown = total > held.shown.length ? `${held.shown.length} of ${exact(total)} agents, those furthest behind first.` : `${plural(total, 'agent')}.`;
+  const shown = total > held.shown.length ? `${held.shown.length} of ${exact(total)} agents, those that lag most first.` : `${plural(total, 'agent')}.`;
   return (
     <Panel name="agents" title="Agents" summary={shown} hold={held.handlers} asks={{ json: ['vitals', []] }}>
       {held.shown.length === 0 ? (
-        <Empty>No agent has spoken: each does so every ten seconds while the run goes on, and at its end.</Empty>
+        <Empty>No agent has reported yet: agents report every ten seconds during the run, and at its end.</Empty>
       ) : (
         <Table columns={AGENT_COLUMNS} rows={held.shown.map(agentCells)} />
       )}
@@ -58,14 +58,14 @@ const SLOW_COLUMNS = [
   { heading: 'lost so far', isNumber: true },
 ];
 
-/** Ranks that are slower than the others all the time: no single call of theirs is abnormal. */
+/** Ranks that are slower than the others all the time, without a single abnormal call. */
 export function SlowRanks() {
   const rows = vitals.value.value?.slow_ranks ?? [];
   return (
     <Panel
       name="slow"
-      title="Slow all the time"
-      summary={rows.length === 0 ? 'No rank is.' : `${plural(rows.length, 'rank')} and functions, most time lost first.`}
+      title="Slow ranks"
+      summary={rows.length === 0 ? 'No rank is slow all the time.' : `${plural(rows.length, 'rank')} and functions, most time lost first.`}
     >
       {rows.length === 0 ? (
         <Empty>No rank is slower than the others all the time. Ranks are compared every ten trace periods.</Empty>
@@ -80,7 +80,7 @@ export function SlowRanks() {
                 {key}
               </a>,
               <NodeLink name={row.node} />,
-              <span title={row.function}>{row.function === '' ? 'all it computes' : shorten(row.function, 28).text}</span>,
+              <span title={row.function}>{row.function === '' ? 'all its computation' : shorten(row.function, 28).text}</span>,
               ratio(row.ratio),
               duration(row.lost_us),
             ];

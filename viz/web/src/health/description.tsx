@@ -8,7 +8,7 @@ import { Table } from '../shared/parts/table';
 
 const NAMED = [{ heading: 'what' }, { heading: 'value' }];
 
-/** What the run was started as, on what, and by which versions. */
+/** Description of the run: its command, machines and versions. */
 export function RunDescription() {
   const known = run.value.value;
   if (known === null) return <Reading what="the run" />;
@@ -35,7 +35,7 @@ export function RunDescription() {
   );
 }
 
-/** How calls are judged, and what is kept. */
+/** Settings of the detector, and of what is kept. */
 export function Detector() {
   const known = run.value.value;
   if (known === null) return <Reading what="the settings" />;
@@ -46,7 +46,7 @@ export function Detector() {
   );
 }
 
-/** What the application's streams say of themselves: TAU's settings, the machine, the program. */
+/** Metadata that the application's streams carry: TAU's settings, the machine, the program. */
 export function Metadata() {
   const [wanted, setWanted] = useState('');
   const answer = metadata.value.value;
@@ -67,8 +67,8 @@ export function Metadata() {
       ) : rows.length === 0 ? (
         <Empty>
           {answer.total === 0
-            ? 'The streams of this rank brought none. Another rank: rank=0:3 in the address, or search for it.'
-            : 'Nothing of it has these words.'}
+            ? 'The streams of this rank have no metadata. For another rank, put rank=0:3 into the address, or search for it.'
+            : 'No entry contains this text.'}
         </Empty>
       ) : (
         <Table columns={NAMED} rows={rows.map((row) => [row.thread > 0 ? `${row.key} (thread ${row.thread})` : row.key, row.value])} />

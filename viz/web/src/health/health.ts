@@ -1,4 +1,4 @@
-/** What the page about the analysis asks. */
+/** Data of the page about the health of the analysis. */
 
 import { computed } from '@preact/signals';
 import { levelFor } from './model/health';
@@ -9,14 +9,14 @@ import { now_ms } from '../shared/session/feed';
 import { question } from '../shared/session/question';
 import { lostAt, paused, status } from '../shared/session/session';
 
-/** A chart is not much wider. */
+/** Points of a chart, which is not much wider in pixels. */
 const MOST_POINTS = 300;
 
 const BEAT_MS = 5000;
 
 const isOpen = (): boolean => view.value.page === 'health';
 
-/** Ages of agents grow while nothing is new: that alone would not be asked for. */
+/** Ticks that ask again while nothing is new, because the ages of agents grow all the same. */
 const beat = computed(() => {
   const goesOn = status.value?.state !== 'ended' && lostAt.value === null && !paused.value;
   return goesOn ? Math.floor(now_ms.value / BEAT_MS) : 0;
@@ -26,7 +26,7 @@ export const vitals = question(() => (isOpen() ? String(beat.value) : null), api
 export const placement = question(() => (isOpen() ? '' : null), api.getPlacement, { live: true, keep: true });
 export const gaps = question(() => (isOpen() ? '' : null), api.getGaps, { live: true, keep: true });
 
-/** The pace of the whole run, where no dashboard followed it. */
+/** Level of the step sums that show the pace of a run that no dashboard followed. */
 const level = computed(() => {
   const known = vitals.value.value;
   return known === null || known.history.length > 2 ? null : levelFor((known.status.last_step ?? 0) + 1, MOST_POINTS);
@@ -47,7 +47,7 @@ export const streams = question(
   { live: true, keep: true },
 );
 
-/** Metadata are those of one rank: the chosen one, else the first. */
+/** Rank whose metadata are shown: the chosen one, or else the first. */
 export const metadataRank = (): string => oneRank(view.value.rank) ?? '0:0';
 export const metadata = question(
   () => (isOpen() ? metadataRank() : null),

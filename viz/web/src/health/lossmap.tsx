@@ -13,7 +13,7 @@ import { useSize } from '../shared/charts/size';
 import { Table } from '../shared/parts/table';
 import type { GapsAnswer } from '../shared/api/types';
 
-/** Which ranks lost which steps. */
+/** Map of the lost steps, by rank. */
 export function LossMap() {
   const answer = gaps.value.value;
   const lost = answer?.ranks ?? [];
@@ -38,7 +38,7 @@ export function LossMap() {
           <Empty>{gaps.error.value}</Empty>
         )
       ) : lost.length === 0 ? (
-        <Empty>No rank lost a step: every one was analysed, from the first to the last.</Empty>
+        <Empty>No rank lost a step: all steps were analysed.</Empty>
       ) : (
         <>
           <p class="unit">{summary} Hatched: nothing is known of them, counts of these ranks are lower bounds.</p>
@@ -134,12 +134,12 @@ function tipOf({ of, first, last }: LostSteps): string[] {
     `${ranked(of.rank, programs.value)}: ${plural(number, 'step')} lost`,
     `step ${formatRange([first, last])}`,
     `of ${exact(of.gap_steps)} that this rank lost`,
-    'what happened in them is unknown',
-    'click: the rank around them',
+    'what happened in these steps is unknown',
+    'click: the rank around these steps',
   ];
 }
 
-/** The gap with as much on either side. */
+/** The gap with a margin of its own length on either side. */
 function around({ first, last }: LostSteps): [number, number] {
   const margin = Math.max(5, last - first + 1);
   return [Math.max(0, first - margin), last + margin];

@@ -4,14 +4,14 @@ import { vitals } from './health';
 import { Empty, Panel } from '../shared/parts/panel';
 import { Table } from '../shared/parts/table';
 
-/** Anomalies that were found and are not here: counted only, or removed since. */
+/** Anomalies that were found but are not in the store: only counted, or removed since. */
 export function NotKept() {
   const known = vitals.value.value;
   const { unrecorded = [], unrecorded_total = 0, pruned = [], pruned_total = 0 } = known ?? {};
   const nothing = unrecorded.length === 0 && pruned.length === 0;
-  const summary = nothing ? 'Everything that was found is kept.' : `${exact(unrecorded_total)} counted and not recorded, ${exact(pruned_total)} removed since.`;
+  const summary = nothing ? 'Everything that was found is kept.' : `${exact(unrecorded_total)} were only counted, ${exact(pruned_total)} were removed since.`;
   return (
-    <Panel name="notkept" title="Found, not kept" summary={summary}>
+    <Panel name="notkept" title="Found but not kept" summary={summary}>
       {nothing && <Empty>Everything that was found is kept.</Empty>}
       {unrecorded.length > 0 && (
         <>

@@ -17,7 +17,7 @@ interface Drawn {
   strips: readonly Strip[];
 }
 
-/** How the analysis kept up: a line each for what it reads, its lag, what waits, and its memory. */
+/** The analysis over time: one line each for events, lag, spool and memory. */
 export function OverTime() {
   const history = vitals.value.value?.history ?? [];
   const sums = pace.value.value?.sums ?? [];
@@ -33,8 +33,8 @@ export function OverTime() {
       asks={{ json: ['vitals', []] }}
       table={isKnown ? () => <OverTimeTable {...drawn} /> : undefined}
     >
-      {isKnown ? <Chart {...drawn} /> : <Empty>Nothing is known of its time yet.</Empty>}
-      {isKnown && !isFollowed && <p class="unit">Lag, what waits, and memory are known only while a dashboard follows a run that goes on.</p>}
+      {isKnown ? <Chart {...drawn} /> : <Empty>Nothing is known over time yet.</Empty>}
+      {isKnown && !isFollowed && <p class="unit">Lag, spool and memory are known only for times at which a dashboard followed the run.</p>}
     </Panel>
   );
 }
@@ -98,7 +98,7 @@ function Chart({ times_us, strips }: Drawn) {
 
 const most = (strip: Strip): number => strip.values.reduce<number>((highest, value) => Math.max(highest, value ?? 0), 0);
 
-/** From zero up; where a value is unknown the line ends. */
+/** Path from zero up, interrupted where a value is unknown. */
 function line(strip: Strip, x: (place: number) => number): string {
   const highest = most(strip) || 1;
   let pen = 'M';

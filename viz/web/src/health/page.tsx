@@ -9,7 +9,7 @@ import { OverTime } from './overtime';
 import { WhereItRuns } from './placement';
 import { Streams } from './streams';
 
-/** Can the findings be trusted? What was read, lost, kept, and what the analysis takes. */
+/** Page of the analysis' health: what was read, lost and kept, and the resources that the analysis takes. */
 export function Health() {
   const known = vitals.value.value;
   return (
@@ -17,7 +17,7 @@ export function Health() {
       <h1 class="answer" data-answer>
         {known === null ? ' ' : healthAnswer(known)}
       </h1>
-      {known === null ? vitals.error.value === null ? <Reading what="how the analysis fares" /> : <Empty>{vitals.error.value}</Empty> : <Pipeline />}
+      {known === null ? vitals.error.value === null ? <Reading what="the state of the analysis" /> : <Empty>{vitals.error.value}</Empty> : <Pipeline />}
       <div class="health-panels">
         <LossMap />
         <OverTime />
@@ -34,7 +34,7 @@ export function Health() {
   );
 }
 
-/** The way of the events, station by station. */
+/** The way of the events, stage by stage. */
 function Pipeline() {
   const known = vitals.value.value;
   if (known === null) return null;

@@ -20,14 +20,14 @@ const INTERVALS = [
   { heading: 'predicted', isNumber: true },
 ];
 
-/** What the analysis costs where it is, and elsewhere: predicted, and beside it what was measured. */
+/** Predicted cost of each placement of the analysis, beside what was measured. */
 export function WhereItRuns() {
   const nodes = placement.value.value?.nodes ?? [];
   const summary = nodes.length === 0 ? 'Not known yet.' : `Best ${nodes.map(settings).join('; ')}.`;
   return (
     <Panel name="placement" title="Where the analysis runs best" summary={summary} asks={{ json: ['placement', []] }}>
       {nodes.length === 0 ? (
-        <Empty>Not known before agents have said what some steps took: they do so every ten seconds.</Empty>
+        <Empty>Not known until agents have reported the cost of some steps: they report every ten seconds.</Empty>
       ) : (
         nodes.map((node) => <Node key={node.node} {...node} />)
       )}
@@ -43,7 +43,7 @@ function settings({ node, agents, cores, period_us, transport }: AdvisedNode): s
 function Node({ node, streams, step_us, analysis_us, placements, intervals }: AdvisedNode) {
   return (
     <section>
-      <h3>{`${node}: of ${plural(streams, 'stream')} a step of ${duration(step_us)} takes ${duration(analysis_us)} of the agents' CPU time`}</h3>
+      <h3>{`${node}: analysing a step of ${duration(step_us)} of ${plural(streams, 'stream')} takes ${duration(analysis_us)} of CPU time`}</h3>
       <Table
         columns={PLACES}
         rows={placements.map((one) => [
@@ -54,7 +54,7 @@ function Node({ node, streams, step_us, analysis_us, placements, intervals }: Ad
         ])}
       />
       <Split placements={placements} />
-      <h3>CPU time of the agents for a step, beside what all other intervals predict</h3>
+      <h3>CPU time of the agents per step, measured and as predicted from all other intervals</h3>
       <Agreement intervals={intervals} />
       <Table
         columns={INTERVALS}

@@ -7,7 +7,7 @@ const POINT_PX = 3;
 const BAR_PX = 16;
 const ROW_PX = 22;
 const BARS_PX = 240;
-/** More placements of large nodes are in the table. */
+/** Placements that are drawn; the table has those of large nodes, too. */
 const MOST_BARS = 12;
 
 const PARTS = [
@@ -16,7 +16,7 @@ const PARTS = [
   { part: 'analysis', words: 'analysis' },
 ] as const;
 
-/** What agents took in each interval beside what all others predict: on the line both are the same. */
+/** CPU time of each interval, measured and predicted from all others: on the diagonal both are equal. */
 export function Agreement({ intervals }: { intervals: readonly AnalysisInterval[] }) {
   const { most_us, points } = agreementOf(intervals);
   const words = agreementText(intervals);
@@ -24,7 +24,7 @@ export function Agreement({ intervals }: { intervals: readonly AnalysisInterval[
   const y = (share: number): number => SIDE_PX - x(share);
   return (
     <figure class="placement-figure">
-      <svg width={SIDE_PX} height={SIDE_PX} role="img" aria-label={`Predicted over measured CPU time. ${words}`}>
+      <svg width={SIDE_PX} height={SIDE_PX} role="img" aria-label={`Predicted against measured CPU time. ${words}`}>
         <line class="axis" x1={0} x2={SIDE_PX} y1={SIDE_PX - 0.5} y2={SIDE_PX - 0.5} />
         <line class="axis" x1={0.5} x2={0.5} y1={0} y2={SIDE_PX} />
         <line class="placement-same" x1={x(0)} y1={y(0)} x2={x(1)} y2={y(1)} />
@@ -39,7 +39,7 @@ export function Agreement({ intervals }: { intervals: readonly AnalysisInterval[
   );
 }
 
-/** Who has which cores in each placement, the best first. */
+/** Cores of the application and of the analysis in each placement, the best first. */
 export function Split({ placements }: { placements: readonly PredictedPlacement[] }) {
   const shown = placements.slice(0, MOST_BARS);
   const splits = shown.map(splitOf);
@@ -47,7 +47,7 @@ export function Split({ placements }: { placements: readonly PredictedPlacement[
   const words = shown.map((one) => `${whereText(one)}: ${duration(one.step_us)}`).join('; ');
   return (
     <figure class="placement-figure">
-      <svg width={BARS_PX + 90} height={shown.length * ROW_PX} role="img" aria-label={`Cores of each placement, and how long a step takes. ${words}`}>
+      <svg width={BARS_PX + 90} height={shown.length * ROW_PX} role="img" aria-label={`Cores of each placement, and the length of a step. ${words}`}>
         {shown.map((one, row) => {
           const split = splits[row] ?? { application: 0, both: 0, analysis: 0 };
           let begin = 0;
@@ -72,7 +72,7 @@ export function Split({ placements }: { placements: readonly PredictedPlacement[
             <i class={`placement-key ${part}`} aria-hidden="true" /> {of}
           </span>
         ))}
-        cores of the node, in the order of the table{shown.length < placements.length && ` (its first ${shown.length})`}, and how long a step takes
+        cores of the node, in the order of the table{shown.length < placements.length && ` (its first ${shown.length})`}, and the length of a step
       </figcaption>
     </figure>
   );

@@ -29,7 +29,7 @@ const COLUMNS = [
 
 const orderOf = (rows: readonly StreamHealth[] | null): string => rows?.map((row) => `${row.program}:${row.rank}`).join() ?? '';
 
-/** Each rank's stream: what was read of it, and what was lost. */
+/** Streams of the ranks: what was read, and what was lost. */
 export function Streams() {
   const answer = streams.value.value;
   const held = useHeld(answer?.streams ?? null, orderOf);

@@ -12,7 +12,7 @@ import type { Incident } from '../shared/api/types';
 
 const MOST_SHOWN = 50;
 
-/** What lost the time, who waited for it, and who waited for these. */
+/** Chain of causes: the origin, the calls that waited for it, and those that waited for these. */
 export function Chain({ incident, id }: { incident: Incident; id: string }) {
   const chain = chainOf(incident);
   const rest = chain.slice(MOST_SHOWN);

@@ -11,7 +11,7 @@ interface FrameProps<T> {
   children: (answer: T) => ComponentChildren;
 }
 
-/** The page of what has an id among incidents: its answer, why there is none, or that it is read. */
+/** Frame of the pages of incidents and findings: the answer, an error, or that it is being read. */
 export function Frame<T>({ found, noun, look = '', children }: FrameProps<T>) {
   const answer = found.value.value;
   return (
@@ -32,7 +32,7 @@ export function Frame<T>({ found, noun, look = '', children }: FrameProps<T>) {
   );
 }
 
-/** A link to another view of the run. */
+/** Link to another view of the run. */
 export function Go({ to, text, isButton }: { to: Partial<View>; text: string; isButton?: boolean }) {
   return (
     <a class={isButton ? 'button' : undefined} href={addressOf(to)} onClick={(event) => follow(event, to)}>

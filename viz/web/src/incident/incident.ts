@@ -1,4 +1,4 @@
-/** The incident whose page is open: what is known of it, its origin beside a normal call, and its ranks in time. */
+/** Data of the incident whose page is open: the incident, its origin with a normal call, and the timeline of its ranks. */
 
 import { computed, signal } from '@preact/signals';
 import { ranksOf, MOST_LANES, timesOf, waitsOf } from './model/lanes';
@@ -26,7 +26,7 @@ export const found = question(
 
 const incident = computed(() => (wanted.value === null ? null : (found.value.value?.incident ?? null)));
 
-/** The call that lost the time; where that is not on record, the one that waited longest. */
+/** Call that lost the time or, where it is not on record, the call that waited longest. */
 const subject = computed(() => incident.value?.call_id || incident.value?.waited[0]?.call_id || null);
 export const call = question(
   () => subject.value,
@@ -34,23 +34,23 @@ export const call = question(
   { live: true },
 );
 
-/** What the node did beside it. */
+/** Activity of the node around that call. */
 export const beside = question(
   () => subject.value,
   (signal) => getBeside(subject.value as string, signal),
   { live: true },
 );
 
-/** Width of the picture in pixels, once it is laid out. */
+/** Width of the picture in pixels; 0 until it is laid out. */
 export const width = signal(0);
 const ranks = computed(() => (incident.value === null ? [] : ranksOf(incident.value)));
 export const lanes = computed(() => ranks.value.slice(0, MOST_LANES));
-/** Ranks for which there is no lane. */
+/** Number of ranks without a lane. */
 export const withoutLane = computed(() => ranks.value.length - lanes.value.length);
 const times = computed(() => incident.value && timesOf(incident.value));
 const asked = computed(() => (times.value === null || width.value === 0 ? null : JSON.stringify([lanes.value, times.value, width.value])));
 
-/** The calls of all lanes. */
+/** Calls of all lanes. */
 export const spans = question(
   () => asked.value,
   async (signal) => {
@@ -61,7 +61,7 @@ export const spans = question(
   { live: true },
 );
 
-/** Null of a rank of which no step is stored. */
+/** Read the calls of a rank; null for a rank without a stored step. */
 async function readLane(rank: RankKey, all: readonly RankKey[], signal: AbortSignal): Promise<RankSpans | null> {
   const [from, to] = times.value ?? [0, 1];
   const others = all.filter((one) => one !== rank);

@@ -28,15 +28,15 @@ interface Pointed {
   arrow: Arrow | null;
 }
 
-/** All ranks concerned, one below the other: the call that lost the time, messages, and who waited. */
+/** Timeline of all ranks concerned: the call that lost the time, messages, and waits. */
 export function Lanes({ incident, id }: { incident: Incident; id: string }) {
   const unit = columnUnit(relative(incident));
-  const summary = `${plural(lanes.value.length, 'rank')} from before the delay until all went on. Arrow keys move along its calls, Enter opens one.`;
+  const summary = `${plural(lanes.value.length, 'rank')} from before the delay until all ranks continued. Arrow keys move along its calls, Enter opens one.`;
   const left = withoutLane.value;
   return (
     <Panel
       name="lanes"
-      title={`Ranks concerned, ${unit === 'clock' ? 'h:mm:ss' : unit} from the delay's beginning`}
+      title={`Ranks concerned, ${unit === 'clock' ? 'h:mm:ss' : unit} from the beginning of the delay`}
       summary={summary}
       actions={
         <>
@@ -64,7 +64,7 @@ function Chart({ incident }: { incident: Incident }) {
   useEffect(() => {
     pictureWidth.value = Math.max(0, width - GUTTER);
   }, [width]);
-  // A span of an answer before is none of this one, but the same call may be in it.
+  // A span of the previous answer is not one of this answer, but the same call may be in it.
   useEffect(() => setPointed(({ spot }) => (spot === null ? NOTHING : { spot: spotOf(scene.value, idAt(spot)), arrow: null })), [scene.value]);
   useEffect(() => {
     if (canvas.current === null || width <= GUTTER) return;
@@ -145,7 +145,7 @@ function Chart({ incident }: { incident: Incident }) {
 
 const idAt = ({ line, at }: Spot): string => idOf(line.spans.rank, line.row, at);
 
-/** The next call of the incident, the origin first, then along the chain. */
+/** Return the next call of the incident: the origin first, then along the chain. */
 function neighbour(incident: Incident, from: Spot | null, way: number): Spot | null {
   const ids = [incident.call_id, ...chainOf(incident).map((one) => one.waited.call_id)];
   const spots = ids.map((id) => spotOf(scene.value, id)).filter((spot) => spot !== null);
@@ -159,7 +159,7 @@ const toldOf = (incident: Incident, id: string): string => {
 };
 
 function wordsOf({ spot, arrow }: Pointed): string[] | null {
-  // What a click does here is another thing than on the timeline.
+  // A click does something else here than on the timeline.
   if (arrow !== null) return arrowLines(arrow, wording.value).slice(0, -1);
   return spot === null ? null : [...spotLines(scene.value, spot, wording.value).slice(0, -1), 'click: everything kept about it'];
 }

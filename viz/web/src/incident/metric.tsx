@@ -16,7 +16,7 @@ import { Sentence } from '../shared/parts/sentence';
 import { Frame, Go } from './frame';
 import type { MetricFinding, MetricFindingAnswer } from '../shared/api/types';
 
-/** So much before and after is shown of what ranks did meanwhile. */
+/** Time before and after the finding that its timeline shows. */
 const AROUND_US = 1_000_000;
 
 const found = question(
@@ -31,7 +31,7 @@ const published = question(
   { live: true, keep: true },
 );
 
-/** What is wrong in a quantity that programs publish: on which ranks, since when, and what went on meanwhile. */
+/** Page of a finding about a published quantity: what is wrong, on which ranks, and since when. */
 export function MetricPage() {
   return (
     <Frame found={found} noun="finding" look="metric">
@@ -59,12 +59,12 @@ function Page({ found: one }: { found: MetricFinding }) {
         ))}
       </dl>
       <Published found={one} />
-      <p class="note">Programs publish this quantity themselves; no call is flagged because of it. The timeline shows what ranks did meanwhile.</p>
+      <p class="note">The programs publish this quantity themselves; no call is flagged because of it. The timeline shows what the ranks did at that time.</p>
     </>
   );
 }
 
-/** The quantity over time, a line for each rank; those that the finding names stand out. */
+/** The quantity over time, a line for each rank; the ranks that the finding names stand out. */
 function Published({ found: { finding } }: { found: MetricFinding }) {
   const lines = published.value.value?.lines ?? [];
   const text = `${finding.quantity}: it began at step ${exact(finding.since)}.`;
@@ -73,7 +73,7 @@ function Published({ found: { finding } }: { found: MetricFinding }) {
       {published.error.value !== null ? (
         <Empty>{published.error.value}</Empty>
       ) : lines.length === 0 ? (
-        <Reading what="what was published" />
+        <Reading what="the published quantity" />
       ) : (
         <CurveChart
           label={text}
@@ -86,20 +86,20 @@ function Published({ found: { finding } }: { found: MetricFinding }) {
   );
 }
 
-/** Findings are about what programs publish. */
+/** Name of the quantity; findings are about those that programs publish. */
 const asPublished = (finding: MetricFinding['finding']): QuantityName => ({ namespace: 'application', quantity: finding.quantity });
 
 const figuresOf = ({ kind, quantity, ranks, since, step, begin_us, found_us }: MetricFinding['finding']): [string, string][] => [
   ['kind', kind],
   ['quantity', quantity],
-  ['ranks', ranks.length === 0 ? 'all, alike' : ranks.join(', ')],
+  ['ranks', ranks.length === 0 ? 'all ranks alike' : ranks.join(', ')],
   ['since step', exact(since)],
   ['began', `${sinceStart(begin_us - zero_us.value)} (${wallClock(begin_us)})`],
   ['found at step', exact(step)],
   ['found', `${sinceStart(found_us - zero_us.value)} (${wallClock(found_us)})`],
 ];
 
-/** What ranks did around the beginning. */
+/** Timeline around the beginning of the finding. */
 function timelineOf({ finding: { begin_us, found_us } }: MetricFinding): Partial<View> {
   const [begin, end] = [begin_us - zero_us.value, found_us - zero_us.value];
   return { page: 'timeline', incident: null, call: null, window: [Math.max(0, begin - AROUND_US), Math.max(1, end + AROUND_US)], recent_s: null };

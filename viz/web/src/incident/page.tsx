@@ -20,7 +20,7 @@ import { RecurringPage } from './recurring';
 import { Split } from './split';
 import type { IncidentAnswer } from '../shared/api/types';
 
-/** One delay: what lost the time and why, whom it held up, and how the same call is in normal times. */
+/** Page of one incident: what lost the time and why, whom it held up, and a normal call for comparison. */
 export function IncidentPage() {
   if (isMetric(view.value.incident)) return <MetricPage />;
   return isRecurring(view.value.incident) ? <RecurringPage /> : <OneIncident />;
@@ -56,7 +56,11 @@ function Page({ answer }: { answer: IncidentAnswer }) {
           {view.value.incident} turned out to be part of incident {id}: this is it.
         </p>
       )}
-      {is_gone && <p class="note">By all that was known in the end its calls were ordinary: it counts no more. Shown is what was thought of it.</p>}
+      {is_gone && (
+        <p class="note">
+          By what was known at the end of the run, its calls were ordinary, so it no longer counts. This page shows it as it was judged before.
+        </p>
+      )}
       <p class="place">{placeText(answer)}</p>
       <div class="call-panels incident-panels">
         <Lanes incident={incident} id={id} />
@@ -80,7 +84,7 @@ function placeText({ summary, incident }: IncidentAnswer): string {
   return parts.filter((part) => part !== '').join(' · ');
 }
 
-/** The same ranks and times, to be moved and zoomed. */
+/** Timeline with the same ranks and times, which can be moved and zoomed. */
 function timelineOf({ incident }: IncidentAnswer): Partial<View> {
   const [first = null, ...others] = lanes.value;
   const [begin, end] = shown.value;

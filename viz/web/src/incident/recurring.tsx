@@ -17,7 +17,7 @@ import type { RecurrenceSummary } from '../shared/api/types';
 
 const MOST_RANKS = 12;
 
-/** What costs time again and again in one way: how often, where, since when, and calls that are examples of it. */
+/** Page of a recurring finding: how often it costs time, where, since when, and example calls. */
 export function RecurringPage() {
   return (
     <Frame found={finding} noun="finding" look="recurring">
@@ -67,12 +67,12 @@ function Page({ found }: { found: RecurrenceSummary }) {
           ))}
         </p>
       )}
-      {recurrence.examples.length === 0 && <p class="note">No call of it is on record: it was learned from the calls' runtimes.</p>}
+      {recurrence.examples.length === 0 && <p class="note">None of its calls is on record: the finding comes from statistics of the calls' runtimes.</p>}
     </>
   );
 }
 
-/** Where it stands among the function's runtimes: its modes, or what was usual at first and is now. */
+/** Marks on the distribution of the function's runtimes: usual and slow, or at first and now. */
 function marksOf({ recurrence: { usual_us, typical_us, kind } }: RecurrenceSummary): RuntimeMark[] {
   if (usual_us === 0) return [];
   const isDrift = kind === 'drift';
@@ -89,7 +89,7 @@ function Figures({ found: { recurrence } }: { found: RecurrenceSummary }) {
     ['kind', kind],
     ['core time lost', coreSeconds(cost_us)],
     ['calls', calls === 0 ? '' : exact(calls)],
-    ['of all', share === 0 ? '' : percent(share)],
+    ['share of all', share === 0 ? '' : percent(share)],
     ['times as long', factor === 1 ? '' : factor.toFixed(2)],
     [kind === 'slow mode' ? 'seen on ranks' : 'ranks', ranks.length > MOST_RANKS ? `${named} and ${exact(ranks.length - MOST_RANKS)} more` : named],
     ['node', node],

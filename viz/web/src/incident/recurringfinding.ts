@@ -1,4 +1,4 @@
-/** The recurring finding whose page is open, and the recorded calls that are its examples. */
+/** Data of the recurring finding whose page is open, and of its example calls. */
 
 import { computed } from '@preact/signals';
 import * as api from '../shared/api/requests';
@@ -6,7 +6,7 @@ import { view } from '../shared/address/address';
 import { isRecurring } from '../shared/address/model/view';
 import { question } from '../shared/session/question';
 
-/** So many examples are shown with their windows; all of them have links. */
+/** Examples that are shown with their windows; all of them have links. */
 const MOST_WINDOWS = 3;
 
 const wanted = computed(() => (view.value.page === 'incident' && isRecurring(view.value.incident) ? view.value.incident : null));
@@ -19,7 +19,7 @@ export const finding = question(
 
 const known = computed(() => (wanted.value === null ? null : (finding.value.value?.summary.recurrence ?? null)));
 
-/** The function that it is about, where it is about one. */
+/** Function of the finding; null where it is not about a single one. */
 export const recurringFunction = computed(() => {
   const one = known.value;
   return one === null || one.function === '' ? null : { program: one.program, name: one.function };

@@ -8,15 +8,15 @@ import { Empty, Panel } from '../shared/parts/panel';
 import { Table } from '../shared/parts/table';
 import type { Incident, Part } from '../shared/api/types';
 
-/** Narrower pieces have their words below only. */
+/** Least share of a part that has its name in the bar. */
 const LEAST_LABELLED = 0.16;
 
-/** What the excess is made of: a bar of its parts, which add up to it, and each part in words. */
+/** Causes of the excess: a bar of its parts, which add up to it, and each part in words. */
 export function Split({ incident, id }: { incident: Incident; id: string }) {
   const parts = [...incident.parts].sort((a, b) => b.lost_us - a.lost_us);
   const whole = parts.reduce((sum, part) => sum + part.lost_us, 0);
   const share = (part: Part): number => (whole > 0 ? part.lost_us / whole : 0);
-  const of = isLoss(incident) ? 'What the rank lost' : incident.call_id === '' ? 'Excess of its longest wait' : 'Excess of the origin';
+  const of = isLoss(incident) ? 'Time lost by the rank' : incident.call_id === '' ? 'Excess of its longest wait' : 'Excess of the origin';
   const summary = parts.map((part) => `${duration(part.lost_us)} ${partText(part)}`).join('; ');
   return (
     <Panel
@@ -27,7 +27,7 @@ export function Split({ incident, id }: { incident: Incident; id: string }) {
       table={() => <PartTable parts={parts} share={share} />}
     >
       {parts.length === 0 ? (
-        <Empty>Of what it is made is not known.</Empty>
+        <Empty>The causes are not known.</Empty>
       ) : (
         <>
           <div class="split-bar" aria-hidden="true">
@@ -55,7 +55,7 @@ export function Split({ incident, id }: { incident: Incident; id: string }) {
   );
 }
 
-/** The call in which a part was lost, where that is another one. */
+/** Link to the call in which a part was lost, where it is another one. */
 function PartCall({ id, own }: { id: string; own: string }) {
   if (id === '' || id === own) return null;
   const target = { page: 'call', call: id } as const;

@@ -12,27 +12,27 @@ interface Props {
 
 type ByCpu = ReadonlyMap<number, number[]>;
 
-/** How the node is built, with the ranks on the hardware threads that they may use. */
+/** Hardware of the node, with the ranks on the hardware threads that they may use. */
 export function Built({ parts, ranks, name }: Props) {
   const byCpu = ranksByCpu(ranks);
   const boxes = boxesOf(parts);
   return (
     <Panel
       name="node-built"
-      title="How it is built, and where ranks may run"
+      title="Hardware, and where ranks may run"
       summary={`${countsText(parts)}; ranks may use ${byCpu.size} of them.`}
       actions={<span class="unit">{countsText(parts)}</span>}
       asks={{ json: nodeRequest(name) }}
       table={parts.length === 0 ? undefined : () => <PartTable parts={parts} byCpu={byCpu} />}
     >
       {parts.length === 0 ? (
-        <Empty>Its agent has not said: that comes after 10 s, and at the end of a run.</Empty>
+        <Empty>The hardware is not known yet: agents report it every 10 s, and at the end of the run.</Empty>
       ) : (
         <div class="built">
           {boxes.map((box, at) => (
             <PartBox key={at} box={box} byCpu={byCpu} />
           ))}
-          <p class="unit">Below the number of each hardware thread: the ranks that may use it, – for none.</p>
+          <p class="unit">Below the number of each hardware thread are the ranks that may use it; – means none.</p>
         </div>
       )}
     </Panel>
@@ -69,7 +69,7 @@ function PartTable({ parts, byCpu }: { parts: readonly NodePart[]; byCpu: ByCpu 
   const columns = [
     { heading: 'part' },
     { heading: 'number', isNumber: true },
-    { heading: "kernel's", isNumber: true },
+    { heading: "kernel's number", isNumber: true },
     { heading: 'threads' },
     { heading: 'ranks' },
   ];

@@ -27,7 +27,7 @@ interface Props {
   times: readonly [begin_us: number, end_us: number];
 }
 
-/** Stacked bars over time, abnormal calls above them. Arrows go from call to call, Enter opens one; W S A D 0 and dragging zoom. */
+/** Stacked bars over time, with abnormal calls above them. Arrow keys move from call to call, Enter opens one; W, S, A, D, 0 and dragging zoom. */
 export function LaneChart({ chart, lanes, times }: Props) {
   const { element, width } = useSize<HTMLDivElement>();
   const [at, setAt] = useState<number | null>(null);
@@ -178,7 +178,7 @@ export function LaneChart({ chart, lanes, times }: Props) {
   );
 }
 
-/** What letters do in all charts of time; whether it was one of them. */
+/** Zoom or pan by a key, as in all charts over time; return whether the key does that. */
 function turn(key: string, times: Props['times']): boolean {
   const all = whole.value;
   if (all === null) return false;

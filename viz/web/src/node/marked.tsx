@@ -8,7 +8,7 @@ import { marks } from './node';
 
 const MOST_LISTED = 20;
 
-/** The marks of the charts as a list: abnormal calls of the node in the time that is shown. */
+/** Abnormal calls of the node in the time that is shown, which the charts mark, as a list. */
 export function Marked() {
   const found = marks.value.value;
   const calls = (found?.calls ?? []).slice(0, MOST_LISTED);
@@ -16,7 +16,7 @@ export function Marked() {
   return (
     <Listed
       name="node-calls"
-      title={total > MOST_LISTED ? `Abnormal calls of this time, the worst ${MOST_LISTED} of ${exact(total)}` : 'Abnormal calls of this time'}
+      title={total > MOST_LISTED ? `Abnormal calls in this time, the worst ${MOST_LISTED} of ${exact(total)}` : 'Abnormal calls in this time'}
       columns={[
         ['rank', false],
         ['function', false],
@@ -34,7 +34,7 @@ export function Marked() {
           duration(call.severity_us),
         ];
       })}
-      nothing="None in the time that is shown."
+      nothing="There are no abnormal calls in this time."
       actions={total > MOST_MARKS ? <span class="unit">charts mark the worst {MOST_MARKS}</span> : undefined}
     />
   );

@@ -1,4 +1,4 @@
-/** The node whose page is open: what is known of it, and what its threads and cores did in the time that is shown. */
+/** Data of the node whose page is open: its facts, and its charts in the time that is shown. */
 
 import { computed } from '@preact/signals';
 import * as api from '../shared/api/noderequests';
@@ -12,7 +12,7 @@ import type { LanesAnswer, NodeChart } from './model/nodechart';
 const name = computed(() => (view.value.page === 'node' ? view.value.node : null));
 const named = computed(() => name.value || null);
 
-/** All nodes, where none is chosen. */
+/** All nodes, for the page without a node. */
 export const nodes = question(() => (name.value === '' ? '' : null), api.getNodes, { live: true, keep: true });
 
 export const facts = question(
@@ -21,7 +21,7 @@ export const facts = question(
   { live: true },
 );
 
-/** All that there are samples of, from the run's start on: before it only the node was sampled. Null until that is known. */
+/** Time of which there are samples, from the run's start on, before which only the node was sampled; null until it is known. */
 export const whole = computed<api.Interval | null>(() => {
   const known = named.value === null ? undefined : facts.value.value?.node;
   if (known === undefined || zero_us.value === 0) return null;
@@ -52,14 +52,14 @@ export const charts: readonly AskedChart[] = CHARTS.map((chart) => {
   };
   return { chart, answer: question(() => asked(from()), ask, { live: true, keep: true }) };
 });
-/** Abnormal calls, those that lost most. */
+/** Abnormal calls that the charts mark: those that lost most. */
 export const marks = question(
   () => asked(null),
   (signal) => api.getMarks(...now(), signal),
   { live: true, keep: true },
 );
 
-/** Show these times, µs since the epoch. */
+/** Show a time, in µs since the epoch; null for the whole time. */
 export function show(times: readonly [number, number] | null): void {
   go({ window: times === null ? null : [Math.max(0, times[0] - zero_us.value), Math.max(1, times[1] - zero_us.value)] }, 'replace');
 }

@@ -14,13 +14,13 @@ import { LanePanel } from './lanepanel';
 import { Marked } from './marked';
 import type { DatedFinding, NodeFacts, NodeRank } from '../shared/api/types';
 
-/** What the machine did: threads and cores over time, how it is built, and what was wrong with how ranks ran on it. */
+/** Page of a node: findings, threads, cores and GPUs over time, its hardware, and its ranks. */
 export function NodePage() {
   const { node } = view.value;
   return <main class="detail node-page">{node === '' ? <AllNodes /> : <OneNode key={node} name={node} />}</main>;
 }
 
-/** Of a run on one node the list would be all but empty: its page is shown at once. */
+/** Open the page of the only node of a run, instead of a list with one line. */
 function useOnlyNode(names: readonly string[]): void {
   const only = names.length === 1 ? names[0] : undefined;
   useEffect(() => {
@@ -51,7 +51,7 @@ function AllNodes() {
           ['to', true],
         ]}
         rows={rows}
-        nothing="Nodes are sampled in live runs, unless that is turned off (--no-node-samples): a recorded trace has no samples."
+        nothing="Nodes are sampled only in live runs, unless --no-node-samples turns it off. A recorded trace has no samples."
         asks={{ json: nodesRequest() }}
       />
     </>
@@ -65,7 +65,7 @@ function OneNode({ name }: { name: string }) {
     return (
       <>
         <h1 class="answer">This node cannot be shown.</h1>
-        <Empty>{facts.error.value}. Nodes are sampled in live runs, unless that is turned off (--no-node-samples).</Empty>
+        <Empty>{facts.error.value}. Nodes are sampled only in live runs, unless --no-node-samples turns it off.</Empty>
       </>
     );
   }
@@ -98,15 +98,15 @@ function placeText({ begin_us, end_us, memory_bytes, least_available_bytes, samp
   const parts = [
     `sampled from ${sinceStart(begin_us - zero_us.value)} (${wallClock(begin_us)}) to ${sinceStart(end_us - zero_us.value)}`,
     memory_bytes > 0 && `at least ${percent(least_available_bytes / memory_bytes)} of the memory was free`,
-    `samples took ${percent(sample_us / Math.max(1, end_us - begin_us))} of a core`,
-    left_out > 0 && `${plural(left_out, 'row')} left out`,
+    `sampling took ${percent(sample_us / Math.max(1, end_us - begin_us))} of a core`,
+    left_out > 0 && `${plural(left_out, 'sample row')} left out`,
   ];
   return parts.filter((part) => part !== false).join(' · ');
 }
 
 const MOST_TIMES = 3;
 
-/** What the monitor found, in words. */
+/** Findings of the node monitor. */
 function Findings({ found, name }: { found: readonly DatedFinding[]; name: string }) {
   const when = ({ times }: DatedFinding): string => {
     const shown = times.slice(0, MOST_TIMES).map((ends) => ends.map((time) => sinceStart(time - zero_us.value)).join(' to '));
@@ -118,12 +118,12 @@ function Findings({ found, name }: { found: readonly DatedFinding[]; name: strin
       title="What was wrong"
       columns={[
         ['what', false],
-        ['evidence, of the last time', false],
+        ['evidence, the last time', false],
         ['what to do', false],
         ['when', false],
       ]}
       rows={found.map((one) => [<b>{one.kind}</b>, one.text, one.advice, when(one)])}
-      nothing="Nothing was found wrong with how ranks ran on this node."
+      nothing="Nothing was wrong with how the ranks ran on this node."
       asks={{ json: nodeRequest(name) }}
     />
   );
@@ -149,7 +149,7 @@ function Ranks({ ranks, name }: { ranks: readonly NodeRank[]; name: string }) {
   return (
     <Listed
       name="node-ranks"
-      title="Ranks, all their threads together"
+      title="Ranks, over all their threads"
       columns={[
         ['rank', false],
         ['process', true],
@@ -160,7 +160,7 @@ function Ranks({ ranks, name }: { ranks: readonly NodeRank[]; name: string }) {
         ['waited for a core', true],
       ]}
       rows={rows}
-      nothing="No rank was sampled here yet: sums come every 10 s, and at the end."
+      nothing="No rank has been sampled on this node yet: agents report every 10 s, and at the end of the run."
       asks={{ json: nodeRequest(name) }}
     />
   );

@@ -18,7 +18,7 @@ import type { CallSummary } from '../shared/api/types';
 const orderOf = (rows: readonly CallSummary[] | null): string => rows?.map((row) => row.id).join() ?? '';
 const keyOf = (row: CallSummary): string => `${row.program}:${row.rank}`;
 
-/** The abnormal calls that lost most time, or the newest, as sentences. */
+/** Abnormal calls that lost most time, or the newest ones, as sentences. */
 export function CallsList() {
   const page = calls.value.value;
   const held = useHeld(page?.calls ?? null, orderOf);
@@ -101,7 +101,11 @@ function Nothing() {
       </Empty>
     );
   }
-  return <Empty>{status.value?.state === 'ended' ? 'No abnormal call in this run.' : 'No abnormal call yet. They appear here as they are found.'}</Empty>;
+  return (
+    <Empty>
+      {status.value?.state === 'ended' ? 'There were no abnormal calls in this run.' : 'There are no abnormal calls yet. They appear here as they are found.'}
+    </Empty>
+  );
 }
 
 const metric = (): 'exclusive' | 'inclusive' => run.value.value?.config.metric ?? 'exclusive';

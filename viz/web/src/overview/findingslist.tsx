@@ -17,7 +17,7 @@ import type { IncidentsAnswer, IncidentSummary, MetricFinding, RecurrenceSummary
 
 const orderOf = (found: IncidentsAnswer | null): string => (found === null ? '' : findingsOf(found).map(findingKey).join('\n'));
 
-/** What is wrong in what programs publish, and then what was slow and why, each delay once: the most core time lost first. */
+/** Findings about published quantities, and then incidents and recurring findings, the most core time lost first. */
 export function FindingsList() {
   const held = useHeld(incidents.value.value, orderOf);
   const found = held.shown;
@@ -65,7 +65,7 @@ export function FindingsList() {
 
 const rankOf = (row: IncidentSummary): string | null => (row.rank === null ? null : `${row.program}:${row.rank}`);
 
-const originOf = (row: IncidentSummary): string => (row.rank === null ? 'rank not known' : ranked(`${row.program}:${row.rank}`, programs.value));
+const originOf = (row: IncidentSummary): string => (row.rank === null ? 'rank unknown' : ranked(`${row.program}:${row.rank}`, programs.value));
 
 function IncidentLine({ row, cost }: { row: IncidentSummary; cost: string }) {
   return (
@@ -77,7 +77,7 @@ function IncidentLine({ row, cost }: { row: IncidentSummary; cost: string }) {
       cost={cost}
       where={`${originOf(row)}, ${clock(row.begin_us - zero_us.value)}: ${row.kind}, ${plural(row.ranks, 'rank')} lost time`}
       sentence={row.sentence}
-      tip={[wrapped(row.sentence), `${plural(row.flags, 'abnormal call')}, from ${sinceStart(row.begin_us - zero_us.value)}`, 'click: why?']}
+      tip={[wrapped(row.sentence), `${plural(row.flags, 'abnormal call')}, from ${sinceStart(row.begin_us - zero_us.value)}`, 'click: why']}
       target={{ page: 'incident', incident: row.id, call: null }}
     />
   );
@@ -93,7 +93,7 @@ function MetricLine({ row: { id, sentence, finding } }: { row: MetricFinding }) 
       cost=""
       where={`published: ${finding.kind} on ${ranksOf(finding)}, from ${clock(finding.begin_us - zero_us.value)}`}
       sentence={sentence}
-      tip={[wrapped(sentence), 'click: where and since when?']}
+      tip={[wrapped(sentence), 'click: where, and since when']}
       target={{ page: 'incident', incident: id, call: null }}
     />
   );
@@ -111,7 +111,7 @@ function RecurringLine({ row: { id, sentence, recurrence }, cost }: { row: Recur
       cost={cost}
       where={`recurs: ${recurringPlace(recurrence)}, from ${clock(recurrence.begin_us - zero_us.value)}`}
       sentence={sentence}
-      tip={[wrapped(sentence), 'click: how, where and since when?']}
+      tip={[wrapped(sentence), 'click: how, where, and since when']}
       target={{ page: 'incident', incident: id, call: null }}
     />
   );

@@ -17,7 +17,7 @@ const keyOf = (row: FunctionLine): string => `${row.program} ${row.name}`;
 const orderOf = (value: FunctionLines | null): string =>
   value === null ? '' : [...value.top, null, ...value.bottom].map((row) => row && keyOf(row)).join('\n');
 
-/** Functions by time lost, or by their anomalies per step. */
+/** Functions by the time lost, or by their anomalies per step. */
 export function Functions() {
   const held = useHeld(functions.value.value, orderOf);
   const { by, n } = view.value;
@@ -97,12 +97,12 @@ export function Functions() {
 
 function Nothing({ shown }: { shown: FunctionLines }) {
   if (shown.functions > 0) return <Empty>No anomalies in {exact(shown.functions)} functions.</Empty>;
-  if (shown.by === 'severity_us' || shown.by === 'mean' || shown.by === 'total') return <Empty>No function statistics yet.</Empty>;
+  if (shown.by === 'severity_us' || shown.by === 'mean' || shown.by === 'total') return <Empty>There are no statistics of functions yet.</Empty>;
   return (
     <Empty>
       Nobody knows in which steps functions were abnormal.{' '}
       <button class="quiet" onClick={() => go({ by: 'severity_us' })}>
-        Rank them by time lost
+        Sort by time lost
       </button>
     </Empty>
   );
@@ -131,7 +131,7 @@ const isTime = (shown: FunctionLines | null): boolean => shown?.by === 'severity
 
 const unitOf = (shown: FunctionLines | null) => lostUnit((shown?.top ?? []).flatMap((row) => [row.severity_us, row.waited_us ?? 0]));
 
-/** One unit for all values. */
+/** Formatter of the values, in one unit. */
 function textOf(shown: FunctionLines | null): (value: number) => string {
   if (!isTime(shown)) return digits;
   const unit = unitOf(shown);

@@ -4,11 +4,11 @@ import { list } from './overview';
 
 const NAMES: Record<List, string> = { incidents: 'most costly', worst: 'worst calls', newest: 'newest calls' };
 
-/** What is listed beside the heat map; where there are no incidents to list, they are no choice. */
+/** Choice of the list beside the heat map; incidents are offered only where there are some. */
 export function ListChoice() {
   const hasIncidents = view.value.list !== 'incidents' || list.value === 'incidents';
   return (
-    <select aria-label="What is listed" value={list.value} onChange={(event) => go({ list: event.currentTarget.value as List })}>
+    <select aria-label="List" value={list.value} onChange={(event) => go({ list: event.currentTarget.value as List })}>
       {LISTS.filter((name) => name !== 'incidents' || hasIncidents).map((name) => (
         <option key={name} value={name}>
           {NAMES[name]}

@@ -5,7 +5,7 @@ const NAMES: Record<Measure, string> = { lost: 'Time lost', anomalies: 'Anomalie
 
 export const measureName = (measure: Measure): string => NAMES[measure];
 
-/** What of each step the map and the chart show; both show the same. */
+/** Choice of the measure that the heat map and the chart of steps show. */
 export function MeasureChoice({ label }: { label: string }) {
   return (
     <select aria-label={label} value={view.value.measure} onChange={(event) => go({ measure: event.currentTarget.value as Measure })}>

@@ -1,4 +1,4 @@
-/** What the overview asks. */
+/** Data of the overview. */
 
 import { computed } from '@preact/signals';
 import { lostTime, originFunctions, originRanks, rankedFunctions, rankedRanks, type FunctionLines, type RankLines } from './model/ranking';
@@ -10,14 +10,14 @@ import { question } from '../shared/session/question';
 import { run, zero_us } from '../shared/session/session';
 import type { CallSummary, RankKey } from '../shared/api/types';
 
-/** Incidents or calls in the list beside the heat map. */
+/** Number of incidents or calls in the list beside the heat map. */
 export const LISTED = 30;
 
-// As texts, so that panning asks none of these again.
+// Texts, so that panning does not repeat these requests.
 const isOpen = computed(() => view.value.page === 'overview');
 const rankKey = computed(() => (isOpen.value ? `${view.value.statistic} ${view.value.n}` : null));
 const functionKey = computed(() => (isOpen.value ? `${view.value.by} ${view.value.n}` : null));
-/** By time lost at the origin; of a run without incidents by what its calls lost. */
+/** Ranking of ranks: by time lost at the origin or, in a run without incidents, by the time that their calls lost. */
 export const ranking = question<RankLines>(
   () => rankKey.value,
   async (signal) => {
@@ -40,7 +40,7 @@ export const functions = question<FunctionLines>(
   { live: true, keep: true },
 );
 
-/** They follow one after the other on their own page, too; the timeline shows when published quantities began to be wrong. */
+/** Whether incidents are needed: also on their own page, to go to the next one, and on the timeline, for published quantities. */
 const isListed = computed(() => isOpen.value || view.value.page === 'incident' || (view.value.page === 'timeline' && run.value.value?.has_published === true));
 const incidentsKey = computed(() => (isListed.value ? 'incidents' : null));
 export const incidents = question(
@@ -49,21 +49,21 @@ export const incidents = question(
   { live: true, keep: true },
 );
 
-/** Since when something is wrong in what programs publish, as far as that is known. */
+/** Begins of the findings about published quantities. */
 export const published = computed(() =>
   (incidents.value.value?.metrics ?? [])
     .filter(({ finding }) => finding.begin_us > 0)
     .map(({ id, sentence, finding }) => ({ id, sentence, time_us: finding.begin_us })),
 );
 
-/** What is listed: calls where the run has no incidents, and where filters are set, which say which calls. */
+/** List that is shown: calls instead of incidents where the run has none, or where filters of calls are set. */
 export const list = computed<List>(() => {
   const found = incidents.value.value;
   const isNone = found !== null && found.total === 0 && found.recurrences.length === 0 && found.metrics.length === 0;
   return view.value.list === 'incidents' && (isNone || filtersOf(view.value).length > 0) ? 'worst' : view.value.list;
 });
 
-/** The abnormal calls within the filters, worst or newest first. */
+/** View of the listed calls: the abnormal ones within the filters, the worst or the newest first. */
 export const listed = computed<View>(() => ({
   ...view.value,
   label: 'anomaly',
@@ -80,7 +80,7 @@ export const calls = question(
   { live: true, keep: true },
 );
 
-/** The abnormal call of a rank in a step that lost most time; null where none is stored. */
+/** Read the abnormal call of a rank and step that lost most time; null where none is stored. */
 export async function worstCall(rank: RankKey, step: number, signal: AbortSignal): Promise<CallSummary | null> {
   const wanted: View = { ...FIRST_VIEW, label: 'anomaly', rank, steps: [step, step], sort: 'severity_us' };
   const found = await api.getCalls(wanted, zero_us.value, signal, 1);

@@ -13,13 +13,13 @@ import { Ranks } from './ranks';
 import { Steps } from './steps/steps';
 import type { Run } from '../shared/api/types';
 
-/** Marked once: the time until something useful is seen ends here. */
+/** Mark of the moment when the page first shows something useful. */
 const USEFUL = 'first-useful-paint';
 
-/** Of so many rows the map takes no more room than they need. */
+/** Number of rows up to which the heat map takes no more room than they need. */
 const FEW_ROWS = 8;
 
-/** Where and when: the whole run at once. */
+/** Overview of the whole run: where and when time was lost. */
 export function Overview() {
   const known = run.value.value;
   const sentence = known === null ? (run.error.value ?? ' ') : answerOf(known);
@@ -28,7 +28,7 @@ export function Overview() {
   const isUseful = grid.value !== null && ranking.value.value !== null;
   useEffect(() => {
     if (!isUseful || performance.getEntriesByName(USEFUL).length > 0) return;
-    // Charts measure themselves in one frame, and paint in the next.
+    // Charts measure their size in one frame, and paint in the next.
     requestAnimationFrame(() => requestAnimationFrame(() => performance.mark(USEFUL)));
   }, [isUseful]);
   return (

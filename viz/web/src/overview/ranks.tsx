@@ -18,7 +18,7 @@ import { toggle } from './choose';
 export const keyOf = (row: RankLine): string => `${row.program}:${row.rank}`;
 const orderOf = (value: RankLines | null): string => (value === null ? '' : [...value.top, null, ...value.bottom].map((row) => row && keyOf(row)).join());
 
-/** Ranks that lost most and least, or with the most and the fewest anomalies per step. */
+/** Ranks that lost most and least time, or have the most and the fewest anomalies per step. */
 export function Ranks() {
   const held = useHeld(ranking.value.value, orderOf);
   const { statistic, n } = view.value;
@@ -85,7 +85,7 @@ interface ListProps {
   rows: readonly RankLine[];
 }
 
-/** Lines with bars; times in one unit, which the heading has. */
+/** Lines with bars; times are in the unit of the heading. */
 function RankList({ shown, name, rows }: ListProps) {
   const isOrigin = shown.by === 'origin';
   const most = Math.max(0, ...shown.top.map((row) => row.value));

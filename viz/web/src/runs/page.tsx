@@ -6,7 +6,7 @@ import { lettersAct } from '../shared/session/settings';
 import { answer, comparison, lost, missing, pageOf, shown, text, tick, ticked, trouble } from './runs';
 import type { ListedRun } from '../shared/api/types';
 
-/** All runs of a folder: which goes on, which lost time, and what changed between two of them. */
+/** Page of all runs in a folder: their states, the time that they lost, and the choice of two to compare. */
 export function Runs() {
   const filter = useRef<HTMLInputElement>(null);
   useEffect(() => {
@@ -31,8 +31,8 @@ export function Runs() {
         {(missing !== '' || lost !== '' || trouble.value !== '') && (
           <p class="banner" role="status">
             {trouble.value ||
-              (lost !== '' ? `There is no page ${lost} here. These are the runs that are here.` : '') ||
-              `There is no run ${missing} here, or not any more. These are the runs that are here.`}
+              (lost !== '' ? `There is no page ${lost} here. These are the runs in this folder.` : '') ||
+              `There is no run ${missing} here, or not any more. These are the runs in this folder.`}
           </p>
         )}
       </header>
@@ -57,7 +57,7 @@ export function Runs() {
                 onInput={(event) => (text.value = event.currentTarget.value)}
               />
               <Compare />
-              <span class="unit">↑ ↓ go from run to run, Enter opens one, X ticks it for comparison.</span>
+              <span class="unit">↑ ↓ move from run to run, Enter opens one, X selects it for comparison.</span>
             </div>
             <List />
           </>
@@ -67,7 +67,7 @@ export function Runs() {
   );
 }
 
-/** Leads to what changed between the two that are ticked. */
+/** Link to the comparison of the two runs that are ticked. */
 function Compare() {
   if (comparison.value !== '') {
     return (
@@ -86,14 +86,14 @@ function Compare() {
 const COLUMNS: readonly (readonly [heading: string, isNumber: boolean, title: string])[] = [
   ['', false, 'Compare'],
   ['run', false, ''],
-  ['program', false, 'What ran, without what started it'],
+  ['program', false, 'The program, without its launcher'],
   ['state', false, ''],
   ['began', false, 'UTC'],
   ['took', true, ''],
   ['ranks', true, ''],
-  ['time lost', true, 'Core time that incidents and what recurs cost'],
+  ['time lost', true, 'Core time lost by incidents and recurring findings'],
   ['▲ anomalies', true, ''],
-  ['size', true, 'What it takes on the disk'],
+  ['size', true, 'Size on the disk'],
 ];
 
 function List() {
@@ -152,7 +152,7 @@ const known = (value: number | null, format: (value: number) => string): string 
 
 function Nothing() {
   if ((answer.value?.runs.length ?? 0) > 0)
-    return <p class="empty">No run here has all of these words. The filter looks at name, program, command and state.</p>;
+    return <p class="empty">No run matches all of these words. The filter searches name, program, command and state.</p>;
   return (
     <p class="empty">
       Runs appear here as soon as they begin: <code>chimbuko run -- mpirun -n 4 ./program</code>, in the folder that holds {answer.value?.folder}.
@@ -160,7 +160,7 @@ function Nothing() {
   );
 }
 
-/** Keys of the list, while the focus is in it. */
+/** Keys that act while the focus is in the list. */
 function walk(event: KeyboardEvent): void {
   const row = (event.target as HTMLElement).closest('tr');
   const way = { ArrowDown: 'nextElementSibling', ArrowUp: 'previousElementSibling' }[event.key];

@@ -1,4 +1,4 @@
-/** The runs of a folder: asked for again and again while somebody looks, and what of them is shown, which is in the address. */
+/** Data of the page of runs: the runs of a folder, which are read repeatedly while the page is visible, and the filter and selection, which are in the address. */
 
 import { computed, effect, signal } from '@preact/signals';
 import { get, Refused } from '../shared/api/http';
@@ -6,16 +6,16 @@ import { whyRefused } from '../shared/session/model/status';
 import { comparisonOf, found, toggled } from '../shared/names/runs';
 import type { RunsAnswer } from '../shared/api/types';
 
-/** While one goes on, and while none does. */
+/** Time between two readings, while a run goes on and while none does. */
 const LIVE_MS = 2000;
 const STILL_MS = 5000;
 
-/** A run that was asked for and is not here. */
+/** Run that was requested but is not in the folder; empty if there is none. */
 export const missing = document.querySelector('base')?.dataset['missing'] ?? '';
-/** Why the list is shown at an address that is none of a page; '' where it is at its own. */
+/** Address without a page at which the list is shown instead; empty at the list's own address. */
 export const lost = document.querySelector('base')?.dataset['lost'] === undefined ? '' : location.pathname;
 export const answer = signal<RunsAnswer | null>(null);
-/** Why the list is not new; '' where it is. */
+/** Reason why the list is out of date; empty where it is not. */
 export const trouble = signal('');
 
 const given = new URLSearchParams(location.search);
@@ -23,13 +23,13 @@ export const text = signal(given.get('find') ?? '');
 export const ticked = signal<readonly string[]>((given.get('ticked') ?? '').split(',').filter(Boolean).map(decodeURIComponent).slice(0, 2));
 
 export const shown = computed(() => found(answer.value?.runs ?? [], text.value));
-/** Address of the comparison of those that are ticked; '' where they are not two. */
+/** Address of the comparison of the ticked runs; empty unless two are ticked. */
 export const comparison = computed(() => comparisonOf(answer.value?.runs ?? [], ticked.value));
 
 export const pageOf = (address: string): string => new URL(`r/${encodeURIComponent(address)}`, document.baseURI).href;
 export const tick = (folder: string): void => void (ticked.value = toggled(ticked.value, folder));
 
-/** Begin to ask. */
+/** Begin to read the runs. */
 export function start(): void {
   document.addEventListener('visibilitychange', () => !document.hidden && void ask());
   void ask();
@@ -53,7 +53,7 @@ async function ask(): Promise<void> {
     trouble.value =
       error instanceof Refused
         ? whyRefused(error.status, error.message)
-        : 'The server does not answer, retrying. Is the SSH tunnel open, and the server running?';
+        : 'The server does not answer; retrying. Is the SSH tunnel open, and is the server running?';
   }
   const isLive = answer.value?.runs.some((run) => run.state === 'running') ?? true;
   if (!document.hidden) next = setTimeout(() => void ask(), isLive ? LIVE_MS : STILL_MS);

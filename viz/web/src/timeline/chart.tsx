@@ -22,7 +22,7 @@ import { useSize } from '../shared/charts/size';
 import type { RankKey } from '../shared/api/types';
 import { roundTicks } from '../shared/charts/model/ticks';
 
-/** What is pointed at, by mouse or keys. */
+/** Focus of the pointer or the keyboard. */
 export const focus = signal<{ spot: Spot | null; arrow: Arrow | null }>({ spot: null, arrow: null });
 const NOTHING = { spot: null, arrow: null };
 
@@ -37,7 +37,7 @@ interface Drag {
   isMoved: boolean;
 }
 
-/** The picture of the timeline: one canvas, however many ranks and calls; it shows the part that is scrolled to. */
+/** Picture of the timeline: one canvas for any number of ranks and calls, which shows the part that is scrolled into view. */
 export function Chart({ label }: { label: string }) {
   const { element, width, height } = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -50,7 +50,7 @@ export function Chart({ label }: { label: string }) {
   useEffect(() => {
     timeline.width.value = Math.max(0, width - GUTTER);
   }, [width]);
-  // A span of an answer before is none of this one.
+  // A span of the previous answer is not one of this answer.
   useEffect(() => {
     focus.value = NOTHING;
   }, [scene]);
@@ -128,7 +128,7 @@ export function Chart({ label }: { label: string }) {
     zoom(Math.exp(event.deltaY * 0.002), positionAt(now, placeIn(event).x));
   };
   useEffect(() => {
-    // A handler that preact adds is passive, and the browser would zoom the page.
+    // Handlers that Preact adds are passive, so the browser would zoom the page.
     const host = element.current;
     host?.addEventListener('wheel', wheel, { passive: false });
     return () => host?.removeEventListener('wheel', wheel);
@@ -203,7 +203,7 @@ const positionAt = (picture: Picture, x: number): number => picture.shown[0] + (
 
 const positionsOf = ([first, last]: Range): Range => [timeline.axis.value.positionOf(first), timeline.axis.value.positionOf(last)];
 
-/** Show what lies between two positions. */
+/** Show the times between two positions. */
 function show([first, last]: Range): void {
   const { timeAt } = timeline.axis.value;
   timeline.move([timeAt(first), timeAt(last)]);
@@ -241,7 +241,7 @@ function pictureOf(width: number, height: number, scroll: number): Picture {
   };
 }
 
-/** Times since the run's start, or those of the wall; a folded axis has them where each stands. */
+/** Ticks of the axis, since the run's start or as time of day; on a folded axis, each at its position. */
 function ticksOf(shown: Range, wide: number, xOf: (position: number) => number): { x: number; text: string }[] {
   const axis = timeline.axis.value;
   const zero = zero_us.value;
@@ -254,7 +254,7 @@ function ticksOf(shown: Range, wide: number, xOf: (position: number) => number):
 }
 
 function tick(time: number, x: number, length: number): { x: number; text: string } {
-  // Seconds with as many decimals as tell neighbours apart: one unit along the axis.
+  // Seconds, with as many decimals as neighbouring ticks need to differ: one unit along the axis.
   const decimals = Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(Math.max(1, length) / 1e6))));
   if (wallTimes.value) return { x, text: wallTime(zero_us.value + time, decimals) };
   return { x, text: length >= 120e6 ? inUnit(time, columnUnit([time])) : `${fixed(time / 1e6, decimals)} s` };
@@ -277,7 +277,7 @@ function click({ spot, arrow, mark, found }: Under): void {
 
 const severity = ({ line, at }: Spot): number => line.spans.judged.get(`${line.row.step[at]}:${line.row.row[at]}`)?.severity_us ?? 0;
 
-/** Choose a call; of merged ones see what they are. */
+/** Select a call, or zoom in to merged ones. */
 export function select(spot: Spot): void {
   const { line, at } = spot;
   const times: [number, number] = [line.row.begin[at] as number, line.row.end[at] as number];
@@ -285,7 +285,7 @@ export function select(spot: Spot): void {
   timeline.choose(idOf(line.spans.rank, line.row, at), times);
 }
 
-/** The page of a call that has a record; of others what is known is here. */
+/** Open the page of a call that has a record; other calls are only selected. */
 function enter(spot: Spot): void {
   const { line, at } = spot;
   const id = idOf(line.spans.rank, line.row, at);
@@ -293,7 +293,7 @@ function enter(spot: Spot): void {
   else select(spot);
 }
 
-/** To the other end of a message, or of a launch; a rank that is not shown yet is added. */
+/** Go to the other end of a message or launch; a rank that is not shown yet is added. */
 export function follow(arrow: Arrow): void {
   const { link, rank } = arrow;
   const other: RankKey = `${rank.split(':')[0]}:${link.otherRank}`;
@@ -307,7 +307,7 @@ export function follow(arrow: Arrow): void {
   if (spot !== null) select(spot);
 }
 
-/** Move the focus of the keyboard, say what is there, and keep it in the picture. */
+/** Move the keyboard's focus to a span, announce it, and keep it in the picture. */
 export function point(spot: Spot, host: HTMLElement | null): void {
   focus.value = { spot, arrow: null };
   const { line, at } = spot;
@@ -323,7 +323,7 @@ export function point(spot: Spot, host: HTMLElement | null): void {
   showTip({ ...place, lines }, 0);
 }
 
-/** Scroll so that a span's line is seen. */
+/** Scroll so that the line of a span is visible. */
 function revealed(host: HTMLElement | null, spot: Spot | null): void {
   if (host === null || spot === null) return;
   const [top, bottom] = [spot.line.y, spot.line.y + ROW + RIBBON + AXIS];

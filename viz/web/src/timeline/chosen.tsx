@@ -14,10 +14,10 @@ import { IncidentLink } from '../shared/parts/incidentlink';
 import { Menu } from '../shared/parts/menu';
 import { Panel } from '../shared/parts/panel';
 
-/** More are found by zooming in. */
+/** Most calls in the list; zooming in finds more. */
 const MOST_LISTED = 100;
 
-/** The chosen call: what is known of it, and where to go from it. */
+/** The selected call, with links to its pages. */
 export function Chosen() {
   const { call } = view.value;
   const record = timeline.record.value;
@@ -29,7 +29,7 @@ export function Chosen() {
         {all !== null && sourceText(all)}
       </p>
       {call === null ? (
-        <p class="hint">Click a bar to select its call, or press ] for the next abnormal one. Drag to zoom, Shift-drag to pan.</p>
+        <p class="hint">Click a bar to select its call, or press ] for the next abnormal call. Drag to zoom, Shift-drag to pan.</p>
       ) : (
         <div class="chosen-call">
           <p class="chosen-head">
@@ -37,7 +37,7 @@ export function Chosen() {
               <strong>{callAnswer(record, wording.value.metric, wording.value.programs)}</strong>
             ) : (
               <span>
-                {detail.error.value === null ? `Reading call ${call}…` : 'No record of its own: only abnormal calls, and some normal ones, have one.'}
+                {detail.error.value === null ? `Reading call ${call}…` : 'This call has no record: only abnormal calls and some normal ones have one.'}
               </span>
             )}
             <span class="space" />
@@ -72,7 +72,7 @@ export function Chosen() {
   );
 }
 
-/** The abnormal calls that the picture shows, those that lost most first. */
+/** Abnormal calls in the picture, the most time lost first. */
 function AbnormalCalls() {
   const all = timeline.found.value.value;
   const [shown, { programs }] = [timeline.rested.value, wording.value];
@@ -114,7 +114,7 @@ function copies(call: string, name: string | null): { text: string; title: strin
   const directory = run.value.value?.directory;
   return [
     { text: 'Id', title: call, act: () => void copy(call) },
-    ...(name === null ? [] : [{ text: 'Function', title: 'Its full name', act: () => void copy(name) }]),
+    ...(name === null ? [] : [{ text: 'Function', title: 'Full name', act: () => void copy(name) }]),
     ...(directory === undefined
       ? []
       : [{ text: 'Command', title: 'Everything kept about it, in the terminal', act: () => void copy(showCommand(directory, call)) }]),

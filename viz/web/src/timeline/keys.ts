@@ -1,4 +1,4 @@
-/** Keys of the timeline; they act wherever the focus is, but in text fields. */
+/** Keys of the timeline, which act everywhere except in text fields. */
 
 import { nextAnomaly, beside, firstSpot, parentOf, type Spot } from './model/lines';
 import { MERGED } from './model/spans';
@@ -30,7 +30,7 @@ const ACTIONS: Readonly<Record<string, () => void>> = {
   ']': () => anomaly(1),
 };
 
-/** Listen until what is returned is called; before the keys of all pages, some of which mean other things here. */
+/** Listen to keys until the returned function is called, before the keys of all pages, some of which differ here. */
 export function listenOnTimeline(): () => void {
   const listen = (event: KeyboardEvent): void => {
     const target = event.target as HTMLElement;
@@ -53,14 +53,14 @@ function neighbour(way: number): void {
   let spot = here();
   do spot = spot && beside(spot, way);
   while (spot !== null && (spot.line.row.flags[spot.at] as number) & MERGED);
-  if (spot === null) say('No further call on this line here; zoom in to tell short ones apart.');
+  if (spot === null) say('There is no further call on this line; zoom in to separate short ones.');
   else select(spot);
 }
 
 function parent(): void {
   const spot = here();
   const above = spot && parentOf(timeline.scene.value, spot);
-  if (above === null) say('Nothing is known to have called this one.');
+  if (above === null) say('The caller of this call is not known.');
   else select(above);
 }
 
@@ -70,17 +70,17 @@ function anomaly(way: number): void {
   const middle = (timeline.shown.value[0] + timeline.shown.value[1]) / 2;
   const from = spot === null ? timeline.axis.value.positionOf(middle) : (spot.line.begin[spot.at] as number);
   const next = nextAnomaly(spots, from, way);
-  if (next === null) say('No abnormal call in what was read; 0 shows all times.');
+  if (next === null) say('There is no abnormal call in the times that were read; 0 shows all times.');
   else select(next);
 }
 
-/** The chosen call's first message: to its other end. */
+/** Go to the other end of the selected call's first message. */
 function message(): void {
   const spot = here();
   if (spot === null) return;
   const { line, at } = spot;
   const [begin, end] = [line.row.begin[at] as number, line.row.end[at] as number];
   const link = line.spans.links.find((one) => one.thread === line.row.thread && one.time >= begin && one.time <= end);
-  if (link === undefined) say('This call sent and received nothing here, and launched nothing.');
+  if (link === undefined) say('This call has no messages or launches here.');
   else follow({ link, rank: line.spans.rank, x: 0, y: 0, to: null, isInward: link.kind === 1, waited_us: 0 });
 }

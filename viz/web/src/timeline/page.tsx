@@ -21,10 +21,10 @@ import { listenOnTimeline } from './keys';
 import { PublishedTable, SpanTable } from './table';
 import { published } from '../overview/overview';
 
-/** Ranks that a menu offers. */
+/** Most ranks that the menu offers. */
 const MOST_BESIDE = 12;
 
-/** What happened: the calls of a rank's threads in time, with partner ranks, messages and launches. */
+/** Page of the timeline: calls of a rank's threads over time, with partner ranks, messages and launches. */
 export function TimelinePage() {
   useEffect(listenOnTimeline, []);
   return (
@@ -54,7 +54,7 @@ function Picture() {
   const findings = published.value.filter(({ time_us }) => time_us >= shown[0] && time_us <= shown[1]);
   const summary =
     all === null
-      ? (timeline.found.error.value ?? 'It is being read.')
+      ? (timeline.found.error.value ?? 'The timeline is being read.')
       : `${sceneAnswer(all, shown, wording.value)} ${sourceText(all)}${wrongText(findings.length)} Arrow keys move from call to call, Enter opens one, W and S zoom, A and D pan.`;
   const main = timeline.mainRank.value;
   return (
@@ -91,7 +91,8 @@ function Picture() {
           {all !== null && scene.lines.length === 0 && (
             <div class="over">
               <Empty>
-                Nothing of this rank was kept in this time: normal calls were analysed, not kept. Press 0 for all its times, or ] for an abnormal call.
+                Nothing was kept of this rank in this time: normal calls were analysed but not kept. Press 0 for all times of the rank, or ] for an abnormal
+                call.
               </Empty>
             </div>
           )}
@@ -101,8 +102,8 @@ function Picture() {
   );
 }
 
-/** Where the lines of findings are only seen, the table has them. */
-const wrongText = (number: number): string => (number === 0 ? '' : ` ${plural(number, 'published quantity')} began to be wrong; the table says which.`);
+/** Note for screen readers on findings about published quantities, which the picture shows as lines. */
+const wrongText = (number: number): string => (number === 0 ? '' : ` ${plural(number, 'published quantity')} went wrong; the table says which.`);
 
 function Actions() {
   const all = timeline.found.value.value;
@@ -111,7 +112,7 @@ function Actions() {
   return (
     <>
       {timeline.partners.value.map((rank) => (
-        <button key={rank} class="chip" onClick={() => timeline.togglePartner(rank)} aria-label={`Without rank ${rank}`} title="Without this rank">
+        <button key={rank} class="chip" onClick={() => timeline.togglePartner(rank)} aria-label={`Remove rank ${rank}`} title="Remove this rank">
           rank {wording.value.programs > 1 ? rank : rank.split(':')[1]} <span aria-hidden="true">×</span>
         </button>
       ))}
@@ -121,7 +122,7 @@ function Actions() {
         aria-pressed={folded}
         disabled={isWhole}
         onClick={() => go({ folded: !folded }, 'replace')}
-        title="Leave out the times of which nothing was kept (X)"
+        title="Fold times for which nothing was kept (X)"
       >
         Fold gaps
       </button>
@@ -129,7 +130,7 @@ function Actions() {
         All
       </button>
       {run.value.value?.state === 'running' && (
-        <button class="quiet" aria-pressed={view.value.recent_s !== null} onClick={timeline.followNow} title="The newest, and what comes (L)">
+        <button class="quiet" aria-pressed={view.value.recent_s !== null} onClick={timeline.followNow} title="The newest times; follow new ones (L)">
           →now
         </button>
       )}
@@ -139,20 +140,20 @@ function Actions() {
   );
 }
 
-/** Ranks that can be shown beside, those with most anomalies first. */
+/** Ranks that can be added, those with the most anomalies first. */
 async function ranksBeside(): Promise<MenuItem[]> {
   let keys: RankKey[];
   try {
     const { top } = await getRanks('total', MOST_BESIDE, new AbortController().signal);
     keys = top.map((row): RankKey => `${row.program}:${row.rank}`).filter((key) => !timeline.ranks.value.includes(key));
   } catch {
-    return [{ text: 'The server cannot be reached now', act: () => {} }];
+    return [{ text: 'The server cannot be reached', act: () => {} }];
   }
-  if (keys.length === 0) return [{ text: 'All are shown', act: () => {} }];
+  if (keys.length === 0) return [{ text: 'All ranks are shown', act: () => {} }];
   return keys.map((key) => ({ text: `rank ${wording.value.programs > 1 ? key : key.split(':')[1]}`, act: () => timeline.togglePartner(key) }));
 }
 
-/** How far the recorded trace is from being shown whole. */
+/** Progress of reading the recorded trace, or why it was not read. */
 function Indexing() {
   const { busy, progress, error, cancelled } = timeline.indexing;
   const directory = run.value.value?.directory;

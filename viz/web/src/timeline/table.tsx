@@ -15,11 +15,11 @@ const MOST_ROWS = 300;
 interface Props {
   scene: Scene;
   shown: Range;
-  /** Before the calls. */
+  /** Content above the calls. */
   children?: ComponentChildren;
 }
 
-/** The calls of the picture as a table, in order of entry, depth by indentation. */
+/** Calls of the picture as a table, in the order of entry, indented by depth. */
 export function SpanTable({ scene, shown, children }: Props) {
   const spots = spotsIn(scene, shown);
   const rows = spots.slice(0, MOST_ROWS);
@@ -55,7 +55,7 @@ export function SpanTable({ scene, shown, children }: Props) {
   );
 }
 
-/** What begins to be wrong, within a range of times, in the quantities that programs publish. */
+/** Findings about published quantities that begin in a range of times, as a table. */
 export function PublishedTable({ findings }: { findings: readonly PublishedFinding[] }) {
   if (findings.length === 0) return null;
   return (
@@ -94,7 +94,7 @@ function FindingLink({ id }: { id: string }) {
 
 const KINDS = ['message', 'message', 'launch'] as const;
 
-/** Messages and launches of the picture, each once. */
+/** Messages and launches of the picture, as a table. */
 function LinkTable({ scene, shown: [first, last] }: { scene: Scene; shown: Range }) {
   const { positionOf } = scene.axis;
   const arrows = arrowsOf(scene, (position) => position - positionOf(first), positionOf(last) - positionOf(first));
@@ -173,7 +173,7 @@ function Row({ spot, unit }: { spot: Spot; unit: ReturnType<typeof columnUnit> }
   );
 }
 
-/** All spans that overlap a range of times, by entry and outer ones first. */
+/** Spans that overlap a range of times, in the order of entry, outer ones first. */
 function spotsIn(scene: Scene, [first, last]: Range): Spot[] {
   const found: Spot[] = [];
   for (const line of scene.lines) {

@@ -1,4 +1,4 @@
-/** What the timeline shows: of which ranks, when, and the calls there. */
+/** Data of the timeline: its ranks, its times, and their calls. */
 
 import { computed, effect, signal, untracked } from '@preact/signals';
 import { decodeTimeline, type Interval, type RankSpans } from './model/spans';
@@ -20,16 +20,16 @@ const isOpen = computed(() => view.value.page === 'timeline');
 
 const rankOf = (id: string | null): RankKey | null => id?.split(':').slice(0, 2).join(':') ?? null;
 
-/** The rank that the page is about. */
+/** Main rank of the page. */
 export const mainRank = computed<RankKey>(() => {
   const { rank, call, selected } = view.value;
   return oneRank(rank) ?? rankOf(call) ?? selected.find((one) => one !== null) ?? run.value.value?.answer.worst_rank ?? '0:0';
 });
 
-/** So few ranks have room below each other: all are shown, unless some were chosen. */
+/** Number of ranks of a run up to which all are shown, unless some are chosen. */
 const FEW_RANKS = 4;
 
-/** All ranks of a run that has few. */
+/** All ranks of a run with few ranks. */
 const few = question<RankKey[]>(
   () => (isOpen.value && view.value.partners.length === 0 ? 'all ranks' : null),
   async (signal) => {
@@ -39,38 +39,38 @@ const few = question<RankKey[]>(
   { live: true, keep: true },
 );
 
-/** Ranks whose lines are shown beside those of the main one. */
+/** Ranks that are shown beside the main one. */
 export const partners = computed<RankKey[]>(() => {
   const chosen = view.value.partners;
   return (chosen.length > 0 ? chosen : (few.value.value ?? [])).filter((one) => one !== mainRank.value);
 });
 
-/** It, its partners, and the rank of the chosen call. */
+/** Ranks that are shown: the main one, its partners, and the rank of the selected call. */
 export const ranks = computed<RankKey[]>(() => {
   const shown = new Set([mainRank.value, ...partners.value, rankOf(view.value.call) ?? mainRank.value]);
   return [...shown].slice(0, MOST_PARTNERS + 1);
 });
 
-/** Width of the picture in pixels, once it is laid out. */
+/** Width of the picture in pixels; 0 until it is laid out. */
 export const width = signal(0);
 const TABLE_COLUMNS = 1000;
-/** Columns of what is asked for; a table, too, has merged what is short; 0 while they are not known. */
+/** Columns of the request, also for the table, which merges short calls as well; 0 while they are not known. */
 const pixels = computed(() => (view.value.tables.includes('timeline') ? width.value || TABLE_COLUMNS : width.value));
 
 const asked = signal<Asked | null>(null);
-/** Counts how often recorded traces were made ready for pictures. */
+/** Number of times that recorded traces were indexed. */
 const readied = signal(0);
-/** While it is being moved; the address follows. */
+/** Range while the picture is being moved; the address follows. */
 const moving = signal<Range | null>(null);
 
-/** The record of the chosen call, where it has one. */
+/** Record of the selected call; null where it has none. */
 export const record = computed(() => {
   const known = detail.value.value?.record;
   return isOpen.value && known !== undefined && known.id === view.value.call ? known : null;
 });
 const isSettled = computed(() => view.value.call === null || record.value !== null || detail.error.value !== null);
 
-/** The times that the address says, or those around the chosen call that say most about it; null is all. */
+/** Times of the address, or those around the selected call that explain it best; null for all. */
 const centre = computed<Range | null>(() => {
   const { window, recent_s, call } = view.value;
   const now_us = zero_us.value + (status.value?.clock_us ?? 0);
@@ -88,12 +88,12 @@ const key = computed(() => {
   const isNamed = oneRank(rank) !== null || call !== null || selected.length > 0;
   const isKnown = view.value.partners.length > 0 || few.value.value !== null || few.error.value !== null;
   if (!isOpen.value || !isKnown || pixels.value === 0 || ((!isNamed || window !== null || recent_s !== null) && run.value.value === null)) return null;
-  // What to ask for is not known before the chosen call is, and the width of the picture.
+  // The request depends on the selected call and on the width of the picture.
   if (asked.value === null && (centre.value !== null || !isSettled.value)) return null;
   return JSON.stringify([ranks.value, asked.value, readied.value]);
 });
 
-/** Answers about a run that has ended stay true. */
+/** Answers about a run that has ended, which remain valid. */
 const kept = new Map<string, RankSpans>();
 const MOST_KEPT = 40;
 
@@ -111,7 +111,7 @@ async function read(rank: RankKey, others: readonly RankKey[], wanted: Asked | n
   return spans;
 }
 
-/** The calls of all ranks shown, of the time that was asked for. */
+/** Calls of all shown ranks in the requested time. */
 export const found = question<RankSpans[]>(
   () => key.value,
   (signal) => {
@@ -132,12 +132,12 @@ export const found = question<RankSpans[]>(
 
 const main = computed(() => found.value.value?.find((one) => one.rank === mainRank.value) ?? null);
 
-/** Ranks whose recorded trace lies there, and was not yet made ready. */
+/** Ranks whose recorded trace exists but has not been indexed yet. */
 const unready = computed(() =>
   isOpen.value ? (found.value.value ?? []).filter((one) => one.isRecorded && one.source === 'store').map((one) => one.rank) : [],
 );
 
-/** Makes the recorded trace ready; until then what is stored is shown. */
+/** Indexing of the recorded trace; until it is done, the stored windows are shown. */
 export const indexing = job<{ ranks: RankKey[] }>(
   () => unready.value.join() || null,
   () => ({ question: 'trace-index', parameters: { ranks: unready.value } }),
@@ -146,7 +146,7 @@ effect(() => {
   if (indexing.value.value !== null) untracked(() => readied.value++);
 });
 
-/** First and last time that can be looked at. */
+/** First and last time that can be shown. */
 export const extent = computed<Range>(() => main.value?.extent ?? [zero_us.value, zero_us.value + 1e6]);
 
 export const axis = computed(() => {
@@ -168,7 +168,7 @@ export const scene = computed(() => {
 export const anomalies = computed(() => anomaliesOf(scene.value));
 export const chosen = computed(() => spotOf(scene.value, view.value.call));
 
-/** How high the lines of these ranks have been at most, so that a picture that moves keeps its height. */
+/** Greatest height of these ranks' lines so far, so that the picture keeps its height while it is moved. */
 export const tallest = signal(0);
 let tallestOf = '';
 effect(() => {
@@ -180,14 +180,14 @@ effect(() => {
 /** Times at the left and right edge. */
 export const shown = computed<Range>(() => moving.value ?? centre.value ?? extent.value);
 
-/** The same, for what is said of it: words do not change with every frame. */
+/** Times for texts, which do not change with every frame. */
 export const rested = computed<Range>(() => centre.value ?? extent.value);
 
 const REST_MS = 200;
 let resting: ReturnType<typeof setTimeout> | undefined;
 let written = 0;
 
-/** Show other times at once; the address follows now and then, and when it has come to rest. */
+/** Show other times at once; the address follows from time to time, and when the picture has come to rest. */
 export function move(to: Range): void {
   moving.value = to;
   clearTimeout(resting);
@@ -205,13 +205,13 @@ function write(to: Range): void {
   go({ window: sinceZero(to), recent_s: null }, 'replace');
 }
 
-/** Times as the address counts them: whole µs since the run's start. */
+/** Times in the form of the address: whole µs since the run's start. */
 export const sinceZero = ([first, last]: Range): Range => [Math.max(0, Math.floor(first - zero_us.value)), Math.max(1, Math.ceil(last - zero_us.value))];
 
-/** Look at all that is known; at the chosen call. */
+/** Show all times. */
 export const fitAll = (): void => move(extent.value);
 
-/** The newest of a run that goes on, as long as what is shown, and what comes. */
+/** Show and follow the newest times of a run that has not ended, in the present length. */
 export const followNow = (): void => {
   clearTimeout(resting);
   moving.value = null;
@@ -226,7 +226,7 @@ export function fitChosen(): void {
   move([begin - margin, end + margin]);
 }
 
-/** Choose a call, and bring it into the picture. */
+/** Select a call, and bring it into the picture. */
 export function choose(id: string, times: Interval | null): void {
   const next = times === null ? shown.value : showing(shown.value, ...times);
   clearTimeout(resting);
@@ -238,7 +238,7 @@ export function togglePartner(rank: RankKey): void {
   const beside = partners.value;
   if (rank === mainRank.value) return;
   const left = beside.includes(rank) ? beside.filter((one) => one !== rank) : [...beside, rank].slice(0, MOST_PARTNERS);
-  // Nobody beside is a choice, too, where else all would be there.
+  // Removing all partners is a choice, too, where otherwise all ranks would be shown.
   const isAlone = left.length === 0 && (few.value.value ?? []).length > 1;
   go({
     partners: isAlone ? [mainRank.value] : left,
@@ -247,8 +247,8 @@ export function togglePartner(rank: RankKey): void {
   });
 }
 
-// Ask for more when the picture leaves what is there, or needs it finer. An answer that is on its way is waited
-// for: while the picture moves each question would abandon the one before.
+// Ask for more when the picture leaves the answer's times, or needs more detail. An answer on its way is awaited:
+// while the picture is moved, each question would otherwise cancel the one before.
 effect(() => {
   if (!isOpen.value || pixels.value === 0 || found.busy.value) return;
   const [range, wide, known] = [shown.value, pixels.value, main.value];
@@ -272,10 +272,10 @@ effect(() => {
 
 let lastCall: string | null = null;
 
-// A call that is chosen elsewhere (by its address, or as the next one of a list) is brought into the picture.
+// A call that is selected elsewhere (by the address, or as the next one of a list) is brought into the picture.
 effect(() => {
   const [call, known] = [view.value.call, record.value];
-  // Who comes back to this page comes for the call.
+  // A user who comes back to this page comes for the call.
   if (!isOpen.value) lastCall = null;
   if (!isOpen.value || known === null || call === lastCall) return;
   lastCall = call;

@@ -1,4 +1,4 @@
-/** Paints a timeline of ranks: spans as pixels, then what few of them carry: names, marks, arrows. */
+/** Painter of a timeline: spans as pixels, and then names, marks and arrows. */
 
 import { shorten } from '../shared/names/names';
 import { ANOMALY, firstEndingFrom, GROUPS, LAUNCHED, MERGED, OPEN, type Interval } from './model/spans';
@@ -16,36 +16,36 @@ export const GUTTER = 84;
 export const RIBBON = 20;
 export const AXIS = 20;
 
-/** More names and arrows are a black area. */
+/** Most names and arrows that are drawn: more would be a black area. */
 const MOST_NAMES = 600;
 const MOST_ARROWS = 500;
 const LEAST_NAME = 26;
-/** Less of a name is a riddle. */
+/** Least characters of a name: fewer are not readable. */
 const LEAST_CHARACTERS = 5;
-/** Narrow abnormal calls that are nearer than this share a triangle; the ribbon counts them. */
+/** Distance below which narrow abnormal calls share a triangle; the ribbon has their number. */
 const TRIANGLE_ROOM = 16;
-/** So many arrows leave room for their sizes. */
+/** Number of arrows up to which their sizes are written beside them. */
 const FEW_ARROWS = 40;
 
 export interface Picture {
   scene: Scene;
-  /** Positions at the left and right edge, right of the names of lanes. */
+  /** Positions at the left and right edge of the area beside the names of lanes. */
   shown: Range;
   width: number;
   height: number;
   scroll: number;
-  /** Times of lanes in which they waited. */
+  /** Areas of lanes in which they waited. */
   waits: readonly Shade[];
   arrows: readonly Arrow[];
   ribbon: readonly RibbonMark[];
-  /** Where published quantities begin to be wrong. */
+  /** Begins of findings about published quantities. */
   published: readonly PublishedMark[];
   ticks: readonly { x: number; text: string }[];
   programs: number;
   theme: Theme;
 }
 
-/** A piece of a lane, between two positions. */
+/** Area of a lane between two positions. */
 export interface Shade {
   y: number;
   height: number;
@@ -56,9 +56,9 @@ export interface Shade {
 export interface Emphasis {
   spot: Spot | null;
   arrow: Arrow | null;
-  /** Id's spot of the chosen call. */
+  /** Span of the selected call. */
   chosen: Spot | null;
-  /** x in pixels between which time is being brushed. */
+  /** Edges of the range that is being selected, in pixels. */
   brush: Range | null;
 }
 
@@ -88,7 +88,7 @@ const xOf = ({ shown, width }: Picture, position: number): number => ((position 
 
 const isSeen = ({ scroll, height }: Picture, y: number, tall: number): boolean => y + tall >= scroll && y <= scroll + height - RIBBON - AXIS;
 
-/** Where nothing was kept, and where nothing was analysed: each once for the whole lane, however many pieces. */
+/** Hatch the times of a lane for which nothing was kept, or nothing was analysed, each kind in one go. */
 function paintUnknown(context: CanvasRenderingContext2D, picture: Picture, lane: Lane): void {
   for (const kind of ['not kept', 'lost'] as const) {
     const pieces = (kind === 'lost' ? lane.lost : lane.notKept).map((gap) => clipped(picture, gap)).filter(([x0, x1]) => x1 - x0 >= 2);
@@ -144,14 +144,14 @@ function paintSpans(context: CanvasRenderingContext2D, picture: Picture): void {
     const y = Math.round((line.y + 1.5 - picture.scroll) * scale);
     copyRow(target, wide, pixels, y, Math.round((ROW - 3) * scale), Math.max(1, Math.round(scale)));
   }
-  // By way of a canvas: pixels that are put directly would wipe out the hatching below.
+  // Drawn through another canvas: pixels that are put directly would erase the hatching below.
   const { strip } = buffers;
   if (strip.width !== wide || strip.height !== high) [strip.width, strip.height] = [wide, high];
   (strip.getContext('2d') as CanvasRenderingContext2D).putImageData(buffers.picture, 0, 0);
   context.drawImage(strip, 0, picture.scroll, picture.width - left, picture.height - top - AXIS);
 }
 
-/** Over the bars, so that it is seen inside of callers; closed at both ends, so that it is seen in grey. */
+/** Paint a wait over the bars, so that it is visible inside callers, and closed at both ends, so that it is visible without colour. */
 function paintWait(context: CanvasRenderingContext2D, picture: Picture, { y, height, first, last }: Shade): void {
   const [x0, x1] = clipped(picture, [first, last]);
   if (x1 <= x0) return;
@@ -177,7 +177,7 @@ function coloursOf(theme: Theme): RasterColours {
   return found;
 }
 
-/** What single spans carry: names, underlines of their groups, triangles, rings. */
+/** Paint names, underlines of groups, triangles and rings of single spans. */
 function paintMarks(context: CanvasRenderingContext2D, picture: Picture, emphasis: Emphasis): void {
   let names = 0;
   context.textAlign = 'left';
@@ -222,7 +222,7 @@ function paintName(context: CanvasRenderingContext2D, picture: Picture, line: Li
   if (text.length > room) return false;
   context.font = `${flags & ANOMALY ? '600 ' : flags & MERGED ? 'italic ' : ''}11px ${FONT}`;
   context.fillStyle = colour('text', picture.theme);
-  // Of wide letters it is drawn narrower.
+  // A text of wide letters is compressed to the width.
   context.fillText(flags & OPEN ? `${text} →` : text, left, line.y + ROW / 2, wide);
   return true;
 }
@@ -235,14 +235,14 @@ function ring(context: CanvasRenderingContext2D, picture: Picture, { line, at }:
   context.strokeRect(x0 - 1.5, line.y + 0.5, x1 - x0 + 3, ROW - 1);
 }
 
-/** Of many arrows those whose other end is elsewhere are left to the pointer, and the others are faint, most so where nobody waited long. */
+/** Paint arrows. If there are many, those that leave the picture appear only under the pointer, and the others are faint, most of all those without a long wait. */
 function paintArrows(context: CanvasRenderingContext2D, picture: Picture, emphasis: Emphasis): void {
   const { theme } = picture;
   const isFew = picture.arrows.length <= FEW_ARROWS;
   const isTold = picture.arrows.length <= FEW_ARROWS / 2;
   const shown = isFew ? picture.arrows : picture.arrows.filter((arrow) => arrow.to !== null).slice(0, MOST_ARROWS);
   const isFaint = shown.length > FEW_ARROWS;
-  // A wait that can be seen at this scale.
+  // Least wait that is visible at this scale.
   const least_us = (3 * (picture.shown[1] - picture.shown[0])) / (picture.width - GUTTER);
   for (const arrow of shown) {
     const isWait = arrow.waited_us > least_us;
@@ -250,7 +250,7 @@ function paintArrows(context: CanvasRenderingContext2D, picture: Picture, emphas
     paintArrow(context, arrow, colour('text-2', theme), isWait ? 2 : 1);
   }
   context.globalAlpha = 1;
-  // Words of those that lead out of the picture would stand on the bars above and below.
+  // Texts of arrows that leave the picture would cover the bars above and below.
   if (isTold)
     paintSizes(
       context,
@@ -262,7 +262,7 @@ function paintArrows(context: CanvasRenderingContext2D, picture: Picture, emphas
   paintSizes(context, [emphasis.arrow], theme);
 }
 
-/** What arrows carry, beside them, as far as no text is over another. */
+/** Paint the sizes of messages beside their arrows, as far as texts do not overlap. */
 function paintSizes(context: CanvasRenderingContext2D, arrows: readonly Arrow[], theme: Theme): void {
   const taken: { x: number; y: number }[] = [];
   for (const arrow of arrows) {
@@ -325,7 +325,7 @@ function paintGutter(context: CanvasRenderingContext2D, picture: Picture): void 
   context.fillRect(GUTTER - 1, RIBBON, 1, height - RIBBON - AXIS);
 }
 
-/** Abnormal calls of all lanes, above everything: no zoom hides one. */
+/** Paint the ribbon of abnormal calls of all lanes at the top, where no zoom hides one. */
 function paintRibbon(context: CanvasRenderingContext2D, picture: Picture, theme: Theme): void {
   context.font = `600 11px ${FONT}`;
   context.textBaseline = 'middle';
@@ -342,7 +342,7 @@ function paintRibbon(context: CanvasRenderingContext2D, picture: Picture, theme:
   }
 }
 
-/** Over all lanes, as it is no rank's: lines with the ids of what is wrong. */
+/** Paint lines of findings about published quantities over all lanes, with their ids. */
 function paintPublished(context: CanvasRenderingContext2D, { published, height, theme }: Picture): void {
   context.strokeStyle = colour('accent', theme);
   context.lineWidth = 1;

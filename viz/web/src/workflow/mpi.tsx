@@ -6,7 +6,7 @@ import { Track } from '../shared/charts/track';
 import { Empty, Panel } from '../shared/parts/panel';
 import { Table } from '../shared/parts/table';
 
-/** Time in MPI of each rank, and how evenly it is spread. */
+/** Time in MPI of each rank, and its balance. */
 export function MpiPanel() {
   const programs = programsOf(published.value.value?.mpi ?? []);
   const most_us = programs.reduce((highest, one) => Math.max(highest, one.most_us), 0);
@@ -26,7 +26,7 @@ export function MpiPanel() {
     >
       {programs.length === 0 ? (
         <Empty>
-          No time in MPI stands in the namespace <code>performance</code>: no program of the run has called it, or said so.
+          The namespace <code>performance</code> has no times in MPI: no program of the run has used MPI, or published its time.
         </Empty>
       ) : (
         programs.map(({ program, ranks }) => (
@@ -61,4 +61,4 @@ const sentenceOf = ({ program, mean_us, most_us }: ProgramTimes, isNamed: boolea
   `${isNamed && program !== '' ? `${program}: on` : 'On'} average ${duration(mean_us)}, at most ${duration(most_us)}.`;
 
 const balanceOf = ({ program, balance }: ProgramTimes, isNamed: boolean): string =>
-  isNamed ? `${program} ${percent(balance)}` : `mean through largest ${percent(balance)}`;
+  isNamed ? `${program} ${percent(balance)}` : `mean divided by maximum: ${percent(balance)}`;

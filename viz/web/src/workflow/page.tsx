@@ -7,7 +7,7 @@ import { ScalesPanel } from './scales';
 import { TasksPanel } from './tasks';
 import { UtilisationPanel } from './utilisation';
 
-/** What programs, nodes and the workflow have published of themselves. */
+/** Page of the workflow: what programs, nodes and the workflow have published. */
 export function WorkflowPage() {
   const known = published.value.value;
   const isEmpty = known !== null && known.tasks.length + known.nodes.length + known.mpi.length + known.quantities.length === 0;
@@ -19,18 +19,18 @@ export function WorkflowPage() {
           : isEmpty
             ? 'Nothing was published in this run.'
             : known.tasks.length === 0
-              ? 'No tasks; what was published stands below.'
+              ? 'There are no tasks; other published data are shown below.'
               : tasksAnswer(known.tasks)}
       </h1>
       {known === null ? (
         published.error.value === null ? (
-          <Reading what="what was published" />
+          <Reading what="published data" />
         ) : (
           <Empty>{published.error.value}</Empty>
         )
       ) : isEmpty ? (
         <Empty>
-          Programs, nodes and workflows publish into a service of namespaces. <code>chimbuko workflow FILE</code> has one; other runs get one with{' '}
+          Programs, nodes and workflows publish to a service of namespaces. <code>chimbuko workflow FILE</code> starts one; other runs use{' '}
           <code>chimbuko namespaces serve FOLDER</code> and <code>--namespaces FOLDER</code>.
         </Empty>
       ) : (

@@ -8,7 +8,7 @@ import { CurveChart, short } from '../shared/charts/curvechart';
 import { Empty, Panel, Reading } from '../shared/parts/panel';
 import { Table } from '../shared/parts/table';
 
-/** Any number that was published, over time, a line for each rank. */
+/** A published quantity over time, with a line for each rank. */
 export function QuantityPanel() {
   const known = published.value.value;
   const found = quantity.value.value;
@@ -19,7 +19,7 @@ export function QuantityPanel() {
   return (
     <Panel
       name="quantity"
-      title="What was published"
+      title="Published quantities"
       summary={summary}
       actions={
         known !== null &&
@@ -42,9 +42,9 @@ export function QuantityPanel() {
       {quantity.error.value !== null ? (
         <Empty>{quantity.error.value}</Empty>
       ) : chosen.value === null ? (
-        <Empty>No number was published.</Empty>
+        <Empty>No quantity was published.</Empty>
       ) : found === null ? (
-        <Reading what="what was published" />
+        <Reading what="the quantity" />
       ) : (
         <CurveChart label={summary} curves={curves} zero_us={start_us.value} />
       )}
@@ -54,7 +54,7 @@ export function QuantityPanel() {
 
 const note = (total: number, shown: number): string => (total > shown ? `${exact(shown)} of ${exact(total)} ranks` : total > 1 ? plural(total, 'rank') : '');
 
-const leftOut = (values: number): string => (values > 0 ? `${exact(values)} values left out for want of room` : '');
+const leftOut = (values: number): string => (values > 0 ? `${exact(values)} values left out to limit the size` : '');
 
 function QuantityTable({ curves }: { curves: ReturnType<typeof curvesOf> }) {
   const text = (value: number | null | undefined): string => (value == null ? 'not a number' : short(value));

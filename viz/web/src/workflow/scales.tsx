@@ -13,7 +13,7 @@ const ROW_PX = 24;
 const BOX_PX = 12;
 const AXIS_PX = 20;
 
-/** How long programs ran, by the number of cores that they had. */
+/** Run times of programs, by number of cores. */
 export function ScalesPanel() {
   const boxes = boxesOf(published.value.value?.tasks ?? []);
   const unit = columnUnit(boxes.map((box) => box.most_us));
@@ -22,13 +22,11 @@ export function ScalesPanel() {
       name="scales"
       title="Run time by scale"
       summary={boxes.map((box) => `${nameOf(box)}: ${duration(box.median_us)}`).join(', ') || 'No task has ended.'}
-      actions={
-        boxes.length > 0 && <span class="unit">{`${unit === 'clock' ? 'h:mm:ss' : unit} · least, quartiles, most of the runs that came to their end`}</span>
-      }
+      actions={boxes.length > 0 && <span class="unit">{`${unit === 'clock' ? 'h:mm:ss' : unit} · minimum, quartiles and maximum of the completed runs`}</span>}
       asks={{ json: workflowRequest }}
       table={boxes.length === 0 ? undefined : () => <BoxTable boxes={boxes} />}
     >
-      {boxes.length === 0 ? <Empty>No task has come to its end yet.</Empty> : <Chart boxes={boxes} />}
+      {boxes.length === 0 ? <Empty>No task has completed yet.</Empty> : <Chart boxes={boxes} />}
     </Panel>
   );
 }
@@ -87,7 +85,7 @@ const tip = (box: Box): string[] => [
 ];
 
 function BoxTable({ boxes }: { boxes: readonly Box[] }) {
-  const numbers = ['cores', 'runs', 'least', 'first quartile', 'median', 'third quartile', 'most'].map((heading) => ({ heading, isNumber: true }));
+  const numbers = ['cores', 'runs', 'minimum', 'first quartile', 'median', 'third quartile', 'maximum'].map((heading) => ({ heading, isNumber: true }));
   const times = (box: Box): string[] => [box.least_us, box.quarter_us, box.median_us, box.threeQuarters_us, box.most_us].map(duration);
   return <Table columns={[{ heading: 'program' }, ...numbers]} rows={boxes.map((box) => [box.program, box.cores || '', box.runs, ...times(box)])} />;
 }

@@ -15,7 +15,7 @@ const BAR_PX = 12;
 const AXIS_PX = 20;
 const CHARACTER_PX = 6.5;
 
-/** Which task did what, and where, from when to when. */
+/** Activities of the tasks over time, and their nodes. */
 export function TasksPanel() {
   const tasks = published.value.value?.tasks ?? [];
   const span = span_us.value;
@@ -31,7 +31,8 @@ export function TasksPanel() {
     >
       {rows.length === 0 || span === null ? (
         <Empty>
-          No task was published. <code>chimbuko workflow FILE</code> publishes its tasks, and <code>chimbuko task started</code> those of another engine.
+          No task was published. <code>chimbuko workflow FILE</code> publishes its tasks, and <code>chimbuko task started</code> publishes those of another
+          workflow engine.
         </Empty>
       ) : (
         <Chart rows={rows} span={span} label={tasksAnswer(tasks)} />
@@ -89,7 +90,7 @@ function Chart({ rows, span: [first, last], label }: { rows: readonly TaskRow[];
   );
 }
 
-/** Where it ran, beside the bar, as far as there is room for that. */
+/** Name of the node on the bar, if there is room. */
 function NodeName({ row, x, y }: { row: TaskRow; x: (time_us: number) => number; y: number }) {
   const ran = row.stretches.filter((one) => one.doing === 'runs').pop();
   if (row.nodes === '' || ran === undefined) return null;
@@ -102,7 +103,7 @@ function NodeName({ row, x, y }: { row: TaskRow; x: (time_us: number) => number;
   );
 }
 
-/** Times since the page's beginning below a chart. */
+/** Axis of times below a chart, since the begin of the page's times. */
 export function TimeTicks({ first, last, x, width, y }: { first: number; last: number; x: (time_us: number) => number; width: number; y: number }) {
   return (
     <>

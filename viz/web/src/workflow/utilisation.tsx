@@ -16,7 +16,7 @@ const AXIS_PX = 20;
 const MOST_MOMENTS = 300;
 const MOST_NAMED = 8;
 
-/** How busy the cores of each node were, and when tasks began on it. */
+/** Utilisation of each node's cores over time, with the starts of tasks. */
 export function UtilisationPanel() {
   const known = published.value.value;
   const nodes = known?.nodes ?? [];
@@ -27,13 +27,13 @@ export function UtilisationPanel() {
       name="utilisation"
       title="CPU utilisation of nodes"
       summary={nodes.length === 0 ? 'Not known.' : nodes.map((node) => `${node.node} ${percent(last(node))} at last`).join(', ')}
-      actions={nodes.length > 0 && <span class="unit">{`of all cores, 0 to 100 % · ◦ a task begins${left > 0 ? ` · ${left} nodes more` : ''}`}</span>}
+      actions={nodes.length > 0 && <span class="unit">{`of all cores, 0 to 100 % · ◦ a task begins${left > 0 ? ` · ${left} more nodes` : ''}`}</span>}
       asks={{ json: workflowRequest }}
       table={nodes.length === 0 ? undefined : () => <UtilisationTable nodes={nodes} />}
     >
       {nodes.length === 0 || span === null ? (
         <Empty>
-          No node has published what it does: <code>[monitor]</code> of a workflow, or <code>chimbuko monitor --publish</code> on each node, does so.
+          No node has published its utilisation. <code>[monitor]</code> in a workflow, or <code>chimbuko monitor --publish</code> on each node, publishes it.
         </Empty>
       ) : (
         <Chart nodes={nodes} tasks={known?.tasks ?? []} span={span} />
@@ -92,6 +92,6 @@ function UtilisationTable({ nodes }: { nodes: readonly NodeView[] }) {
     const [sum, most] = [known.reduce((total, value) => total + value, 0), known.reduce((highest, value) => Math.max(highest, value), 0)];
     return [node, String(known.length), percent(known.length === 0 ? null : sum / known.length), percent(most), percent(all[all.length - 1])];
   });
-  const columns = ['samples', 'mean', 'most', 'at last'].map((heading) => ({ heading, isNumber: true }));
+  const columns = ['samples', 'mean', 'maximum', 'last'].map((heading) => ({ heading, isNumber: true }));
   return <Table columns={[{ heading: 'node' }, ...columns]} rows={rows} />;
 }

@@ -1,4 +1,4 @@
-/** What the page about the workflow asks. */
+/** Data of the workflow's page. */
 
 import { computed } from '@preact/signals';
 import { spanOf, startOf } from './model/tasks';
@@ -14,12 +14,12 @@ const BEAT_MS = 2000;
 const isOpen = (): boolean => view.value.page === 'workflow';
 const goesOn = computed(() => status.value?.state !== 'ended' && lostAt.value === null && !paused.value);
 
-/** Tasks change their states while no trace brings news. */
+/** Ticks that ask again, because tasks change their states while the trace brings no news. */
 const beat = computed(() => (goesOn.value ? Math.floor(now_ms.value / BEAT_MS) : 0));
 
 export const published = question(() => (isOpen() ? String(beat.value) : null), api.getWorkflow, { live: true, keep: true });
 
-/** The quantity whose curves are shown: the chosen one, else that of the programs of which most is known. */
+/** Quantity whose curves are shown: the chosen one, or else the one of the programs with the most values. */
 export const chosen = computed<api.QuantityName | null>(() => {
   const known = published.value.value?.quantities ?? [];
   const named = view.value.quantity;
@@ -34,7 +34,7 @@ export const quantity = question(
   { live: true, keep: true },
 );
 
-/** What the charts over time show. */
+/** Range of the charts over time. */
 export const span_us = computed(() => {
   const known = published.value.value;
   if (known === null) return null;
@@ -45,5 +45,5 @@ export const span_us = computed(() => {
   );
 });
 
-/** Where times on this page begin. */
+/** Zero of the times on this page. */
 export const start_us = computed(() => startOf(zero_us.value, [span_us.value?.[0], ...(quantity.value.value?.lines ?? []).map((line) => line.times_us[0])]));

@@ -1,4 +1,4 @@
-/** What a search finds: pages, ranks, steps, calls, and functions by a part of their name. */
+/** Results of a search: pages, ranks, steps, calls, incidents, nodes, and functions by a part of their name. */
 
 import { shorten, shownName } from '../../shared/names/names';
 import { callsOf, toNode, toPage, type PAGES } from '../../shared/address/model/trail';
@@ -22,7 +22,7 @@ const RANK = /^(?:rank\s*)?(\d+:\d+|\d+)$/i;
 const NODE = /^node\s+(\S+)$/i;
 const STEP = /^step\s*(\d+)$/i;
 
-/** What a text may mean, the likeliest first; without a text the pages. */
+/** Return what a text may mean, the likeliest first; for an empty text, the pages. */
 export function search(text: string, functions: readonly FunctionRow[], pages: typeof PAGES): Found[] {
   const wanted = text.trim().toLowerCase();
   const pagesNamed = pages
@@ -37,7 +37,7 @@ export function search(text: string, functions: readonly FunctionRow[], pages: t
   return found.slice(0, MOST_FOUND);
 }
 
-/** @param text with its capitals: names of nodes have some. */
+/** @param text as it was typed: names of nodes have capitals. */
 function places(wanted: string, text: string): Found[] {
   if (CALL.test(wanted)) return [{ kind: 'call', text: `call ${wanted}`, detail: 'everything kept about it', change: { page: 'call', call: wanted } }];
   if (INCIDENT.test(wanted)) {
@@ -59,7 +59,7 @@ function places(wanted: string, text: string): Found[] {
   ];
 }
 
-/** Functions whose name holds all words, those that begin with the first one before the others. */
+/** Functions whose names contain all words; those that begin with the first word stand before the others. */
 function named(wanted: string, functions: readonly FunctionRow[]): Found[] {
   const words = wanted.split(/\s+/);
   const begins = (row: FunctionRow): number =>

@@ -1,9 +1,9 @@
-/** The node beside a call: what its threads did, as bars over time, and in words. */
+/** Activity of a node's threads around a call, as bars over time and in words. */
 
 import type { Look, NodeBeside } from '../../shared/api/types';
 import { duration, exact, percent, plural } from '../../shared/units/units';
 
-/** What a thread does, from the foot of a bar to its top; what is left of it slept. */
+/** Activities of a thread, from the foot of a bar to its top; for the rest of the time it slept. */
 export const DOINGS = ['program', 'kernel', 'waited'] as const;
 export type Doing = (typeof DOINGS)[number];
 
@@ -15,11 +15,11 @@ export const WORDS: Readonly<Record<Doing | 'stopped', string>> = {
 };
 
 export interface Bar {
-  /** Shares of the picture's width. */
+  /** Position and width, as shares of the picture's width. */
   x: number;
   width: number;
   doing: Doing | 'stopped';
-  /** Shares of a lane's height, from its foot. */
+  /** Foot and top, as shares of a lane's height. */
   low: number;
   high: number;
 }
@@ -38,7 +38,7 @@ export function barsOf(looks: readonly Look[], { from_us, to_us }: Interval): Ba
     const shares = { program: look.ran_us - look.system_us, kernel: look.system_us, waited: look.waited_us };
     let low = 0;
     return DOINGS.flatMap((doing) => {
-      // A wait is counted when it is over, and may have begun before the look.
+      // A wait is counted when it ends, and may have begun before the sample.
       const high = Math.min(1, low + Math.max(0, shares[doing]) / look.length_us);
       const bar = { ...place, doing, low, high };
       low = high;
@@ -47,26 +47,26 @@ export function barsOf(looks: readonly Look[], { from_us, to_us }: Interval): Ba
   });
 }
 
-/** One sentence: what the call's thread did most in the time that was lost. */
+/** Activities of the call's thread in the time that was lost, the longest first. */
 export function besideText(found: NodeBeside): string {
   const whole = found.times.reduce((sum, one) => sum + one.time_us, 0);
   const parts = [...found.times].sort((a, b) => b.time_us - a.time_us);
   return parts.map(({ what, time_us }) => `${duration(time_us)} ${what} (${percent(whole > 0 ? time_us / whole : 0)})`).join(', ');
 }
 
-/** Counts of the call's thread. */
+/** Counts of the call's thread, in words. */
 export function countsText(found: NodeBeside): string {
   const [faults, read] = [Math.round(found.minor_faults), Math.round(found.major_faults)];
   const parts = [
     plural(faults, 'page fault'),
-    read > 0 && `${exact(read)} of pages read from storage`,
-    `${plural(Math.round(found.slices), 'time')} put on a core`,
-    found.moves > 0 && `${plural(found.moves, 'time')} moved to another`,
+    read > 0 && `${exact(read)} with pages read from storage`,
+    `${plural(Math.round(found.slices), 'time')} scheduled on a core`,
+    found.moves > 0 && `${plural(found.moves, 'time')} moved to another core`,
   ];
   return parts.filter((part) => part !== false).join(' · ');
 }
 
-/** One GPU, in the time that was lost and usually. */
+/** Cells of one GPU: in the time that was lost, and usually. */
 export function gpuCells(one: NodeBeside['gpus'][number]): string[] {
   const shares = [one.busy_share, one.usual_busy_share, one.throttled_share, one.usual_throttled_share];
   return [String(one.gpu), ...shares.map(percent), one.foreign > 0 ? String(one.foreign) : 'none'];

@@ -1,4 +1,4 @@
-/** The window of a call as bars: who called it, its neighbours, and where nothing is known. Times in µs. */
+/** Window of a call as bars: its callers, its neighbours, and where nothing is known. Times in µs. */
 
 import type { Group } from '../../shared/charts/model/tokens';
 import { groupOf } from '../../shared/names/groups';
@@ -10,23 +10,23 @@ export interface Bar {
   depth: number;
   start: number;
   end: number;
-  /** Still open when the record was made: `end` is where the picture ends. */
+  /** Whether it had not ended when it was recorded; `end` is then the end of the picture. */
   open: boolean;
   isAnomaly: boolean;
   isSelf: boolean;
   group: Group;
 }
 
-/** A canvas holds 32,767 pixels, a stack with lost EXITs thousands of calls. */
+/** Callers that are drawn: a stack with lost exits has thousands, and a canvas is at most 32,767 pixels high. */
 const MOST_CALLERS = 40;
 
 export interface Timeline {
   bars: Bar[];
-  /** Outer callers for which there was no room. */
+  /** Number of outer callers that are not drawn. */
   callersLeftOut: number;
   start: number;
   end: number;
-  /** Between these every call of the thread at these depths is in the picture; outside, calls were not kept. */
+  /** Times between which every call of the thread at these depths is in the picture; outside, calls were not kept. */
   knownStart: number;
   knownEnd: number;
   depths: number[];
@@ -36,7 +36,7 @@ export interface Timeline {
 export function timelineOf(record: CallRecord): Timeline {
   const closed = record.window.filter((call) => call.exit_us > 0);
   const times = closed.flatMap((call) => [call.entry_us, call.exit_us]);
-  // Neighbours are kept in order of entry: what began after the last of them was not kept.
+  // Neighbours are kept in the order of entry: calls that began after the last of them were not kept.
   const entries = [record.entry_us, ...record.window.map((call) => call.entry_us)];
   const [knownStart, knownEnd] = [Math.min(...entries), Math.max(...entries)];
   const last = Math.max(record.exit_us || record.entry_us + record.inclusive_us, ...times);
@@ -65,7 +65,7 @@ export function timelineOf(record: CallRecord): Timeline {
   return { bars: shown, callersLeftOut, start, end, knownStart, knownEnd, depths };
 }
 
-/** Times before and after the entry that both pictures need, so that they share one scale. */
+/** Times before and after the entry that either picture needs, so that both have one scale. */
 export function commonTimes(own: Timeline, ownEntry: number, twin: Timeline | null, twinEntry: number): { before: number; after: number } {
   const pictures: [Timeline, number][] = twin
     ? [

@@ -1,16 +1,16 @@
-/** Messages of a window by how long the calls that received them had waited for them. */
+/** Messages of a window, ordered by how long the receiving call had waited for them. */
 
 import type { CallRecord, Message } from '../../shared/api/types';
 
 export interface Waited {
   message: Message;
-  /** Function of the call that it was sent or received in; its id where that is not in the window. */
+  /** Function of the call that sent or received the message; the call's id where it is not in the window. */
   place: string;
-  /** From the entry of that call to the message; null for what was sent, or where the call is not in the window. */
+  /** Time from the entry of that call to the message; null for a message that was sent, or where the call is not in the window. */
   wait_us: number | null;
 }
 
-/** The longest wait first; then what was sent, in its order. */
+/** Return the messages of a window, the longest wait first, and then those that were sent, in their order. */
 export function byWait(record: CallRecord): Waited[] {
   const calls = new Map(record.window.map((call) => [call.id, call]));
   const waited = record.messages.map((message) => {

@@ -1,4 +1,4 @@
-/** One axis of the chart of calls: where each call stands along it, and what is written beside. Lengths in CSS pixels. */
+/** One axis of the chart of calls: the position of each call along it, and its ticks. Lengths in CSS pixels. */
 
 import { scaleLinear, scaleLog } from 'd3-scale';
 import { AXIS_KINDS, scaleOf, type Axis, type Scale } from '../../shared/address/model/axes';
@@ -17,19 +17,19 @@ export interface Tick {
 export interface PlacedAxis {
   title: string;
   ticks: Tick[];
-  /** Lines between what has values and what has none: zero on a logarithmic axis, exits of open calls. */
+  /** Positions of the lines that set apart calls without a position on the scale: zero on a logarithmic axis, exits of open calls. */
   breaks: number[];
-  /** The value at a place; null where there are names. */
+  /** The value at a position; null on an axis of names. */
   valueAt: ((at: number) => number) | null;
 }
 
-/** Room for what has no place on an axis: zero on a logarithmic one, an exit that has not happened. */
+/** Room for calls without a position on the scale: zero on a logarithmic axis, exits of open calls. */
 const ASIDE = 28;
 /** Characters of a name that fit beside the chart. */
 const NAME = 22;
-/** A name that is shorter is not recognised: rather every second one is left out. */
+/** Least characters of a name: rather than shorten names further, every second one is left out. */
 const SHORT_NAME = 14;
-/** What is wanted of an axis. */
+/** What an axis is to show. */
 export interface WantedAxis {
   axis: Axis;
   scale: Scale | null;
@@ -38,14 +38,14 @@ export interface WantedAxis {
 }
 
 export interface Placed {
-  /** Of each call; NaN of one outside the range. */
+  /** Position of each call; NaN for one outside the range. */
   at: Float32Array;
   axis: PlacedAxis;
-  /** Pixels from one value to the next, where there is nothing between; else 0. */
+  /** Pixels from one whole value to the next; 0 on any other axis. */
   unit: number;
 }
 
-/** Put the calls along an axis; `wide` where its texts stand side by side. */
+/** Lay out the calls along an axis; `wide` says whether its texts stand side by side. */
 export function place(points: Points, wanted: WantedAxis, from: number, to: number, wide: boolean, wording: Wording): Placed {
   const { axis, range } = wanted;
   const { kind, title } = AXIS_KINDS[axis];
@@ -54,7 +54,7 @@ export function place(points: Points, wanted: WantedAxis, from: number, to: numb
   const values = valuesOf(points.columns, axis, wording.zero_us);
   const hasPlace = (value: number): boolean => !Number.isNaN(value) && (scale === 'linear' || value > 0);
   const way = Math.sign(to - from);
-  // What has no place among the values has one aside, unless a part of the axis is wanted.
+  // Calls without a position on the scale stand beside it, unless only a part of the axis is shown.
   const [hasZero, hasOpen] = [range === null && scale === 'log' && values.some((value) => value <= 0), range === null && values.some(Number.isNaN)];
   const [first, last] = [from + (hasZero ? way * ASIDE : 0), to - (hasOpen ? way * ASIDE : 0)];
   const found = values.filter(hasPlace);
@@ -77,7 +77,7 @@ export function place(points: Points, wanted: WantedAxis, from: number, to: numb
   };
 }
 
-/** Values of calls along an axis of numbers; NaN where there is none yet. */
+/** Values of the calls on an axis of numbers; NaN where there is none yet. */
 function valuesOf(columns: PointColumns, axis: Axis, zero_us: number): number[] {
   switch (axis) {
     case 'entry':
@@ -99,7 +99,7 @@ function valuesOf(columns: PointColumns, axis: Axis, zero_us: number): number[] 
   }
 }
 
-/** From the least to the most, a little wider; what counts from nothing begins there. */
+/** Range of the values, slightly widened; counts begin at zero. */
 function extent(values: readonly number[], kind: string): Span {
   let [least, most] = [Infinity, -Infinity];
   for (const value of values) [least, most] = [Math.min(least, value), Math.max(most, value)];
@@ -116,14 +116,14 @@ function decades(values: readonly number[]): Span {
   return least > most ? [1, 10] : [least / 1.3, most * 1.3];
 }
 
-/** Round values with their texts, all in one unit, which the title names. */
+/** Ticks at round values, all in one unit, which the title names. */
 function numberTicks(kind: string, domain: Span, scale: Scale, most: number): { ticks: Tick[]; unit: string } {
   const values =
     scale === 'log' ? logTicks(...domain, most) : kind === 'whole' ? wholeTicks(Math.ceil(domain[0]), Math.floor(domain[1]), most) : clockTicks(domain, most);
   if (kind === 'whole') return { ticks: values.map((at) => ({ at, text: exact(at) })), unit: '' };
   if (kind === 'real') return { ticks: values.map((at) => ({ at, text: digits(at) })), unit: '' };
   if (kind === 'duration') {
-    // Parts of a second have no place on a clock.
+    // A clock does not show fractions of a second.
     const unit = scale === 'log' ? durationUnit(Math.min(domain[1], 1e6)) : columnUnit(domain);
     return { ticks: values.map((at) => ({ at, text: inUnit(at, unit) })), unit: `, ${unit === 'clock' ? 'h:mm:ss' : unit}` };
   }
@@ -132,10 +132,10 @@ function numberTicks(kind: string, domain: Span, scale: Scale, most: number): { 
   return { ticks: values.map((at) => ({ at, text: timeText(at, unit, step) })), unit: `, ${unit === 'clock' ? 'h:mm:ss' : unit} since the start` };
 }
 
-/** Seconds between ticks that read well on a clock. */
+/** Seconds between ticks that are round on a clock. */
 const CLOCK_STEPS = [15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 28_800, 86_400];
 
-/** Round values; of times that are read on a clock, round ones there. */
+/** Round values; for times that are shown as a clock, round ones on a clock. */
 function clockTicks([least, most]: Span, room: number): number[] {
   const seconds = (most - least) / 1e6 / room;
   const step = columnUnit([least, most]) === 'clock' && seconds > 10 ? (CLOCK_STEPS.find((one) => one >= seconds) ?? 86_400) * 1e6 : 0;
@@ -145,7 +145,7 @@ function clockTicks([least, most]: Span, room: number): number[] {
 
 const DIVISOR = { µs: 1, ms: 1e3, s: 1e6, clock: 1e6 } as const;
 
-/** A time as exactly as ticks that are `step` apart need it: no two read the same. */
+/** A time with as many decimals as ticks that are `step` apart need to differ. */
 export function timeText(us: number, unit: DurationUnit, step: number): string {
   const decimals = Math.max(0, Math.ceil(-Math.log10(step / DIVISOR[unit]) - 1e-9));
   if (unit !== 'clock') return fixed(us / DIVISOR[unit], decimals);
@@ -155,7 +155,7 @@ export function timeText(us: number, unit: DurationUnit, step: number): string {
   return inUnit(whole * 1e6, 'clock') + (decimals > 0 ? `.${String(rounded - whole * shift).padStart(decimals, '0')}` : '');
 }
 
-/** Rows of an axis of names, and which of them each call is in. */
+/** Rows of an axis of names, and the row of each call. */
 function rowsOf(points: Points, axis: Axis, wording: Wording): { names: string[]; row: (at: number) => number } {
   const { columns } = points;
   if (axis === 'function') {
@@ -181,7 +181,7 @@ function rankOrder(a: string, b: string): number {
   return program - otherProgram || rank - otherRank;
 }
 
-/** Functions that have calls, those that lost most time first. */
+/** Functions that have calls, the most time lost first. */
 function byLoss({ functions, columns }: Points): number[] {
   const lost = new Map<number, number>();
   columns.function.forEach((number, at) => lost.set(number, (lost.get(number) ?? 0) + (columns.is_anomaly[at] ? (columns.severity_us[at] as number) : 0)));
@@ -200,7 +200,7 @@ function placeNames(points: Points, axis: Axis, title: string, from: number, to:
     const text = short?.get(name)?.text ?? name;
     const needs = wide ? text.length * 6.5 + 8 : 13;
     const before = ticks[ticks.length - 1];
-    // Where there is no room for all, the first ones are named: they are the worst.
+    // Where there is no room for all names, the first ones are shown: they are the worst.
     if (before === undefined || middle(number) - before.at >= (wide ? (needs + before.text.length * 6.5 + 8) / 2 : needs))
       ticks.push({ at: middle(number), text });
   });

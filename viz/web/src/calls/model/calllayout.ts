@@ -1,4 +1,4 @@
-/** Where each call of the chart stands, which marks hide others, and which is meant. Lengths in CSS pixels. */
+/** Positions of the calls in the chart, which marks hide others, and which one is nearest. Lengths in CSS pixels. */
 
 import { AXIS_KINDS } from '../../shared/address/model/axes';
 import { place, type Placed, type PlacedAxis } from './callaxis';
@@ -18,13 +18,13 @@ export interface CallLayout {
   y: Float32Array;
   size: Uint8Array;
   kind: Uint8Array;
-  /** Places of the marks in the order in which they are drawn: the worst call last. */
+  /** Indices of the marks in the order in which they are drawn, the worst call last. */
   drawn: Uint32Array;
-  /** Normal calls that are not drawn, for another stands within the same 2 × 2 pixels. */
+  /** Number of normal calls that are not drawn, because another one stands within the same 2 × 2 pixels. */
   covered: number;
-  /** Calls outside the ranges of the axes. */
+  /** Number of calls outside the ranges of the axes. */
   outside: number;
-  /** How far the smallest anomalies are seen: of very many only the larger ones must stand out. */
+  /** Opacity of the smallest anomalies: among very many, only the larger ones stand out. */
   opacity: number;
   xAxis: PlacedAxis;
   yAxis: PlacedAxis;
@@ -34,14 +34,14 @@ export const NORMAL = 0;
 export const SLOWER = 1;
 export const FASTER = 2;
 
-/** What is wanted of the chart: its axes. */
+/** Axes that the chart is to have. */
 export type Wanted = Pick<View, 'x' | 'y' | 'xScale' | 'yScale' | 'xRange' | 'yRange'>;
 
 const MARGIN = { top: 10, right: 14, base: 34, named: 156, numbered: 64 };
 const CELL = 2;
-/** Marks that cover each other all over a chart. */
+/** Number of marks from which on they cover each other all over the chart. */
 const CROWD = 5_000;
-/** Between calls that stand side by side. */
+/** Distance between calls that stand side by side. */
 const LANE = 8;
 
 /** Lay out the chart. */
@@ -50,7 +50,7 @@ export function layoutCalls(points: Points, wanted: Wanted, width: number, heigh
   const left = isNamed ? MARGIN.named : MARGIN.numbered;
   const [right, top, base] = [Math.max(left + 1, width - MARGIN.right), MARGIN.top, Math.max(MARGIN.top + 1, height - MARGIN.base)];
   const across = place(points, { axis: wanted.x, scale: wanted.xScale, range: wanted.xRange }, left, right, true, wording);
-  // A number grows upwards, names are read downwards.
+  // Numbers grow upwards, names are read downwards.
   const [from, to] = isNamed ? [top, base] : [base, top];
   const up = place(points, { axis: wanted.y, scale: wanted.yScale, range: wanted.yRange }, from, to, false, wording);
   const { kind, size } = marks(points, wording);
@@ -63,7 +63,7 @@ export function layoutCalls(points: Points, wanted: Wanted, width: number, heigh
   return { ...frame, x: across.at, y: up.at, size, kind, drawn, covered, outside, opacity, xAxis: across.axis, yAxis: up.axis };
 }
 
-/** The mark nearest to a position, no farther than `reach`; of those at one place the one on top. -1 for none. */
+/** Return the mark nearest to a position, within `reach`, and the topmost one of several; -1 for none. */
 export function nearestCall(layout: CallLayout, x: number, y: number, reach = 12): number {
   let [best, distance] = [-1, reach * reach];
   for (const at of layout.drawn) {
@@ -73,12 +73,12 @@ export function nearestCall(layout: CallLayout, x: number, y: number, reach = 12
   return best;
 }
 
-/** Whether a call has a place on the chart. */
+/** Whether a call is in the chart. */
 export const isShown = (layout: CallLayout, at: number): boolean => at >= 0 && !Number.isNaN((layout.x[at] as number) + (layout.y[at] as number));
 
 export type Direction = 'ArrowRight' | 'ArrowLeft' | 'ArrowUp' | 'ArrowDown';
 
-/** The nearest mark in a direction, rather ahead than aside; the same one where there is none. */
+/** Return the nearest mark in a direction, preferring one straight ahead; the same mark where there is none. */
 export function neighbourCall(layout: CallLayout, from: number, direction: Direction): number {
   const [dx, dy] = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[direction] as [number, number];
   const [x0, y0] = [layout.x[from] as number, layout.y[from] as number];
@@ -102,7 +102,7 @@ export interface Box {
   y1: number;
 }
 
-/** The axes' ranges that fill the chart with a rectangle of it; axes of names stay as they are. */
+/** Ranges of the axes with which a rectangle fills the chart; axes of names do not change. */
 export function rangesOf({ xAxis, yAxis }: CallLayout, { x0, y0, x1, y1 }: Box): Pick<View, 'xRange' | 'yRange'> {
   return { xRange: rangeOf(xAxis, x0, x1), yRange: rangeOf(yAxis, y0, y1) };
 }
@@ -113,18 +113,18 @@ function rangeOf({ valueAt }: PlacedAxis, from: number, to: number): Span | null
   return a < b ? [a, b] : [b, a];
 }
 
-/** The rectangle around a place that is `factor` as large as the chart. */
+/** Rectangle around a position that is `factor` times as large as the chart. */
 export function boxAround({ left, right, top, base }: CallLayout, x: number, y: number, factor: number): Box {
   return { x0: x - (x - left) * factor, x1: x + (right - x) * factor, y0: y - (y - top) * factor, y1: y + (base - y) * factor };
 }
 
-/** The chart moved sidewards by a share of its width. */
+/** The chart's rectangle, moved sideways by a share of its width. */
 export function boxAside({ left, right, top, base }: CallLayout, share: number): Box {
   const by = (right - left) * share;
   return { x0: left + by, x1: right + by, y0: top, y1: base };
 }
 
-/** Where both axes know no between, calls of one place are laid out around it: golden steps fill it evenly. */
+/** Spread calls at the same position around it, where both axes are discrete: steps by the golden angle fill the area evenly. */
 function spread(across: Placed, up: Placed): void {
   const [roomX, roomY] = [Math.min(across.unit, 120) * 0.7, Math.min(up.unit, 120) * 0.7];
   const before = new Map<string, number>();
@@ -137,7 +137,7 @@ function spread(across: Placed, up: Placed): void {
   }
 }
 
-/** Calls of one row that would cover each other stand side by side, the first in the middle, as far as there is room. */
+/** Put calls of one row that would cover each other side by side, the first in the middle, as far as there is room. */
 function stack(rows: Float32Array, along: Float32Array, unit: number): void {
   const lanes = Math.max(1, Math.floor((unit * 0.8) / LANE));
   const before = new Map<number, number>();
@@ -151,7 +151,7 @@ function stack(rows: Float32Array, along: Float32Array, unit: number): void {
   }
 }
 
-/** What each mark is, and how large: 6, 8, 11 pixels by the time lost, beside the most that is lost. */
+/** Kind and size of each mark: 6, 8 or 11 pixels, by the time lost relative to the most time lost. */
 function marks({ columns }: Points, wording: Wording): { kind: Uint8Array; size: Uint8Array } {
   const most = columns.severity_us[0] ?? 0;
   const kind = new Uint8Array(columns.rank.length);
@@ -170,7 +170,7 @@ export function sizeOf(severity_us: number, most_us: number): number {
   return severity_us * 3 >= most_us ? 11 : severity_us * 10 >= most_us ? 8 : 6;
 }
 
-/** All anomalies, the worst on top, over normal calls of which one is drawn in each cell. */
+/** Order of drawing: one normal call of each cell, and over them all anomalies, the worst on top. */
 function visible(
   { is_anomaly }: PointColumns,
   x: Float32Array,

@@ -1,4 +1,4 @@
-/** Calls in columns, as the server sends them for a chart: which one is where, and what it is in words. */
+/** Calls of a chart, in columns as the server sends them, and their descriptions. */
 
 import { ranked } from '../../shared/names/answer';
 import { filtersOf } from '../../shared/asking/filters';
@@ -7,12 +7,12 @@ import { count, duration, exact, plural, ratio, score, sinceStart, wallClock } f
 import type { Sort, View } from '../../shared/address/model/view';
 import type { CallSummary, Points, Run } from '../../shared/api/types';
 
-/** A call of a chart: what lists show, and who called it. */
+/** A call of the chart with the fields that lists show, and its caller. */
 export interface PointCall extends CallSummary {
   caller: string | null;
 }
 
-/** What it takes to put a call into words. */
+/** Facts about the run that are needed to describe a call. */
 export interface Wording {
   zero_us: number;
   programs: number;
@@ -20,12 +20,12 @@ export interface Wording {
   detector: string;
 }
 
-/** Id of the call at a place. */
+/** Id of the call at an index. */
 export function idAt({ ranks, columns }: Points, at: number): string {
   return `${ranks[columns.rank[at] as number]}:${columns.begin_step[at]}:${columns.begin_row[at]}`;
 }
 
-/** Place of a call; -1 where it is not among them. */
+/** Index of a call; -1 where it is not among them. */
 export function placeOf(points: Points, id: string): number {
   const [program, rank, step, row] = id.split(':');
   const place = points.ranks.indexOf(`${program}:${rank}`);
@@ -36,7 +36,7 @@ export function placeOf(points: Points, id: string): number {
   return -1;
 }
 
-/** All that is known of the call at a place. */
+/** The call at an index, with all its fields. */
 export function callAt(points: Points, at: number): PointCall {
   const { functions, ranks, nodes, columns } = points;
   const number = (
@@ -67,7 +67,7 @@ export function callAt(points: Points, at: number): PointCall {
   };
 }
 
-/** Places of the anomalies in the order of a list of calls. */
+/** Indices of the anomalies, in the order of the list of calls. */
 export function anomaliesBy({ columns }: Points, sort: Sort, descending: boolean): number[] {
   const values = columns[sort];
   const way = descending ? -1 : 1;
@@ -76,7 +76,7 @@ export function anomaliesBy({ columns }: Points, sort: Sort, descending: boolean
   return found.sort((a, b) => way * ((values[a] as number) - (values[b] as number)));
 }
 
-/** A call in words, line by line: what, how much, expected, judged how, where, when, in what company. */
+/** Lines of a call's tooltip: function, runtime, expectation, judgement, place, time and context. */
 export function callLines(call: CallSummary & { caller?: string | null }, { zero_us, programs, metric, detector }: Wording): string[] {
   const took = call[`${metric}_us`];
   const times = call.expected_us > 0 ? `, ${ratio(took / call.expected_us)}` : '';
@@ -94,14 +94,14 @@ export function callLines(call: CallSummary & { caller?: string | null }, { zero
   ];
 }
 
-/** Whether an anomaly took less time than usual. */
+/** Whether an anomaly was faster than usual. */
 export function isFaster(call: Pick<CallSummary, 'inclusive_us' | 'exclusive_us' | 'expected_us'>, metric: Run['config']['metric']): boolean {
   return call[`${metric}_us`] < call.expected_us;
 }
 
 export const anomalies = (n: number): string => `${exact(n)} ${n === 1 ? 'anomaly' : 'anomalies'}`;
 
-/** What the page of calls says first: what is looked at, how much of it is abnormal, kept and analysed. */
+/** First sentence of the page of calls: the filters, and how many calls are abnormal, kept and analysed. */
 export function callsAnswer(points: Points, view: View, programs: number): string {
   const filters = filtersOf(view)
     .filter((filter) => !('label' in filter.dropped))

@@ -1,4 +1,4 @@
-/** Functions that a part of a name may mean. */
+/** Functions that match a part of a name. */
 
 import { shortenAll, shownName } from '../../shared/names/names';
 import { count, duration, plural } from '../../shared/units/units';
@@ -12,7 +12,7 @@ export interface Suggestion {
 
 const MOST = 8;
 
-/** Functions whose name has the text, or fits the pattern: those that begin with it first, then by time lost. */
+/** Functions whose names contain the text, or match the pattern: those that begin with it first, then by time lost. */
 export function suggested(text: string, rows: readonly FunctionRow[]): Suggestion[] {
   const wanted = text.trim().toLowerCase();
   if (wanted === '') return [];
@@ -33,13 +33,13 @@ export function suggested(text: string, rows: readonly FunctionRow[]): Suggestio
   }));
 }
 
-/** What was typed as a filter understands it: a name, a pattern, or else a part of a name. */
+/** Convert a text into the pattern that the filter takes: a name, a pattern, or else a part of a name. */
 export function patternOf(typed: string, names: readonly string[]): string {
   const text = typed.trim();
   return text === '' || /[*?]/.test(text) || names.includes(text) ? text : `*${text}*`;
 }
 
-/** Case does not matter while one searches. */
+/** Regular expression of a search, in which case does not matter. */
 function matcher(text: string): RegExp {
   const literal = text.replace(/[\\^$.|+()[\]{}]/g, '\\$&');
   const isPattern = /[*?]/.test(text);

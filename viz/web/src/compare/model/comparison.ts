@@ -1,25 +1,25 @@
-/** What changed between two runs: how it is drawn and put in words. */
+/** Changes between two runs: how they are drawn and described. */
 
 import * as units from '../../shared/units/units';
 import { digits, duration, exact } from '../../shared/units/units';
 import type { BothRuntimes, Change, Rate, Shift } from '../../shared/api/types';
 
-/** Beside colour, so that nothing is said by colour alone. */
+/** Marks of verdicts, so that colour alone tells nothing. */
 export const VERDICT_MARKS = { slower: '▲', faster: '▼', same: '=', unclear: '·' } as const;
 export const VERDICT_WORDS = { slower: 'slower', faster: 'faster', same: 'as before', unclear: 'undecided' } as const;
 
 const LEAST_REACH = Math.log(1.1);
 const MOST_REACH = Math.log(4);
 
-/** By how much something changed, where that is known. */
+/** A change in percent, or that it is unknown. */
 export const change = (effect: number | null): string => (effect === null ? 'unknown' : units.change(effect));
 
-/** The change that says whether a function is slower: of its mean, or of its usual runtime. */
+/** The change that decides whether a function is slower: that of its mean, or of its usual runtime. */
 export function decisive(shift: Shift): Change {
   return shift[shift.decided_by];
 }
 
-/** The runtimes that it is a change of. */
+/** Runtimes before and after that the deciding change compares. */
 export function runtimesOf(shift: Shift): readonly (number | null)[] {
   return shift.decided_by === 'mean' ? shift.mean_us : shift.ordinary_us;
 }
@@ -29,7 +29,7 @@ export function between(shift: Shift): string {
   return low === null || high === null ? 'unknown' : `${change(low)} to ${change(high)}`;
 }
 
-/** Time lost, or gained. */
+/** Time lost or gained in all. */
 export function lost(shift: Shift): string {
   const { effect, lost_us } = decisive(shift);
   return effect === null ? 'unknown' : duration(lost_us);
@@ -39,7 +39,7 @@ export function rate(value: Rate): string {
   return `${digits(value.per_million)} (${digits(value.low)} to ${digits(value.high)})`;
 }
 
-/** Half of the axis, as a logarithm: wide enough for the named shifts, and for most of the others' intervals. */
+/** Half the length of the axis, as a logarithm: enough for all certain changes, and for most intervals of the others. */
 export function reachOf(shifts: readonly Shift[]): number {
   const changes = shifts.map(decisive);
   const named = changes.filter(({ verdict }) => verdict === 'slower' || verdict === 'faster');
@@ -51,14 +51,14 @@ export function reachOf(shifts: readonly Shift[]): number {
   return Math.min(MOST_REACH, Math.max(LEAST_REACH, 1.15 * (wanted ?? 0)));
 }
 
-/** Place on the axis from 0 to 1; 0.5 is no change. */
+/** Position on the axis from 0 to 1; 0.5 is no change. */
 export function placeOf(effect: number, reach: number): number {
   return Math.min(1, Math.max(0, 0.5 + Math.log1p(effect) / (2 * reach)));
 }
 
 const TICKS = [0.05, 0.1, 0.25, 0.5, 0.75, 1, 2];
 
-/** Shares that the axis is marked with, such as -25 %, 0 and 25 %: one on each side, so that their labels never meet. */
+/** Changes at which the axis has ticks, such as -25 %, 0 and 25 %: one on each side, so that their labels never overlap. */
 export function ticksOf(reach: number): number[] {
   const furthest = (sign: number): number[] => {
     const fitting = TICKS.filter((size) => sign * size > -1 && Math.abs(Math.log1p(sign * size)) <= 0.85 * reach);
@@ -74,7 +74,7 @@ export interface Bar {
   after: number;
 }
 
-/** Shares of the calls of each run by runtime, in bars of at least `least` buckets, so that few remain. */
+/** Shares of the calls of each run by runtime, in at most `most` bars. */
 export function barsOf(found: BothRuntimes, most = 48): Bar[] {
   const size = Math.ceil(found.before.length / most);
   const totals = [sum(found.before), sum(found.after)] as const;
@@ -93,7 +93,7 @@ export function barsOf(found: BothRuntimes, most = 48): Bar[] {
 
 const RARE = 0.001;
 
-/** What is rarer than one call in a thousand would squeeze all others: it is said in words. */
+/** Leave out the tails, where fewer than one call in a thousand lies: they would compress everything else. */
 function withoutTails(bars: readonly Bar[]): Bar[] {
   const isSeen = (bar: Bar): boolean => bar.before >= RARE || bar.after >= RARE;
   const first = bars.findIndex(isSeen);
@@ -104,7 +104,7 @@ function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0);
 }
 
-/** One sentence for who does not see the picture. */
+/** One sentence for readers who do not see the picture. */
 export function shiftSummary(shift: Shift): string {
   const [before, after] = runtimesOf(shift).map((us) => (us === null ? 'unknown' : duration(us)));
   return `${shift.decided_by === 'mean' ? 'In the mean ' : ''}${before} before, ${after} after; ${exact(shift.calls[0])} and ${exact(shift.calls[1])} calls.`;

@@ -1,20 +1,20 @@
-/** How the calls of each call path changed since another run, as a flame graph shows it. */
+/** Change of the calls of each call path since another run, as the flame graph shows it. */
 
 import { between, change, decisive, VERDICT_MARKS, VERDICT_WORDS } from './comparison';
 import type { Frame } from '../../flame/model/frames';
 import { duration, exact } from '../../shared/units/units';
 import type { Shift } from '../../shared/api/types';
 
-/** Where calls take twice as long, or half, a colour is as deep as it gets. */
+/** Change from which on a colour is deepest: twice as long, or half. */
 const DEEPEST = Math.log(2);
 const FAINTEST = 0.2;
-/** Deeper, and names on the dark theme's blue have a contrast below 4.5. */
+/** Deepest colour on which names have a contrast of 4.5, also on the blue of the dark theme. */
 export const STRONGEST = 0.5;
 
 /**
- * The shift of each frame's path, by its place; null where there is none.
+ * Shift of each frame's call path, by the frame's index; null where there is none.
  *
- * @param programs name by number.
+ * @param programs names by number.
  */
 export function shiftsOf(frames: readonly Frame[], shifts: readonly Shift[], programs: Readonly<Record<string, string>>): (Shift | null)[] {
   const byPath = new Map(shifts.map((shift) => [[shift.program, ...shift.callers, shift.name].join('\n'), shift]));
@@ -28,12 +28,12 @@ export function shiftsOf(frames: readonly Frame[], shifts: readonly Shift[], pro
 
 export interface Depth {
   colour: 'anomaly' | 'faster' | 'unknown';
-  /** From 0 to 1. */
+  /** Strength of the colour, from 0 to 1. */
   strength: number;
   mark: string;
 }
 
-/** What is certainly slower or faster has a colour, the deeper the more; the mark says the same without it. */
+/** Colour and mark of a shift: only what is certainly slower or faster has a colour, the deeper the larger the change. */
 export function depthOf(shift: Shift | null): Depth {
   const { verdict, effect } = shift === null ? { verdict: 'unclear' as const, effect: null } : decisive(shift);
   if (effect === null || (verdict !== 'slower' && verdict !== 'faster')) return { colour: 'unknown', strength: 0.35, mark: '' };
@@ -41,7 +41,7 @@ export function depthOf(shift: Shift | null): Depth {
   return { colour: verdict === 'slower' ? 'anomaly' : 'faster', strength: FAINTEST + (STRONGEST - FAINTEST) * share, mark: `${VERDICT_MARKS[verdict]} ` };
 }
 
-/** A shift in the lines of a tooltip. */
+/** Lines of a shift's tooltip. */
 export function shiftLines(shift: Shift | null, frame: Frame): string[] {
   if (shift === null) return frame.calls > 0 ? ['not compared: it is new, or not among the paths that changed most'] : [];
   const { verdict, effect } = decisive(shift);

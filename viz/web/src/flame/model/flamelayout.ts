@@ -1,34 +1,34 @@
-/** Where the frames of a flame graph stand: callers above what they call, the widest first. */
+/** Layout of a flame graph: callers above what they call, the widest first. */
 
 import type { Frame } from './frames';
 
-/** Height of a frame. */
+/** Height of a frame, in CSS pixels. */
 export const ROW = 20;
-/** Narrower ones are put together. */
+/** Least width of a frame; narrower ones are merged. */
 const LEAST_PX = 1;
 
 export interface Box {
-  /** Place of the frame; of what was put together, that of the caller. */
+  /** Index of the frame; for merged frames, that of their caller. */
   place: number;
   depth: number;
   x: number;
   width: number;
-  /** Frames that are too narrow to be seen, and stand here as one; 0 of a frame. */
+  /** Number of frames too narrow to be seen that are merged here; 0 for a frame of its own. */
   merged: number;
-  /** Their time. */
+  /** Time of the merged frames. */
   merged_us: number;
 }
 
 export interface Layout {
-  /** By depth, each from left to right. */
+  /** Boxes by depth, each row from left to right. */
   rows: Box[][];
   height: number;
 }
 
 /**
- * Frames as seen when a frame fills the width: its callers as wide as itself, and what it calls below.
+ * Lay out the frames so that one of them fills the width: its callers are as wide as itself, and what it calls is below.
  *
- * There are at most as many boxes in a row as pixels.
+ * A row has at most as many boxes as pixels.
  */
 export function layOut(frames: readonly Frame[], zoomed: number, width: number): Layout {
   const rows: Box[][] = [];
@@ -40,7 +40,7 @@ export function layOut(frames: readonly Frame[], zoomed: number, width: number):
   for (let at = focus.parent; at >= 0; at = (frames[at] as Frame).parent) chain.push(at);
   for (const place of chain.reverse()) add({ place, depth: (frames[place] as Frame).depth, x: 0, width, merged: 0, merged_us: 0 });
   const open: Box[] = [{ place: zoomed, depth: focus.depth, x: 0, width, merged: 0, merged_us: 0 }];
-  // In the order of depth and x, so that rows come out from left to right.
+  // In the order of depth and x, so that rows are filled from left to right.
   for (let next = 0; next < open.length; next++) {
     const box = open[next] as Box;
     add(box);
@@ -51,7 +51,7 @@ export function layOut(frames: readonly Frame[], zoomed: number, width: number):
       const wide = (frames[place] as Frame).total_us * scale;
       if (wide <= 0) break;
       if (wide < LEAST_PX) {
-        // The widest come first: all that follow are as narrow.
+        // The widest come first, so all that follow are as narrow.
         const rest = children.slice(at).filter((one) => (frames[one] as Frame).total_us > 0);
         const merged_us = rest.reduce((sum, one) => sum + (frames[one] as Frame).total_us, 0);
         if (merged_us * scale >= LEAST_PX) add({ place: box.place, depth: box.depth + 1, x, width: merged_us * scale, merged: rest.length, merged_us });
@@ -65,7 +65,7 @@ export function layOut(frames: readonly Frame[], zoomed: number, width: number):
   return { rows, height: rows.length * ROW };
 }
 
-/** What is at a place of the picture. */
+/** Return the box at a position of the picture; null where there is none. */
 export function boxAt({ rows }: Layout, x: number, y: number): Box | null {
   const row = rows[Math.floor(y / ROW)] ?? [];
   let [low, high] = [0, row.length];
@@ -81,7 +81,7 @@ export function boxAt({ rows }: Layout, x: number, y: number): Box | null {
 export const boxOf = ({ rows }: Layout, place: number, depth: number): Box | null =>
   rows[depth]?.find((box) => box.place === place && box.merged === 0) ?? null;
 
-/** Where an arrow key leads: to the caller, to the widest that is called, or to what stands beside. */
+/** Return the box that an arrow key leads to: the caller, the widest callee, or the neighbour. */
 export function neighbour(layout: Layout, frames: readonly Frame[], from: Box, key: string): Box | null {
   const row = layout.rows[from.depth] ?? [];
   const at = row.indexOf(from);
@@ -94,11 +94,11 @@ export function neighbour(layout: Layout, frames: readonly Frame[], from: Box, k
 
 export interface TreeLine {
   place: number;
-  /** Below the frame that is zoomed to. */
+  /** Depth below the frame that is zoomed to. */
   depth: number;
 }
 
-/** The widest frames below one, in the order of a tree; a caller is as wide as what it calls, so none stands without its own. */
+/** Return the widest frames below one, in the order of a tree. A caller is at least as wide as its callees, so each comes with its callers. */
 export function treeLines(frames: readonly Frame[], zoomed: number, most: number): { lines: TreeLine[]; left: number } {
   const all: TreeLine[] = [];
   const open: TreeLine[] = [{ place: zoomed, depth: 0 }];

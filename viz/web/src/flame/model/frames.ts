@@ -1,41 +1,41 @@
-/** Call paths as frames of a flame graph: each as wide as the time in it and in what it calls. */
+/** Call paths as frames of a flame graph, each as wide as its inclusive time. */
 
 import type { Weight } from '../../shared/address/model/view';
 import type { PathNode } from '../../shared/api/types';
 
 export interface Frame {
-  /** Made of the names on its path: the same in every picture that has the path. */
+  /** Hash of the names on its path: the same in every picture that has the path. */
   id: string;
-  /** Place of the caller; -1 of the first frame, which stands for all. */
+  /** Index of the caller; -1 for the first frame, which stands for all. */
   parent: number;
   depth: number;
   program: number;
-  /** '' of the frame that stands for all. */
+  /** Name of the function; empty for the frame that stands for all. */
   name: string;
-  /** That are counted by the detector. */
+  /** Number of calls that the detector has counted. */
   calls: number;
   anomalies: number;
-  /** Of the abnormal calls of this path itself. */
+  /** Time lost by abnormal calls of this path itself. */
   lost_us: number;
-  /** Its width: time in it and in all that it calls. */
+  /** Inclusive time, which is its width. */
   total_us: number;
-  /** What of it is in none of those that it calls. */
+  /** Exclusive time. */
   own_us: number;
-  /** Places of what it calls, the widest first. */
+  /** Indices of its callees, the widest first. */
   children: number[];
 }
 
-/** What the frames are of. */
+/** What the frames are to show. */
 export interface Wanted {
   weight: Weight;
-  /** Only what is below the outermost calls of this function, of all its callers together; '' for the whole. */
+  /** Function below whose outermost calls the frames begin, over all its callers; empty for all call paths. */
   name: string;
   program: number | null;
-  /** The runtime that calls are judged by, so that lost time of a caller holds that of what it calls. */
+  /** Runtime that calls are judged by: if it is inclusive, the lost time of a caller includes that of its callees. */
   metric: 'exclusive' | 'inclusive';
 }
 
-/** Frames of call paths, which stand in the list behind their callers; callers stand before what they call here, too. */
+/** Make frames of call paths. In both lists callers stand before their callees. */
 export function framesOf(nodes: readonly PathNode[], wanted: Wanted): Frame[] {
   const frames = [newFrame('', -1, 0, -1, hashed(OFFSET, ''))];
   const hashes = [hashed(OFFSET, '')];
@@ -87,10 +87,10 @@ const newFrame = (name: string, program: number, depth: number, parent: number, 
   children: [],
 });
 
-/** Whether what is known of a path holds what is known of those below it. */
+/** Whether the values of a path include those of the paths below it. */
 function isInclusive(nodes: readonly PathNode[], { weight, metric }: Wanted): boolean {
   if (weight === 'lost') return metric === 'inclusive';
-  // Imported runs may know one of the runtimes only.
+  // Imported runs may have only one of the runtimes.
   return !nodes.some((node) => node.exclusive_us > 0);
 }
 
@@ -99,13 +99,13 @@ function valueOf(node: PathNode, weight: Weight, inclusive: boolean): number {
   return inclusive ? node.calls * (node.inclusive?.mean_us ?? 0) : node.exclusive_us;
 }
 
-/** Callers stand before those they call: from the end, each has all of its own. */
+/** Sum the times from the end: callers stand before their callees, so each callee is complete before it is added. */
 function summed(frames: Frame[], values: readonly number[], inclusive: boolean): Frame[] {
   const below = values.map(() => 0);
   for (let at = frames.length - 1; at >= 0; at--) {
     const frame = frames[at] as Frame;
     const [value, called] = [values[at] as number, below[at] as number];
-    // Calls that were under way when their callers were counted may be more than these.
+    // The sum of calls that had not ended when their callers were counted may exceed that of the callers.
     frame.total_us = inclusive ? Math.max(value, called) : value + called;
     frame.own_us = frame.total_us - called;
     frame.children.sort((a, b) => (frames[b] as Frame).total_us - (frames[a] as Frame).total_us || a - b);
@@ -117,14 +117,14 @@ function summed(frames: Frame[], values: readonly number[], inclusive: boolean):
 const OFFSET = 0x811c9dc5;
 const PRIME = 0x01000193;
 
-/** FNV-1a over the characters of a text, from the hash of what stands before it. */
+/** FNV-1a hash of a text, continued from the hash of the text before it. */
 function hashed(from: number, text: string): number {
   let hash = from;
   for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), PRIME);
   return Math.imul(hash ^ 0xff, PRIME);
 }
 
-/** Place of the frame with an id; 0, which stands for all, where there is none that has any time. */
+/** Index of the frame with an id; 0, the frame that stands for all, where no such frame has any time. */
 export function placeOf(frames: readonly Frame[], id: string): number {
   return Math.max(
     0,
@@ -132,23 +132,23 @@ export function placeOf(frames: readonly Frame[], id: string): number {
   );
 }
 
-/** Names on the path of a frame, outermost first. */
+/** Names on the path of a frame, the outermost first. */
 export function pathOf(frames: readonly Frame[], place: number): string[] {
   const names: string[] = [];
   for (let at = place; at > 0; at = (frames[at] as Frame).parent) names.push((frames[at] as Frame).name);
   return names.reverse();
 }
 
-/** Frames whose name holds a text, in any case of letters. */
+/** Frames whose names contain a text, regardless of case. */
 export interface Matches {
-  /** By place: 1 where a frame matches. */
+  /** Flags by index: 1 where a frame matches. */
   flags: Uint8Array;
   count: number;
-  /** Time in those below a frame, each piece of it once however many callers match. */
+  /** Time in matching frames, counted once where their callers match too. */
   total_us: number;
 }
 
-/** Look for a part of a name, below a frame and in it. */
+/** Search for a part of a name, in a frame and below it. */
 export function search(frames: readonly Frame[], text: string, below: number): Matches {
   const wanted = text.trim().toLowerCase();
   const found: Matches = { flags: new Uint8Array(frames.length), count: 0, total_us: 0 };
@@ -171,5 +171,5 @@ export function search(frames: readonly Frame[], text: string, below: number): M
   return found;
 }
 
-/** Rows of their picture: callers below each other. */
+/** Number of rows of the picture. */
 export const rowsOf = (frames: readonly Frame[]): number => frames.reduce((most, { depth }) => Math.max(most, depth + 1), 1);

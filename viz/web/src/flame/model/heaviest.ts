@@ -1,18 +1,18 @@
-/** Functions of a flame graph, each over all call paths that lead to it. */
+/** Functions of a flame graph, each over all call paths to it. */
 
 import type { Frame } from './frames';
 
 export interface Heavy {
   name: string;
   program: number;
-  /** Time in none of those that it calls. */
+  /** Exclusive time. */
   own_us: number;
-  /** With all that it calls; of calls inside of calls of it once. */
+  /** Inclusive time; recursive calls are counted once. */
   total_us: number;
   calls: number;
 }
 
-/** Functions below a frame, and its own, those with most time in themselves first. */
+/** Functions in and below a frame, the most exclusive time first. */
 export function heaviest(frames: readonly Frame[], below: number): Heavy[] {
   const found = new Map<string, Heavy>();
   const inside = new Uint8Array(frames.length);
@@ -31,7 +31,7 @@ export function heaviest(frames: readonly Frame[], below: number): Heavy[] {
 
 const keyOf = ({ program, name }: Frame): string => `${program} ${name}`;
 
-/** Whether one of its callers, up to a frame, is of the same function. */
+/** Whether one of its callers, up to a frame, is the same function. */
 function isInItself(frames: readonly Frame[], place: number, upTo: number): boolean {
   const own = keyOf(frames[place] as Frame);
   for (let at = place; at !== upTo;) {

@@ -5,16 +5,16 @@ import type { PathNode } from '../../shared/api/types';
 export interface TreeRow {
   node: PathNode;
   depth: number;
-  /** Whether it is the function itself and not one of its callers. */
+  /** Whether it is the function itself, not one of its callers. */
   isOwn: boolean;
 }
 
-/** Rows in the order of a tree; of one caller the paths that cost most come first. */
+/** Rows in the order of a tree; below each caller, the call paths that lost most come first. */
 export function treeRows(nodes: readonly PathNode[], name: string): TreeRow[] {
   const children = new Map<number | null, number[]>();
   nodes.forEach((node, at) => children.set(node.parent, [...(children.get(node.parent) ?? []), at]));
   const lost = nodes.map((node) => node.severity_us);
-  // Callers stand before those they call, so from the end each has all of its own.
+  // Callers stand before their callees, so summing from the end finds each callee complete.
   for (let at = nodes.length - 1; at >= 0; at--) {
     const parent = nodes[at]?.parent;
     if (parent != null) lost[parent] = (lost[parent] as number) + (lost[at] as number);
@@ -30,7 +30,7 @@ export function treeRows(nodes: readonly PathNode[], name: string): TreeRow[] {
   return rows;
 }
 
-/** In the order of a stack: what is to come first stands last. */
+/** Order for a stack: the worst path, which is taken first, stands last. */
 function worstFirst(places: readonly number[], lost: readonly number[]): number[] {
   return [...places].sort((a, b) => (lost[a] as number) - (lost[b] as number) || b - a);
 }

@@ -1,4 +1,4 @@
-/** How the runtimes of a function are distributed, laid out on a logarithmic axis. */
+/** Distribution of a function's runtimes, laid out on a logarithmic axis. */
 
 import { scaleLog } from 'd3-scale';
 import { columnUnit, duration, inUnit, type DurationUnit } from '../../shared/units/units';
@@ -16,7 +16,7 @@ export function shareBelow(us: number, buckets: readonly Bucket[]): number | nul
   return below / all;
 }
 
-/** The runtime that half of the calls exceed; null where nothing is counted. */
+/** Median runtime; null where nothing is counted. */
 export function medianOf(buckets: readonly Bucket[]): number | null {
   const bucket = buckets.find(({ upper_us }) => (shareBelow(upper_us, buckets) ?? 0) >= 0.5);
   if (bucket === undefined) return null;
@@ -24,23 +24,23 @@ export function medianOf(buckets: readonly Bucket[]): number | null {
   return bucket.lower_us + ((0.5 - before) / (after - before)) * (bucket.upper_us - bucket.lower_us);
 }
 
-/** A share of `calls` as a percentile, in as many digits as tell it from 100. No call is longer than itself. */
+/** A share of `calls` as a percentile, with as many digits as it needs to differ from 100. */
 export function percentile(share: number, calls: number): string {
   const rest = 100 * Math.max(1 - share, 1 / calls);
   const decimals = Math.max(0, Math.ceil(-Math.log10(rest)));
   return `p${(100 - rest).toFixed(decimals)}`;
 }
 
-/** Calls by runtime: of the whole run where that is known, else as the detector remembers them. */
+/** Calls by runtime: of the whole run where that is known, or else as the detector's model has them. */
 export const bucketsOf = (distribution: Distribution): readonly Bucket[] | null => distribution.counted ?? distribution.buckets;
 
-/** How many calls the picture is made of. */
+/** Number of calls in the picture. */
 export function callsIn(distribution: Distribution, metric: 'exclusive' | 'inclusive'): number {
   const buckets = bucketsOf(distribution);
   return buckets === null ? distribution[metric].calls : Math.round(buckets.reduce((sum, bucket) => sum + bucket.calls, 0));
 }
 
-/** Where flagging begins, in both directions: every end of a span of ordinary runtimes. */
+/** Runtimes at which flagging begins, in both directions: all ends of the spans of ordinary runtimes. */
 export function limitsOf(distribution: Distribution): number[] {
   return distribution.ordinary.flatMap(({ lower_us, upper_us }) => [lower_us, upper_us]).filter((us) => us !== null);
 }
@@ -48,7 +48,7 @@ export function limitsOf(distribution: Distribution): number[] {
 export const isFlagged = (us: number, distribution: Distribution): boolean =>
   !distribution.ordinary.some(({ lower_us, upper_us }) => (lower_us ?? -Infinity) <= us && us < (upper_us ?? Infinity));
 
-/** `> 168 ms`, or what else is flagged. */
+/** Which runtimes are flagged, such as `flag ≥ 168 ms`. */
 export function flaggedText(distribution: Distribution): string {
   const { ordinary } = distribution;
   const limits = limitsOf(distribution);
@@ -74,7 +74,7 @@ export function logAxis(runtimes: readonly number[], width: number): Axis {
   const [low, high] = [shortest / MARGIN, longest * MARGIN];
   const scale = scaleLog([low, high], [0, width]);
   const xOf = (us: number): number => scale(Math.max(us, 1e-3));
-  // The unit of the middle: in that of the longest, a microsecond beside a second is 0.000001.
+  // The unit of the middle: in that of the longest, a microsecond would read 0.000001 s.
   const middle = columnUnit([Math.sqrt(shortest * longest)]);
   const unit = middle === 'clock' ? 's' : middle;
   return { xOf, unit, ticks: logTicks(low, high, Math.floor(width / 64)).map((us) => ({ x: xOf(us), text: inUnit(us, unit) })) };
@@ -88,7 +88,7 @@ export interface Column {
   flagged: boolean;
 }
 
-/** Bars of the buckets; what is not empty is at least 2 px high, or one call in 100,000 would not be seen. */
+/** Bars of the buckets; those that are not empty are at least 2 px high, so that one call in 100,000 is seen. */
 export function columnsOf(distribution: Distribution, axis: Axis, height: number): Column[] {
   const buckets = bucketsOf(distribution) ?? [];
   const most = Math.max(1, ...buckets.map((bucket) => bucket.calls));
@@ -112,7 +112,7 @@ export interface Placed extends Label {
 
 const CHARACTER_PX = 6.4;
 
-/** Labels beside their marks, each in the first lane where it covers no other. */
+/** Put each label beside its mark, in the first lane where it covers no other. */
 export function inLanes<T extends Label>(labels: readonly T[], width: number): (T & Placed)[] {
   const ends: [from: number, to: number][][] = [];
   return labels.map((label) => {

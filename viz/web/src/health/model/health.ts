@@ -1,14 +1,14 @@
-/** How the analysis itself fares: what the server says of it, and what that means in words. */
+/** Health of the analysis, in words. */
 
 import { bytes, count, digits, duration, exact, percent, plural, ratio } from '../../shared/units/units';
 import type { Run, StepSum, StreamHealth, Vital, Vitals } from '../../shared/api/types';
 
 const LATE_US = 5e6;
 
-/** Whether the findings can be trusted, and if not, why and what follows. */
+/** First sentence of the page: whether the findings can be trusted and, if not, why. */
 export function healthAnswer(vitals: Vitals): string {
   const { status, sums } = vitals;
-  if (sums.streams === 0) return 'Nothing can be said yet: no stream has been read.';
+  if (sums.streams === 0) return 'Nothing is known yet, because no stream has been read.';
   const doubts = doubtsOf(vitals);
   if (doubts.length > 0) return `With care: ${doubts.join('; ')}.`;
   const who =
@@ -44,24 +44,24 @@ function doubtsOf({ status, sums, agents }: Vitals): string[] {
   return doubts;
 }
 
-/** CPU time of all agents for each second of trace and rank; null where it is not known. */
+/** CPU time of all agents per second of trace and per rank; null where it is not known. */
 export function cpuShare({ agent_sums, status, sums }: Vitals): number | null {
   if (agent_sums === null || status.clock_us <= 0 || sums.streams === 0) return null;
   return agent_sums.cpu_s / (status.clock_us / 1e6) / sums.streams;
 }
 
-/** One station on the way of the events from the application to the page. */
+/** One stage on the way of the events from the application to the page. */
 export interface Station {
   name: string;
   figure: string;
   detail: string;
-  /** Something is wrong here. */
+  /** Whether something is wrong in this stage. */
   warns: boolean;
 }
 
 const CAME: Record<string, string> = { files: ', through files', sst: ', over SST', recorded: ', recorded' };
 
-/** Of a run of seconds the empty tables alone are larger than its trace. */
+/** Reduction of the data; in a run of seconds, the empty tables alone are larger than the trace. */
 const reduced = (times: number): string => (times >= 1.5 ? `${ratio(times)} less` : 'small');
 
 export function pipeline(vitals: Vitals): Station[] {
@@ -73,7 +73,7 @@ export function pipeline(vitals: Vitals): Station[] {
   return [
     {
       name: 'application',
-      figure: clock_s > 0 ? `${count(Math.round(sums.rows / clock_s))} events/s` : 'no time yet',
+      figure: clock_s > 0 ? `${count(Math.round(sums.rows / clock_s))} events/s` : 'no steps yet',
       detail: `${count(sums.rows)} events, ${bytes(sums.size_bytes)}${CAME[vitals.transport] ?? ''}`,
       warns: false,
     },
@@ -86,18 +86,18 @@ export function pipeline(vitals: Vitals): Station[] {
     {
       name: agents_total === 0 ? 'agents' : plural(agents_total, 'agent'),
       figure: agent_sums === null ? 'unknown' : hasEnded ? `${digits(agent_sums.cpu_s)} s CPU` : `${digits(agent_sums.lag_s)} s behind`,
-      detail: agent_sums === null ? 'seen while the run goes on' : `${bytes(agent_sums.pss_bytes)} of memory`,
+      detail: agent_sums === null ? 'known only during the run' : `${bytes(agent_sums.pss_bytes)} of memory`,
       warns: vitals.agents.some((agent) => agent.is_silent) || (!hasEnded && (agent_sums?.lag_s ?? 0) > LATE_US / 1e6),
     },
     {
       name: 'store',
       figure: kept ? reduced(storage.trace_bytes / kept) : 'elsewhere',
-      detail: kept ? `${bytes(kept)} kept` : 'its size is not known here',
+      detail: kept ? `${bytes(kept)} kept` : 'size not known',
       warns: false,
     },
     {
       name: 'page',
-      figure: hasEnded ? 'all there is' : status.lag_us === null ? 'recorded trace' : `${duration(status.lag_us)} old`,
+      figure: hasEnded ? 'complete' : status.lag_us === null ? 'recorded trace' : `${duration(status.lag_us)} old`,
       detail: hasEnded ? status.sentence : status.state === 'live' ? 'up to date' : status.sentence,
       warns: status.state === 'stale' || status.state === 'behind',
     },
@@ -109,14 +109,14 @@ export function losses({ gap_steps, losses: kinds }: Pick<StreamHealth, 'gap_ste
   return [...(gap_steps > 0 ? [plural(gap_steps, 'step')] : []), ...found].join(', ') || 'nothing';
 }
 
-/** One quantity over time, as a line: how it is called, its values, and one as text. */
+/** One quantity over time, as a line: its name, its values, and how to format one. */
 export interface Strip {
   name: string;
   values: (number | null)[];
   text: (value: number) => string;
 }
 
-/** The history as lines over the same times; differences are per second. */
+/** Return the history as lines over the same times; rates are per second. */
 export function strips(history: readonly Vital[]): { times_us: number[]; strips: Strip[] } {
   const later = history.slice(1);
   const rate = later.map((now, at) => {
@@ -134,7 +134,7 @@ export function strips(history: readonly Vital[]): { times_us: number[]; strips:
   };
 }
 
-/** Calls per second, of all programs together, where nothing else is known of the time of a run. */
+/** Calls per second of all programs together, for runs of which nothing else is known over time. */
 export function callStrip(sums: readonly StepSum[]): { times_us: number[]; strips: Strip[] } {
   const bySteps = new Map<number, StepSum>();
   for (const one of sums) {
@@ -153,15 +153,15 @@ export function callStrip(sums: readonly StepSum[]): { times_us: number[]; strip
   return { times_us: all.map(({ end_us }) => end_us), strips: [strip] };
 }
 
-/** By which power of 8 steps are put together so that at most `most` remain. */
+/** Power of 8 by which steps are summed so that at most `most` sums remain. */
 export function levelFor(steps: number, most: number): number {
   return Math.min(4, Math.max(0, Math.ceil(Math.log(Math.max(1, steps) / most) / Math.log(8))));
 }
 
-/** Settings of the analysis under the names that the command line gives them. */
+/** Settings of the analysis, by the names of the command line's options. */
 const SETTINGS: readonly (readonly [field: string, name: string, text: (value: never) => string])[] = [
   ['detector', 'detector', (value: string) => value],
-  ['threshold', 'threshold', (value: number | null) => (value === null ? 'its usual one' : digits(value))],
+  ['threshold', 'threshold', (value: number | null) => (value === null ? 'the default' : digits(value))],
   ['thresholds', 'thresholds of functions', (value: [string, number][]) => value.map(([name, at]) => `${name}: ${digits(at)}`).join(', ') || 'none'],
   ['ignore', 'functions ignored', (value: string[]) => value.join(', ') || 'none'],
   ['metric', 'runtime that is judged', (value: string) => value],
@@ -186,7 +186,7 @@ function yes(value: boolean): string {
   return value ? 'yes' : 'no';
 }
 
-/** The settings of the detector and of what is kept, as they were. */
+/** Settings of the detector and of what is kept, as name and value. */
 export function settings(config: Run['config']): [name: string, value: string][] {
   const given = config as unknown as Record<string, unknown>;
   return SETTINGS.filter(([field]) => field in given).map(([field, name, text]) => [name, text(given[field] as never)]);

@@ -1,4 +1,4 @@
-/** Where lost steps stand: one line per rank, steps to the right. Lengths in CSS pixels. */
+/** Layout of lost steps: one line per rank, steps to the right. Lengths in CSS pixels. */
 
 import type { Gaps, GapsAnswer } from '../../shared/api/types';
 import { wholeTicks } from '../../shared/charts/model/ticks';
@@ -7,7 +7,7 @@ export const LINE_PX = 16;
 const LABEL_PX = 64;
 const AXIS_PX = 20;
 const BAR_PX = 10;
-/** A single step of thousands must be seen. */
+/** Least width, so that a single step among thousands is seen. */
 const LEAST_PX = 2;
 const TICK_PX = 80;
 
@@ -48,7 +48,7 @@ export function lossLayout({ ranks, last_step }: GapsAnswer, width: number): Los
   return { width, height: ranks.length * LINE_PX + AXIS_PX, left, right, lines, ticks: marks, barPx: BAR_PX };
 }
 
-/** The lost steps at a place: those of the line that are nearest, within a few pixels. */
+/** Return the lost steps at a position: the nearest ones of the line, within a few pixels. */
 export function lostAt(layout: LossLayout, x: number, y: number): LostSteps | null {
   const line = layout.lines[Math.floor(y / LINE_PX)];
   const distance = (one: LostSteps): number => Math.max(one.x - x, x - one.x - one.width, 0);
@@ -56,7 +56,7 @@ export function lostAt(layout: LossLayout, x: number, y: number): LostSteps | nu
   return nearest && distance(nearest) <= 4 ? nearest : null;
 }
 
-/** Where an arrow key leads: along the line, or to the nearest of the next one. */
+/** Return the lost steps that an arrow key leads to: along the line, or the nearest on the next line. */
 export function nextLost(layout: LossLayout, from: LostSteps | null, key: string): LostSteps | null {
   const first = layout.lines[0]?.lost[0] ?? null;
   if (from === null) return first;

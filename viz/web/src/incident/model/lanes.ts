@@ -1,4 +1,4 @@
-/** Which ranks and times the picture of an incident shows, and where in it ranks waited. */
+/** Ranks and times in the picture of an incident, and the waits in it. */
 
 import { spotOf, type Scene } from '../../timeline/model/lines';
 import { isWait } from './chain';
@@ -7,23 +7,23 @@ import { MOST_PARTNERS } from '../../shared/address/model/view';
 import type { Incident, RankKey } from '../../shared/api/types';
 import type { Shade } from '../../timeline/timelinepainter';
 
-/** More than that would be a wall; the table of calls has them all. */
+/** Most ranks in the picture; the table of calls has all. */
 export const MOST_LANES = MOST_PARTNERS + 1;
 const MARGIN = 0.06;
 
-/** All ranks concerned: the one where it began, then those that lost most. */
+/** All ranks concerned: the origin's rank first, then those that lost most. */
 export function ranksOf({ program, rank, waited, losses = [] }: Incident): RankKey[] {
   const origin = rank === null ? [] : [rank];
   return [...new Set([...origin, ...losses.map((one) => one.rank), ...waited.map((one) => one.rank)])].map((number) => `${program}:${number}`);
 }
 
-/** From before its first call until after its last one, µs since the epoch. */
+/** Times from before the first call until after the last one, in µs since the epoch. */
 export function timesOf({ begin_us, end_us }: Pick<Incident, 'begin_us' | 'end_us'>): Range {
   const margin = Math.max(1, Math.round((end_us - begin_us) * MARGIN));
   return [begin_us - margin, end_us + margin];
 }
 
-/** Times in which lanes waited. */
+/** Areas of the lanes in which their ranks waited. */
 export function waitsOf(scene: Scene, { program, waited }: Incident): Shade[] {
   return waited.filter(isWait).flatMap((one) => {
     const rank = `${program}:${one.rank}`;

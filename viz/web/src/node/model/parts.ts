@@ -1,4 +1,4 @@
-/** How a node is built: its parts as a tree, and which ranks may run where. */
+/** Hardware of a node as a tree, and where ranks may run. */
 
 import type { NodeFacts, NodePart, NodeRank } from '../../shared/api/types';
 import { digits, percent, plural } from '../../shared/units/units';
@@ -19,7 +19,7 @@ const NAMES: Readonly<Record<string, string>> = {
   PU: '',
 };
 
-/** The tree of a list in which each part follows the one that it is in. */
+/** Make a tree of a list in which each part follows the one that contains it. */
 export function boxesOf(parts: readonly NodePart[]): Box[] {
   const roots: Box[] = [];
   const path: Box[] = [];
@@ -32,7 +32,7 @@ export function boxesOf(parts: readonly NodePart[]): Box[] {
   return roots;
 }
 
-/** `L2 3, 2 MB`; of a hardware thread the kernel's number. */
+/** Name, number and size of a part, such as `L2 3, 2 MB`; hardware threads have the kernel's number. */
 function textOf({ kind, logical, physical, size_bytes }: NodePart): string {
   const name = NAMES[kind] ?? kind;
   const number = kind === 'Machine' ? '' : String(kind === 'PU' || kind === 'NUMANode' ? (physical ?? logical) : logical);
@@ -44,7 +44,7 @@ function size(bytes: number): string {
   return `${digits(bytes / factor)} ${unit}`;
 }
 
-/** Numbers of a list as the kernel writes it, `0-3,8`. */
+/** Numbers of a list in the kernel's notation, such as `0-3,8`. */
 export function cpusOf(list: string): number[] {
   return list.split(',').flatMap((range) => {
     const [first = NaN, last = first] = range.split('-').map((text) => (text === '' ? NaN : Number(text)));
@@ -61,7 +61,7 @@ export function ranksByCpu(ranks: readonly NodeRank[]): ReadonlyMap<number, numb
   return found;
 }
 
-/** `0-3, 8`. */
+/** Numbers as ranges, such as `0-3, 8`. */
 export function rangesOf(numbers: readonly number[]): string {
   const ranges: [number, number][] = [];
   for (const number of [...new Set(numbers)].sort((a, b) => a - b)) {
@@ -72,7 +72,7 @@ export function rangesOf(numbers: readonly number[]): string {
   return ranges.map(([first, last]) => (first === last ? String(first) : `${first}-${last}`)).join(', ');
 }
 
-/** How many of each kind, `2 packages, 8 cores, 16 hardware threads`. */
+/** Numbers of parts by kind, such as `2 packages, 8 cores, 16 hardware threads`. */
 export function countsText(parts: readonly NodePart[]): string {
   const kinds = [
     ['Package', 'package'],
@@ -87,7 +87,7 @@ export function countsText(parts: readonly NodePart[]): string {
     .join(', ');
 }
 
-/** The node in one sentence: what is wrong, and what its ranks took of it. */
+/** First sentence of the page: what is wrong on the node, and how much of it the ranks used. */
 export function nodeAnswer(name: string, facts: NodeFacts): string {
   const kinds = [...new Set(facts.findings.map((finding) => finding.kind))];
   const wrong = kinds.length === 0 ? 'nothing was found wrong' : kinds.join(', ');

@@ -1,4 +1,4 @@
-/** All ranks over all steps: the whole as read with what has come since, and the piece of it that is looked at. */
+/** Grid of all ranks and steps: the whole, as read and updated since, and the piece that is shown. */
 
 import { computed, effect, signal, untracked } from '@preact/signals';
 import { binsOf, largestOf } from './model/bins';
@@ -13,12 +13,12 @@ import { Resource } from '../../shared/session/resource';
 import * as session from '../../shared/session/session';
 import type { GridUpdate, RankKey } from '../../shared/api/types';
 
-/** While ranks join by the hundred the grid changes its layout with each frame. */
+/** Least time between two readings: while ranks join, the grid changes its layout with each frame. */
 const READ_AGAIN_MS = 1000;
 
 const isOpen = computed(() => view.value.page === 'overview');
 
-/** The grid as the server has it; `whole` is what is shown of it, which stands still while paused. */
+/** Grid as the server sends it; `whole` is the one that is shown, which does not change while paused. */
 export const reading = new Resource<Grid>();
 const latest = signal<Grid | null>(null);
 const whole = signal<Grid | null>(null);
@@ -39,7 +39,7 @@ session.follow({
     else if (frame.grid !== null) add(frame.grid);
   },
   onLinked() {
-    // What was sent before the link stood may not be in the answer that is on its way; what has ended is as it was read.
+    // The answer on its way may lack what was sent before the connection was made; a run that has ended does not change.
     if (isOpen.value && session.status.value?.state !== 'ended') readSoon();
   },
 });
@@ -49,7 +49,7 @@ function read(): Promise<void> {
   return reading.load(async (signal) => {
     const grid = await getGrid(signal);
     latest.value = grid;
-    // What was sent while the answer was on its way may not be in it.
+    // The answer may lack what was sent while it was on its way.
     for (const update of early.splice(0)) add(update);
     return grid;
   });
@@ -78,47 +78,47 @@ effect(() => {
   void end.value;
   grown_ms = Date.now();
 });
-/** Steps that would have come since the newest one, at the pace of the run so far; 0 while it is not stale. */
+/** Steps that should have arrived since the newest one, at the run's pace so far; 0 unless the run is stale. */
 export const stepsMissed = computed(() => {
   const now = session.status.value;
   if (now?.state !== 'stale' || now.clock_us === 0) return 0;
   return Math.floor((1000 * (Date.now() - grown_ms)) / (now.clock_us / end.value));
 });
 
-/** First and last step that charts show; null shows the whole run. */
+/** First and last step that charts show; null for the whole run. */
 export const shownSteps = computed(() => shownOf(view.value, end.value));
 const goesOn = (): boolean => session.status.value !== null && session.status.value.state !== 'ended';
 
-/** Steps from the first to before the last that the heat map has room for. */
+/** Steps for which the heat map has room, the end not included. */
 export const room = computed<Range>(() => {
   const steps = shownSteps.value;
   if (steps !== null) return [steps[0], steps[1] + 1];
   return roomFor(end.value, goesOn());
 });
 
-/** Show some steps; panning and zooming do this often, and the browser's history need not know each of them. */
+/** Show some steps; panning and zooming do this often, and need no entries in the browser's history. */
 export function showSteps(steps: Range | null, how: 'push' | 'replace' = 'replace'): void {
   go(steps === null ? ALL : windowOn(steps, end.value, goesOn()), how);
 }
 
-/** Show as many steps as these, but later ones; negative: earlier. */
+/** Show as many steps as these, moved to later ones, or to earlier ones if negative. */
 export function moveSteps(steps: Range, by: number): void {
   showSteps(moved(steps, by, [0, end.value - 1]));
 }
 
 const allRanks = computed<Range | null>(() => whole.value && allPlaces(whole.value));
 
-/** Show some ranks, by place; all of them where these are all. */
+/** Show some ranks, by place in the order of ranks; null where these are all. */
 export function showRanks(ranks: Range | null, how: 'push' | 'replace' = 'replace'): void {
   go({ ranks: cut(ranks) }, how);
 }
 
-/** Show as many ranks as these, but further down. */
+/** Show as many ranks as these, moved down. */
 export function moveRanks(ranks: Range, by: number): void {
   if (allRanks.value !== null) showRanks(moved(ranks, by, allRanks.value));
 }
 
-/** Ranks that there are; null where these are all. */
+/** Clip a range to the ranks that exist; null where these are all. */
 function cut(ranks: Range | null): Range | null {
   const all = allRanks.value;
   if (ranks === null || all === null) return ranks;
@@ -135,7 +135,7 @@ interface Wanted {
   steps: Range;
 }
 
-/** What to ask for where the whole grid is too coarse. */
+/** Piece to ask for, where the whole grid is too coarse. */
 const wanted = computed<Wanted | null>(() => {
   const grid = whole.value;
   const all = allRanks.value;
@@ -146,13 +146,13 @@ const wanted = computed<Wanted | null>(() => {
   return isCoarse ? { ranks: ranks ?? all, steps: steps === null ? [0, end.value - 1] : padded(steps) } : null;
 });
 
-/** Some steps more, so that who follows the newest ones need not ask for every single one. */
+/** Range with some more steps, so that following the newest ones need not ask at every step. */
 function padded([first, last]: Range): Range {
   const quantum = 2 ** Math.max(0, Math.floor(Math.log2((last - first + 1) / 4)));
   return [Math.floor(first / quantum) * quantum, Math.ceil((last + 1) / quantum) * quantum - 1];
 }
 
-// A text, for frames make a new `wanted` that asks for the same.
+// A text, because each frame makes a new `wanted` that asks for the same piece.
 const wantedKey = computed(() => (wanted.value === null ? null : JSON.stringify(wanted.value)));
 
 export const finer = question(
@@ -166,7 +166,7 @@ export const finer = question(
 
 const holds = (outer: Range, inner: Range): boolean => outer[0] <= inner[0] && outer[1] >= inner[1];
 
-/** What the heat map shows: the finer piece once it is here, until then the coarse one. */
+/** Grid that the heat map shows: the finer piece as soon as it has arrived, the coarse one until then. */
 export const grid = computed<Grid | null>(() => {
   if (whole.value === null) return null;
   const piece = finer.value.value;
@@ -177,14 +177,14 @@ export const grid = computed<Grid | null>(() => {
 
 const size = ([first, last]: Range): number => last - first + 1;
 
-/** What is shown, as the API is asked for it. */
+/** Request to the API for what is shown. */
 export const gridAsked = computed(() => {
   const ranks = cut(view.value.ranks);
   const steps = shownSteps.value;
   return gridRequest({ ...(ranks === null ? {} : { ranks }), ...(steps === null ? {} : { steps }) });
 });
 
-/** Largest value of the map, whatever of it is looked at: zooming changes no colour. */
+/** Bins of colours, by the largest value of the whole map: zooming does not change colours. */
 export const bins = computed(() => {
   const { measure } = view.value;
   return binsOf(measure, whole.value === null ? 0 : largestOf(layerOf(whole.value, measure)));
@@ -196,7 +196,7 @@ export interface Worst {
   count: number;
 }
 
-/** The worst rank and step among some, by what the map shows; null where none was analysed. */
+/** Find the worst rank and step within ranges, by the measure that is shown; null where none was analysed. */
 export async function worstOf(ranks: Range, steps: Range, signal: AbortSignal): Promise<Worst | null> {
   const piece = await getGrid(signal, { ranks, steps });
   const cells = layerOf(piece, view.value.measure);

@@ -1,4 +1,4 @@
-/** What is known of a cell of the map, in words; a click selects its worst rank. */
+/** Details of a cell of the heat map, in words, and the selection of its worst rank. */
 
 import { ranked } from '../../shared/names/answer';
 import { lostOfCode } from './model/bins';
@@ -17,24 +17,24 @@ import { programs } from '../../shared/session/session';
 import { choose } from '../choose';
 
 export interface Found extends Worst {
-  /** By all abnormal calls of the rank in the step; null where that is not known. */
+  /** Time lost by all abnormal calls of the rank in the step; null where it is not known. */
   step_lost_us: number | null;
   function: string | null;
-  /** By the call that lost most. */
+  /** Time lost by the worst call. */
   lost_us: number;
 }
 
-/** Differs where something else is known of a cell. */
+/** Key of a cell's contents, which changes with them. */
 export const keyOf = (layout: HeatLayout, { row, column }: Cell): string =>
   `${view.value.measure} ${placesOf(layout, row, row).join()} ${stepsOf(layout, column).join()} ${Object.values(valuesOf(layout, { row, column })).join()}`;
 
-/** Whether there are anomalies in it. */
+/** Whether there are anomalies in a cell. */
 export function isCounted(layout: HeatLayout, cell: Cell): boolean {
   const { count } = valuesOf(layout, cell);
   return count !== 0 && count !== UNKNOWN;
 }
 
-/** The worst rank and step of a cell, and what it lost time in. */
+/** Find the worst rank and step of a cell, and the function of its worst call. */
 export async function ask(layout: HeatLayout, { row, column }: Cell, signal: AbortSignal): Promise<Found | null> {
   const worst = await worstOf(placesOf(layout, row, row), stepsOf(layout, column), signal);
   if (worst === null) return null;
@@ -42,19 +42,19 @@ export async function ask(layout: HeatLayout, { row, column }: Cell, signal: Abo
   return { ...worst, step_lost_us, function: call && shorten(call.function, 40).text, lost_us: call?.severity_us ?? 0 };
 }
 
-/** What a rank lost in a step; null where nobody knows any more. */
+/** Time that a rank lost in a step; null where it is no longer known. */
 async function lostIn({ rank, step }: Worst, signal: AbortSignal): Promise<number | null> {
   const rows = (await getSteps([rank], signal, [step, step])).get(rank);
   return rows?.[0]?.[5] ?? null;
 }
 
-/** Select the worst rank of a cell, say which that is, and list the cell's calls, unless something else is wanted meanwhile. */
+/** Select the worst rank of a cell, announce it, and list the cell's calls, unless the user has done something else meanwhile. */
 export async function select(layout: HeatLayout, { row, column }: Cell, isWanted: () => boolean): Promise<void> {
   const steps = stepsOf(layout, column);
   try {
     const worst = await worstOf(placesOf(layout, row, row), steps, AbortSignal.timeout(10_000));
     if (!isWanted()) return;
-    if (worst === null) return say('No rank of this cell was analysed in these steps.');
+    if (worst === null) return say('None of these steps was analysed on any rank of this cell.');
     const lost_us = worst.count === 0 ? 0 : await lostIn(worst, AbortSignal.timeout(10_000));
     if (!isWanted()) return;
     choose(worst.rank, { rank: rankRangeAt(layout, row), steps, cursor: null });
@@ -67,13 +67,13 @@ export async function select(layout: HeatLayout, { row, column }: Cell, isWanted
           } of this cell.`,
     );
   } catch {
-    say('The server did not say which rank is the worst here: try again.');
+    say('The server did not tell which rank is the worst here: try again.');
   }
 }
 
 const anomalies = (count: number): string => plural(count, 'anomaly') + (count === MOST ? ' or more' : '');
 
-/** The lines of its tip. */
+/** Lines of a cell's tooltip. */
 export function tipOf(layout: HeatLayout, cell: Cell, found: Found | null): string[] {
   const { count, lost } = valuesOf(layout, cell);
   const places = placesOf(layout, cell.row, cell.row);
@@ -101,7 +101,7 @@ export function tipOf(layout: HeatLayout, cell: Cell, found: Found | null): stri
   ];
 }
 
-/** Ranks as `0..19`, or with their program where there are several. */
+/** Ranks such as `0..19`, with their program where there are several. */
 export function spansText(spans: readonly RankSpan[]): string {
   const several = programs.value > 1;
   return spans.map(({ program, first, last }) => `${several ? `${program}:` : ''}${formatRange([first, last])}`).join(', ');

@@ -36,10 +36,10 @@ import { HeatLegend } from './heatlegend';
 import type { Range } from '../../shared/address/model/ranges';
 import type { Grid } from './model/grid';
 
-/** A drag shorter than this is a click; one that is as thin in one direction means all there. */
+/** Least length of a drag: a shorter one is a click, and a drag that is this thin in one direction selects everything along it. */
 const DRAG_PX = 8;
 
-/** Which cell is pointed at: by rank and step, for cells change while the run goes on. */
+/** Focused cell, by rank and step, because cells change during the run. */
 interface Focus {
   place: number;
   step: number;
@@ -52,7 +52,7 @@ interface Drag {
   y1: number;
 }
 
-/** The picture: hover explains, click selects the worst rank, drag zooms, with Shift pans, Ctrl-wheel zooms, keys do the same. */
+/** Heat map. Hovering shows a tooltip, a click selects the worst rank, dragging and Ctrl-wheel zoom, Shift-drag pans. Keys do the same. */
 export function HeatChart({ grid }: { grid: Grid }) {
   const { element, width, height } = useSize<HTMLDivElement>();
   const cells = useRef<HTMLCanvasElement>(null);
@@ -84,7 +84,7 @@ export function HeatChart({ grid }: { grid: Grid }) {
     const brush = drag ? brushed(layout, drag) : cell && corner ? boxAround(layout, corner, cell) : null;
     paintHeatFocus(prepare(above.current, width, height), cell && boxOf(layout, cell), brush, theme.value);
   }, [layout, theme.value, cell?.row, cell?.column, corner?.row, corner?.column, drag]);
-  // Before the next event: later it would speak of a cell that has been left meanwhile.
+  // Before the next event: later, the tooltip could describe a cell that the pointer has left.
   useLayoutEffect(() => {
     if (cell && found && !drag) explain(cell, found, tip.value === null ? undefined : 0);
   }, [found]);
@@ -195,7 +195,7 @@ const focusOn = (layout: HeatLayout, { row, column }: Cell): Focus => ({
   step: Math.max(stepsOf(layout, column)[0], layout.steps[0]),
 });
 
-/** What was dragged over; null where that was a click. */
+/** Ranks and steps of a drag; null for a click. */
 function draggedArea(layout: HeatLayout, { x0, y0, x1, y1 }: Drag): { ranks: Range | null; steps: Range | null } | null {
   const [isWide, isHigh] = [Math.abs(x1 - x0) >= DRAG_PX, Math.abs(y1 - y0) >= DRAG_PX];
   if (!isWide && !isHigh) return null;

@@ -3,13 +3,13 @@ import { plural } from '../../shared/units/units';
 import { measureName } from '../measurechoice';
 import type { Bins } from './model/bins';
 
-/** What a colour means, how many ranks and steps a cell stands for, and that the worst wins. */
+/** Legend: the colours, the ranks and steps of a cell, and that a cell shows the worst of them. */
 export function HeatLegend({ size, bins, toCome }: { size: { ranks: number; steps: number }; bins: Bins; toCome: boolean }) {
   return (
     <p class="heat-legend">
       <span data-cell-size>
         row = {plural(size.ranks, 'rank')}, column = {plural(size.steps, 'step')}
-        {size.ranks > 1 || size.steps > 1 ? '; worst wins' : ''}
+        {size.ranks > 1 || size.steps > 1 ? ', shows the worst' : ''}
       </span>
       <span class="heat-bins" aria-label={`${measureName(view.value.measure)} of one rank in one step`}>
         <span>

@@ -15,10 +15,10 @@ import { HeatChart } from './heatchart';
 import { HeatTable } from './heattable';
 import type { SilentRank } from '../../shared/api/types';
 
-/** Silent ranks that are named; the others are counted. */
+/** Silent ranks that are named; further ones are counted. */
 const NAMED = 3;
 
-/** All ranks over the whole run: how much time was lost, or how many anomalies there were, and where it is not known. */
+/** All ranks over the whole run: time lost or anomalies, and where these are not known. */
 export function HeatMap() {
   const shown = grid.value;
   return (
@@ -28,7 +28,7 @@ export function HeatMap() {
       summary={shown ? summaryOf(shown) : ''}
       actions={
         <>
-          <MeasureChoice label="What colours are" />
+          <MeasureChoice label="Measure of the colours" />
           <Zoomed shown={shown} />
         </>
       }
@@ -52,7 +52,7 @@ export function HeatMap() {
 
 function Nothing() {
   const { ranks } = view.value;
-  if (ranks === null && shownSteps.value === null) return <Empty>No step of any rank has been analysed yet. The map fills by itself.</Empty>;
+  if (ranks === null && shownSteps.value === null) return <Empty>No step has been analysed yet. The map fills during the run.</Empty>;
   return (
     <Empty>
       This run has no such ranks or steps.{' '}
@@ -63,7 +63,7 @@ function Nothing() {
   );
 }
 
-/** Which ranks and steps are shown, and the way back. */
+/** Ranks and steps that are shown, with ways to show all again. */
 function Zoomed({ shown }: { shown: Grid | null }) {
   const { ranks } = view.value;
   const steps = shownSteps.value;
@@ -85,7 +85,7 @@ function Zoomed({ shown }: { shown: Grid | null }) {
   );
 }
 
-/** Ranks that give no step, in words; the map marks their rows. */
+/** Ranks that send no steps, in words; the map marks their rows. */
 function Silent({ silent }: { silent: readonly SilentRank[] }) {
   if (silent.length === 0) return null;
   const now_us = zero_us.value + (status.value?.clock_us ?? 0);
@@ -118,5 +118,5 @@ function summaryOf(shown: Grid): string {
   const places = allPlaces(shown);
   if (places === null) return 'No rank has reported a step yet.';
   const ranks = plural(places[1] - places[0] + 1, 'rank');
-  return `${measureName(view.value.measure)} of ${ranks} by step; the table lists those with any. Arrow keys move from cell to cell, Enter selects the worst rank; with Shift they choose an area, and Enter zooms to it.`;
+  return `${measureName(view.value.measure)} of ${ranks} by step; the table lists the cells that are not zero. Arrow keys move from cell to cell, Enter selects the worst rank; with Shift, arrow keys select an area, and Enter zooms to it.`;
 }

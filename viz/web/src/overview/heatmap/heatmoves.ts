@@ -1,4 +1,4 @@
-/** Moves over the map: what arrows, zooms and pans lead to. */
+/** Moves on the heat map: arrow keys, zooming and panning. */
 
 import { batch } from '@preact/signals';
 import { layerOf, UNKNOWN } from './model/grid';
@@ -11,7 +11,7 @@ import type { Range } from '../../shared/address/model/ranges';
 
 export const ZOOM = 0.7;
 
-/** What was under the pointer when a pan began. */
+/** State at the beginning of a pan. */
 export interface Held {
   x: number;
   y: number;
@@ -19,10 +19,10 @@ export interface Held {
   places: Range | null;
 }
 
-/** First and last step shown of those that there are. */
+/** First and last step shown, of those that exist. */
 export const shown = ({ steps }: HeatLayout): Range => [steps[0], Math.max(steps[0], Math.min(steps[1], end.value) - 1)];
 
-/** Zoom to some ranks and steps; where these are all, all. */
+/** Zoom to some ranks and steps; null shows all. */
 export function zoomTo({ ranks, steps }: { ranks: Range | null; steps: Range | null }): void {
   batch(() => {
     if (ranks !== null) showRanks(ranks, 'push');
@@ -30,7 +30,7 @@ export function zoomTo({ ranks, steps }: { ranks: Range | null; steps: Range | n
   });
 }
 
-/** The cell that an arrow key leads to. */
+/** Cell that an arrow key leads to. */
 export function neighbour(layout: HeatLayout, from: Cell | null, key: string): Cell | null {
   const way = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] }[key];
   if (way === undefined || layout.bands.length === 0) return null;
@@ -41,7 +41,7 @@ export function neighbour(layout: HeatLayout, from: Cell | null, key: string): C
   return { row, column };
 }
 
-/** Where the keyboard begins. */
+/** Cell where the keyboard begins: the worst one. */
 function worstCell(layout: HeatLayout): Cell {
   const [cells, { columns }] = [layerOf(layout, view.value.measure), layout];
   let most = 0;
@@ -51,7 +51,7 @@ function worstCell(layout: HeatLayout): Cell {
   return { row: Math.floor(most / columns), column: most % columns };
 }
 
-/** Keys that zoom and pan, with Shift along the ranks; says whether it was one. */
+/** Zoom or pan by a key, along the ranks with Shift; return whether the key does that. */
 export function zoomKey({ key, shiftKey }: KeyboardEvent, layout: HeatLayout, cell: Cell | null): boolean {
   const range = shown(layout);
   const step = cell ? stepsOf(layout, cell.column)[0] : Math.floor((range[0] + range[1]) / 2);
@@ -76,7 +76,7 @@ export function zoomKey({ key, shiftKey }: KeyboardEvent, layout: HeatLayout, ce
   return act !== undefined;
 }
 
-/** Zoom along the ranks, to a cell. */
+/** Zoom along the ranks, around a cell. */
 export function zoomRanks(layout: HeatLayout, { row }: Cell, factor: number): void {
   const all = allPlaces(layout.grid);
   if (all !== null) showRanks(zoomed(all, placesOf(layout, row, row)[0], factor));
@@ -87,7 +87,7 @@ function panRanks(layout: HeatLayout, share: number): void {
   if (all !== null) moveRanks(all, shareOf(all, share));
 }
 
-/** Ranks and steps stay under the pointer. */
+/** Pan so that ranks and steps stay under the pointer. */
 export function panFrom({ x: x0, y: y0, steps, places }: Held, layout: HeatLayout, x: number, y: number): void {
   const columns = Math.round(((x0 - x) / (layout.right - layout.left)) * (steps[1] - steps[0] + 1));
   batch(() => {

@@ -1,4 +1,4 @@
-/** Paints the heat map: cells and axes below, what follows the pointer above. */
+/** Painter of the heat map: cells and axes on one canvas, the focus on another above it. */
 
 import type { Bins } from './model/bins';
 import { silentRows, xOfStep, yOfRank, type HeatLayout } from './model/heatlayout';
@@ -14,11 +14,11 @@ export interface HeatMarks {
   bins: Bins;
   /** Ranks by colour slot. */
   slots: readonly (RankKey | null)[];
-  /** This rank stands out, the others step back. */
+  /** Rank that is emphasised. */
   rank: RankKey | null;
-  /** Steps since which nothing has come, right of the newest one. */
+  /** Number of steps that should have arrived since the newest one. */
   stale: number;
-  /** The step after the newest. */
+  /** Step after the newest one. */
   end: number;
 }
 
@@ -57,7 +57,7 @@ function paintCells(context: CanvasRenderingContext2D, layout: HeatLayout, { mea
   context.strokeRect(x, top - 1, width, rowHeight + 2);
 }
 
-/** Where nothing has come since the newest step, though the run goes on. */
+/** Area where steps of a running program should have arrived. */
 function paintStale(context: CanvasRenderingContext2D, layout: HeatLayout, { end, stale }: HeatMarks, theme: Theme): void {
   const [x0, x1] = [xOfStep(layout, Math.max(end, layout.steps[0])), Math.min(layout.right, xOfStep(layout, end + stale))];
   if (stale <= 0 || x1 <= x0) return;
@@ -100,7 +100,7 @@ function paintAxes(context: CanvasRenderingContext2D, layout: HeatLayout, theme:
   }
 }
 
-/** A wedge at the right edge points to each row with a silent rank. */
+/** Wedge at the right edge of each row with a silent rank. */
 function paintSilent(context: CanvasRenderingContext2D, layout: HeatLayout, theme: Theme): void {
   context.fillStyle = colour('amber', theme);
   for (const { y } of silentRows(layout)) {
@@ -112,7 +112,7 @@ function paintSilent(context: CanvasRenderingContext2D, layout: HeatLayout, them
   }
 }
 
-/** Ring around a cell, and the area being brushed. */
+/** Ring around a cell, and the area that is being selected. */
 export function paintHeatFocus(context: CanvasRenderingContext2D, cell: Box | null, brush: Box | null, theme: Theme): void {
   context.strokeStyle = colour('accent', theme);
   context.lineWidth = 2;

@@ -9,13 +9,13 @@ import { timeText } from '../../shared/session/clock';
 import { room } from './grid';
 import { spansText } from './heatcells';
 
-/** Rows of the table are limited: a browser takes thousands of lines badly. The worst are shown. */
+/** Rows of the table, the worst cells; more would make the browser slow. */
 const MOST_LINES = 500;
 
-/** So large that no cells are put together. */
+/** Size of a picture in which no cells are merged. */
 const ROOM_PX = 1e6;
 
-/** The map's cells that are not zero. */
+/** Cells of the map that are not zero, as a table. */
 export function HeatTable({ grid }: { grid: Grid }) {
   const [first, end] = room.value;
   const { measure } = view.value;
@@ -53,7 +53,7 @@ export function HeatTable({ grid }: { grid: Grid }) {
           ))}
         </tbody>
       </table>
-      {lines.length === 0 && <p class="unit">No anomalies: all cells are zero.</p>}
+      {lines.length === 0 && <p class="unit">There are no anomalies: all cells are zero.</p>}
       {lines.length > MOST_LINES && (
         <p class="unit">
           The worst {MOST_LINES} of {exact(lines.length)} lines; zoom in for others.

@@ -1,4 +1,4 @@
-/** What the server can be asked about the grid of all ranks. */
+/** Requests for the grid of all ranks. */
 
 import type { Range } from '../../shared/address/model/ranges';
 import { get } from '../../shared/api/http';
@@ -6,7 +6,7 @@ import type { Request } from '../../shared/api/request';
 import type { GridAnswer } from '../../shared/api/types';
 import type { Grid } from './model/grid';
 
-/** A piece of the grid of all ranks: by place of the ranks and by step, both to the last one named. */
+/** Piece of the grid, by places of ranks and by steps, each with its last one. */
 export interface GridPiece {
   ranks?: Range;
   steps?: Range;
@@ -23,7 +23,7 @@ export function gridRequest({ ranks, steps, rows, columns }: GridPiece): Request
   return ['grid', query];
 }
 
-/** The grid of all ranks, or a piece of it in more detail. */
+/** Read the grid of all ranks, or a piece of it in more detail. */
 export async function getGrid(signal: AbortSignal, piece: GridPiece = {}): Promise<Grid> {
   const answer = await get<GridAnswer>(...gridRequest(piece), signal);
   return { ...answer, cells: bytesOf(answer.cells), lost: bytesOf(answer.lost) };
@@ -32,7 +32,7 @@ export async function getGrid(signal: AbortSignal, piece: GridPiece = {}): Promi
 function bytesOf(text: string): Uint8Array {
   const bytes = atob(text);
   const cells = new Uint8Array(bytes.length);
-  // Up to half a million: a function that is called for each takes ten times as long.
+  // A loop, because calling a function for each of half a million cells takes ten times as long.
   for (let at = 0; at < bytes.length; at++) cells[at] = bytes.charCodeAt(at);
   return cells;
 }

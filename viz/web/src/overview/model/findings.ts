@@ -1,4 +1,4 @@
-/** What is wrong in published quantities, incidents and what recurs as one list: the former first, since they lose no time, and then by cost. */
+/** All findings as one list: those about published quantities first, since they have no cost, then incidents and recurring findings by cost. */
 
 import type { IncidentsAnswer, IncidentSummary, MetricFinding, RecurrenceSummary } from '../../shared/api/types';
 
@@ -16,11 +16,11 @@ export function findingsOf({ incidents, recurrences, metrics }: Pick<IncidentsAn
   return [...metrics.map((metric): Finding => ({ kind: 'metric', cost_us: null, metric })), ...found];
 }
 
-/** What it says for itself, whatever it is. */
+/** Id and sentence of a finding of any kind. */
 export function summaryOf(one: Finding): { id: string; sentence: string } {
   if (one.kind === 'metric') return one.metric;
   return one.kind === 'incident' ? one.incident : one.recurring;
 }
 
-/** Tells one from the others. */
+/** Key of a finding in a list. */
 export const findingKey = (one: Finding): string => summaryOf(one).id;

@@ -1,4 +1,4 @@
-/** Ranks and functions as lines of one list, whatever they are put in order by; what that is, in words. */
+/** Rankings of ranks and functions as lines of a list, whatever they are ranked by. */
 
 import { STATISTICS, type RankedBy } from '../../shared/address/model/view';
 import { digits, duration, exact, plural } from '../../shared/units/units';
@@ -17,25 +17,25 @@ export const STATISTIC_NAMES: Record<RankedBy, string> = {
   steps: 'number of steps',
 };
 
-/** What both lists show of one line. */
+/** Fields of a line that both lists have. */
 interface Line {
   program: number;
   value: number;
-  /** Time lost here because of others; null where the list does not tell it apart. */
+  /** Time lost here because of others; null where the ranking does not distinguish it. */
   waited_us: number | null;
-  /** What else is known of it. */
+  /** Further facts, for the tooltip. */
   facts: string[];
 }
 
 export interface RankLine extends Line {
   rank: number;
-  /** By the headings of the list's table. */
+  /** Cells of the table, in the order of the headings. */
   cells: string[];
 }
 
 export interface RankLines {
   by: RankedBy;
-  /** How many there are to choose from. */
+  /** Number of all that were ranked. */
   ranks: number;
   headings: string[];
   top: RankLine[];
@@ -44,20 +44,20 @@ export interface RankLines {
 
 export interface FunctionLine extends Line {
   name: string;
-  /** By all calls of the list, where it is not one of origins. */
+  /** Time lost by the function's own calls. */
   severity_us: number;
   anomalies: number;
 }
 
 export interface FunctionLines {
   by: RankedBy;
-  /** How many there are to choose from. */
+  /** Number of all that were ranked. */
   functions: number;
   top: FunctionLine[];
   bottom: FunctionLine[];
 }
 
-/** Ranks by what their abnormal calls lost, or by one statistic of their anomalies per step. */
+/** Ranks by the time that their abnormal calls lost, or by one statistic of their anomalies per step. */
 export function rankedRanks({ statistic, ranks, top, bottom }: Ranking): RankLines {
   const line = (row: RankRow): RankLine => ({
     program: row.program,
@@ -109,11 +109,11 @@ export function originFunctions({ origins, total }: OriginsAnswer): FunctionLine
 }
 
 const originFacts = (row: Origin): string[] => [
-  row.incidents === 0 ? 'no incident began here' : `${plural(row.incidents, 'incident')} began here, and cost ${duration(row.lost_us)} of core time`,
+  row.incidents === 0 ? 'no incident began here' : `${plural(row.incidents, 'incident')} began here and cost ${duration(row.lost_us)} of core time`,
   `${duration(row.waited_us)} waited here for others`,
 ];
 
-/** The functions that lost most time, of those that lost any. */
+/** Functions that lost time, the most first. */
 export function lostTime({ functions, total }: { functions: FunctionRow[]; total: number }, n: number): FunctionLines {
   const top = functions.filter((row) => row.anomalies > 0).slice(0, n);
   return { by: 'severity_us', functions: total, top: top.map(lostLine), bottom: [] };
@@ -144,7 +144,7 @@ export function rankedFunctions({ statistic, functions, top, bottom }: FunctionR
   const line = (row: FunctionRanking['top'][number]): FunctionLine => ({
     program: row.program,
     name: row.name,
-    // Functions of which it is unknown are in no order by it.
+    // Functions without a known value of the statistic have no rank.
     value: row[statistic] ?? 0,
     severity_us: row.severity_us,
     waited_us: null,

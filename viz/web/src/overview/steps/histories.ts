@@ -1,4 +1,4 @@
-/** Which ranks are charted, and their steps: as read, with what has come since. */
+/** Ranks in the chart of steps, and their histories, as read and updated since. */
 
 import { computed, effect, signal, untracked } from '@preact/signals';
 import { merge, MOST_STEPS, wholeFrom, type History } from './model/history';
@@ -16,21 +16,21 @@ import * as session from '../../shared/session/session';
 import type { RankKey } from '../../shared/api/types';
 
 /**
- * Ranks that lead are charted so long, at least, though others lead meanwhile: lines that come and go cannot be read, and
- * the whole history of each that comes has to be asked for, by every page, each time that lists are asked for again.
+ * Least time that leading ranks stay in the chart, though others lead meanwhile: lines that come and go cannot be read,
+ * and each page has to ask for the whole history of each rank that comes.
  */
 const STAY_MS = 30_000;
 
 const kept = new Map<RankKey, History>();
-/** Ranks whose history was read; since they are watched nothing of it is missed. */
+/** Ranks whose history was read; they are watched since then, so nothing is missed. */
 const read = new Set<RankKey>();
 const automatic = signal<View['selected']>([]);
 
 export const steps = new Resource<Map<RankKey, History>>();
-/** Histories that are shown, by rank. */
+/** Histories by rank. */
 const histories = signal<ReadonlyMap<RankKey, History>>(new Map());
 export const hasSelection = computed(() => view.value.selected.some((rank) => rank !== null));
-/** Ranks by colour slot: the selected ones, else those that lead the ranking. */
+/** Ranks by colour slot: the selected ones, or else those that lead the ranking. */
 export const slots = computed(() => (hasSelection.value ? view.value.selected : automatic.value));
 const shownRanks = computed(() => slots.value.filter((rank) => rank !== null));
 const shownKey = computed(() => shownRanks.value.join(','));
@@ -61,7 +61,7 @@ session.follow({
     if (!session.paused.value) show();
   },
   onLinked() {
-    // What was sent before the link stood may not be in the answer that is on its way; what has ended is as it was read.
+    // The answer on its way may lack what was sent before the connection was made; a run that has ended does not change.
     if (session.status.value?.state !== 'ended') void readAgain();
   },
 });
@@ -75,7 +75,7 @@ function readAgain(): Promise<void> {
   return readMissing();
 }
 
-/** Watch the ranks that are shown, then read the histories that are not here: nothing can fall between. */
+/** Watch the ranks that are shown, and only then read the missing histories, so that no step is lost in between. */
 async function readMissing(): Promise<void> {
   const ranks = shownRanks.value;
   for (const rank of read) if (!ranks.includes(rank)) read.delete(rank);
@@ -87,14 +87,14 @@ async function readMissing(): Promise<void> {
     for (const [rank, rows] of found) kept.set(rank, merge(kept.get(rank) ?? [], rows));
     for (const rank of missing) if (shownRanks.value.includes(rank)) read.add(rank);
     for (const rank of [...kept.keys()]) if (!shownRanks.value.includes(rank)) kept.delete(rank);
-    // A rank that was selected while paused is shown as of now: the picture has no older one of it.
+    // A rank that is selected while paused is shown as of now, since no older history of it was read.
     const shown = histories.value;
     if (!session.paused.value || ranks.some((rank) => !shown.has(rank))) show();
     return found;
   });
 }
 
-/** Steps to look at that were let go here. */
+/** Shown steps that were dropped from the histories here. */
 const letGo = computed(() => {
   const window = shownSteps.value;
   if (window === null || [...histories.value.values()].every((rows) => wholeFrom(rows) <= window[0])) return null;
@@ -108,7 +108,7 @@ const older = question(
   },
 );
 
-/** What the chart of steps shows. */
+/** Series of the chart of steps. */
 export const series = computed<Series[]>(() => {
   const piece = letGo.value === null ? null : older.value.value;
   return slots.value.flatMap((rank, slot): Series[] => {

@@ -1,11 +1,11 @@
-/** What the server can be asked about the steps of ranks. */
+/** Requests for the steps of ranks. */
 
 import type { Range } from '../../shared/address/model/ranges';
 import { get } from '../../shared/api/http';
 import type { RankKey, StepColumnsAnswer, StepRow } from '../../shared/api/types';
 import { rowsOf } from './model/history';
 
-/** The history of some ranks from a step to another, in as many answers as it takes. */
+/** Read the history of some ranks between two steps, in as many requests as it takes. */
 export async function getSteps(ranks: readonly RankKey[], signal: AbortSignal, [first, last]: Range = [0, Infinity]): Promise<Map<RankKey, StepRow[]>> {
   const found = new Map<RankKey, StepRow[]>(ranks.map((rank) => [rank, []]));
   let after: number | null = first > 0 ? first - 1 : null;

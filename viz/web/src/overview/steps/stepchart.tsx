@@ -20,7 +20,7 @@ import { useSize } from '../../shared/charts/size';
 import { analysed } from './steptable';
 import type { CallSummary, RankKey } from '../../shared/api/types';
 
-/** A drag shorter than this is a click. */
+/** Least length of a drag; anything shorter is a click. */
 const DRAG_PX = 4;
 
 interface Focus {
@@ -33,7 +33,7 @@ interface Props {
   zoom: Range | null;
 }
 
-/** The chart: hover explains, click lists the step's calls, drag chooses steps, with Shift pans, Ctrl-wheel zooms, keys do the same. */
+/** Chart of steps. Hovering shows a tooltip, a click lists the step's calls, dragging selects steps, Shift-drag pans, Ctrl-wheel zooms. Keys do the same. */
 export function StepChart({ series, zoom }: Props) {
   const { element, width, height } = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -52,7 +52,7 @@ export function StepChart({ series, zoom }: Props) {
     paintScatter(prepare(canvas.current, width, height), drawn, emphasis, theme.value);
   }, [drawn, theme.value, hoveredRank.value, point, view.value.steps, brush?.[0], brush?.[1]]);
 
-  // Before the next event: later it would speak of a point that has been left meanwhile.
+  // Before the next event: later, the tooltip could describe a point that the pointer has left.
   useLayoutEffect(() => {
     if (point !== null && detail !== null && drag === null) explain(point, detail, tip.value === null ? undefined : 0);
   }, [detail]);
@@ -140,7 +140,7 @@ export function StepChart({ series, zoom }: Props) {
   );
 }
 
-/** To the calls of a mark. */
+/** Open the calls of a mark. */
 function open(point: Point | null): void {
   if (point) go({ page: 'calls', rank: point.series.rank, steps: [point.row[0], point.row[0]], call: null, cursor: null });
 }
@@ -150,7 +150,7 @@ function brushed(drawn: Layout, drag: { from: number; to: number }): Range {
   return a <= b ? [a, b] : [b, a];
 }
 
-/** The mark that an arrow key leads to: along its rank by step, across ranks at the nearest step. */
+/** Mark that an arrow key leads to: the next step of the rank, or the nearest step of another rank. */
 function neighbour(drawn: Layout, from: Point | null, key: string): Point | null {
   const way = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 1, ArrowUp: -1 }[key];
   if (way === undefined) return null;
@@ -165,7 +165,7 @@ function neighbour(drawn: Layout, from: Point | null, key: string): Point | null
   return own.reduce<Point>((best, one) => (Math.abs(one.x - from.x) < Math.abs(best.x - from.x) ? one : best), own[0] ?? from);
 }
 
-/** Keys that zoom and pan; says whether it was one. */
+/** Zoom or pan by a key; return whether the key does that. */
 function zoomKey(key: string, drawn: Layout, point: Point | null): boolean {
   const middle = point?.row[0] ?? Math.floor((drawn.range[0] + drawn.range[1]) / 2);
   const { steps } = view.value;
@@ -196,5 +196,5 @@ function tipOf(point: Point, worst: CallSummary | null): string[] {
 }
 
 function gapTip(gap: Gap): string[] {
-  return [`${ranked(gap.series.rank, programs.value)}: steps ${formatRange(gap.steps)} not analysed`, 'how many anomalies they had is unknown'];
+  return [`${ranked(gap.series.rank, programs.value)}: steps ${formatRange(gap.steps)} not analysed`, 'their number of anomalies is unknown'];
 }

@@ -1,4 +1,4 @@
-/** Paints the chart of steps. */
+/** Painter of the chart of steps. */
 
 import type { Layout, Point } from './model/steplayout';
 import { STRIP_ROW, xOf } from './model/steplayout';
@@ -14,12 +14,12 @@ const ZERO_PX = 3;
 const ZERO = { path: 'M-1 -1H1V1H-1Z', hollow: false };
 
 export interface Emphasis {
-  /** This rank stands out, the others step back. */
+  /** Rank that is emphasised. */
   rank: RankKey | null;
   point: Point | null;
-  /** Steps that the table is limited to. */
+  /** Steps to which the lists of calls are limited. */
   steps: Range | null;
-  /** Steps being brushed. */
+  /** Steps that are being selected. */
   brush: Range | null;
 }
 
@@ -34,7 +34,7 @@ export function paintScatter(context: CanvasRenderingContext2D, layout: Layout, 
   if (emphasis.point) ring(context, emphasis.point, theme);
 }
 
-/** Steps without anomalies are small, below the others. */
+/** Marks of the steps: those without anomalies are small, and below the others. */
 function paintMarks(context: CanvasRenderingContext2D, points: readonly Point[], rank: RankKey | null, theme: Theme): void {
   const scale = context.getTransform().a;
   const raster = rasterFor(context);
@@ -84,7 +84,7 @@ function paintAxes(context: CanvasRenderingContext2D, layout: Layout, theme: The
   for (const [rank, y] of layout.rows) paintRow(context, layout, rank, y, theme);
 }
 
-/** Since when something is wrong in what programs publish: a line with its id. */
+/** Lines with the ids of findings about published quantities, where these begin. */
 function paintEvents(context: CanvasRenderingContext2D, layout: Layout, theme: Theme): void {
   context.strokeStyle = colour('accent', theme);
   context.fillStyle = colour('tick', theme);
@@ -103,7 +103,7 @@ function paintEvents(context: CanvasRenderingContext2D, layout: Layout, theme: T
   context.setLineDash([]);
 }
 
-/** The line of one rank's analysed steps; gaps are hatched over it. */
+/** Line of one rank's analysed steps, over which gaps are hatched. */
 function paintRow(context: CanvasRenderingContext2D, layout: Layout, rank: RankKey, y: number, theme: Theme): void {
   const points = layout.points.filter((point) => point.series.rank === rank);
   const [first, last] = [points[0], points[points.length - 1]];

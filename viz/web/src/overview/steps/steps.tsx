@@ -14,7 +14,7 @@ import { MeasureChoice } from '../measurechoice';
 import { StepChart } from './stepchart';
 import { StepTable } from './steptable';
 
-/** Time lost, or anomalies, per step of the selected ranks, or of those that lead the ranking. */
+/** Time lost or anomalies per step, of the selected ranks or of those that lead the ranking. */
 export function Steps() {
   const shown = series.value;
   const zoom = shownSteps.value;
@@ -26,7 +26,7 @@ export function Steps() {
       summary={summaryOf(shown)}
       actions={
         <>
-          <MeasureChoice label="What heights are" />
+          <MeasureChoice label="Measure of the heights" />
           <Legend shown={shown} />
         </>
       }
@@ -40,7 +40,7 @@ export function Steps() {
       ) : steps.value.value === null && shown.length > 0 ? (
         <Reading what="steps" />
       ) : (
-        <Empty>No analysed step yet.</Empty>
+        <Empty>No step has been analysed yet.</Empty>
       )}
     </Panel>
   );
@@ -68,7 +68,7 @@ function Legend({ shown }: { shown: readonly Series[] }) {
       {zoom === null && shown.some((one) => one.from > 0) && <span class="unit">newest {exact(MOST_STEPS)} steps; zoom the heat map for older ones</span>}
       <ShownSteps />
       {chosen !== null && zoom === null && chosen[0] !== chosen[1] && (
-        <button class="quiet" onClick={() => showSteps(chosen, 'push')} title="Show only the chosen steps (F)">
+        <button class="quiet" onClick={() => showSteps(chosen, 'push')} title="Show only the selected steps (F)">
           zoom to {formatRange(chosen)}
         </button>
       )}
@@ -76,17 +76,17 @@ function Legend({ shown }: { shown: readonly Series[] }) {
   );
 }
 
-/** Which steps are shown, where these are not all, and the ways back. */
+/** Steps that are shown, where these are not all, with ways to show others. */
 function ShownSteps() {
   const zoom = shownSteps.value;
   if (zoom === null) return null;
   return (
     <>
-      <button class="quiet" onClick={() => go({ zoom: null, newest: 0 })} title="All steps, and those to come (L)">
+      <button class="quiet" onClick={() => go({ zoom: null, newest: 0 })} title="All steps; follow new ones (L)">
         steps {formatRange(zoom)} → all
       </button>
       {view.value.newest === 0 && (
-        <button class="quiet" onClick={showNow} title="The newest steps, and those to come">
+        <button class="quiet" onClick={showNow} title="The newest steps; follow new ones">
           → now
         </button>
       )}

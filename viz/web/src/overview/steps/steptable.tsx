@@ -5,10 +5,10 @@ import { formatRange, type Range } from '../../shared/address/model/ranges';
 import { timeText } from '../../shared/session/clock';
 import type { StepRow } from '../../shared/api/types';
 
-/** Rows of the table are limited: a browser takes thousands of lines badly. The newest are shown. */
+/** Rows of the table, the newest steps; more would make the browser slow. */
 const MOST_ROWS = 500;
 
-/** The chart's numbers, newest step first; gaps stand where they are. */
+/** Values of the chart as a table, the newest step first, with gaps in their places. */
 export function StepTable({ series, zoom }: { series: readonly Series[]; zoom: Range | null }) {
   const lines = series.flatMap((one) => linesOf(one, zoom));
   lines.sort((a, b) => b.step - a.step);
@@ -54,7 +54,7 @@ export function StepTable({ series, zoom }: { series: readonly Series[]; zoom: R
   );
 }
 
-/** The time range that was analysed as one step. */
+/** Time that was analysed as one step. */
 export function analysed(row: StepRow): string {
   return `${timeText(row[1])} to ${timeText(row[2])}`;
 }

@@ -1,10 +1,10 @@
-/** The address is the state: what is looked at, and how. */
+/** The address of the page, which holds the whole state of the view. */
 
 import { computed, signal } from '@preact/signals';
 import { isReport } from '../api/report';
 import { formatView, parseView, type View } from './model/view';
 
-/** A report, which is one file, has what it shows behind its name. */
+/** Root of all addresses; a report, which is one file, has its view after the `#`. */
 const root = isReport ? '#' : new URL(document.baseURI).pathname;
 const home = document.querySelector<HTMLElement>('#report')?.dataset['home'] ?? '';
 
@@ -18,14 +18,14 @@ function fromLocation(): View {
 
 const current = signal<View>(fromLocation());
 
-/** What the address says. */
+/** View of the current address. */
 export const view = computed(() => current.value);
 
 export function addressOf(change: Partial<View>): string {
   return root + formatView({ ...current.value, ...change });
 }
 
-/** Change the view. Clicks make an entry in the browser's history; panning and typing replace it. */
+/** Change the view. A click adds an entry to the browser's history; panning and typing replace the last one. */
 export function go(change: Partial<View>, how: 'push' | 'replace' = 'push'): void {
   const next = { ...current.value, ...change };
   const address = root + formatView(next);
@@ -35,7 +35,7 @@ export function go(change: Partial<View>, how: 'push' | 'replace' = 'push'): voi
   current.value = next;
 }
 
-/** Follow a link inside the page, unless the click means another tab. */
+/** Follow a link inside the page, unless the click opens another tab. */
 export function follow(event: MouseEvent, change: Partial<View>): void {
   if (event.ctrlKey || event.metaKey || event.shiftKey || event.button !== 0) return;
   event.preventDefault();

@@ -1,4 +1,4 @@
-/** The socket over which the server says what is new. It comes back by itself when the link was lost. */
+/** Socket over which the server sends news. It reconnects by itself. */
 
 import { io } from 'socket.io-client';
 import { mount } from './http';
@@ -13,11 +13,11 @@ export interface Listener {
 }
 
 export interface Events {
-  /** Ask for the steps of these ranks only; resolves once no later step of theirs can be missed. */
+  /** Subscribe to the steps of these ranks only; it resolves as soon as no later step of theirs can be missed. */
   watch(ranks: readonly RankKey[]): Promise<void>;
-  /** Put a long question. */
+  /** Ask a long question. */
   ask: Ask;
-  /** Say that one may come, so that a worker is there. */
+  /** Announce that a long question may follow, so that a worker is ready. */
   prepare(): void;
 }
 
@@ -44,11 +44,11 @@ export function connect(listener: Listener): Events {
   };
 }
 
-/** A report knows all that it will ever know. */
+/** Events of a report, which has no server and no news. */
 function withoutServer(listener: Listener): Events {
   queueMicrotask(() => listener.onLink(true));
   return {
-    ask: () => Promise.reject(new Error('A report does not answer this: it takes a server, which chimbuko view starts.')),
+    ask: () => Promise.reject(new Error('A report cannot answer this. It needs a server: chimbuko view starts one.')),
     prepare: () => undefined,
     watch: () => Promise.resolve(),
   };

@@ -1,18 +1,18 @@
-/** What the server can be asked about one function, and about the rank that a call ran on. */
+/** Requests for one function, and for the call paths, counters and metadata of a rank. */
 
 import { get } from './http';
 import type { Query, Request } from './request';
 import type { BesideAnswer, CallPage, CountersAnswer, FunctionDetail, MetadataAnswer, PathsAnswer, RankKey, Totals } from './types';
 
-/** A function: its whole name and its program. */
+/** A function, by its full name and its program. */
 export interface Subject {
   program: number;
   name: string;
 }
 
-/** Calls in a list of the worst. */
+/** Number of calls in the list of the worst. */
 export const WORST = 20;
-/** Ranks in a list of those that lost most. */
+/** Number of ranks in the list of those that lost most. */
 export const MOST_RANKS = 50;
 const MOST = '1000';
 
@@ -41,7 +41,7 @@ export const getTrend = (subject: Subject, by: 'step' | 'time', signal: AbortSig
 export const ranksRequest = (subject: Subject): Request => ['totals', [['by', 'rank'], ...ofFunction(subject), ['limit', String(MOST_RANKS)]]];
 export const getRanks = (subject: Subject, signal: AbortSignal): Promise<Totals> => get(...ranksRequest(subject), signal);
 
-/** All call paths, over all ranks or of one. */
+/** All call paths, over all ranks or of one rank. */
 export const allPathsRequest = (rank: RankKey | null): Request => ['paths', rank === null ? [] : [['rank', rank]]];
 export const getAllPaths = (rank: RankKey | null, signal: AbortSignal): Promise<PathsAnswer> => get(...allPathsRequest(rank), signal);
 

@@ -5,7 +5,7 @@ import type { Query } from './request';
 
 const LONGEST_MS = 30_000;
 
-/** The server said no, in words that can be shown. */
+/** A refusal of the server, with a message for the user. */
 export class Refused extends Error {
   constructor(
     readonly status: number,
@@ -15,7 +15,7 @@ export class Refused extends Error {
   }
 }
 
-/** Below which path API and events of the run are, where its server has several runs. */
+/** Path below which the run's API and events are, where its server has several runs. */
 export const mount = document.querySelector('base')?.dataset['mount'] ?? '';
 
 export function addressOfApi(path: string, query: Query): URL {
@@ -24,7 +24,7 @@ export function addressOfApi(path: string, query: Query): URL {
   return url;
 }
 
-/** Ask for an object. */
+/** Request an object. */
 export async function get<T>(path: string, query: Query, signal: AbortSignal): Promise<T> {
   if (isReport) return reported<T>(path, query);
   const answer = await fetch(addressOfApi(path, query), { signal: AbortSignal.any([signal, AbortSignal.timeout(LONGEST_MS)]) });
@@ -33,11 +33,11 @@ export async function get<T>(path: string, query: Query, signal: AbortSignal): P
   return body as T;
 }
 
-/** The report's own status for what it has no room for: no server gives it. */
+/** Status of requests that a report has no answer to; no server uses it. */
 const NOT_REPORTED = 410;
 
 async function reported<T>(path: string, query: Query): Promise<T> {
   const answer = await answerOf(path, query);
-  if (answer === undefined) throw new Refused(NOT_REPORTED, `Not in this report. All of the run: chimbuko view ${report.value?.directory ?? ''}`);
+  if (answer === undefined) throw new Refused(NOT_REPORTED, `This is not in the report. The whole run: chimbuko view ${report.value?.directory ?? ''}`);
   return answer as T;
 }

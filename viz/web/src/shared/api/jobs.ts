@@ -1,30 +1,30 @@
-/** Long questions over the event socket: a worker answers them, and says how far it is. */
+/** Long questions over the event socket: a worker answers them, and reports its progress. */
 
 import type { Socket } from 'socket.io-client';
 import { addressOfApi } from './http';
 
-/** How far a question is. */
+/** Progress of a long question. */
 export interface Progress {
-  /** What is done, 0 to 1. */
+  /** Share that is done, from 0 to 1. */
   readonly share: number;
   readonly text: string;
 }
 
-/** What is asked: the name of a task of the server, and its parameters. */
+/** A long question: the name of a task of the server, and its parameters. */
 export interface LongQuestion {
   readonly question: string;
   readonly parameters: object;
 }
 
-/** An answer that is a file, to be saved. */
+/** An answer that is a file to be saved. */
 export interface AnswerFile {
   readonly name: string;
   readonly bytes: number;
-  /** Where it is for a minute, below the API's root. */
+  /** Address below the API's root, valid for a minute. */
   readonly address: string;
 }
 
-/** Ask, and hear of progress until there is an answer; an end of the signal ends the work too. */
+/** Ask a question and hear of its progress until there is an answer; aborting the signal cancels the work. */
 export type Ask = <T>(asked: LongQuestion, signal: AbortSignal, onProgress: (progress: Progress) => void) => Promise<T>;
 
 interface Waiting {
@@ -34,7 +34,7 @@ interface Waiting {
   onFailure: (sentence: string) => void;
 }
 
-/** Long questions over a socket. When its link was lost they are put again, by the same ids, and go on. */
+/** Ask long questions over a socket. After a reconnection they are sent again with the same ids, and go on. */
 export function askingOver(socket: Socket): Ask {
   const waiting = new Map<string, Waiting>();
   socket.on('connect', () => waiting.forEach((one) => one.put()));
@@ -44,7 +44,7 @@ export function askingOver(socket: Socket): Ask {
   return <T>(asked: LongQuestion, signal: AbortSignal, onProgress: (progress: Progress) => void): Promise<T> => {
     const id = newId();
     const put = (): void => {
-      // What is said without a link would be said twice, once it is back.
+      // A message that is sent while disconnected would be sent twice after the reconnection.
       if (socket.connected) socket.emit('ask', { id, ...asked });
     };
     return new Promise((resolve, reject) => {
@@ -69,7 +69,7 @@ export function askingOver(socket: Socket): Ask {
   };
 }
 
-/** An answer that is too large for an event. */
+/** Fetch an answer that is too large for an event. */
 async function fetched<T>(job: string, signal: AbortSignal): Promise<T> {
   const answer = await fetch(addressOfApi(`answers/${job}`, []), { signal });
   const body = (await answer.json()) as T & { error?: string };
@@ -77,7 +77,7 @@ async function fetched<T>(job: string, signal: AbortSignal): Promise<T> {
   return body;
 }
 
-/** Nobody else can guess it. */
+/** New id that nobody else can guess. */
 function newId(): string {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 }

@@ -1,16 +1,16 @@
-/** What the server can be asked about the nodes of a run. */
+/** Requests for the nodes of a run. */
 
 import { get } from './http';
 import type { Query, Request } from './request';
 import type { CallPage, NodeAnswer, NodesAnswer } from './types';
 
-/** From when to when, µs since the epoch. */
+/** Interval of time, in µs since the epoch. */
 export type Interval = readonly [begin_us: number, end_us: number];
 
-/** Intervals of a chart: some pixels each. */
+/** Number of intervals in a chart, each some pixels wide. */
 const COLUMNS = 200;
 const MOST_NODES = 1000;
-/** Abnormal calls that are marked. */
+/** Most abnormal calls that charts mark. */
 export const MOST_MARKS = 200;
 
 export const nodesRequest = (): Request => ['nodes', [['limit', String(MOST_NODES)]]];
@@ -28,7 +28,7 @@ const during = ([begin, end]: Interval, cursor: string | null): Query => [
   ...(cursor === null ? [] : [['cursor', cursor] as const]),
 ];
 
-/** What a chart of a node shows, from the lane on that `cursor` names. */
+/** Lanes of a node's chart, from `cursor` on. */
 export const lanesRequest = (node: string, chart: string, times: Interval, cursor: string | null): Request => [
   `${pathOf(node)}/${chart}`,
   during(times, cursor),
@@ -36,7 +36,7 @@ export const lanesRequest = (node: string, chart: string, times: Interval, curso
 export const getLanes = <Answer>(node: string, chart: string, times: Interval, cursor: string | null, signal: AbortSignal): Promise<Answer> =>
   get(...lanesRequest(node, chart, times, cursor), signal);
 
-/** Abnormal calls of a node, those that lost most. */
+/** Abnormal calls of a node, the most time lost first. */
 export const getMarks = (node: string, [begin, end]: Interval, signal: AbortSignal): Promise<CallPage> =>
   get(
     'calls',

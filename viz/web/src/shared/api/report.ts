@@ -1,35 +1,35 @@
-/** A report: a page that has its answers with it, and no server. */
+/** A report: a page that contains its answers and needs no server. */
 
 import { signal } from '@preact/signals';
 import type { Query } from './request';
 
 interface Report {
-  /** When it was written, ms since the epoch. */
+  /** Time at which it was written, in ms since the epoch. */
   made_ms: number;
-  /** Where the run was. */
+  /** Folder of the run. */
   directory: string;
-  /** What of the run is not in it, in words. */
+  /** What it leaves out of the run, in words. */
   left_out: string[];
-  /** Answers by question. */
+  /** Answers by request. */
   answers: Record<string, unknown>;
 }
 
 const element = document.getElementById('report');
 export const isReport = element !== null;
-/** What the report says of itself, once it is read. */
+/** The report; null until it is read. */
 export const report = signal<Report | null>(null);
 
-/** What a picture's width, or how far back it goes, adds to a question: the answer is there in one form. */
+/** Parameters that depend on a picture's size or range: a report has its answers in one form. */
 const OF_THE_PICTURE = new Set(['columns', 'after']);
 
 const reading = element === null ? null : read(element.textContent);
 
-/** The answer to a question; undefined where the report does not have it. */
+/** Answer to a request; undefined where the report does not have it. */
 export async function answerOf(path: string, query: Query): Promise<unknown> {
   const answers = (await reading)?.answers ?? {};
   const ranks = query.filter(([name]) => name === 'rank');
   if (path !== 'step-columns' || ranks.length < 2) return answers[keyOf(path, query)];
-  // Of each rank by itself.
+  // The report has the steps of each rank by itself.
   const found = ranks.map((rank) => answers[keyOf(path, [rank])] as { series: unknown[] } | undefined);
   return { ok: true, next: null, series: found.flatMap((one) => one?.series ?? []) };
 }
@@ -39,7 +39,7 @@ function keyOf(path: string, query: Query): string {
   return `${path}?${words.sort().join('&')}`;
 }
 
-/** Bytes in base64, packed with gzip. */
+/** Read a report from gzip-compressed bytes in base64. */
 async function read(text: string): Promise<Report> {
   const packed = Uint8Array.from(atob(text.trim()), (letter) => letter.charCodeAt(0));
   const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'));

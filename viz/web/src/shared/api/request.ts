@@ -1,6 +1,6 @@
-/** What the server, or a report, can be asked. */
+/** Requests to the server or to a report. */
 
-/** The arguments, in order; a name may stand there several times. */
+/** Parameters in order; a name may occur several times. */
 export type Query = readonly (readonly [name: string, value: string])[];
-/** What can be asked for: a path below the API's root, and its arguments. */
+/** A path below the API's root, and its parameters. */
 export type Request = readonly [path: string, query: Query];

@@ -1,4 +1,4 @@
-/** What the server can be asked. */
+/** Requests for runs, incidents, calls, ranks and functions, and for the health of the analysis. */
 
 import { filterQuery } from '../asking/filters';
 import type { View } from '../address/model/view';
@@ -45,7 +45,7 @@ export const rankingRequest = (statistic: Statistic, n: number): Request => [
   ],
 ];
 
-/** The incidents that cost most. */
+/** Incidents that cost most. */
 export const incidentsRequest = (limit: number): Request => ['incidents', [['limit', String(limit)]]];
 
 export const getIncidents = (limit: number, signal: AbortSignal): Promise<IncidentsAnswer> => get(...incidentsRequest(limit), signal);
@@ -62,7 +62,7 @@ export const getMetricFinding = (id: string, signal: AbortSignal): Promise<Metri
 
 export const getIncident = (id: string, signal: AbortSignal): Promise<IncidentAnswer> => get(...incidentRequest(id), signal);
 
-/** Ranks, or functions, by the core time that was lost because of them. */
+/** Ranks or functions by the core time that was lost because of them. */
 export const originsRequest = (by: OriginsAnswer['by'], n: number): Request => [
   'origins',
   [
@@ -86,7 +86,7 @@ export const functionRankingRequest = (statistic: Statistic, n: number): Request
 
 export const getFunctions = (signal: AbortSignal): Promise<FunctionsAnswer> => get('functions', [['limit', '50']], signal);
 
-/** All that have a name, as many as one answer holds, for a search. */
+/** Functions for a search, as many as one answer holds. */
 export const getAllFunctions = (signal: AbortSignal): Promise<FunctionsAnswer> => get('functions', [['limit', '1000']], signal);
 
 export const getCall = (id: string, signal: AbortSignal): Promise<CallDetail> => get(`calls/${encodeURIComponent(id)}`, [], signal);
@@ -96,7 +96,7 @@ export const getRuns = (signal: AbortSignal): Promise<RunsAnswer> => get('runs',
 export const getCalls = (view: View, zero_us: number, signal: AbortSignal, limit = PAGE_SIZE): Promise<CallPage> =>
   get(...callsRequest(view, zero_us, limit), signal);
 
-/** A page of the calls of a view. */
+/** One page of the calls that match a view's filters. */
 export const callsRequest = (view: View, zero_us: number, limit = PAGE_SIZE): Request => {
   const query: [string, string][] = [
     ['sort', view.sort],
@@ -129,7 +129,7 @@ export function streamsRequest({ streamOrder, streamState, streamCursor }: View)
   return ['streams', query];
 }
 
-/** Steps of all ranks together, by 8 ** level. */
+/** Sums over all ranks, each of 8 ** level steps. */
 export const getStepSums = (level: number, signal: AbortSignal): Promise<StepSumsAnswer> =>
   get(
     'step-sums',

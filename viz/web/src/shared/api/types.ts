@@ -1,6 +1,6 @@
 /**
- * What the server says, by the names that the page has for it. `schema` is made from the server's own description;
- * only what that leaves open, and what comes over the socket, is written here. Times are µs since the Unix epoch;
+ * Types of the server's answers, by the page's names. `schema` is generated from the server's description of its API;
+ * only what it leaves open, and the messages of the socket, are written here. Times are µs since the Unix epoch;
  * durations are µs.
  */
 
@@ -108,7 +108,7 @@ export type {
 
 export type RankKey = string; // 'program:rank'
 export type Statistic = schema.RankingAnswer['statistic'];
-/** The runtime that calls are judged by. */
+/** Runtime that calls are judged by. */
 export type Metric = 'exclusive' | 'inclusive';
 
 export type Run = schema.RunAnswer & { config: { metric: Metric } };
@@ -118,7 +118,7 @@ export type FunctionRow = Pick<
   'program' | 'name' | 'calls' | 'anomalies' | 'severity_us' | 'exclusive_mean_us' | 'exclusive_stddev_us' | 'inclusive_mean_us' | 'inclusive_maximum_us'
 >;
 
-/** What lists, charts and a call's own page all know of a call. */
+/** Fields of a call that lists, charts and the call's page all have. */
 export type CallSummary = Pick<
   schema.CallSummary,
   | 'id'
@@ -140,32 +140,32 @@ export type CallSummary = Pick<
   | 'messages_count'
   | 'is_gpu'
 > & {
-  /** Empty while it is in none; points of a chart do not tell. */
+  /** Id of its incident; empty where there is none, missing in points of a chart. */
   incident_id?: string;
 };
 
-/** step, start_us, end_us, calls, anomalies, severity_us, highest_score. */
+/** One step of a rank: step, start_us, end_us, calls, anomalies, severity_us, highest_score. */
 export type StepRow = [number, number, number, number, number, number, number];
 
-/** What a frame says of the whole grid. */
+/** Update of the grid of all ranks. */
 export interface GridUpdate {
   layout: number;
   steps_per_column: number;
   columns: number;
-  /** A little-endian u32 for each cell that has grown: row << 18 | column << 8 | value. */
+  /** One little-endian u32 for each cell that has grown: row << 18 | column << 8 | value. */
   cells: ArrayBuffer;
-  /** The same of the codes of times lost. */
+  /** The same for the codes of times lost. */
   lost: ArrayBuffer;
-  /** Column and new start of those whose start is known, or earlier than was sent. */
+  /** Columns whose start is now known, or is earlier than the one that was sent. */
   starts: [column: number, start_us: number][];
 }
 
-/** What all pages are sent, up to four times a second. */
+/** Frame that all pages receive, up to four times per second. */
 export interface LiveFrame {
   status: schema.Status;
-  /** Something may have been missed: read histories and grid again. */
+  /** Whether frames may have been missed, so that histories and grid have to be read again. */
   resync: boolean;
-  /** What is new in the grid of all ranks; null where nothing is. */
+  /** Update of the grid of all ranks; null where nothing is new. */
   grid: GridUpdate | null;
 }
 

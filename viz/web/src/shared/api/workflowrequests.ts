@@ -1,4 +1,4 @@
-/** What the server can be asked about what was published. */
+/** Requests for published quantities and the workflow. */
 
 import { get } from './http';
 import type { Request } from './request';
@@ -9,7 +9,7 @@ export interface QuantityName {
   quantity: string;
 }
 
-/** As one text: names of namespaces have no slash. */
+/** Name as one text; names of namespaces contain no slash. */
 export const nameOf = ({ namespace, quantity }: QuantityName): string => `${namespace}/${quantity}`;
 
 export function quantityOf(name: string): QuantityName {

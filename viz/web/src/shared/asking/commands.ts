@@ -1,10 +1,10 @@
-/** The same question in the terminal. */
+/** Commands that show the content of a page in the terminal. */
 
 import { filterWords } from './filters';
 import type { Subject } from '../api/functionrequests';
 import type { View } from '../address/model/view';
 
-/** Command that lists what a table of calls shows: the command's own number of them unless another is given. */
+/** Command that lists the calls of a table; without a limit, as many as the command lists by default. */
 export function queryCommand(directory: string, view: View, limit: number | null = null): string {
   const words = ['chimbuko', 'query', directory, ...filterWords(view), '--sort', view.sort];
   if (!view.descending) words.push('--ascending');
@@ -18,7 +18,7 @@ export function functionCommand(directory: string, { program, name }: Subject, l
   return ['chimbuko', 'query', directory, '--function', name, '--program', String(program), '--limit', String(limit)].map(quoted).join(' ');
 }
 
-/** Command that prints everything kept of one call, or of one incident. */
+/** Command that prints everything that is kept about a call or an incident. */
 export function showCommand(directory: string, id: string): string {
   return `chimbuko show ${id} ${quoted(directory)}`;
 }
@@ -28,7 +28,7 @@ export function incidentsCommand(directory: string, limit: number): string {
   return `chimbuko incidents ${quoted(directory)} --limit ${limit}`;
 }
 
-/** Command that compares this run, and those beside it, with others in folders beside it. */
+/** Command that compares this run, and further runs on its side, with other runs in the same parent folder. */
 export function compareCommand(directory: string, before: readonly string[], also: readonly string[]): string {
   const paths = (folders: readonly string[]): string[] => folders.map((folder) => quoted(directory.replace(/[^/]*$/, folder)));
   if (before.length + also.length === 1) return `chimbuko compare ${paths(before).join()} ${quoted(directory)}`;
@@ -36,12 +36,12 @@ export function compareCommand(directory: string, before: readonly string[], als
   return `chimbuko compare ${sides.join(' ')}`;
 }
 
-/** Command that asks the run's database. */
+/** Command that queries the run's database. */
 export function sqlCommand(directory: string, sql: string): string {
   return `chimbuko sql ${quoted(directory)} ${quoted(sql)}`;
 }
 
-/** A word as a POSIX shell takes it. */
+/** Quote a word for a POSIX shell. */
 export function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

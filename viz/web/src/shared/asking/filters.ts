@@ -1,4 +1,4 @@
-/** What limits calls: how each filter is worded, asked of the server and of the command, and dropped. */
+/** Filters of calls: their text, their form in requests and commands, and how to drop them. */
 
 import { ranked } from '../names/answer';
 import { digits, duration, parseDuration, sinceStart } from '../units/units';
@@ -10,14 +10,14 @@ type Pairs = readonly (readonly [name: string, value: string])[];
 interface Filter {
   isSet: (view: View) => boolean;
   text: (view: View, programs: number) => string;
-  /** As the API takes it; times there count from the epoch. */
+  /** Parameters of the API, where times count from the epoch. */
   query: (view: View, zero_us: number) => Pairs;
-  /** As the command takes it. */
+  /** Options of the command. */
   words: (view: View) => readonly string[];
   dropped: Partial<View>;
 }
 
-/** What an incident or a finding of what recurs is asked for by, and called. */
+/** Name and parameter of the filter by an incident or a recurring finding. */
 const incidentFilter = (view: View): string => (isRecurring(view.incident) ? 'finding' : 'incident');
 
 const FILTERS: readonly Filter[] = [
@@ -124,35 +124,35 @@ const FILTERS: readonly Filter[] = [
   {
     isSet: (view) => view.label !== 'any',
     text: (view) => (view.label === 'anomaly' ? 'anomalies only' : 'normal calls only'),
-    // Server and command have their own usual label, so it is always sent.
+    // Server and command have default labels of their own, so the label is always sent.
     query: () => [],
     words: () => [],
     dropped: { label: 'any' },
   },
 ];
 
-/** The filters that are set, in their order. */
+/** Filters that are set, in order. */
 export const filtersOf = (view: View): Filter[] => FILTERS.filter((filter) => filter.isSet(view));
 
-/** Times since the run's start as somebody types them, `86..86.6` or `500ms..2s`; without a unit seconds. */
+/** Parse times since the run's start such as `86..86.6` or `500ms..2s`; without a unit, they are seconds. */
 export function parseTimes(text: string): Range | null {
   const ends = text.split('..').map((end) => parseDuration(/[a-zµμ]\s*$/.test(end) ? end : `${end.trim()}s`));
   const [first = null, last = null] = ends;
   return first === null || last === null || last < first || ends.length > 2 ? null : [Math.round(first), Math.round(last)];
 }
 
-/** Times as `parseTimes` reads them. */
+/** Format times so that `parseTimes` can read them. */
 export const formatTimes = (times: Range | null): string => (times === null ? '' : times.map((us) => us / 1e6).join('..'));
 
-/** Drops all of them. */
+/** Change of the view that drops all filters. */
 export const UNFILTERED: Partial<View> = Object.assign({}, ...FILTERS.map((filter) => filter.dropped)) as Partial<View>;
 
-/** The filters of a view as the API names them. */
+/** Filters of a view as parameters of the API. */
 export function filterQuery(view: View, zero_us: number): Pairs {
   return [...filtersOf(view).flatMap((filter) => filter.query(view, zero_us)), ['label', view.label]];
 }
 
-/** The filters of a view as options of commands. */
+/** Filters of a view as options of commands. */
 export function filterWords(view: View): string[] {
   return [...filtersOf(view).flatMap((filter) => filter.words(view)), '--label', view.label];
 }

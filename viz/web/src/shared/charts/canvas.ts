@@ -1,10 +1,10 @@
-/** What all painters share: sharp canvases, marks and hatching. */
+/** Functions that all painters share: sharp canvases, marks and hatching. */
 
 import { COLOURS, pick, shapeOf, SLOT_COLOURS, TRIANGLE, type ColourName, type Theme } from './model/tokens';
 
 export const FONT = 'system-ui, sans-serif';
 
-/** A cleared context in CSS pixels, sharp on any screen, and in pictures that are saved. */
+/** Return a cleared context in CSS pixels that is sharp on any screen and in saved pictures. */
 export function prepare(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
   const scale = Math.max(window.devicePixelRatio || 1, canvas.closest('[data-fine]') ? 2 : 1);
   canvas.width = Math.round(width * scale);
@@ -17,7 +17,7 @@ export function prepare(canvas: HTMLCanvasElement, width: number, height: number
 
 export const colour = (name: ColourName, theme: Theme): string => pick(COLOURS[name], theme);
 
-/** Colour of a slot; without one the grey of unselected marks. */
+/** Colour of a slot; grey for ranks without a slot. */
 export function slotColour(slot: number, theme: Theme): string {
   const pair = SLOT_COLOURS[slot % SLOT_COLOURS.length];
   return slot < 0 || pair === undefined ? colour('tick', theme) : pick(pair, theme);
@@ -31,7 +31,7 @@ function pathOf(data: string): Path2D {
   return path;
 }
 
-/** The mark of a slot, `size` across, centred. */
+/** Draw the mark of a slot, `size` wide, around a position. */
 export function drawMark(context: CanvasRenderingContext2D, slot: number, x: number, y: number, size: number, theme: Theme): void {
   const { path, hollow } = shapeOf(Math.max(0, slot));
   drawShape(context, path, x, y, size, slotColour(slot, theme), hollow);
@@ -53,7 +53,7 @@ function drawShape(context: CanvasRenderingContext2D, data: string, x: number, y
   context.restore();
 }
 
-/** Diagonal lines: on a filled ground for what was lost, on none for what was analysed but not kept. */
+/** Draw diagonal lines: on a filled background for what was lost, without one for what was analysed but not kept. */
 export function hatch(context: CanvasRenderingContext2D, kind: 'lost' | 'not kept', x: number, y: number, width: number, height: number, theme: Theme): void {
   if (width <= 0 || height <= 0) return;
   context.save();

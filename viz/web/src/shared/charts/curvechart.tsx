@@ -9,19 +9,19 @@ const TOP = 8;
 const PLOT = 150;
 const AXIS = 20;
 const MOST_MOMENTS = 300;
-/** Curves that a tip names. */
+/** Most curves that a tooltip names. */
 const MOST_NAMED = 8;
 
 interface Props {
   label: string;
   curves: readonly Curve[];
-  /** From which times count. */
+  /** Zero of the times. */
   zero_us: number;
-  /** A moment to be marked, and what it is. */
+  /** A moment to be marked, and its description. */
   moment?: { time_us: number; text: string };
 }
 
-/** Curves over time in one plot; those that are marked stand out, and a tip names them first. */
+/** Curves over time in one plot; marked curves stand out, and the tooltip names them first. */
 export function CurveChart({ label, curves, zero_us, moment }: Props) {
   const { element, width } = useSize<HTMLDivElement>();
   const times = momentsOf(curves, MOST_MOMENTS);
@@ -64,7 +64,7 @@ export function CurveChart({ label, curves, zero_us, moment }: Props) {
 
 const byMark = (one: Curve, other: Curve): number => Number(one.isMarked ?? false) - Number(other.isMarked ?? false);
 
-/** Numbers of any size in the room of an axis. */
+/** Format a number of any size so that it fits beside an axis. */
 export function short(value: number): string {
   const size = Math.abs(value);
   return size !== 0 && (size >= 1e5 || size < 1e-3) ? value.toExponential(2) : digits(value);

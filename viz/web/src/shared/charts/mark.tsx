@@ -1,6 +1,6 @@
 import { shapeOf, TRIANGLE } from './model/tokens';
 
-/** The mark of a colour slot, as on the chart. */
+/** Mark of a colour slot, as in the charts. */
 export function Mark({ slot }: { slot: number }) {
   const { path, hollow } = shapeOf(slot);
   const colour = `var(--slot-${slot % 6})`;
@@ -11,7 +11,7 @@ export function Mark({ slot }: { slot: number }) {
   );
 }
 
-/** An abnormal call. */
+/** Mark of an abnormal call. */
 export function Triangle() {
   return (
     <svg class="mark" viewBox="-1.2 -1.2 2.4 2.4" aria-hidden="true">

@@ -9,19 +9,19 @@ export interface ChartMark {
 }
 
 interface Props {
-  /** What kind of chart, for those who do not see it. */
+  /** Kind of chart, for screen readers. */
   kind: string;
   label: string;
   width: number;
   height: number;
-  /** In the order of x. */
+  /** Marks in the order of x. */
   marks: readonly ChartMark[];
   open?: (at: number) => void;
   /** SVG elements. */
   children: ComponentChildren;
 }
 
-/** A chart whose marks stand beside each other: arrows and the pointer go from one to the next, Enter and a click open it. */
+/** Chart with marks beside each other: the pointer and arrow keys move between them, a click and Enter open one. */
 export function MarkChart({ kind, label, width, height, marks, open, children }: Props) {
   const [focused, setFocused] = useState<number | null>(null);
   const mark = focused === null ? undefined : marks[focused];

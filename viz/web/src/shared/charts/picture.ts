@@ -1,21 +1,21 @@
-/** What a panel shows as a drawing of its own: shapes and text as such, canvases as images. */
+/** The content of a panel as a drawing: shapes and text as such, canvases as images. */
 
 import { escaped, tag, type Drawing } from './model/export';
 
-/** Draw an element as it stands on the page. */
+/** Draw an element as it is on the page. */
 export function drawingOf(element: HTMLElement): Drawing {
   const box = element.getBoundingClientRect();
   const inner = contents(element, box);
   return { width: box.width, height: box.height, body: clipped(box, box, inner) };
 }
 
-/** Frames in which charts have measured and painted themselves anew; under load it takes more than two or three. */
+/** Most frames to wait until charts have measured and painted themselves again; under load it takes more than two or three. */
 const MOST_FRAMES = 60;
 
 /**
- * Draw an element while its canvases are painted finely (`canvas` looks for `data-fine`).
+ * Draw an element while its canvases are painted at twice the resolution (`canvas` looks for `data-fine`).
  *
- * They paint themselves when their size changes, so it does by a pixel.
+ * Canvases are painted when their size changes, so this changes it by a pixel.
  */
 export async function finely<T>(element: HTMLElement, draw: (element: HTMLElement) => T): Promise<T> {
   element.dataset['fine'] = '';
@@ -31,7 +31,7 @@ export async function finely<T>(element: HTMLElement, draw: (element: HTMLElemen
 
 const isFine = (element: HTMLElement): boolean => [...element.querySelectorAll('canvas')].every((canvas) => canvas.width >= 2 * canvas.offsetWidth - 2);
 
-/** A PNG of an SVG file, each of its pixels `scale` wide. */
+/** Convert an SVG file to a PNG, with `scale` pixels for each of its own. */
 export async function pngOf(svg: string, scale: number): Promise<Blob> {
   const address = URL.createObjectURL(new Blob([svg], { type: 'image/svg+xml' }));
   try {
@@ -55,7 +55,7 @@ export function save(content: Blob, name: string): void {
   link.href = URL.createObjectURL(content);
   link.download = name;
   link.click();
-  // The download has begun by then; at once, some browsers would find nothing.
+  // The download has begun by then; if this happened at once, some browsers would find nothing.
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
@@ -83,7 +83,7 @@ function clipped(box: DOMRect, origin: DOMRect, inner: string): string {
 
 const SIDES = ['Top', 'Right', 'Bottom', 'Left'] as const;
 
-/** Ground and borders of a box. */
+/** Background and borders of a box. */
 function boxOf(style: CSSStyleDeclaration, box: DOMRect, origin: DOMRect): string {
   const [x, y] = [box.left - origin.left, box.top - origin.top];
   const isFilled = !/^(?:transparent|rgba\(.*, 0\))$/.test(style.backgroundColor);
@@ -121,7 +121,7 @@ const LOOKS = [
   'paint-order',
 ];
 
-/** A copy of a chart that looks the same without the page's style sheets. */
+/** Copy of a chart that looks the same without the page's style sheets. */
 function svgOf(chart: SVGSVGElement, box: DOMRect, origin: DOMRect): string {
   const copy = chart.cloneNode(true) as SVGSVGElement;
   const [originals, copies] = [chart.querySelectorAll('*'), copy.querySelectorAll('*')];
@@ -140,7 +140,7 @@ function svgOf(chart: SVGSVGElement, box: DOMRect, origin: DOMRect): string {
 
 const measuring = document.createElement('canvas').getContext('2d');
 
-/** The lines of a piece of text, each where it stands. */
+/** Lines of a piece of text, each at its position. */
 function textOf(node: Text, origin: DOMRect): string {
   const parent = node.parentElement;
   if (parent === null || node.data.trim() === '') return '';
@@ -153,7 +153,7 @@ function textOf(node: Text, origin: DOMRect): string {
     .join('');
 }
 
-/** Share of a line's height that is above its base. */
+/** Share of a line's height that is above its baseline. */
 function ascentOf(font: string): number {
   if (measuring === null) return 0.8;
   measuring.font = font;

@@ -1,4 +1,4 @@
-/** Where the pointer is over an element, in its own CSS pixels: a page that is zoomed by style measures in others. */
+/** Position of the pointer in an element, in the element's CSS pixels, which differ from the window's on a zoomed page. */
 export function placeIn(event: MouseEvent): { x: number; y: number } {
   const element = event.currentTarget as HTMLElement;
   const box = element.getBoundingClientRect();
@@ -6,7 +6,7 @@ export function placeIn(event: MouseEvent): { x: number; y: number } {
   return { x: (event.clientX - box.left) * scale, y: (event.clientY - box.top) * scale };
 }
 
-/** A place in an element as the window measures it. */
+/** Convert a position in an element to one in the window. */
 export function onPage(element: HTMLElement, x: number, y: number): { x: number; y: number } {
   const box = element.getBoundingClientRect();
   const scale = element.offsetWidth > 0 ? box.width / element.offsetWidth : 1;

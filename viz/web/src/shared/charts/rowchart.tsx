@@ -4,19 +4,19 @@ import { hideTip, showTip, spoken } from '../session/page';
 import { onPage, placeIn } from './pointer';
 
 interface Props {
-  /** What kind of chart, for those who do not see it. */
+  /** Kind of chart, for screen readers. */
   kind: string;
   label: string;
   width: number;
   height: number;
-  /** Of each row what there is to say, from above to below. */
+  /** Lines of the tooltip of each row, from top to bottom. */
   rows: readonly (readonly string[])[];
   row_px: number;
   /** SVG elements. */
   children: ComponentChildren;
 }
 
-/** A chart whose marks stand in rows below each other: arrows and the pointer go from one to the next. */
+/** Chart with rows below each other: the pointer and arrow keys move between them. */
 export function RowChart({ kind, label, width, height, rows, row_px, children }: Props) {
   const [focused, setFocused] = useState<number | null>(null);
   const show = (at: number | null, host: HTMLElement, x: number, delay?: number): void => {

@@ -1,10 +1,10 @@
-/** Marks as masks of pixels, and images of many marks on a canvas. */
+/** Masks of marks, and images of many marks on a canvas. */
 
 import { rasterOf, type Mask, type Raster } from './model/stamps';
 
 const masks = new Map<string, Mask>();
 
-/** The mask of an outline in a box from -1 to 1, `size` device pixels across. */
+/** Mask of an outline in a box from -1 to 1, `size` device pixels wide. */
 export function maskOf(path: string, hollow: boolean, size: number): Mask {
   const key = `${path} ${hollow} ${size}`;
   let mask = masks.get(key);
@@ -13,7 +13,7 @@ export function maskOf(path: string, hollow: boolean, size: number): Mask {
 }
 
 function drawn(path: string, hollow: boolean, size: number): Mask {
-  // A pixel of margin: outlines are as wide as 1.5 of them.
+  // A margin of one pixel on each side: outlines are 1.5 pixels wide.
   const box = Math.ceil(size) + 2;
   const context = new OffscreenCanvas(box, box).getContext('2d') as OffscreenCanvasRenderingContext2D;
   context.translate(box / 2, box / 2);
@@ -25,14 +25,14 @@ function drawn(path: string, hollow: boolean, size: number): Mask {
   return { size: box, coverage: Uint8ClampedArray.from({ length: box * box }, (_, at) => bytes[at * 4 + 3] as number) };
 }
 
-/** An image as large as the canvas, for `paste`. */
+/** Image as large as the canvas, for `paste`. */
 export function rasterFor(context: CanvasRenderingContext2D): Raster & { image: ImageData } {
   const { width, height } = context.canvas;
   const image = context.createImageData(width, height);
   return { ...rasterOf(width, height, image.data), image };
 }
 
-/** Lay an image over what is drawn. */
+/** Draw an image over the canvas. */
 export function paste(context: CanvasRenderingContext2D, image: ImageData): void {
   context.save();
   context.resetTransform();
@@ -42,7 +42,7 @@ export function paste(context: CanvasRenderingContext2D, image: ImageData): void
 
 let layer: OffscreenCanvas | null = null;
 
-/** An image that can be drawn, until the next one is asked for: to make one anew takes as long as to draw it. */
+/** Canvas of an image, valid until the next call: it is reused, because making one takes as long as drawing it. */
 export function layerOf(image: ImageData): OffscreenCanvas {
   if (layer?.width !== image.width || layer.height !== image.height) layer = new OffscreenCanvas(image.width, image.height);
   (layer.getContext('2d') as OffscreenCanvasRenderingContext2D).putImageData(image, 0, 0);

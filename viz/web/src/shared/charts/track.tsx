@@ -1,4 +1,4 @@
-/** How much a value is of the largest one: what is above 0 can be seen. */
+/** Bar that shows a value as a share of the largest one; anything above 0 is visible. */
 export function Track({ share }: { share: number }) {
   return (
     <span class="track">

@@ -1,4 +1,4 @@
-/** The sentences that pages open with. */
+/** First sentences of pages. */
 
 import { judgedUs } from './calls';
 import { shorten } from './names';
@@ -6,10 +6,10 @@ import { oneRank, type RankRange } from '../address/model/ranges';
 import { count, digits, duration, percent, plural, ratio } from '../units/units';
 import type { Answer, CallSummary, FunctionStatistics, IncidentsAnswer, Run } from '../api/types';
 
-/** `rank 3`, of several programs `rank 1:3`; `ranks 16..31`. */
+/** Ranks in words: `rank 3`, with several programs `rank 1:3`, or `ranks 16..31`. */
 export const ranked = (rank: RankRange, programs: number): string => `${oneRank(rank) === null ? 'ranks' : 'rank'} ${programs > 1 ? rank : rank.split(':')[1]}`;
 
-/** What the run's overview says first. */
+/** First sentence of the overview, from the anomalies of the run. */
 export function overviewAnswer(run: Run): string {
   const { answer, status } = run;
   if (answer.anomalies === 0) return nothingYet(answer, run);
@@ -21,19 +21,19 @@ export function overviewAnswer(run: Run): string {
   return `${found}; most time lost in ${name}: ${duration(answer.worst_severity_us)}${where}.`;
 }
 
-/** The same where it is known why calls were slow. */
+/** First sentence of the overview, from the incidents of the run. */
 export function incidentsAnswer({ incidents, recurrences, total, cost_us }: IncidentsAnswer, programs: number): string {
-  const recurring = recurrences.reduce((sum, one) => sum + one.recurrence.cost_us, 0);
+  const recurring_us = recurrences.reduce((sum, one) => sum + one.recurrence.cost_us, 0);
   const found = [
     ...(total > 0 || recurrences.length === 0 ? [plural(total, 'incident')] : []),
     ...(recurrences.length > 0 ? [plural(recurrences.length, 'recurring finding')] : []),
   ];
-  const all = `${found.join(' and ')} lost ${coreSeconds(cost_us + recurring)}`;
+  const all = `${found.join(' and ')} lost ${coreSeconds(cost_us + recurring_us)}`;
   const worst = incidents[0];
-  const [habit] = recurrences;
-  if (habit !== undefined && habit.recurrence.cost_us > (worst?.cost_us ?? 0)) {
-    const { function: name, kind, cost_us: cost } = habit.recurrence;
-    return `${all}; most by what recurs, ${name === '' ? kind : `${kind} of ${shorten(name, 40).text}`}: ${coreSeconds(cost)}.`;
+  const [recurring] = recurrences;
+  if (recurring !== undefined && recurring.recurrence.cost_us > (worst?.cost_us ?? 0)) {
+    const { function: name, kind, cost_us: cost } = recurring.recurrence;
+    return `${all}; most by a recurring finding, ${name === '' ? kind : `${kind} of ${shorten(name, 40).text}`}: ${coreSeconds(cost)}.`;
   }
   if (worst === undefined) return `${all}.`;
   const place = worst.rank === null ? '' : ` on ${ranked(`${worst.program}:${worst.rank}`, programs)}`;
@@ -41,14 +41,14 @@ export function incidentsAnswer({ incidents, recurrences, total, cost_us }: Inci
   return `${all}; most in ${what}: ${coreSeconds(worst.cost_us)}.`;
 }
 
-/** What is wrong in what programs publish: the first of it, and how much more there is. */
+/** Sentence about published quantities: the first finding, and the number of further ones. */
 export function metricsAnswer({ metrics }: Pick<IncidentsAnswer, 'metrics'>): string[] {
   const [first] = metrics;
   if (first === undefined) return [];
-  return [metrics.length === 1 ? first.sentence : `${first.sentence} ${plural(metrics.length - 1, 'more finding')} in what is published.`];
+  return [metrics.length === 1 ? first.sentence : `${first.sentence} ${plural(metrics.length - 1, 'more finding')} about published quantities.`];
 }
 
-/** Time of all ranks together. */
+/** Core time, summed over ranks. */
 export const coreSeconds = (us: number): string => (us < 1000 ? `${duration(us)} of core time` : `${digits(us / 1e6)} core-seconds`);
 
 function nothingYet(answer: Answer, run: Run): string {
@@ -59,10 +59,10 @@ function nothingYet(answer: Answer, run: Run): string {
   return `${until} ${status.ranks_reporting}/${status.ranks} ranks report; ${judged}.`;
 }
 
-/** How many times as long, or as short, calls take before that is called a drift. */
+/** Factor, up or down, from which on a change of runtimes is called a drift. */
 const DRIFT = 1.2;
 
-/** What the page of a function says first: how often it is abnormal, what that costs, and whether it drifts. */
+/** First sentences of a function's page: how often it is abnormal, the time lost, and whether it drifts. */
 export function functionAnswer(found: FunctionStatistics, ranks: number | null): string {
   const name = shorten(found.name, 40).text;
   const calls = plural(found.calls, 'call');
@@ -74,7 +74,7 @@ export function functionAnswer(found: FunctionStatistics, ranks: number | null):
   return `${name}: ${count(found.anomalies)} of ${calls} abnormal (${percent(rate)}), ${duration(found.severity_us)} lost${where}.${drift}`;
 }
 
-/** What the page of a call says first. */
+/** First sentence of a call's page. */
 export function callAnswer(record: CallSummary, metric: Run['config']['metric'], programs: number): string {
   const name = shorten(record.function, 40).text;
   const open = record.exit_us === 0;

@@ -1,4 +1,4 @@
-/** Kinds of work, which have a colour each. */
+/** Groups of functions by kind of work, each with a colour. */
 
 import type { Group } from '../charts/model/tokens';
 
@@ -10,7 +10,7 @@ const GROUPS: readonly [Group, RegExp][] = [
   ['other', /^(?:addr=|UNRESOLVED)/],
 ];
 
-/** What kind of work a function does, by its name. */
+/** Group of a function, by its name. */
 export function groupOf(name: string): Group {
   return GROUPS.find(([, pattern]) => pattern.test(name))?.[0] ?? 'app';
 }

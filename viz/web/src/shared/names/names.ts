@@ -1,10 +1,10 @@
 /**
  * Function names, shortened so that a 2,500-character kernel name is recognised in 24 characters.
  *
- * In order: the source location becomes a field, and a Python file the module in front; launch prefixes become a tag; wrappers (Kokkos,
- * RAJA, std::function) give way to their functor; return type and parameters go, template arguments
- * become <…>, lambdas λ6; too long, leading namespaces go, then the middle; equal results in one
- * view get their first differing argument.
+ * In this order: the source location becomes a field, and a Python file the module before the name; launch prefixes
+ * become a tag; wrappers (Kokkos, RAJA, std::function) are replaced by their functor; return type and parameters are
+ * dropped, template arguments become <…>, lambdas λ6; if the name is still too long, leading namespaces are dropped,
+ * then the middle; equal results in one view get their first differing argument.
  */
 
 export interface ShortName {
@@ -17,11 +17,11 @@ export interface ShortName {
 
 const LOCATION = /\s*\[\{([^}]*)\}\s*\{([^}]*)\}(?:-\{[^}]*\})?\]\s*$/;
 const PYTHON = /^(.*)\.pyw?$/;
-/** As PerfFlowAspect's traces of Python become; TAU's remarks in capitals are no modules. */
+/** Names in PerfFlowAspect's traces of Python; TAU's remarks in capitals are not modules. */
 const MODULE = /^([A-Za-z_<][\w.<>]*) \[((?=\w*[a-z])[A-Za-z_]\w*(?:\.\w+)*)\]$/;
 const SOURCE = /\.(?:c|cc|cpp|cxx|cu|h|hh|hpp|f|f90|f03|f08)$/i;
 const ROOT = '.TAU application';
-/** What is shown of it. */
+/** Text that is shown for the root. */
 const PROGRAM = '(program)';
 const UNRESOLVED = 'addr=<';
 const LAUNCH = /^(?:cuda|hip|cu)(?:Module)?LaunchKernel: /;
@@ -39,7 +39,7 @@ interface Named {
   line: string;
 }
 
-/** Function, Python module and place of a stored name. */
+/** Function, Python module and source location of a stored name. */
 function parsed(full: string): Named {
   const name = full.trim();
   const location = LOCATION.exec(name);
@@ -55,13 +55,13 @@ function parsed(full: string): Named {
 
 const qualified = ({ module, rest }: Named): string => (module === '' ? rest : `${module}.${rest}`);
 
-/** What the command line shows of a name as well: without its place in the source, Python's with their module. */
+/** Name as the command line shows it, too: without its source location, and in Python with its module. */
 export function shownName(full: string): string {
   if (full === ROOT) return PROGRAM;
   return full.includes(UNRESOLVED) ? full : qualified(parsed(full));
 }
 
-/** The same with its place behind it, where that is known. */
+/** Name followed by its source location, where that is known. */
 export function placedName(full: string): string {
   const { file, line } = parsed(full);
   return file === '' || full.includes(UNRESOLVED) ? shownName(full) : `${shownName(full)} (${line === '' ? file : `${file}:${line}`})`;
@@ -75,7 +75,7 @@ export function shorten(full: string, limit = 28): ShortName {
   return { full, text, tag, file: named.file, line: named.line };
 }
 
-/** Shorten the names of one view; those that come out equal also show what differs. */
+/** Shorten the names of one view; equal results also show what differs. */
 export function shortenAll(names: readonly string[], limit = 28): Map<string, ShortName> {
   const result = new Map<string, ShortName>();
   const groups = new Map<string, string[]>();
@@ -112,7 +112,7 @@ function taken(name: string): [rest: string, tag: string] {
   return tool ? [tool[2] as string, tool[1] as string] : [name, ''];
 }
 
-/** Follow wrappers down to the functor they run. */
+/** Replace wrappers by the functor that they run. */
 function unwrap(name: string): string {
   for (let depth = 0; depth < 8; depth++) {
     const open = name.indexOf('<');
@@ -125,7 +125,7 @@ function unwrap(name: string): string {
   return name;
 }
 
-/** Position of the bracket that closes the one at `open`; the end where none does. */
+/** Position of the bracket that closes the one at `open`; the end of the text without one. */
 function closingAt(text: string, open: number): number {
   const expected: string[] = [];
   for (let at = open; at < text.length; at++) {
@@ -154,7 +154,7 @@ function splitTop(text: string, separator: string): string[] {
   return [...parts, text.slice(start)];
 }
 
-/** Without return type, parameters and template arguments; names that are no C++ stay as they are. */
+/** Remove return type, parameters and template arguments; names that are not C++ remain. */
 function simplify(name: string): string {
   let kept = '';
   let hadParameters = false;
@@ -192,7 +192,7 @@ function withoutReturnType(name: string): string {
   return from >= 0 ? words.slice(from).join(' ') : (words[words.length - 1] as string);
 }
 
-/** Cut to `limit`: leading namespaces or modules first, then the middle; a lambda keeps its owner and number. */
+/** Cut a name to `limit` characters: leading namespaces or modules first, then the middle; a lambda keeps its owner and number. */
 function fit(text: string, limit: number, separator: string): string {
   const lambda = / λ\d+$/.exec(text)?.[0] ?? '';
   let owner = text.slice(0, text.length - lambda.length);
@@ -209,7 +209,7 @@ function fit(text: string, limit: number, separator: string): string {
   return owner + lambda;
 }
 
-/** A name of any length on at most three lines. */
+/** Cut a name so that it fits on three lines. */
 export function wrapped(name: string, most = 240): string {
   return name.length <= most ? name : `${name.slice(0, most - 1)}…`;
 }

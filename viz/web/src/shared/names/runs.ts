@@ -1,41 +1,41 @@
-/** Runs beside each other, in words. */
+/** Runs of a folder, in words. */
 
 import { clock, duration } from '../units/units';
 import type { ListedRun } from '../api/types';
 
-/** How a run is: what it said last, and how its application ended. */
+/** State of a run, with the exit code of its application. */
 export function stateOf({ state, exit_code }: ListedRun): string {
   return state === 'finished' && exit_code !== null ? `finished, exit ${exit_code}` : state;
 }
 
-/** How long it took, or takes by now; '' where nobody knows. */
+/** Length of a run so far; empty where it is not known. */
 export function lengthOf({ duration_us }: ListedRun): string {
   if (duration_us === null) return '';
   return duration_us < 60e6 ? duration(duration_us) : clock(duration_us);
 }
 
-/** What the list of runs beside one opens with. */
+/** First sentence of the list of runs to compare with. */
 export function runsAnswer(runs: readonly ListedRun[], own: string): string {
   const others = runs.filter((run) => !run.is_this).length;
   if (others === 0) return `${own} is the only run in its folder.`;
   return `${others} other ${others === 1 ? 'run' : 'runs'} can be compared with ${own}.`;
 }
 
-/** What the list of all runs of a folder opens with. */
+/** First sentence of the list of all runs in a folder. */
 export function folderAnswer(runs: readonly ListedRun[]): string {
-  if (runs.length === 0) return 'No runs here yet.';
+  if (runs.length === 0) return 'There are no runs here yet.';
   const live = runs.filter((run) => run.state === 'running').length;
   const all = runs.length === 1 ? '1 run' : `${runs.length} runs`;
-  return live === 0 ? `${all}; none goes on now.` : `${all}; ${live === 1 ? '1 goes' : `${live} go`} on now.`;
+  return live === 0 ? `${all}; none is running.` : `${all}; ${live === 1 ? '1 is' : `${live} are`} running.`;
 }
 
-/** What is read out where that list changes: how many runs there are, and how many of them a filter leaves. */
+/** Announcement of a change of that list: the number of runs, and how many match the filter. */
 export function folderNews(runs: readonly ListedRun[], left: number, text: string): string {
   const answer = folderAnswer(runs);
   return text.trim() === '' ? answer : `${answer} ${left === 1 ? '1 matches' : `${left || 'None'} match`}.`;
 }
 
-/** The runs of which each word is in what is known of them; an exit code is one word with `exit`. */
+/** Runs that match all words of a filter; `exit 1` counts as one word. */
 export function found(runs: readonly ListedRun[], text: string): ListedRun[] {
   const words = text.toLowerCase().match(/exit \d+|\S+/g) ?? [];
   return runs.filter((run) => {
@@ -44,12 +44,12 @@ export function found(runs: readonly ListedRun[], text: string): ListedRun[] {
   });
 }
 
-/** The folders that are ticked after a click on one: two at most, of which the first goes where a third comes. */
+/** Ticked folders after a click on one: at most two, where a third replaces the first. */
 export function toggled(ticked: readonly string[], folder: string): string[] {
   return ticked.includes(folder) ? ticked.filter((one) => one !== folder) : [...ticked.slice(-1), folder];
 }
 
-/** Where two runs are compared: the later one's page; '' where there are not two. */
+/** Address of the comparison of two runs, on the later one's page; empty unless there are two. */
 export function comparisonOf(runs: readonly ListedRun[], ticked: readonly string[]): string {
   const [before, after] = runs.filter((run) => ticked.includes(run.folder)).sort((a, b) => a.started_us - b.started_us);
   if (before === undefined || after === undefined) return '';

@@ -1,6 +1,6 @@
 import { appearance, APPEARANCES, choose, type Appearance } from '../session/theme';
 
-/** Light, dark, as the system has it, or for a projector. */
+/** Choice of the appearance: as the system says, light, dark, or for a projector. */
 export function AppearanceChoice() {
   return (
     <select

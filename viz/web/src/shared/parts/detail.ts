@@ -1,15 +1,15 @@
 import { useEffect, useState } from 'preact/hooks';
 
-/** What rests under the pointer is asked about; what it only passes is not. */
+/** Time that the pointer must rest before details are requested. */
 const REST_MS = 150;
 
-/** The answer to a question about what is pointed at; null until it is there, and while nothing is. */
+/** Details of what the pointer is over; null until they have arrived, and while it is over nothing. */
 export function useDetail<T>(key: string | null, ask: (signal: AbortSignal) => Promise<T>): T | null {
   const [found, setFound] = useState<{ key: string; value: T } | null>(null);
   useEffect(() => {
     if (key === null) return;
     const asking = new AbortController();
-    // A tooltip without its last line needs no message why.
+    // Without the details a tooltip only lacks its last line, so an error is not shown.
     const put = (): void =>
       void ask(asking.signal).then(
         (value) => setFound({ key, value }),

@@ -1,2 +1,2 @@
-/** Whether a dialog is before the page: keys are its own then. The document knows at once; the event that one has closed comes later. */
+/** Whether a dialog is open, which then takes all keys. The document knows it at once; the closing event comes later. */
 export const isDialogOpen = (): boolean => document.querySelector('dialog[open]') !== null;

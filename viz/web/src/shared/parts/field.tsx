@@ -6,15 +6,15 @@ interface FieldProps {
   hint: string;
   value: string;
   search?: boolean;
-  /** Least and most, where the field takes a whole number. */
+  /** Least and greatest value, where the field takes an integer. */
   range?: readonly [least: number, most: number];
-  /** Take the text over; false where it makes no sense. */
+  /** Apply the text; return false where it cannot be understood. */
   apply: (text: string) => boolean;
 }
 
 /**
- * A text field that is the user's while it is being edited: it takes over what the address says only
- * when that changes. Bound to its value it would lose what is typed at the next arrival of data.
+ * Text field that keeps the user's text while it is edited: it takes the value of the address only when that changes.
+ * A field that is bound to its value would lose the text when new data arrive.
  */
 export function Field({ label, hint, value, search, range, apply }: FieldProps) {
   const input = useRef<HTMLInputElement>(null);
@@ -26,7 +26,7 @@ export function Field({ label, hint, value, search, range, apply }: FieldProps) 
     if (text === value) return;
     const understood = apply(text);
     element.setAttribute('aria-invalid', String(!understood));
-    if (!understood) say(`${label} ${text}: not understood; write it like ${hint}`);
+    if (!understood) say(`${label} ${text} was not understood; write it like ${hint}`);
   };
   return (
     <label class="inline">

@@ -4,11 +4,11 @@ import { addressOf, follow } from '../address/address';
 interface Props {
   name: string;
   program: number;
-  /** As the view shortened it; otherwise it is shortened here. */
+  /** Name as the view has shortened it; otherwise it is shortened here. */
   text?: string;
 }
 
-/** The name of a function, which leads to its page; the whole of it in the tooltip. */
+/** Link to a function's page, with the full name in the tooltip. */
 export function FunctionLink({ name, program, text }: Props) {
   const target = { page: 'function', function: name, program, call: null, cursor: null } as const;
   const short = shorten(name, 40);

@@ -2,7 +2,7 @@ import { GROUP_FILLS, type Group } from '../charts/model/tokens';
 
 const GROUP_NAMES: Readonly<Record<Group, string>> = { app: 'application', mpi: 'MPI', io: 'I/O', gpu: 'GPU', runtime: 'runtime', other: 'other' };
 
-/** What the colours of functions mean. */
+/** Legend of the colours of functions. */
 export function GroupLegend() {
   return (
     <ul class="groups" aria-label="Colours">

@@ -5,7 +5,7 @@ interface Props {
   isButton?: boolean;
 }
 
-/** Leads from a call to its incident: why it was slow, and whom it waited for. */
+/** Link from a call to its incident. */
 export function IncidentLink({ id, isButton }: Props) {
   const target = { page: 'incident', incident: id, call: null } as const;
   return (

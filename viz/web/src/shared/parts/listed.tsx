@@ -6,16 +6,16 @@ import { Table } from './table';
 interface Props {
   name: string;
   title: string;
-  /** Heading, and whether numbers stand below it. */
+  /** Headings, and whether the column has numbers. */
   columns: readonly (readonly [heading: string, isNumber: boolean])[];
   rows: readonly (readonly ComponentChildren[])[];
-  /** What is said where there are no rows. */
+  /** Text that is shown without rows. */
   nothing: ComponentChildren;
   actions?: ComponentChildren;
   asks?: Asks | undefined;
 }
 
-/** A panel that is a table. */
+/** Panel with a table. */
 export function Listed({ name, title, columns, rows, nothing, actions, asks }: Props) {
   return (
     <Panel name={name} title={title} summary={`${rows.length} lines.`} actions={actions} asks={asks}>

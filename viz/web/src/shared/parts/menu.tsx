@@ -2,23 +2,23 @@ import { useRef, useState } from 'preact/hooks';
 
 export interface MenuItem {
   text: string;
-  /** What comes of it, in a few words. */
+  /** Effect of the item, in a few words. */
   title?: string;
   act: () => void;
 }
 
 interface Props {
-  /** What the menu is of, for those who do not see where it stands. */
+  /** Accessible name of the menu. */
   label: string;
   text: string;
-  /** Asked for when the menu opens. */
+  /** Items, requested when the menu is opened. */
   items: () => readonly MenuItem[] | Promise<readonly MenuItem[]>;
   quiet?: boolean;
 }
 
 const MARGIN = 4;
 
-/** A button with a menu: arrows move, Enter acts, Esc closes, and the focus returns to the button. */
+/** Button with a menu: arrow keys move, Enter acts, Esc closes, and the focus returns to the button. */
 export function Menu({ label, text, items, quiet = true }: Props) {
   const button = useRef<HTMLButtonElement>(null);
   const list = useRef<HTMLDivElement>(null);
@@ -37,7 +37,7 @@ export function Menu({ label, text, items, quiet = true }: Props) {
     button.current?.focus();
   };
   const move = (event: KeyboardEvent): void => {
-    // Keys of the page are not meant while a menu is open.
+    // While a menu is open, the keys of the page do not act.
     event.stopPropagation();
     const all = list.current ? entries(list.current) : [];
     const at = all.indexOf(document.activeElement as HTMLElement);
@@ -91,13 +91,13 @@ export function Menu({ label, text, items, quiet = true }: Props) {
 
 const entries = (list: HTMLElement): HTMLElement[] => [...list.querySelectorAll<HTMLElement>('[role=menuitem]')];
 
-/** Below the button and in line with its right edge, unless the window ends before. */
+/** Put the list below the button, aligned at the right if the window has room. */
 function place(list: HTMLElement, button: DOMRect): void {
   const { width, height } = list.getBoundingClientRect();
   const below = button.bottom + MARGIN + height <= innerHeight;
   const left = Math.max(MARGIN, Math.min(button.right - width, innerWidth - width - MARGIN));
   const top = below ? button.bottom + MARGIN : Math.max(MARGIN, button.top - MARGIN - height);
-  // A page that is zoomed by style is placed in other pixels than it is measured in.
+  // On a zoomed page, positions and measures are in different pixels.
   const scale = list.offsetWidth > 0 ? width / list.offsetWidth : 1;
   list.style.left = `${left / scale}px`;
   list.style.top = `${top / scale}px`;

@@ -3,10 +3,10 @@ import { useState } from 'preact/hooks';
 import { placedName } from '../names/names';
 import { copy } from '../session/page';
 
-/** Characters of a name that are shown at first: two lines. */
+/** Characters of a name that are shown at first, about two lines. */
 const SHORT = 240;
 
-/** The whole name of a function, to be read and copied; long ones are folded. */
+/** Full name of a function, to be read and copied; long ones are folded. */
 export function Name({ name }: { name: string }) {
   const [open, setOpen] = useState(false);
   const text = placedName(name);

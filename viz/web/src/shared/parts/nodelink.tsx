@@ -4,12 +4,12 @@ import type { View } from '../address/model/view';
 
 interface Props {
   name: string;
-  /** Times since the run's start that it shows; all, if nothing is said. */
+  /** Time since the run's start that the page shows; the whole time by default. */
   window?: View['window'];
   text?: string;
 }
 
-/** Leads to the page of a node; an unknown node stays empty. */
+/** Link to a node's page; nothing where the node is not known. */
 export function NodeLink({ name, window = null, text = name }: Props) {
   if (name === '') return null;
   const target = toNode(name, window);

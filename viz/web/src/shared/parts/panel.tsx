@@ -6,24 +6,24 @@ import { PanelMenu, type Asks } from './panelmenu';
 interface PanelProps {
   name: string;
   title: string;
-  /** One sentence for those who do not see the picture. */
+  /** One sentence for screen readers. */
   summary: string;
   actions?: ComponentChildren;
-  /** Handlers that keep the panel's list still. */
+  /** Handlers that hold the order of the panel's list. */
   hold?: HTMLAttributes<HTMLElement>;
-  /** The same content as a table; where there is none, the panel is one. */
+  /** The content as a table; missing where the panel is a table. */
   table?: (() => ComponentChildren) | undefined;
-  /** What the panel shows, for other tools. */
+  /** Requests for the panel's content, for other tools. */
   asks?: Asks | undefined;
   children: ComponentChildren;
 }
 
 /**
- * A titled part of the page; key T swaps a picture for its table.
+ * Panel of a page with a title; the key T replaces its picture by a table.
  *
- * Its menu ⋯ copies the link and saves PNG, SVG and CSV by itself. What else it copies the panel says by `asks`:
+ * Its menu ⋯ copies the link and saves PNG, SVG and CSV. `asks` says what else it copies:
  * `asks={{ json: api.callsRequest(view.value), hasSql: true, command: (directory) => queryCommand(directory, view.value) }}`.
- * For pictures, canvases of `charts/canvas` are painted twice as fine for a moment, as long as they follow their size.
+ * For a picture, canvases of `charts/canvas` are painted at twice the resolution for a moment.
  */
 export function Panel({ name, title, summary, actions, hold, table, asks, children }: PanelProps) {
   const id = useId();
@@ -59,13 +59,13 @@ export function Panel({ name, title, summary, actions, hold, table, asks, childr
 
 const FOCUSABLE = 'a[href], button, input, select, [tabindex="0"]';
 
-/** Whether a box can be scrolled and has nothing in it that takes the focus: without it, no key would scroll the box. */
+/** Whether a box scrolls but contains nothing that takes the focus: then it has to take the focus itself, so that keys can scroll it. */
 function useNeedsFocus(body: RefObject<HTMLElement | null>): boolean {
   const [needs, setNeeds] = useState(false);
   useEffect(() => {
     const box = body.current;
     if (!box) return;
-    // It reports after the layout, which reading at any other time would force.
+    // An observer reports after the layout; reading the sizes at any other time would force one.
     const observer = new ResizeObserver(() => {
       const isCutOff = box.scrollHeight > box.clientHeight || box.scrollWidth > box.clientWidth;
       setNeeds(isCutOff && box.querySelector(FOCUSABLE) === null);
@@ -76,7 +76,7 @@ function useNeedsFocus(body: RefObject<HTMLElement | null>): boolean {
   return needs;
 }
 
-/** Swap picture and table of these panels. */
+/** Switch panels between picture and table. */
 export function toggleTables(names: readonly string[]): void {
   const shown = view.value.tables;
   const all = names.every((name) => shown.includes(name));
@@ -84,23 +84,23 @@ export function toggleTables(names: readonly string[]): void {
   go({ tables: all ? rest : [...rest, ...names] }, 'replace');
 }
 
-/** What stands in a panel that has nothing to show: why, and what to do. */
+/** Text of a panel that has nothing to show: why, and what to do. */
 export function Empty({ children }: { children: ComponentChildren }) {
   return <p class="empty">{children}</p>;
 }
 
-/** For requests that take a while: nothing at first, then a word. */
+/** Text while a request takes long; it appears after a moment. */
 export function Reading({ what }: { what: string }) {
   return <p class="empty reading">Reading {what}…</p>;
 }
 
-/** What a list that is kept still says of its order. */
+/** State of a list whose order is held: whether a newer one waits, and how to show it. */
 export interface Held {
   waits: boolean;
   update: () => void;
 }
 
-/** Takes the order that has come while a list was kept still; narrow panels show its last word alone. */
+/** Button that shows the newer order of a list that was held; narrow panels show only its last word. */
 export function NewOrder({ held: { waits, update } }: { held: Held }) {
   if (!waits) return null;
   return (
@@ -111,9 +111,9 @@ export function NewOrder({ held: { waits, update } }: { held: Held }) {
 }
 
 /**
- * Keeps a list still while the pointer is over it or the focus in it.
+ * Hold a list while the pointer is over it or the focus is in it.
  *
- * Gives what to show, whether something newer waits, a way to take it, and the handlers of the list.
+ * Return the value to show, whether a newer one waits, a function that shows it, and the handlers of the list.
  */
 export function useHeld<T>(value: T, keyOf: (value: T) => string) {
   const [held, setHeld] = useState<T | null>(null);
@@ -128,7 +128,7 @@ export function useHeld<T>(value: T, keyOf: (value: T) => string) {
     if (!over.current.pointer && !over.current.focus) setHeld(null);
   };
   useEffect(() => {
-    // What is there from the start may be the answer to another page's question.
+    // The first value may be the answer to another page's question.
     if (isNew.current) {
       isNew.current = false;
       return;
@@ -140,7 +140,7 @@ export function useHeld<T>(value: T, keyOf: (value: T) => string) {
     shown: held ?? value,
     waits: held !== null && keyOf(held) !== keyOf(value),
     update: () => setHeld(newest.current),
-    /** Another question was asked, or the first while its answer is still to come: the old answer must not stay. */
+    /** Note that another question is asked, or that the first one has no answer yet: the old answer must not stay. */
     ask(key: string, isPending = false) {
       if (question.current === key) return;
       asked.current = isPending || question.current !== '';

@@ -11,13 +11,13 @@ import { programs, run, status } from '../session/session';
 import { Menu, type MenuItem } from './menu';
 import { drawingOf, finely, pngOf, save } from '../charts/picture';
 
-/** What a panel shows, as other tools can be asked for it. */
+/** Requests for the content of a panel, for other tools. */
 export interface Asks {
-  /** The question to the API, as `shared/api` puts it. */
+  /** Request to the API, made by `shared/api`. */
   json?: Request;
-  /** Whether the server can put that question as SQL. */
+  /** Whether the server can write the request as SQL. */
   hasSql?: boolean;
-  /** The same question in the terminal, by `shared/asking/commands`; gets the run's folder. */
+  /** Command for the terminal, made by `shared/asking/commands` with the run's folder. */
   command?: (directory: string) => string;
 }
 
@@ -25,36 +25,36 @@ interface Props {
   name: string;
   title: string;
   asks: Asks | undefined;
-  /** What is in the picture. */
+  /** Element that is drawn in pictures. */
   body: RefObject<HTMLElement | null>;
   table: (() => ComponentChildren) | undefined;
 }
 
 const PNG_SCALE = 2;
 
-/** The menu ⋯ of a panel: the same elsewhere, and as a file. */
+/** Menu ⋯ of a panel, which copies its content for other tools and saves it as a file. */
 export function PanelMenu({ name, title, asks, body, table }: Props) {
   const file = (ending: string): string => fileName([view.value.run, name], ending);
   const picture = async (blobOf: (svg: string) => Blob | Promise<Blob>, name: string): Promise<void> => {
     try {
       if (body.current) save(await blobOf(await finely(body.current, (element) => svgOf(title, element))), name);
     } catch (error) {
-      say(`No picture: ${String(error)}`);
+      say(`The picture could not be made: ${String(error)}`);
     }
   };
   const items = (): MenuItem[] => {
     const { json, hasSql = false, command } = asks ?? {};
     const found: (MenuItem | false)[] = [
-      { text: 'Copy link', title: 'Address of this picture', act: () => void copy(location.href) },
-      json !== undefined && { text: 'Copy JSON address', title: 'What the panel shows, from the API', act: () => void copy(addressOfApi(...json).href) },
+      { text: 'Copy link', title: 'Address of this view', act: () => void copy(location.href) },
+      json !== undefined && { text: 'Copy JSON address', title: 'Address of these data in the API', act: () => void copy(addressOfApi(...json).href) },
       json !== undefined &&
         hasSql && {
           text: 'Copy SQL',
-          title: 'For the terminal: the same from the database',
+          title: 'Command for the terminal that queries the database',
           act: () => copyOfRun((directory) => statementCommand(directory, json)),
         },
-      command !== undefined && { text: 'Copy command', title: 'The same question in the terminal', act: () => copyOfRun(command) },
-      { text: 'Save PNG', title: 'Picture, two pixels for each', act: () => void picture((svg) => pngOf(svg, PNG_SCALE), file('png')) },
+      command !== undefined && { text: 'Copy command', title: 'Command that shows the same in the terminal', act: () => copyOfRun(command) },
+      { text: 'Save PNG', title: 'Picture at twice the resolution', act: () => void picture((svg) => pngOf(svg, PNG_SCALE), file('png')) },
       { text: 'Save SVG', title: 'Picture that can be edited', act: () => void picture((svg) => new Blob([svg], { type: 'image/svg+xml' }), file('svg')) },
       { text: 'Save CSV', title: 'The table behind the picture', act: () => saveTable(name, table, file('csv')) },
     ];
@@ -63,7 +63,7 @@ export function PanelMenu({ name, title, asks, body, table }: Props) {
   return <Menu label={`${title}: copy and save`} text="⋯" items={items} />;
 }
 
-/** A command without the run's folder would be about another run. */
+/** Copy a command, which needs the run's folder. */
 function copyOfRun(command: (directory: string) => string | Promise<string>): void {
   const directory = run.value.value?.directory;
   if (directory === undefined) say('The run is still being read: try again in a moment.');
@@ -76,10 +76,10 @@ function svgOf(title: string, body: HTMLElement): string {
   return svgFile(title, [placeAndFilters(), time()], drawingOf(body), colours);
 }
 
-/** Characters of a filter in a picture: names of functions have thousands. */
+/** Most characters of a filter in a picture: names of functions have thousands. */
 const MOST_FILTER = 120;
 
-/** Which run, and what limits what is shown. */
+/** Run, call and filters of the view. */
 function placeAndFilters(): string {
   const { run: name, page, call } = view.value;
   const filters = filtersOf(view.value).map((filter) => filter.text(view.value, programs.value).slice(0, MOST_FILTER));
@@ -91,7 +91,7 @@ function time(): string {
   return `${shown === null ? '' : `as of ${sinceStart(shown.clock_us)} · `}${wallClock(Date.now() * 1000)}`;
 }
 
-/** The panel's table twin as a file; of a panel that is a table, that. */
+/** Save the panel's table as a file. */
 function saveTable(name: string, table: Props['table'], file: string): void {
   const apart = document.createElement('div');
   if (table !== undefined) render(<>{table()}</>, apart);

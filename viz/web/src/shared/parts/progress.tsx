@@ -3,11 +3,11 @@ import { Empty } from './panel';
 
 interface Props {
   job: Job<unknown>;
-  /** What is waited for, while nothing has been heard of it. */
+  /** Text until the first news of the progress. */
   what: string;
 }
 
-/** In place of a long question's answer: how far it is, with an end to it; why there is none, with another try. */
+/** Progress of a long question with a button to cancel it, or the reason why it failed with a button to ask again. */
 export function Progress({ job, what }: Props) {
   if (job.cancelled.value) return <Ended job={job} why="Cancelled." />;
   if (job.error.value !== null) return <Ended job={job} why={job.error.value} />;

@@ -1,7 +1,7 @@
-/** A number with its unit, or an option of a command; browsers break lines behind hyphens, too. */
+/** A number with its unit, or an option of a command, in which browsers would break lines after hyphens. */
 const QUANTITY = /([\d.,]+ (?:core-seconds|µs|ms|s|%)(?![\w-])|--[a-z-]+)/;
 
-/** A sentence about times, in which no line ends between a number and its unit, inside the unit or inside an option. */
+/** Sentence in which no line breaks between a number and its unit, or inside a unit or an option. */
 export function Sentence({ text }: { text: string }) {
   return <>{text.split(QUANTITY).map((part, at) => (at % 2 === 1 ? <span class="unbroken">{part}</span> : part))}</>;
 }

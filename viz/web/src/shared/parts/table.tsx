@@ -11,7 +11,7 @@ interface Props {
   rows: readonly (readonly ComponentChildren[])[];
 }
 
-/** A plain table: words to the left, numbers to the right. */
+/** Plain table: words are aligned to the left, numbers to the right. */
 export function Table({ columns, rows }: Props) {
   return (
     <table>

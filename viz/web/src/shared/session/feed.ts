@@ -1,10 +1,10 @@
-/** How the feed is, second by second: ages grow while nothing arrives. */
+/** State of the feed, updated every second, because ages grow while nothing arrives. */
 
 import { computed, effect, signal } from '@preact/signals';
 import { bannerOf, conditionOf, type Circumstances } from './model/status';
 import { arrivedWhilePaused, lostAt, paused, refused, status } from './session';
 
-/** Over which time a lag counts as growing. */
+/** Time over which the growth of the lag is measured. */
 const TREND_MS = 10_000;
 
 export const now_ms = signal(Date.now());

@@ -1,4 +1,4 @@
-/** What the browser keeps for a user; nothing where it may keep nothing, as in the frame of a mail. */
+/** Settings that the browser keeps; nothing where storage is not allowed, as in the frame of a mail. */
 
 export function readKept(key: string): string | null {
   try {
@@ -12,6 +12,6 @@ export function keep(key: string, value: string): void {
   try {
     localStorage.setItem(key, value);
   } catch {
-    // It holds as long as the page does.
+    // The setting then lasts as long as the page.
   }
 }

@@ -1,4 +1,4 @@
-/** Long questions: like `question`, with progress and an end before the end. */
+/** Long questions: like `question`, with progress and cancellation. */
 
 import { effect, signal, untracked } from '@preact/signals';
 import type { LongQuestion, Progress } from '../api/jobs';
@@ -7,11 +7,11 @@ import { ask } from './session';
 
 export type { LongQuestion, Progress };
 
-/** A long question, put by `start`; its answer is its `value`. */
+/** A long question, asked by `start`; its answer is its `value`. */
 export class Job<T> extends Resource<T> {
-  /** How far it is; null where none is on its way, or nothing has been heard of it yet. */
+  /** Its progress; null where it has not been asked, or no progress is known yet. */
   readonly progress = signal<Progress | null>(null);
-  /** Whether the user ended it. */
+  /** Whether the user has cancelled it. */
   readonly cancelled = signal(false);
   #asked: LongQuestion | null = null;
 
@@ -22,12 +22,12 @@ export class Job<T> extends Resource<T> {
     void this.load((signal) => ask<T>(asked, signal, (progress) => (this.progress.value = progress)));
   }
 
-  /** Ask the same once more. */
+  /** Ask the same question again. */
   again(): void {
     if (this.#asked !== null) this.start(this.#asked);
   }
 
-  /** End it for the user, who may ask again. */
+  /** Cancel the question for the user, who may ask it again. */
   cancel(): void {
     this.clear();
     this.cancelled.value = true;
@@ -41,11 +41,11 @@ export class Job<T> extends Resource<T> {
 }
 
 /**
- * A long question that stands while the page lasts.
+ * Register a long question for the lifetime of the page.
  *
- * @param keyOf what is asked, as a text that differs where the question does; null while nobody wants to know,
- *   which also ends one that is on its way. Signals that it reads decide when it is asked again.
- * @param wanted what to ask.
+ * @param keyOf key of the question, which differs where the question does; null while nobody needs the answer,
+ *   which also cancels a question on its way. The question is asked again when signals that it reads change the key.
+ * @param wanted the question.
  */
 export function job<T>(keyOf: () => string | null, wanted: () => LongQuestion): Job<T> {
   const asked = new Job<T>();
@@ -53,7 +53,7 @@ export function job<T>(keyOf: () => string | null, wanted: () => LongQuestion): 
   effect(() => {
     const key = keyOf();
     untracked(() => {
-      // What was answered stays for who comes back to it.
+      // An answer stays, for a user who comes back to it.
       if (key === last || (key === null && asked.value.value !== null)) return;
       last = key;
       asked.clear();

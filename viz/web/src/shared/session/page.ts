@@ -1,4 +1,4 @@
-/** What concerns the page alone and not the address: the tooltip, the rank under the pointer, messages. */
+/** State of the page that is not in the address: the tooltip, what the pointer is over, messages. */
 
 import { signal } from '@preact/signals';
 import type { RankKey } from '../api/types';
@@ -6,7 +6,7 @@ import type { RankKey } from '../api/types';
 export interface Tip {
   x: number;
   y: number;
-  /** What, how much, expected, where, when, context, what a click does. */
+  /** Lines: name, amount, expectation, place, time, context, and what a click does. */
   lines: readonly string[];
 }
 
@@ -14,16 +14,16 @@ export const tip = signal<Tip | null>(null);
 export const hoveredRank = signal<RankKey | null>(null);
 /** Name of the function under the pointer. */
 export const hoveredFunction = signal<string | null>(null);
-/** Shown for a moment, and read out. */
+/** Message that is shown for a moment, and read out. */
 export const notice = signal('');
-/** Read out by screen readers only: what the keyboard moved to. */
+/** Text for screen readers: what the keyboard has moved to. */
 export const spoken = signal('');
 export const helpOpen = signal(false);
 
 const TIP_DELAY_MS = 80;
 let waiting: ReturnType<typeof setTimeout> | undefined;
 
-/** Show a tooltip; on keyboard focus at once. */
+/** Show a tooltip after a delay, which is 0 for the keyboard. */
 export function showTip(next: Tip, delay = TIP_DELAY_MS): void {
   clearTimeout(waiting);
   if (delay === 0 || tip.value !== null) tip.value = next;
@@ -43,7 +43,7 @@ export function say(text: string): void {
   fading = setTimeout(() => (notice.value = ''), 6000);
 }
 
-/** Copy to the clipboard; where the browser forbids it, the text can be copied from the message. */
+/** Copy a text to the clipboard; where the browser forbids it, the user can copy it from the message. */
 export async function copy(coming: string | Promise<string>): Promise<void> {
   let text: string;
   try {

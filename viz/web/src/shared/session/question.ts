@@ -1,18 +1,18 @@
 /**
- * Questions that the address asks the server: put when the address changes, and again when there is news.
+ * Questions to the server that follow from the address: asked when the address changes, and again when there is news.
  *
- * Ours rather than TanStack's query core: what that adds, a cache and retries, no page needs (answers are
- * cached by HTTP, and the next news asks again), and the rest between asks, which keeps a hundred open pages
- * from slowing the run's server, would still be ours.
+ * This module replaces TanStack's query core: no page needs the cache and retries that it adds (answers are
+ * cached by HTTP, and the next news asks again), and the pauses between requests, which keep a hundred open pages
+ * from slowing down the run's server, would still have to be written.
  */
 
 import { effect, untracked } from '@preact/signals';
 import { Resource } from './resource';
 
 interface Options {
-  /** Whether the answer changes while the run goes on. */
+  /** Whether the answer changes during the run. */
   live?: boolean;
-  /** Whether an answer to another question may stay until the new one is here. */
+  /** Whether the answer to the previous question stays until the new one has arrived. */
   keep?: boolean;
 }
 
@@ -22,19 +22,19 @@ interface Standing {
   put: () => Promise<void>;
 }
 
-/** After asking again a page rests this many times as long as the answers took: a hundred pages of one server ask less often. */
+/** Pause of a page after asking again, as a multiple of the time that the answers took: so a hundred pages of one server ask less often. */
 const REST = 10;
-/** ... but no longer: one answer that did not come in time is no reason to show old lists for minutes. */
+/** Longest pause: a single late answer must not leave old lists for minutes. */
 const LONGEST_REST_MS = 20_000;
 
 const standing: Standing[] = [];
 let restsUntil_ms = 0;
 
 /**
- * A question that stands while the page lasts.
+ * Register a question for the lifetime of the page.
  *
- * @param keyOf what is asked, as a text that differs where the question does; null while nobody wants to know.
- *   Signals that it reads decide when it is asked again.
+ * @param keyOf key of the question, which differs where the question does; null while nobody needs the answer.
+ *   The question is asked again when signals that it reads change.
  * @param put asks the server.
  */
 export function question<T>(keyOf: () => string | null, put: (signal: AbortSignal) => Promise<T>, { live = false, keep = false }: Options = {}): Resource<T> {
@@ -43,7 +43,7 @@ export function question<T>(keyOf: () => string | null, put: (signal: AbortSigna
   const ask = (): Promise<void> => resource.load(put);
   effect(() => {
     const key = keyOf();
-    // What was answered stays for who comes back to it; what lives is asked anew.
+    // An answer stays, for a user who comes back to it; only live questions are asked again.
     if (key === null || (key === last && !live)) return;
     const isOther = key !== last;
     last = key;
@@ -57,10 +57,10 @@ export function question<T>(keyOf: () => string | null, put: (signal: AbortSigna
 }
 
 /**
- * Ask all open questions again whose answers change, unless an answer to one is on its way. Says whether it did.
+ * Ask all open live questions again, unless an answer to one is on its way. Return whether they were asked.
  *
- * @param isUrgent nobody shall rest or wait now: it is the last chance, or what a user wants. Answers that are on
- *   their way are abandoned, as they may know nothing of it yet.
+ * @param isUrgent whether to ask without a pause, because it is the last chance or the user wants it. Answers on
+ *   their way are abandoned, because they may be out of date.
  */
 export function askAgain(isUrgent = false): boolean {
   const open = standing.filter((one) => one.isOpen());

@@ -1,4 +1,4 @@
-/** Something the server is asked for: its last value stays while the next one is on its way. */
+/** Data that are requested from the server; the last value stays while the next one is on its way. */
 
 import { batch, signal } from '@preact/signals';
 
@@ -8,7 +8,7 @@ export class Resource<T> {
   readonly busy = signal(false);
   #asking: AbortController | null = null;
 
-  /** Ask; a newer question makes the older answer void. */
+  /** Request the data; a newer request cancels an older one. */
   async load(ask: (signal: AbortSignal) => Promise<T>): Promise<void> {
     this.#asking?.abort();
     const asking = new AbortController();
@@ -43,7 +43,7 @@ export class Resource<T> {
 }
 
 function sentence(error: unknown): string {
-  if (error instanceof DOMException && error.name === 'TimeoutError') return 'Stopped after 30 s. Narrow the question, or use the terminal.';
+  if (error instanceof DOMException && error.name === 'TimeoutError') return 'The request was stopped after 30 s. Narrow the filters, or use the terminal.';
   if (error instanceof TypeError) return 'The server cannot be reached.';
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,4 +1,4 @@
-/** The link to the server: the run, its state as last heard, and as shown (the two differ while paused). */
+/** Connection to the server: the run, and its state, as last received and as shown (they differ while paused). */
 
 import { batch, computed, signal } from '@preact/signals';
 import * as api from '../api/requests';
@@ -8,28 +8,28 @@ import { whyRefused } from './model/status';
 import { askAgain, question } from './question';
 import type { LiveFrame, LiveSteps, Status } from '../api/types';
 
-/** Lists are asked for again at most this often: who reads them must be able to. */
+/** Least time between two updates of lists, so that users can read them. */
 const REFRESH_MS = 2000;
 
 const latest = signal<Status | null>(null);
 const pausedAt = signal<Status | null>(null);
 
-/** When the link was lost, ms; null while it stands. */
+/** Time at which the connection was lost, in ms; null while connected. */
 export const lostAt = signal<number | null>(null);
-/** Why it does not come back, though the server answers: it is another one by now, or the run is gone. '' where that is not so. */
+/** Why a server that answers refuses the page, such as a new token or a run that is gone; empty where it does not. */
 export const refused = signal('');
 export const paused = computed(() => pausedAt.value !== null);
-/** Whether news may come that a user would not want to see yet. */
+/** Whether the view can be paused, which needs a run that has not ended. */
 export const canPause = computed(() => latest.value !== null && latest.value.state !== 'ended');
 export const status = computed(() => pausedAt.value ?? latest.value);
 export const arrivedWhilePaused = computed(() => (pausedAt.value === null || latest.value === null ? 0 : latest.value.anomalies - pausedAt.value.anomalies));
-/** Zero of all times shown. */
+/** Zero of all times that are shown, in µs since the epoch. */
 export const zero_us = computed(() => status.value?.zero_us ?? 0);
 
 export const run = question(() => 'run', readRun, { live: true, keep: true });
 export const programs = computed(() => Object.keys(run.value.value?.programs ?? {}).length);
 
-/** What wants to hear of frames, and of a link that stands (again). */
+/** Receiver of frames and of connections. */
 export interface Follower {
   onFrame(frame: LiveFrame): void;
   onSteps?(steps: LiveSteps): void;
@@ -47,9 +47,9 @@ export function follow(follower: Follower): void {
 }
 
 export const watch: Events['watch'] = async (ranks) => events?.watch(ranks);
-/** Put a long question; the page may ask before there is a link. */
+/** Ask a long question, also before the page is connected. */
 export const ask: Events['ask'] = async (...question) => (await begun).ask(...question);
-/** A long question may come soon. */
+/** Announce that a long question may follow. */
 export const prepare = async (): Promise<void> => (await begun).prepare();
 
 /** Begin to follow the run. */
@@ -65,7 +65,7 @@ async function readRun(signal: AbortSignal): ReturnType<typeof api.getRun> {
   return known;
 }
 
-/** Ask again for what is shown if anything has happened since, and once more: the store may be a moment behind. */
+/** Ask again if anything has happened since, and then once more, because the store may lag for a moment. */
 function refresh(isUrgent = false): void {
   if (paused.value || lostAt.value !== null || latest.value === null || heard === latest.value.version) return;
   const news = latest.value.version;
@@ -88,7 +88,7 @@ function onLink(connected: boolean): void {
   for (const follower of followers) follower.onLinked();
 }
 
-/** A server that is not there says nothing; one that will have none of us says why. */
+/** Find out why the connection was lost: a server that refuses the page tells why. */
 async function seeWhy(): Promise<void> {
   try {
     await api.getRun(new AbortController().signal);
@@ -104,7 +104,7 @@ function onFrame(frame: LiveFrame): void {
     latest.value = frame.status;
     for (const follower of followers) follower.onFrame(frame);
   });
-  // The server of a run that has ended goes with it, a second later.
+  // The server of a run that has ended stops a second later.
   if (hasEnded) for (const delay of [0, 400]) setTimeout(() => refresh(true), delay);
 }
 
@@ -114,7 +114,7 @@ function onSteps(steps: LiveSteps): void {
   });
 }
 
-/** Freeze the picture, or show what has come since. */
+/** Freeze the view, or show what has arrived since. */
 export function togglePause(): void {
   if (!paused.value && !canPause.value) return;
   pausedAt.value = pausedAt.value === null ? latest.value : null;

@@ -1,4 +1,4 @@
-/** What a user sets once, for all runs: kept by the browser. */
+/** Settings of a user for all runs, kept by the browser. */
 
 import { keep, readKept } from './kept';
 import { signal } from '@preact/signals';
@@ -6,7 +6,7 @@ import { signal } from '@preact/signals';
 const LETTERS = 'chimbuko-letters';
 const CLOCK = 'chimbuko-clock';
 
-/** Whether single letters and signs act as keys; who dictates text switches them off (WCAG 2.1.4). */
+/** Whether single letters and signs act as keys; users of speech input switch them off (WCAG 2.1.4). */
 export const lettersAct = signal(readKept(LETTERS) !== 'off');
 
 export function setLetters(act: boolean): void {
@@ -14,7 +14,7 @@ export function setLetters(act: boolean): void {
   keep(LETTERS, act ? 'on' : 'off');
 }
 
-/** Whether times are shown as a clock on the wall did, not since the run's start. */
+/** Whether times are shown as time of day instead of since the run's start. */
 export const wallTimes = signal(readKept(CLOCK) === 'wall');
 
 export function setWallTimes(wall: boolean): void {

@@ -1,4 +1,4 @@
-/** How the page looks: as the system says, unless the user chose. Not part of the address, but kept by the browser. */
+/** Appearance of the page: the system's, unless the user has chosen another. The browser keeps it; it is not in the address. */
 
 import { keep, readKept } from './kept';
 import { computed, effect, signal } from '@preact/signals';
@@ -7,7 +7,7 @@ import { COLOURS, GROUP_FILLS, HEAT_RAMP, pick, SLOT_COLOURS, type Theme } from 
 export const APPEARANCES = ['system', 'light', 'dark', 'projector'] as const;
 export type Appearance = (typeof APPEARANCES)[number];
 
-/** A projector is far away and washes colours out: light, and larger. */
+/** Zoom for a projector, which is far away. */
 const PROJECTOR_ZOOM = 1.25;
 
 const KEY = 'chimbuko-theme';
@@ -21,7 +21,7 @@ export const theme = computed<Theme>(() => {
   return appearance.value === 'dark' ? 'dark' : 'light';
 });
 
-/** How much larger than its styles say the page is. */
+/** Zoom of the page. */
 export const pageZoom = computed(() => (appearance.value === 'projector' ? PROJECTOR_ZOOM : 1));
 
 systemDark.addEventListener('change', () => {

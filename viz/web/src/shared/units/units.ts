@@ -1,4 +1,4 @@
-/** Numbers as people read them: three significant digits, one unit per column. */
+/** Formats of numbers: three significant digits, one unit per column. */
 
 export type DurationUnit = 'µs' | 'ms' | 's' | 'clock';
 
@@ -6,10 +6,10 @@ const DIVISOR: Record<DurationUnit, number> = { µs: 1, ms: 1e3, s: 1e6, clock: 
 const GROUPED = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
 const MINUS = '−';
 
-/** With a minus where there was a hyphen. */
+/** Replace a leading hyphen by a minus. */
 const negated = (text: string): string => text.replace(/^-/, MINUS);
 
-/** Three significant digits, grouped, without an exponent: 0.123, 12.3, 1,234. */
+/** Format a number with three significant digits, grouped, without an exponent: 0.123, 12.3, 1,234. */
 export function digits(value: number): string {
   const size = Math.abs(value);
   if (size === 0) return '0';
@@ -18,20 +18,20 @@ export function digits(value: number): string {
   return negated(String(Number(value.toFixed(decimals))));
 }
 
-/** With so many decimals. */
+/** Format a number with a fixed number of decimals. */
 export const fixed = (value: number, decimals: number): string => negated(value.toFixed(decimals));
 
-/** A number that says by its sign how something has changed, in the form that is given for its size. */
+/** Format a change with its sign, where `form` formats its size. */
 export function signed(value: number, form: (size: number) => string): string {
   return `${value < 0 ? MINUS : '+'}${form(Math.abs(value))}`;
 }
 
-/** A change in percent: +10.3 %; from a factor of 2 on +240 %. */
+/** Format a change in percent: +10.3 %, from a factor of 2 on +240 %. */
 export function change(effect: number): string {
   return `${signed(100 * effect, (percents) => (percents < 100 ? percents.toFixed(1) : digits(percents)))} %`;
 }
 
-/** The unit in which a duration has one to three digits before the point. */
+/** Unit in which a duration has one to three digits before the decimal point. */
 export function durationUnit(us: number): DurationUnit {
   const size = Math.abs(us);
   if (size < 999.5) return 'µs';
@@ -39,7 +39,7 @@ export function durationUnit(us: number): DurationUnit {
   return size < 59.95e6 ? 's' : 'clock';
 }
 
-/** A duration in a given unit, without the unit's name. */
+/** Format a duration in a given unit, without the unit's name. */
 export function inUnit(us: number, unit: DurationUnit): string {
   return unit === 'clock' ? clock(us) : digits(us / DIVISOR[unit]);
 }
@@ -49,7 +49,7 @@ export function duration(us: number): string {
   return unit === 'clock' ? clock(us) : `${inUnit(us, unit)} ${unit}`;
 }
 
-/** What a user typed, in µs: `5 ms`, `200us`, `1.5 s`; without a unit milliseconds. */
+/** Parse a duration such as `5 ms`, `200us` or `1.5 s` to µs; without a unit, it is in milliseconds. */
 export function parseDuration(text: string): number | null {
   const match = /^(\d+(?:\.\d+)?)\s*(us|µs|μs|ms|s)?$/.exec(text.trim().replace(/,/g, ''));
   if (!match) return null;
@@ -57,20 +57,20 @@ export function parseDuration(text: string): number | null {
   return Number(match[1]) * divisor;
 }
 
-/** The one unit for a column or axis: that of its largest value. */
+/** Unit of a column or axis: that of its largest value. */
 export function columnUnit(values: Iterable<number>): DurationUnit {
   let largest = 0;
   for (const value of values) largest = Math.max(largest, Math.abs(value));
   return durationUnit(largest);
 }
 
-/** The same for a column of lost times, in seconds up to an hour: its largest is often a sum, and the others are short. */
+/** Unit of a column of lost times: seconds up to an hour, because the largest value is often a sum beside short ones. */
 export function lostUnit(values: readonly number[]): DurationUnit {
   const unit = columnUnit(values);
   return unit === 'clock' && Math.max(...values) < 3600e6 ? 's' : unit;
 }
 
-/** 2:05 or 1:12:06. */
+/** Format a time as a clock: 2:05 or 1:12:06. */
 export function clock(us: number): string {
   const seconds = Math.round(Math.abs(us) / 1e6);
   const [h, m, s] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
@@ -85,12 +85,12 @@ export function sinceStart(us: number): string {
   return `${us < 0 ? MINUS : '+'}${pad(h)}:${pad(m)}:${pad(s)}.${String(ms % 1000).padStart(3, '0')}`;
 }
 
-/** Wall clock with its zone: 2026-11-21 10:31:04.482 Z. */
+/** Date and time of day with the time zone: 2026-11-21 10:31:04.482 Z. */
 export function wallClock(us: number): string {
   return new Date(us / 1e3).toISOString().replace('T', ' ').replace('Z', ' Z');
 }
 
-/** Time of day, of the same zone: 10:31:04.482. */
+/** Time of day in the same time zone: 10:31:04.482. */
 export function wallTime(us: number, decimals = 3): string {
   const whole = new Date(us / 1e3).toISOString().slice(11, 19);
   if (decimals === 0) return whole;
@@ -98,19 +98,19 @@ export function wallTime(us: number, decimals = 3): string {
   return `${whole}.${String(fraction).padStart(6, '0').slice(0, decimals)}`;
 }
 
-/** 10,000; from a million on 2.1 M. */
+/** Format a count: 10,000, from a million on 2.1 M. */
 export function count(n: number): string {
   if (Math.abs(n) < 1e6) return exact(n);
   const [divisor, unit] = Math.abs(n) < 1e9 ? [1e6, 'M'] : [1e9, 'G'];
   return `${digits(n / divisor)} ${unit}`;
 }
 
-/** All digits, grouped: 12,345,678. */
+/** Format a count with all digits, grouped: 12,345,678. */
 export function exact(n: number): string {
   return negated(GROUPED.format(n));
 }
 
-/** 8 kB; 1000 bytes to the kB. */
+/** Format a size: 8 kB, where a kB is 1000 bytes. */
 export function bytes(n: number): string {
   for (const [divisor, unit] of [
     [1e9, 'GB'],
@@ -122,32 +122,32 @@ export function bytes(n: number): string {
   return `${n} B`;
 }
 
-/** 3.1×, and from ten on whole: 1,234×, as in the sentences that come from the server. */
+/** Format a ratio: 3.1×, from ten on 1,234×, as in the server's sentences. */
 export function ratio(value: number): string {
   return `${value >= 9.95 ? exact(Math.round(value)) : digits(Number(value.toPrecision(2)))}×`;
 }
 
-/** A share from 0 to 1 as 0.8 %; null is unknown and not zero. */
+/** Format a share from 0 to 1 as 0.8 %; null is unknown, not zero. */
 export function percent(share: number | null): string {
   return share === null ? 'unknown' : `${digits(share * 100)} %`;
 }
 
-/** A detector's score with its unit. */
+/** Format a detector's score with its unit. */
 export function score(value: number, detector: string): string {
   return `${digits(value)} ${scoreUnit(detector)}`.trimEnd();
 }
 
-/** Only sstd's score is a distance in σ; others have no unit. */
+/** Unit of a detector's score: that of sstd is a distance in σ, others have no unit. */
 function scoreUnit(detector: string): string {
   return detector === 'sstd' ? 'σ' : '';
 }
 
-/** What stands over scores. */
+/** Heading of a column of scores. */
 export function scoreHeading(detector: string): string {
   return ['score', scoreUnit(detector)].filter(Boolean).join(', ');
 }
 
-/** 1 anomaly, 2,000 anomalies. */
+/** Format a count with its noun: 1 anomaly, 2,000 anomalies. */
 export function plural(n: number, noun: string): string {
   return `${count(n)} ${n === 1 ? noun : noun.endsWith('y') ? `${noun.slice(0, -1)}ies` : `${noun}s`}`;
 }

@@ -1,4 +1,4 @@
-/** The lines of a timeline: rows for each depth of each thread of each rank, from top to bottom, in CSS pixels. */
+/** Scene of a timeline: lines for each depth of each thread of each rank, from top to bottom, in CSS pixels. */
 
 import { ANOMALY, firstEndingFrom, GROUPS, MERGED, spanAt, type Interval, type Link, type RankSpans, type SpanRow } from './spans';
 import { between, type TimeAxis } from './timelineaxis';
@@ -9,28 +9,28 @@ export const ROW = 20;
 const LANE_GAP = 6;
 const GPU = GROUPS.indexOf('gpu');
 
-/** One row of the picture. */
+/** One line of the picture: the spans at one depth. */
 export interface Line {
   spans: RankSpans;
   row: SpanRow;
-  /** Of each function, as an index of `GROUPS`: what runs on a GPU is of that group, whatever its name. */
+  /** Group of each function, as an index of `GROUPS`; on a GPU all functions have its group. */
   groups: Uint8Array;
-  /** Positions along the axis. */
+  /** Begins and ends of the spans, as positions along the axis. */
   begin: Float64Array;
   end: Float64Array;
   y: number;
 }
 
-/** The lines of one thread. */
+/** Lines of one thread. */
 export interface Lane {
   spans: RankSpans;
   thread: number;
   isGpu: boolean;
   y: number;
   height: number;
-  /** Positions between which nothing was kept, and was analysed all the same. */
+  /** Ranges of positions in which calls were analysed but not kept. */
   notKept: Interval[];
-  /** Positions between which nothing was analysed. */
+  /** Ranges of positions in which nothing was analysed. */
   lost: Interval[];
 }
 
@@ -41,14 +41,14 @@ export interface Scene {
   height: number;
 }
 
-/** One span of a scene. */
+/** One span of a scene, by its line and its index. */
 export interface Spot {
   line: Line;
   at: number;
 }
 
 /**
- * @param thread of the first rank that alone is wanted; null for all.
+ * @param thread the only thread of the first rank to show; null for all.
  */
 export function sceneOf(ranks: readonly RankSpans[], axis: TimeAxis, thread: number | null): Scene {
   const lanes: Lane[] = [];
@@ -76,7 +76,7 @@ const placed = ([first, last]: Interval, axis: TimeAxis): Interval => [axis.posi
 
 const positions = (times: Float64Array, axis: TimeAxis): Float64Array => (axis.isFolded ? times.map(axis.positionOf) : times);
 
-/** The line at a height; null between lanes. */
+/** Line at a height; null between lanes. */
 export function lineAt(scene: Scene, y: number): Line | null {
   return scene.lines.find((line) => y >= line.y && y < line.y + ROW) ?? null;
 }
@@ -88,7 +88,7 @@ export function spotAt(scene: Scene, y: number, position: number, slack: number)
   return at < 0 ? null : { line, at };
 }
 
-/** The call with an id, where it stands by itself. */
+/** Span of the call with an id; null where it is not here, or merged with others. */
 export function spotOf(scene: Scene, id: string | null): Spot | null {
   const [program, rank, step, row] = (id ?? '').split(':');
   const key = `${program}:${rank}`;
@@ -101,7 +101,7 @@ export function spotOf(scene: Scene, id: string | null): Spot | null {
   return null;
 }
 
-/** The innermost recorded call around a span: on the lines above, nearest first. */
+/** Innermost recorded call around a span, found on the lines above. */
 export function parentOf(scene: Scene, { line, at }: Spot): Spot | null {
   const [begin, end] = [line.begin[at] as number, line.end[at] as number];
   const above = scene.lines.filter((one) => isSameThread(one, line) && one.row.depth < line.row.depth).sort((a, b) => b.row.depth - a.row.depth);
@@ -114,13 +114,13 @@ export function parentOf(scene: Scene, { line, at }: Spot): Spot | null {
 
 const isSameThread = (one: Line, other: Line): boolean => one.spans === other.spans && one.row.thread === other.row.thread;
 
-/** The span before or after one on its line. */
+/** Span before or after another one on its line. */
 export function beside({ line, at }: Spot, way: number): Spot | null {
   const next = at + way;
   return next < 0 || next >= line.begin.length ? null : { line, at: next };
 }
 
-/** Lines of the same rank and thread, or of the next lane, one above or below; the span there nearest in time. */
+/** Span nearest in time on the line above or below, which may belong to the next lane. */
 export function across(scene: Scene, { line, at }: Spot, way: number): Spot | null {
   const next = scene.lines[scene.lines.indexOf(line) + way];
   if (next === undefined) return null;
@@ -129,7 +129,7 @@ export function across(scene: Scene, { line, at }: Spot, way: number): Spot | nu
   return { line: next, at: found };
 }
 
-/** The first span of the uppermost line that has one in a range. */
+/** First span in a range, on the uppermost line that has one. */
 export function firstSpot(scene: Scene, shown: Range): Spot | null {
   for (const line of scene.lines) {
     const at = firstEndingFrom(line.end, shown[0]);
@@ -138,7 +138,7 @@ export function firstSpot(scene: Scene, shown: Range): Spot | null {
   return null;
 }
 
-/** All abnormal spans of a scene, by time. */
+/** All abnormal spans of a scene, in the order of time. */
 export function anomaliesOf(scene: Scene): Spot[] {
   const found: Spot[] = [];
   for (const line of scene.lines) {
@@ -149,14 +149,14 @@ export function anomaliesOf(scene: Scene): Spot[] {
   return found.sort((a, b) => (a.line.begin[a.at] as number) - (b.line.begin[b.at] as number));
 }
 
-/** The abnormal call after a position, or before it; the first or last of all where there is none. */
+/** Abnormal call after or before a position; without one, the first or the last of all. */
 export function nextAnomaly(spots: readonly Spot[], from: number, way: number): Spot | null {
   const begins = spots.map(({ line, at }) => line.begin[at] as number);
   const index = way > 0 ? begins.findIndex((begin) => begin > from) : begins.findLastIndex((begin) => begin < from);
   return spots[index] ?? (way > 0 ? spots[0] : spots[spots.length - 1]) ?? null;
 }
 
-/** Abnormal calls that the ribbon shows with one mark. */
+/** Abnormal calls that share one mark on the ribbon. */
 export interface RibbonMark {
   x: number;
   spots: Spot[];
@@ -164,7 +164,7 @@ export interface RibbonMark {
 
 const RIBBON_MARK = 14;
 
-/** Marks of the ribbon: side by side where calls are nearer than that, with how many they are. */
+/** Marks of the ribbon; calls that are too near each other share one, with their number. */
 export function ribbonOf(anomalies: readonly Spot[], xOf: (position: number) => number, width: number): RibbonMark[] {
   const marks: RibbonMark[] = [];
   for (const spot of anomalies) {
@@ -179,20 +179,20 @@ export function ribbonOf(anomalies: readonly Spot[], xOf: (position: number) => 
   return marks;
 }
 
-/** Where a link goes, in pixels; `to` is null where its other end is not in the picture. */
+/** Arrow of a link, in pixels; `to` is null where the other end is not in the picture. */
 export interface Arrow {
   link: Link;
   rank: RankKey;
   x: number;
   y: number;
   to: { x: number; y: number } | null;
-  /** Whether the head is where `x` and `y` are: a message that was received here. */
+  /** Whether the head of the arrow is at `x` and `y`: the message was received here. */
   isInward: boolean;
-  /** How long the receiver was in the call that receives it before it was sent; 0 where it was not, or is not known. */
+  /** Time that the receiving call had waited when the message was sent; 0 where it had not, or where this is not known. */
   waited_us: number;
 }
 
-/** Arrows of a picture; those of which no part is in it are left out, and each message is there once. */
+/** Arrows of a picture, without those outside it; each message has one. */
 export function arrowsOf(scene: Scene, xOf: (position: number) => number, width: number): Arrow[] {
   const lines = new Map(scene.lines.map((line) => [`${line.spans.rank} ${line.row.thread} ${line.row.depth}`, line]));
   const heights = new Map(scene.lanes.map((lane) => [`${lane.spans.rank} ${lane.thread}`, lane.y + lane.height - ROW / 2]));
@@ -226,7 +226,7 @@ export function arrowsOf(scene: Scene, xOf: (position: number) => number, width:
   return [...arrows.values()];
 }
 
-/** From the receiving call's entry until the message was sent. */
+/** Time from the entry of the receiving call until the message was sent. */
 function waitOf({ row }: Line, link: Link): number {
   const [sent, received] = link.kind === 1 ? [link.otherTime, link.time] : [link.time, link.otherTime];
   const at = spanAt(row, received, 0);
@@ -234,7 +234,7 @@ function waitOf({ row }: Line, link: Link): number {
   return Math.max(0, sent - (row.begin[at] as number));
 }
 
-/** The arrow that passes within a distance of a place; null where none does. */
+/** Arrow within a distance of a position; null for none. */
 export function arrowAt(arrows: readonly Arrow[], x: number, y: number, within: number): Arrow | null {
   let [best, least]: [Arrow | null, number] = [null, within];
   for (const arrow of arrows) {
@@ -245,7 +245,7 @@ export function arrowAt(arrows: readonly Arrow[], x: number, y: number, within: 
   return best;
 }
 
-/** Length of what is drawn of an arrow whose other end is elsewhere. */
+/** Drawn length of an arrow whose other end is not in the picture. */
 export const STUB = 12;
 
 function distance(x: number, y: number, x0: number, y0: number, x1: number, y1: number): number {

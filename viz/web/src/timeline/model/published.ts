@@ -1,16 +1,16 @@
-/** Where quantities that programs publish begin to be wrong, along a timeline. */
+/** Begins of findings about published quantities, along a timeline. */
 
 import { exact, sinceStart } from '../../shared/units/units';
 
-/** One thing that is wrong. */
+/** A finding about a published quantity. */
 export interface PublishedFinding {
   id: string;
   sentence: string;
-  /** When it began, in µs since the epoch. */
+  /** Time at which it began, in µs since the epoch. */
   time_us: number;
 }
 
-/** Findings whose lines are too near for a label each; lengths are CSS pixels. */
+/** Findings that share a label, because their lines are too near each other. Lengths in CSS pixels. */
 export interface PublishedMark {
   /** Left edge of the label. */
   x: number;
@@ -22,10 +22,10 @@ export interface PublishedMark {
 
 export const LABEL = 16;
 const CHARACTER = 7;
-/** So many are said in a tip. */
+/** Most findings in a tooltip. */
 const MOST_SAID = 3;
 
-/** Lines of the findings in a picture, the first one first, with a label for those that are side by side. */
+/** Lines of the findings in a picture, in the order of time, with shared labels where they are too near each other. */
 export function publishedOf(
   findings: readonly PublishedFinding[],
   positionOf: (time: number) => number,
@@ -49,9 +49,9 @@ function labelled(x: number, lines: number[], findings: PublishedFinding[]): Pub
   return { x, width: text.length * CHARACTER + 8, text, lines, findings };
 }
 
-/** What is said of a label. */
+/** Lines of a label's tooltip. */
 export function publishedLines({ findings }: PublishedMark, zero_us: number): string[] {
   const said = findings.slice(0, MOST_SAID).map(({ sentence, time_us }) => `≠ ${sentence} From ${sinceStart(time_us - zero_us)}`);
   const more = findings.length > MOST_SAID ? [`and ${exact(findings.length - MOST_SAID)} more`] : [];
-  return [...said, ...more, findings.length > 1 ? 'click: the first of them' : 'click: what is known of it'];
+  return [...said, ...more, findings.length > 1 ? 'click: the first of them' : 'click: its page'];
 }

@@ -1,4 +1,4 @@
-/** The calls of a rank as spans: rows of typed arrays, in order of time, none over another. Times in µs since the epoch. */
+/** Calls of a rank as spans: rows of typed arrays in the order of time, without overlaps. Times in µs since the epoch. */
 
 import { summed } from '../../shared/units/columns';
 import { GROUP_FILLS, type Group } from '../../shared/charts/model/tokens';
@@ -19,15 +19,15 @@ export const GROUPS = Object.keys(GROUP_FILLS) as Group[];
 
 export type Interval = [first: number, last: number];
 
-/** The calls of one depth of one thread. */
+/** Calls at one depth of one thread. */
 export interface SpanRow {
   thread: number;
   depth: number;
   begin: Float64Array;
   end: Float64Array;
-  /** -1 where it is not known. */
+  /** Exclusive runtime; -1 where it is not known. */
   exclusive: Float64Array;
-  /** Number of a name of the rank's. */
+  /** Index of the function's name among those of the rank. */
   function: Int32Array;
   step: Int32Array;
   row: Int32Array;
@@ -35,13 +35,13 @@ export interface SpanRow {
   flags: Uint8Array;
 }
 
-/** A message or launch, or many of one kind between the same lines. */
+/** A message or a launch, or several of one kind between the same lines. */
 export interface Link {
   kind: number;
   time: number;
   thread: number;
   depth: number;
-  /** -1 where the other end is not known. */
+  /** Time of the other end; -1 where it is not known. */
   otherTime: number;
   otherRank: number;
   otherThread: number;
@@ -51,7 +51,7 @@ export interface Link {
   count: number;
 }
 
-/** What is known of one rank in a range of time. */
+/** Calls and links of one rank in a range of time. */
 export interface RankSpans {
   rank: RankKey;
   source: 'trace' | 'store';
@@ -59,15 +59,15 @@ export interface RankSpans {
   from: number;
   to: number;
   extent: Interval;
-  /** Calls shorter than this are merged. */
+  /** Length below which calls are merged. */
   column_us: number;
   functions: string[];
-  /** Of each function, as an index of `GROUPS`. */
+  /** Group of each function, as an index of `GROUPS`. */
   groups: Uint8Array;
   threads: { thread: number; isGpu: boolean; known: Interval[] }[];
   rows: SpanRow[];
   links: Link[];
-  /** By step and row. */
+  /** Judged calls, by step and row. */
   judged: Map<string, Judged>;
   lost: Interval[];
   leftOut: number;
@@ -126,7 +126,7 @@ function decodeLinks(answered: TimelineLinks): Link[] {
   }));
 }
 
-/** The first span of a row that ends at a time or later; the row's length where none does. */
+/** Index of the first span that ends at a time or later; the row's length where none does. */
 export function firstEndingFrom(ends: Float64Array, time: number): number {
   let [low, high] = [0, ends.length];
   while (low < high) {
@@ -138,9 +138,9 @@ export function firstEndingFrom(ends: Float64Array, time: number): number {
 }
 
 /**
- * The span of a row at a time; -1 where there is none within `slack`.
+ * Index of the span of a row at a time; -1 where there is none within `slack`.
  *
- * Of several so near an abnormal one is meant: it may be narrower than what can be pointed at.
+ * Of several within `slack`, an abnormal one is preferred, because it may be too narrow to be pointed at.
  */
 export function spanAt({ begin, end, flags }: Pick<SpanRow, 'begin' | 'end' | 'flags'>, time: number, slack: number): number {
   let best = -1;
@@ -152,7 +152,7 @@ export function spanAt({ begin, end, flags }: Pick<SpanRow, 'begin' | 'end' | 'f
   return best;
 }
 
-/** Id of the call that a span is, or of the longest one of a merged span. */
+/** Id of a span's call, or of the longest call of a merged span. */
 export const idOf = (rank: RankKey, row: SpanRow, at: number): string => `${rank}:${row.step[at]}:${row.row[at]}`;
 
 export const judgedOf = (spans: RankSpans, row: SpanRow, at: number): Judged | undefined => spans.judged.get(`${row.step[at]}:${row.row[at]}`);

@@ -1,9 +1,9 @@
-/** Where times stand along a timeline: as they are, or with the stretches of which nothing was kept folded. */
+/** Axis of a timeline: linear, or with times folded for which nothing was kept. */
 
 import type { Interval } from './spans';
 import type { Range } from '../../shared/address/model/ranges';
 
-/** Positions are µs, too: those of what is not folded. */
+/** Conversion between times and positions, which are µs without the folded times. */
 export interface TimeAxis {
   isFolded: boolean;
   positionOf: (time: number) => number;
@@ -14,10 +14,10 @@ const same = (value: number): number => value;
 
 export const PLAIN_AXIS: TimeAxis = { isFolded: false, positionOf: same, timeAt: same };
 
-/** What is left of a stretch that is folded, as a share of all that was kept. */
+/** Greatest length of a folded gap, as a share of all that was kept. */
 const FOLD_SHARE = 0.02;
 
-/** Intervals in order and apart, of any that overlap. */
+/** Unite intervals that overlap, and sort them. */
 export function united(intervals: readonly Interval[]): Interval[] {
   const made: Interval[] = [];
   for (const [first, last] of [...intervals].sort((a, b) => a[0] - b[0])) {
@@ -28,7 +28,7 @@ export function united(intervals: readonly Interval[]): Interval[] {
   return made;
 }
 
-/** What lies between intervals that are in order and apart, within a range. */
+/** Gaps between sorted intervals without overlaps, within a range. */
 export function between(known: readonly Interval[], first: number, last: number): Interval[] {
   const gaps: Interval[] = [];
   let from = first;
@@ -41,7 +41,7 @@ export function between(known: readonly Interval[], first: number, last: number)
   return gaps;
 }
 
-/** Time with the gaps between what is known folded to a little each. */
+/** Axis on which the gaps between known intervals are folded. */
 export function foldedAxis(known: readonly Interval[]): TimeAxis {
   const kept = united(known);
   const whole = kept.reduce((sum, [first, last]) => sum + last - first, 0);
@@ -59,7 +59,7 @@ export function foldedAxis(known: readonly Interval[]): TimeAxis {
   return { isFolded: true, positionOf: (time) => along(times, positions, time), timeAt: (at) => along(positions, times, at) };
 }
 
-/** A line through points, by the point from which on it goes; outside of them one to one. */
+/** Interpolate linearly between points; outside of them, with slope 1. */
 function along(from: readonly number[], to: readonly number[], value: number): number {
   if (from.length === 0) return value;
   const last = from.length - 1;
@@ -75,17 +75,17 @@ function along(from: readonly number[], to: readonly number[], value: number): n
   return x1 === x0 ? y0 : y0 + ((value - x0) / (x1 - x0)) * (y1 - y0);
 }
 
-/** No picture is of less than this. */
+/** Least time that a picture shows. */
 const LEAST_US = 2;
 
-/** Zoomed about a place that stays where it is; `factor` above 1 shows more. */
+/** Range zoomed about a position that stays in its place; a factor above 1 shows more. */
 export function zoomed([first, last]: Range, factor: number, about: number, bounds: Range): Range {
   const length = Math.min(Math.max(LEAST_US, (last - first) * factor), (bounds[1] - bounds[0]) * 1.1);
   const share = (about - first) / Math.max(1e-9, last - first);
   return moved([about - share * length, about + (1 - share) * length], 0, bounds);
 }
 
-/** Moved by a share of its length, but not away from the bounds. */
+/** Range moved by a share of its length, but not out of the bounds. */
 export function moved([first, last]: Range, share: number, bounds: Range): Range {
   const length = last - first;
   const margin = Math.min(length, bounds[1] - bounds[0]) * 0.05;
@@ -94,7 +94,7 @@ export function moved([first, last]: Range, share: number, bounds: Range): Range
   return [begin, begin + length];
 }
 
-/** The same length around another place, if that is not well inside already. */
+/** Range of the same length around an interval, unless the interval is well inside already. */
 export function showing(range: Range, first: number, last: number): Range {
   const length = range[1] - range[0];
   const isInside = first >= range[0] && last <= range[1];
@@ -105,14 +105,14 @@ export function showing(range: Range, first: number, last: number): Range {
   return [middle - wanted / 2, middle + wanted / 2];
 }
 
-/** What is asked of the server for a picture: more than it shows, so that it can be moved at once. */
+/** Times and resolution that are requested for a picture: more than it shows, so that it can be moved at once. */
 export interface Asked {
   from: number;
   to: number;
   columns: number;
 }
 
-/** Whether an answer does for a picture: all of it is there, as fine as its pixels, and not much finer. */
+/** Whether an answer suffices for a picture: it has all its times, as fine as the pixels and not much finer. */
 export function suffices(asked: Asked, shown: Range, width: number, extent: Range): boolean {
   const isThere = asked.from <= Math.max(shown[0], extent[0]) && asked.to >= Math.min(shown[1], extent[1]);
   const column = (asked.to - asked.from) / asked.columns;
@@ -122,7 +122,7 @@ export function suffices(asked: Asked, shown: Range, width: number, extent: Rang
 
 const MOST_COLUMNS = 20_000;
 
-/** The picture, and as much before and after it. */
+/** Request for a picture, with as much before and after it. */
 export function askedFor(shown: Range, width: number, extent: Range): Asked {
   const length = shown[1] - shown[0];
   const from = Math.floor(Math.max(0, extent[0], shown[0] - length));

@@ -1,16 +1,16 @@
-/** Spans as pixels: a million in some ten milliseconds, because a row's pixels are all alike from top to bottom. */
+/** Spans as pixels: a million in some ten milliseconds, because the lines of pixels of a row are equal. */
 
 import { ANOMALY, firstEndingFrom, MERGED } from './spans';
 
 /** Colours as pixels, see `pixelOf`. */
 export interface RasterColours {
-  /** By group. */
+  /** Fills by group. */
   fills: Uint32Array;
   edge: number;
   anomaly: number;
 }
 
-/** One row, from top to bottom: its edge, a second line, and the body. */
+/** Pixels of one row, from top to bottom: its edge, a second line, and the body. */
 export interface RowPixels {
   outer: Uint32Array;
   inner: Uint32Array;
@@ -39,7 +39,7 @@ export function pixelOf(colour: string): number {
 /**
  * Fill the pixels of one row.
  *
- * Merged spans have no edge; an abnormal call has one of two pixels in its own colour, is at least two pixels
+ * Merged spans have no edge. An abnormal call has an edge of two pixels in its own colour, is at least two pixels
  * wide, and is drawn over all others.
  */
 export function rasterRow(pixels: RowPixels, row: RasterRow, groups: Uint8Array, colours: RasterColours, first: number, perPixel: number): void {
@@ -83,7 +83,7 @@ export function rasterRow(pixels: RowPixels, row: RasterRow, groups: Uint8Array,
   }
 }
 
-/** Copy a row into a picture: `height` pixels from `top` on, with the edge's thickness of `edge` pixels. */
+/** Copy a row into a picture: `height` pixels from `top` on, with an edge of `edge` pixels. */
 export function copyRow(picture: Uint32Array, width: number, { outer, inner, body }: RowPixels, top: number, height: number, edge: number): void {
   const rows = picture.length / width;
   for (let line = 0; line < height; line++) {

@@ -1,4 +1,4 @@
-/** What a timeline says in words: tooltips, the sentence of the page, names of lanes. */
+/** Texts of a timeline: tooltips, the first sentence of the page, names of lanes. */
 
 import { shorten } from '../../shared/names/names';
 import { ANOMALY, DOUBTFUL, judgedOf, LAUNCHED, MERGED, OPEN, RECEIVED, type RankSpans } from './spans';
@@ -16,7 +16,7 @@ export const runtimeOf = ({ line, at }: Spot): number => timeOf(line.row.end, at
 
 const timeOf = (times: Float64Array, at: number): number => times[at] as number;
 
-/** All that is known of a span. */
+/** Lines of a span's tooltip. */
 export function spotLines(scene: Scene, spot: Spot, wording: Wording): string[] {
   const { line, at } = spot;
   const { spans, row } = line;
@@ -49,7 +49,7 @@ export function spotLines(scene: Scene, spot: Spot, wording: Wording): string[] 
   const parent = parentOf(scene, spot);
   const called = parent === null || (parent.line.row.flags[parent.at] as number) & MERGED ? '' : `called by ${shorten(nameOf(parent), 32).text}`;
   const inside = judged === undefined ? '' : `${plural(judged.children, 'child').replace('childs', 'children')}, ${plural(judged.messages, 'message')}`;
-  const context = [called, inside, flags & DOUBTFUL ? 'rows of the trace were lost in it' : ''].filter((text) => text !== '').join(' · ');
+  const context = [called, inside, flags & DOUBTFUL ? 'events of the trace were lost during this call' : ''].filter((text) => text !== '').join(' · ');
   if (context !== '') lines.push(context);
   return [...lines, judged === undefined ? 'click: select' : 'click: select · double click: why'];
 }
@@ -76,9 +76,9 @@ export function arrowLines(arrow: Arrow, wording: Wording): string[] {
   const lines = [what, `rank ${numbered(from, wording.programs)} → rank ${numbered(to, wording.programs)}`];
   if (link.count > 1) lines.push('the first:');
   lines.push(sent < 0 ? 'when it was sent is not known' : `sent ${at(sent)}`, received < 0 ? 'when it was received is not known' : `received ${at(received)}`);
-  if (sent >= 0 && received >= 0) lines.push(`under way for ${duration(Math.max(0, received - sent))}`);
+  if (sent >= 0 && received >= 0) lines.push(`in transit for ${duration(Math.max(0, received - sent))}`);
   if (arrow.waited_us > 0) lines.push(`rank ${numbered(to, wording.programs)} had waited ${duration(arrow.waited_us)} when it was sent`);
-  return [...lines, arrow.to === null ? `click: show rank ${numbered(other, wording.programs)}, too` : 'click: to its other end'];
+  return [...lines, arrow.to === null ? `click: show rank ${numbered(other, wording.programs)}, too` : 'click: go to its other end'];
 }
 
 export function ribbonLines(mark: RibbonMark, wording: Wording): string[] {
@@ -100,14 +100,14 @@ export function laneName(lane: Lane, programs: number): [rank: string, thread: s
   return [`r${numbered(lane.spans.rank, programs)}`, lane.isGpu ? `GPU, thr. ${lane.thread}` : `thread ${lane.thread}`];
 }
 
-/** The times of a picture, in the unit of its length. */
+/** Range of times of a picture, in the unit of its length. */
 export function rangeText(first: number, last: number, zero_us: number): string {
   const [from, to] = [first - zero_us, last - zero_us];
   const decimals = Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(Math.max(1, to - from) / 1e6))));
   return `${fixed(from / 1e6, decimals)}–${fixed(to / 1e6, decimals)} s`;
 }
 
-/** What the page says first, where no recorded call is chosen. */
+/** First sentence of the page, where no recorded call is selected. */
 export function sceneAnswer(ranks: readonly RankSpans[], shown: Range, wording: Wording): string {
   const main = ranks[0] as RankSpans;
   const name = `Rank ${numbered(main.rank, wording.programs)}`;
@@ -124,20 +124,20 @@ export interface Abnormal {
   call: Judged;
 }
 
-/** The abnormal calls of some ranks in a time, those that lost most first. */
+/** Abnormal calls of some ranks in a range of times, the most time lost first. */
 export const abnormalIn = (ranks: readonly RankSpans[], [first, last]: Range): Abnormal[] =>
   ranks
     .flatMap(({ rank, judged }) => [...judged].map(([id, call]): Abnormal => ({ id: `${rank}:${id}`, rank, call })))
     .filter(({ call }) => call.is_anomaly && call.entry_us <= last && call.entry_us + call.inclusive_us >= first)
     .sort((a, b) => b.call.severity_us - a.call.severity_us);
 
-/** What is in the picture, and what is not. */
+/** Which calls are in the picture, and which are not. */
 export function sourceText(ranks: readonly RankSpans[]): string {
   const main = ranks[0] as RankSpans;
   const merged = main.rows.some((row) => row.flags.some((flags) => flags & MERGED))
-    ? ` Calls shorter than ${duration(main.column_us)} are merged, abnormal ones never.`
+    ? ` Calls shorter than ${duration(main.column_us)} are merged, except for abnormal ones.`
     : '';
   if (main.source === 'trace') return `All calls of the recorded trace.${merged}`;
-  const left = main.leftOut > 0 ? ` Of ${exact(main.leftOut)} less severe ones the windows are left out: zoom in.` : '';
-  return `What was stored around recorded calls; hatched: normal calls were analysed, not kept.${left}${merged}`;
+  const left = main.leftOut > 0 ? ` The windows of ${exact(main.leftOut)} less severe calls are left out: zoom in.` : '';
+  return `The windows of recorded calls; hatched: normal calls were analysed but not kept.${left}${merged}`;
 }

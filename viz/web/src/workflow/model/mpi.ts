@@ -1,18 +1,18 @@
-/** Time in MPI, program by program. */
+/** Time in MPI, by program. */
 
 import type { RankTime } from '../../shared/api/types';
 
 export interface ProgramTimes {
-  /** Empty where nobody said which program it is. */
+  /** Name of the program; empty where it was not published. */
   program: string;
   ranks: RankTime[];
   mean_us: number;
   most_us: number;
-  /** The mean through the largest: 1 where all ranks are alike. */
+  /** Mean divided by the maximum: 1 where all ranks are equal. */
   balance: number;
 }
 
-/** The ranks of each program, in the order in which they come. */
+/** Group the ranks by program, in the given order. */
 export function programsOf(times: readonly RankTime[]): ProgramTimes[] {
   const groups = new Map<string, RankTime[]>();
   for (const one of times) groups.set(one.program, [...(groups.get(one.program) ?? []), one]);

@@ -1,14 +1,14 @@
-/** Tasks of a workflow: what each was in from when to when, and how long programs ran at which scale. */
+/** Tasks of a workflow: their activities over time, and the run times of programs by scale. */
 
 import { quantileSorted } from 'd3-array';
 import type { TaskView } from '../../shared/api/types';
 
-/** What a task does: wait for other tasks, wait for cores, or run. */
+/** Activity of a task: it waits for other tasks, waits for cores, or runs. */
 export type Doing = 'waits' | 'ready' | 'runs';
 
 const DOING: Readonly<Record<string, Doing>> = { NEW: 'waits', SCHEDULED: 'ready', EXECUTING: 'runs' };
 
-/** In words, also for the legend. */
+/** Activities in words, also for the legend. */
 export const DOING_TEXT: Readonly<Record<Doing, string>> = { waits: 'waits for other tasks', ready: 'waits for cores', runs: 'runs' };
 
 export interface Stretch {
@@ -19,19 +19,19 @@ export interface Stretch {
 
 export interface TaskRow {
   name: string;
-  /** Where it ran; empty where it did not. */
+  /** Nodes on which it ran; empty where it did not run. */
   nodes: string;
   stretches: Stretch[];
-  /** Its last state. */
+  /** Last state of the task. */
   state: string;
-  /** Whether it has failed for good, or never came to run. */
+  /** Whether the task has failed for good, or never ran. */
   isLost: boolean;
   runs_us: number;
   waits_us: number;
   task: TaskView;
 }
 
-/** Times from the first to the last that anything is known of. */
+/** Range of all times that are known; null without any. */
 export function spanOf(tasks: readonly TaskView[], sampled: readonly (readonly number[])[], now_us: number): [number, number] | null {
   const times = [...tasks.flatMap((task) => task.states.map(([time_us]) => time_us)), ...sampled.flatMap((one) => [one[0], one[one.length - 1]])];
   const known = times.filter((time_us): time_us is number => time_us !== undefined);
@@ -41,13 +41,13 @@ export function spanOf(tasks: readonly TaskView[], sampled: readonly (readonly n
   return [first, Math.max(last, first + 1)];
 }
 
-/** The beginning of the trace, unless something else is known from before it; a trace that has not begun has none (0). */
+/** Begin of the trace, or of anything that is known from before it; 0 for a trace that has not begun. */
 export function startOf(trace_us: number, others: readonly (number | undefined)[]): number {
   const known = [trace_us || undefined, ...others].filter((time_us): time_us is number => time_us !== undefined);
   return known.reduce((least, time_us) => Math.min(least, time_us), known[0] ?? 0);
 }
 
-/** A row for each task; one that goes on does so until `end_us`. */
+/** Make a row for each task; tasks that have not ended last until `end_us`. */
 export function rowsOf(tasks: readonly TaskView[], end_us: number): TaskRow[] {
   return tasks.map((task) => {
     const stretches = task.states.flatMap(([begin_us, state], at): Stretch[] => {
@@ -69,7 +69,7 @@ export function rowsOf(tasks: readonly TaskView[], end_us: number): TaskRow[] {
   });
 }
 
-/** How many tasks are in each state, in one sentence. */
+/** First sentence of the page: the number of tasks in each state. */
 export function tasksAnswer(tasks: readonly TaskView[]): string {
   const counts = new Map<string, number>();
   for (const { states } of tasks) {
@@ -91,7 +91,7 @@ const WORDS: Readonly<Record<string, string>> = {
 
 export interface Box {
   program: string;
-  /** Over all nodes; 0 where nobody said. */
+  /** Cores on all nodes; 0 where they are not known. */
   cores: number;
   runs: number;
   least_us: number;
@@ -101,7 +101,7 @@ export interface Box {
   most_us: number;
 }
 
-/** Run times of tasks that came to their end, by program and cores: of two and more runs of a program at one scale, a box. */
+/** Run times of completed tasks as boxes, by program and number of cores. */
 export function boxesOf(tasks: readonly TaskView[]): Box[] {
   const groups = new Map<string, { program: string; cores: number; times: number[] }>();
   for (const task of tasks) {
@@ -122,7 +122,7 @@ export function boxesOf(tasks: readonly TaskView[]): Box[] {
   return boxes.sort((one, other) => one.program.localeCompare(other.program) || one.cores - other.cores);
 }
 
-/** When tasks began to run on a node. */
+/** Times at which tasks began to run on a node. */
 export function startsOn(node: string, tasks: readonly TaskView[]): { time_us: number; name: string }[] {
   return tasks
     .filter((task) => task.nodes.includes(node))

@@ -37,7 +37,7 @@ test('what it did most comes first, and counts are in words', () => {
     moves: 3,
   } as NodeBeside;
   expect(besideText(found)).toBe('80 ms waited for a core (80 %), 20 ms in the program (20 %)');
-  expect(countsText(found)).toBe('1 page fault · 12 times put on a core · 3 times moved to another');
+  expect(countsText(found)).toBe('1 page fault · 12 times scheduled on a core · 3 times moved to another core');
 });
 
 test('a GPU has what it did beside what is usual of it', () => {

@@ -122,8 +122,8 @@ describe('words', () => {
     const box = { place: 3, merged: 0, merged_us: 0 };
     expect(boxLines(frames, box, 2, 'time')).toEqual([
       'work',
-      '600 µs with all that it calls: 60 % of all, 75 % of what is shown',
-      '600 µs in itself',
+      'inclusive 600 µs: 60 % of all, 75 % of what is shown',
+      'exclusive 600 µs',
       '100 calls, 6 µs each',
       'called by main › loop',
     ]);

@@ -52,7 +52,7 @@ describe('the answer', () => {
     expect(healthAnswer(vitals({}, {}, { state: 'behind', lag_us: 14e6 }))).toBe('With care: the analysis is 14 s behind.');
     expect(healthAnswer(vitals({}, {}, { state: 'stale', lag_us: null }))).toBe('With care: nothing new has come for a while.');
   });
-  test('is no answer before there is a stream', () => expect(healthAnswer(vitals({}, { streams: 0, states: {} }))).toContain('Nothing can be said yet'));
+  test('is no answer before there is a stream', () => expect(healthAnswer(vitals({}, { streams: 0, states: {} }))).toContain('Nothing is known yet'));
 });
 
 test('CPU time is a share of a core for each rank, or unknown', () => {
@@ -122,7 +122,7 @@ test('settings have names, and units', () => {
     thresholds: [['MPI_*', 8]],
   } as unknown as Run['config'];
   const named = new Map(settings(config));
-  expect(named.get('threshold')).toBe('its usual one');
+  expect(named.get('threshold')).toBe('the default');
   expect(named.get('least difference flagged')).toBe('1 ms');
   expect(named.get('thresholds of functions')).toBe('MPI_*: 8');
   expect(named.get('streams wait for each other')).toBe('yes');

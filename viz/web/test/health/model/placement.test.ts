@@ -14,8 +14,8 @@ describe('predicted beside measured', () => {
     });
   });
   test('the words have the largest error, and nothing is off where nothing was measured', () => {
-    expect(agreementText([interval(50, 100), interval(200, 180)])).toMatch(/^Of 2 intervals each is predicted from all others, at most 100\s?% off\.$/);
-    expect(agreementText([interval(0, 10)])).toBe('Nothing was measured yet.');
+    expect(agreementText([interval(50, 100), interval(200, 180)])).toMatch(/^In 2 intervals, each predicted from all others, the largest error is 100\s?%\.$/);
+    expect(agreementText([interval(0, 10)])).toBe('Nothing has been measured yet.');
     expect(agreementOf([])).toEqual({ most_us: 0, points: [] });
   });
 });

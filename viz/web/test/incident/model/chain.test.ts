@@ -36,8 +36,8 @@ describe('words', () => {
     const loss = { id: 'L0:1:1w', rank: 1, begin_us: 0, end_us: 2_000_000, lost_us: 1_000_000, beyond_us: 0 };
     const of = (rank: number | null, losses: (typeof loss)[], kind: Part['kind'] = 'late sender') => incidentOf([], { call_id: '', rank, losses, kind });
     const lost = of(1, [loss], 'waited for core');
-    expect(originText(lost)).toBe('Kept from running by the node, whatever calls it was in: rank 1 for 1 s of 2 s');
-    expect(originText(of(1, []))).toBe('Rank 1 came last; nothing abnormal of it is on record.');
+    expect(originText(lost)).toBe('The node kept these ranks from running, whatever calls they were in: rank 1 for 1 s of 2 s');
+    expect(originText(of(1, []))).toBe('Rank 1 was late; no abnormal call of it is on record.');
     expect(originText(of(null, []))).toBe('The call that lost the time is not on record.');
     // Of a wait in which its rank had no core for a while the origin is not known either.
     expect([lost, of(1, [loss]), of(1, []), incidentOf([], { losses: [loss] })].map(isLoss)).toEqual([true, false, false, false]);

@@ -62,7 +62,7 @@ describe('incidents', () => {
   test('what recurs counts', () => {
     const recurring = { id: 'R1', sentence: '', recurrence: { cost_us: 500, kind: 'drift', function: 'step' } } as IncidentsAnswer['recurrences'][number];
     expect(incidentsAnswer(found([], [recurring]), 1)).toBe(
-      '1 recurring finding lost 500 µs of core time; most by what recurs, drift of step: 500 µs of core time.',
+      '1 recurring finding lost 500 µs of core time; most by a recurring finding, drift of step: 500 µs of core time.',
     );
     expect(incidentsAnswer(found([one], [recurring]), 1)).toContain('; most in checkpoint on rank 2: ');
   });

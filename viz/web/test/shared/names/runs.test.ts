@@ -41,16 +41,16 @@ test('the list says how many there are beside this one', () => {
 
 test('the list of a folder says how many there are, and go on', () => {
   const live = { ...run, state: 'running' };
-  expect(folderAnswer([])).toBe('No runs here yet.');
-  expect(folderAnswer([run])).toBe('1 run; none goes on now.');
-  expect(folderAnswer([live, run, run])).toBe('3 runs; 1 goes on now.');
+  expect(folderAnswer([])).toBe('There are no runs here yet.');
+  expect(folderAnswer([run])).toBe('1 run; none is running.');
+  expect(folderAnswer([live, run, run])).toBe('3 runs; 1 is running.');
   expect(['', 'x', 'y', 'z'].map((text, left) => folderNews([run, run], left, text))).toEqual([
-    '2 runs; none goes on now.',
-    '2 runs; none goes on now. 1 matches.',
-    '2 runs; none goes on now. 2 match.',
-    '2 runs; none goes on now. 3 match.',
+    '2 runs; none is running.',
+    '2 runs; none is running. 1 matches.',
+    '2 runs; none is running. 2 match.',
+    '2 runs; none is running. 3 match.',
   ]);
-  expect(folderNews([run], 0, 'x')).toBe('1 run; none goes on now. None match.');
+  expect(folderNews([run], 0, 'x')).toBe('1 run; none is running. None match.');
 });
 
 test('a filter is words, each of which is somewhere in what is known of a run', () => {

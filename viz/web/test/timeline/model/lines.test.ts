@@ -111,9 +111,9 @@ describe('arrows', () => {
       'rank 1 → rank 2',
       'sent +00:00:00.000',
       'received +00:00:00.000',
-      'under way for 10 µs',
+      'in transit for 10 µs',
       'rank 2 had waited 110 µs when it was sent',
-      'click: to its other end',
+      'click: go to its other end',
     ]);
     expect(arrowLines(arrows[1] as (typeof arrows)[0], wording)).toContain('click: show rank 3, too');
   });
@@ -140,7 +140,7 @@ describe('words', () => {
     expect(worst.map(({ id }) => id)).toEqual(['0:1:1:9', '0:2:1:9']);
     expect(worst.map(({ call }) => call.function)).toEqual(['relax', 'relax']);
     expect(sourceText([own])).toContain('not kept');
-    expect(sourceText([{ ...own, source: 'trace' }])).toBe('All calls of the recorded trace. Calls shorter than 4 µs are merged, abnormal ones never.');
+    expect(sourceText([{ ...own, source: 'trace' }])).toBe('All calls of the recorded trace. Calls shorter than 4 µs are merged, except for abnormal ones.');
     expect(rangeText(86e6, 86.6e6, 0)).toBe('86.000–86.600 s');
     expect(ribbonLines(ribbonOf(anomaliesOf(scene), (time) => time, 1000)[0] as Parameters<typeof ribbonLines>[0], wording)[0]).toBe('▲ 2 abnormal calls');
   });

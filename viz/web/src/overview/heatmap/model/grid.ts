@@ -1,30 +1,30 @@
 /**
- * All ranks over all steps, as the heat map shows them: two bytes a cell.
+ * Grid of all ranks and steps, as the heat map shows it: two bytes per cell.
  *
- * A row stands for consecutive ranks of one program, a column for consecutive steps. A cell is the largest number of
- * anomalies that one of these ranks had in one of these steps, and the most time that one lost in one. Cells only ever grow, from unknown over 0 upwards, so
- * what is read and what is sent live may be put together in any order, and more than once.
+ * A row stands for consecutive ranks of one program, a column for consecutive steps. A cell has the largest number of
+ * anomalies, and the most time lost, of one of these ranks in one of these steps. Cells only grow, from unknown over 0
+ * upwards, so answers and live updates may be merged in any order, and more than once.
  */
 
 import type { Measure } from '../../../shared/address/model/view';
 import type { GridAnswer, GridProgram, GridUpdate, RankKey } from '../../../shared/api/types';
 
-/** What is known of each cell: anomalies, and the code of the time lost; row by row. */
+/** Values of the cells, row by row: anomalies, and the code of the time lost. */
 export type Layers = Record<'cells' | 'lost', Uint8Array>;
 export type Grid = Omit<GridAnswer, 'ok' | keyof Layers> & Layers;
 
-/** The layer that a picture of a measure shows. */
+/** Layer of a measure. */
 export const layerOf = (layers: Layers, measure: Measure): Uint8Array => (measure === 'lost' ? layers.lost : layers.cells);
 
-/** A cell where no step was analysed. */
+/** Value of a cell in which no step was analysed. */
 export const UNKNOWN = 255;
-/** The largest number that a cell distinguishes from larger ones. */
+/** Largest number in a cell, which also stands for all larger ones. */
 export const MOST = 254;
 
-/** The grid with what is new; null where it has to be read again. The one given is not changed. */
+/** Return the grid with an update; null where it has to be read again. The given grid is not changed. */
 export function merged(grid: Grid, update: GridUpdate): Grid | null {
   if (update.layout !== grid.layout) return null;
-  // An answer that is newer than the frame has wider columns already.
+  // An answer that is newer than the frame may have wider columns already.
   const steps_per_column = Math.max(grid.steps_per_column, update.steps_per_column);
   const columns = Math.max(
     Math.ceil((grid.columns * grid.steps_per_column) / steps_per_column),
@@ -44,7 +44,7 @@ export function merged(grid: Grid, update: GridUpdate): Grid | null {
 
 type Columns = Pick<Grid, 'steps_per_column' | 'columns'>;
 
-/** Put what has grown into cells. */
+/** Put the cells of an update into a layer. */
 function grown(cells: Uint8Array, packed: ArrayBuffer, update: GridUpdate, { steps_per_column, columns }: Columns): Uint8Array {
   const wider = steps_per_column / update.steps_per_column;
   for (const one of packedCells(packed)) {
@@ -54,12 +54,12 @@ function grown(cells: Uint8Array, packed: ArrayBuffer, update: GridUpdate, { ste
   return cells;
 }
 
-/** Of two cells the one that says more: unknown is less than 0. */
+/** The larger value of two cells, where unknown is less than 0. */
 export const larger = (one: number, other: number): number => (one === UNKNOWN ? other : other === UNKNOWN ? one : Math.max(one, other));
 
 const earlier = (one: number, other: number): number => (one === 0 ? other : other === 0 ? one : Math.min(one, other));
 
-/** Cells in wider columns, with room for more of them. */
+/** A layer with wider columns, and room for more of them. */
 function widened(grid: Grid, layer: Uint8Array, { steps_per_column, columns }: Columns): Uint8Array {
   const cells = new Uint8Array(grid.rows * columns).fill(UNKNOWN);
   const wider = steps_per_column / grid.steps_per_column;
@@ -92,7 +92,7 @@ function* packedCells(cells: ArrayBuffer): Generator<number> {
   for (let at = 0; at < cells.byteLength; at += 4) yield view.getUint32(at, true);
 }
 
-/** The ranks of a row, in order. */
+/** Ranks of a row, in order. */
 export function ranksOfRow(grid: Grid, row: number): RankKey[] {
   const of = programOfRow(grid, row);
   if (of === undefined) return [];
@@ -105,7 +105,7 @@ export function ranksOfRow(grid: Grid, row: number): RankKey[] {
   return ranks;
 }
 
-/** Places of the first and last rank of a row, as a zoomed piece is asked for. */
+/** Places of the first and last rank of a row, for the request of a finer piece. */
 export function placesOfRow(grid: Grid, row: number): [first: number, last: number] | null {
   const of = programOfRow(grid, row);
   if (of === undefined) return null;
@@ -120,7 +120,7 @@ export function stepsOfColumn(grid: Grid, column: number): [first: number, last:
   return [first, first + grid.steps_per_column - 1];
 }
 
-/** The column in which a step is, whether the grid reaches that far or not. */
+/** Column of a step, even where the grid does not reach that far. */
 export const columnOfStep = (grid: Grid, step: number): number => Math.floor((step - grid.first_step) / grid.steps_per_column);
 
 function programOfRow(grid: Grid, row: number): GridProgram | undefined {

@@ -1,8 +1,8 @@
 /**
- * Where the heat map's cells stand. Lengths in CSS pixels.
+ * Layout of the heat map's cells. Lengths in CSS pixels.
  *
- * The grid may have more rows and columns than the picture has room for: as many as needed are put together, and the
- * worst wins, so that one anomaly among 10,000 ranks and 3,600 steps is seen.
+ * The grid may have more rows and columns than the picture has room for: as many as needed are merged, and a cell
+ * shows the worst of them, so that one anomaly among 10,000 ranks and 3,600 steps is seen.
  */
 
 import { exact } from '../../../shared/units/units';
@@ -11,13 +11,13 @@ import { formatRankRange, type Range, type RankRange } from '../../../shared/add
 import type { GridProgram, RankKey, SilentRank } from '../../../shared/api/types';
 import { wholeTicks } from '../../../shared/charts/model/ticks';
 
-/** The smallest cell: single pixels are overlooked. */
+/** Least size of a cell: single pixels are overlooked. */
 const CELL_PX = 2;
 const MARGIN = { left: 44, right: 20, top: 4, axis: 18 };
-/** Between the numbers of ranks. */
+/** Distance between the numbers of ranks. */
 const TICK_PX = 14;
 
-/** Ranks of one program, in order of place. */
+/** Consecutive ranks of one program. */
 export interface RankSpan {
   program: number;
   first: number;
@@ -32,26 +32,26 @@ export interface HeatLayout extends Layers {
   right: number;
   top: number;
   bottom: number;
-  /** First step shown, and the one after the last. */
+  /** First step shown, and the step after the last one. */
   steps: Range;
-  /** First and last row of the grid in each row drawn. */
+  /** First and last row of the grid in each drawn row. */
   bands: Range[];
-  /** Columns of the grid in each column drawn. */
+  /** Columns of the grid in each drawn column. */
   span: number;
   columns: number;
   xTicks: { x: number; text: string }[];
   yTicks: { y: number; text: string }[];
-  /** Heights between programs. */
+  /** Positions of the lines between programs. */
   borders: number[];
 }
 
-/** A cell drawn. */
+/** A drawn cell. */
 export interface Cell {
   row: number;
   column: number;
 }
 
-/** Lay out a grid whose steps reach from `steps[0]` to before `steps[1]`; those to come have no cells yet. */
+/** Lay out a grid for the steps from `steps[0]` to before `steps[1]`; future steps have no cells yet. */
 export function heatLayout(grid: Grid, steps: Range, width: number, height: number, clockOf: (us: number) => string): HeatLayout {
   const frame = { left: MARGIN.left, right: width - MARGIN.right, top: MARGIN.top, bottom: height - MARGIN.axis };
   const bands = bandsOf(grid, Math.max(1, Math.floor((frame.bottom - frame.top) / CELL_PX)));
@@ -79,7 +79,7 @@ export function heatLayout(grid: Grid, steps: Range, width: number, height: numb
   return layout;
 }
 
-/** Rows put together evenly, those of one program only. */
+/** Rows of the grid in each drawn row, merged evenly within each program. */
 function bandsOf(grid: Grid, room: number): Range[] {
   let together = Math.max(1, Math.ceil(grid.rows / room));
   let bands: Range[];
@@ -103,7 +103,7 @@ function worst(width: number, layer: Uint8Array, bands: readonly Range[], span: 
       let from = row * width;
       for (let at = band * columns; from < end; at++) {
         const stop = Math.min(from + span, end);
-        // One more in a byte: unknown is 0 then, below all counts. Half a million cells are done in a millisecond.
+        // Adding one to a byte makes unknown 0, below all counts. This takes a millisecond for half a million cells.
         let most = ((cells[at] as number) + 1) & 255;
         for (; from < stop; from++) {
           const count = ((layer[from] as number) + 1) & 255;
@@ -133,28 +133,28 @@ function bandAtY({ top, bottom, bands }: HeatLayout, y: number): number {
   return Math.min(bands.length - 1, Math.max(0, Math.floor(((y - top) / (bottom - top)) * bands.length)));
 }
 
-/** The cell under a position; null beside the cells and where steps are still to come. */
+/** Cell at a position; null outside the cells, and where steps have not come yet. */
 export function cellAt(layout: HeatLayout, x: number, y: number): Cell | null {
   if (x < layout.left || x >= layout.right || y < layout.top || y >= layout.bottom || layout.bands.length === 0) return null;
   const column = columnDrawn(layout, stepAtX(layout, x));
   return column < 0 || column >= layout.columns ? null : { row: bandAtY(layout, y), column };
 }
 
-/** The cell in which a rank's place and a step are; null where it is not shown. */
+/** Cell of a rank's place and a step; null where it is not shown. */
 export function cellOf(layout: HeatLayout, place: number, step: number): Cell | null {
   const row = bandOfPlace(layout, place);
   const column = columnDrawn(layout, step);
   return row === null || column < 0 || column >= layout.columns ? null : { row, column };
 }
 
-/** The area between two cells, both included. */
+/** Ranks and steps between two cells, both included. */
 export function areaOf(layout: HeatLayout, one: Cell, other: Cell): { ranks: Range; steps: Range } {
   const [top, bottom] = [Math.min(one.row, other.row), Math.max(one.row, other.row)];
   const [left, right] = [Math.min(one.column, other.column), Math.max(one.column, other.column)];
   return { ranks: placesOf(layout, top, bottom), steps: [stepsOf(layout, left)[0], stepsOf(layout, right)[1]] };
 }
 
-/** The cell nearest to a position, beside the cells too. */
+/** Cell nearest to a position, also from outside the cells. */
 export function nearestCell(layout: HeatLayout, x: number, y: number): Cell {
   const column = columnDrawn(layout, stepAtX(layout, x));
   return { row: bandAtY(layout, y), column: Math.min(layout.columns - 1, Math.max(0, column)) };
@@ -176,18 +176,18 @@ export function valuesOf({ cells, lost, columns }: HeatLayout, { row, column }: 
   return { count: cells[at] as number, lost: lost[at] as number };
 }
 
-/** First and last step of a column drawn. */
+/** First and last step of a drawn column. */
 export function stepsOf({ grid, span }: HeatLayout, column: number): Range {
   const [first] = stepsOfColumn(grid, column * span);
   return [first, first + span * grid.steps_per_column - 1];
 }
 
-/** Start of the first analysed step of a column drawn, µs since the epoch; 0 where none is known. */
+/** Start of the first analysed step of a drawn column, in µs since the epoch; 0 where none is known. */
 export function startOf({ grid, span }: HeatLayout, column: number): number {
   return grid.start_us.slice(column * span, (column + 1) * span).find((start) => start > 0) ?? 0;
 }
 
-/** Places of the ranks of some rows drawn, as the server is asked for them. */
+/** Places of the ranks of some drawn rows, for a request to the server. */
 export function placesOf({ grid, bands }: HeatLayout, firstBand: number, lastBand: number): Range {
   const [first] = rowPlaces(grid, bands[firstBand]?.[0] ?? 0);
   const [, last] = rowPlaces(grid, bands[lastBand]?.[1] ?? 0);
@@ -204,7 +204,7 @@ const programOf = (grid: Grid, row: number): GridProgram => grid.programs.find((
 
 const ranksOf = ({ ranks }: GridProgram): number => ranks.reduce((sum, [, count]) => sum + count, 0);
 
-/** Ranks by place: runs of consecutive ones. */
+/** Ranks at some places, as runs of consecutive ones. */
 export function ranksAt(grid: Grid, [first, last]: Range): RankSpan[] {
   return grid.programs.flatMap(({ program, first_place, ranks }) => {
     let place = first_place;
@@ -217,7 +217,7 @@ export function ranksAt(grid: Grid, [first, last]: Range): RankSpan[] {
   });
 }
 
-/** Those of a row drawn: all that its program has between the first and the last of them. */
+/** Range of the ranks of a drawn row. */
 export function rankRangeAt(layout: HeatLayout, row: number): RankRange {
   const spans = ranksAt(layout.grid, placesOf(layout, row, row));
   const [first, last] = [spans[0] as RankSpan, spans[spans.length - 1] as RankSpan];
@@ -242,7 +242,7 @@ export function placeOfRank(grid: Grid, rank: RankKey): number | null {
   return null;
 }
 
-/** The row drawn in which a place is; null where it is not shown. */
+/** Drawn row of a place; null where it is not shown. */
 function bandOfPlace({ grid, bands }: HeatLayout, place: number): number | null {
   const of = grid.programs.find((one) => place >= one.first_place && place < one.first_place + ranksOf(one));
   if (of === undefined) return null;
@@ -251,14 +251,14 @@ function bandOfPlace({ grid, bands }: HeatLayout, place: number): number | null 
   return band < 0 ? null : band;
 }
 
-/** Middle of the row in which a rank is drawn; null where it is not shown. */
+/** Middle of the drawn row of a rank; null where it is not shown. */
 export function yOfRank(layout: HeatLayout, rank: RankKey): number | null {
   const place = placeOfRank(layout.grid, rank);
   const band = place === null ? null : bandOfPlace(layout, place);
   return band === null ? null : yOf(layout, band + 0.5);
 }
 
-/** Silent ranks that are shown, once a row drawn. */
+/** Silent ranks that are shown, by drawn row. */
 export function silentRows(layout: HeatLayout): { y: number; ranks: SilentRank[] }[] {
   const rows = new Map<number, SilentRank[]>();
   for (const silent of layout.grid.silent) {
@@ -268,20 +268,20 @@ export function silentRows(layout: HeatLayout): { y: number; ranks: SilentRank[]
   return [...rows].map(([band, ranks]) => ({ y: yOf(layout, band + 0.5), ranks }));
 }
 
-/** How many ranks the highest row drawn stands for, and how many steps a column. */
+/** Greatest number of ranks in a drawn row, and number of steps in a drawn column. */
 export function cellSize({ grid, bands, span }: HeatLayout): { ranks: number; steps: number } {
   const rows = bands.reduce((most, [first, last]) => Math.max(most, last - first + 1), 1);
   return { ranks: rows * grid.ranks_per_row, steps: span * grid.steps_per_column };
 }
 
-/** Steps from the run's start to before its end; a run that goes on has some room, so that its picture need not move with each step. */
+/** Steps from the run's start to its end; a run that has not ended has some room, so that the picture does not move with each step. */
 export function roomFor(end: number, goesOn: boolean): Range {
   if (!goesOn) return [0, Math.max(1, end)];
   const quantum = Math.max(16, 2 ** (Math.floor(Math.log2(Math.max(1, end))) - 3));
   return [0, quantum * Math.max(1, Math.ceil(end / quantum))];
 }
 
-/** A part of a grid; cells that reach over the edge stay. */
+/** Piece of a grid; cells that reach over its edge are kept whole. */
 export function pieceOf(grid: Grid, places: Range | null, steps: Range | null): Grid {
   const firstColumn = steps === null ? 0 : clamped(columnOfStep(grid, steps[0]), 0, grid.columns);
   const endColumn = steps === null ? grid.columns : clamped(columnOfStep(grid, steps[1]) + 1, firstColumn, grid.columns);
@@ -333,7 +333,7 @@ function xTicks(layout: HeatLayout, clockOf: (us: number) => string): { x: numbe
   let newest = 0;
   return found.map((step) => {
     const known_us = timeOfStep(grid, step);
-    // A rank that began a step late, or early, is no reason to go back in time.
+    // A rank that began a step late, or early, must not make time go backwards.
     const start = known_us !== null && known_us >= newest ? known_us : null;
     newest = start ?? newest;
     const name = exact(step);
@@ -341,7 +341,7 @@ function xTicks(layout: HeatLayout, clockOf: (us: number) => string): { x: numbe
   });
 }
 
-/** About when a step began, between the starts of its column and the next; null where that is not known. */
+/** Approximate start of a step, between the starts of its column and the next; null where it is not known. */
 function timeOfStep(grid: Grid, step: number): number | null {
   const column = columnOfStep(grid, step);
   const [start, next] = [grid.start_us[column] ?? 0, grid.start_us[column + 1] ?? 0];
@@ -354,7 +354,7 @@ function timeOfStep(grid: Grid, step: number): number | null {
 function yTicks(layout: HeatLayout): { y: number; text: string }[] {
   const places = allPlaces(layout.grid);
   if (places === null) return [];
-  // Each of a few ranks has its number, of many some have.
+  // Few ranks all have their numbers; of many ranks, some have.
   const isEach = (layout.bottom - layout.top) / (places[1] - places[0] + 1) >= TICK_PX;
   const room = isEach ? places[1] - places[0] + 1 : Math.max(1, Math.floor((layout.bottom - layout.top) / 36));
   const several = layout.grid.programs.length > 1;
@@ -364,7 +364,7 @@ function yTicks(layout: HeatLayout): { y: number; text: string }[] {
     if (band === null || span === undefined) return [];
     return [{ y: yOf(layout, band + 0.5), text: several ? `${span.program}:${span.first}` : exact(span.first) }];
   });
-  // The last rank is labelled, so that one sees how many there are: what stands too near above it goes.
+  // The last rank has a label, which shows how many there are: labels that are too near above it are dropped.
   const last = found[found.length - 1];
   return found.filter((tick, at) => at === 0 || tick === last || (last !== undefined && last.y - tick.y >= TICK_PX && tick.y - (found[0]?.y ?? 0) >= TICK_PX));
 }

@@ -1,4 +1,4 @@
-/** The heat map as lines of a table: the same cells, the worst first. */
+/** Cells of the heat map as lines of a table, the worst first. */
 
 import { lostOfCode } from './bins';
 import { UNKNOWN } from './grid';
@@ -9,14 +9,14 @@ import type { Measure } from '../../../shared/address/model/view';
 export interface HeatLine {
   places: Range;
   steps: Range;
-  /** Most anomalies that one rank had in one step; null where none was analysed. */
+  /** Most anomalies of one rank in one step; null where no step was analysed. */
   count: number | null;
-  /** About the most time that one rank lost in one step. */
+  /** Approximate most time that one rank lost in one step. */
   lost_us: number;
   start_us: number;
 }
 
-/** Cells with anomalies, worst and then newest first; then what was not analysed, as far as it follows in a row. */
+/** Cells with anomalies, the worst and then the newest first; then those not analysed, consecutive ones as one line. */
 export function heatLines(layout: HeatLayout, measure: Measure): HeatLine[] {
   const counted: HeatLine[] = [];
   const unknown: HeatLine[] = [];

@@ -1,10 +1,10 @@
-/** The heat map's cells as pixels. */
+/** Cells of the heat map as pixels. */
 
 import { layerOf, UNKNOWN } from './grid';
 import type { Measure } from '../../../shared/address/model/view';
 import { columnDrawn, type HeatLayout } from './heatlayout';
 
-/** From this size on cells are told apart by a line. */
+/** Least size of cells that have lines between them. */
 const LINED_PX = 6;
 
 /** Pixels of the cells for an image of `width` × `height` device pixels. */
@@ -15,7 +15,7 @@ export function rasterised(layout: HeatLayout, measure: Measure, width: number, 
   const rows = layout.bands.length;
   const cells = layerOf(layout, measure);
   const isLined = height / Math.max(1, rows) >= LINED_PX * scale;
-  // A line like the one above is copied; one with hatching is not like it.
+  // A line that equals the one above is copied; lines with hatching differ.
   let drawn = -1;
   for (let y = 0; y < height; y++) {
     const row = Math.floor((y * rows) / height);
@@ -27,7 +27,7 @@ export function rasterised(layout: HeatLayout, measure: Measure, width: number, 
   return pixels;
 }
 
-/** Draw one line of pixels; says whether the one below it will differ. */
+/** Draw one line of pixels; return whether the next line differs. */
 function drawLine(line: Uint32Array, cells: Uint8Array, columnAt: Int32Array, y: number, isLine: boolean, palette: HeatPalette): boolean {
   const { values, hatch, hatchEvery, hatchWidth, toCome } = palette;
   const zero = values[0] as number;
@@ -49,10 +49,10 @@ function drawLine(line: Uint32Array, cells: Uint8Array, columnAt: Int32Array, y:
 
 /** Colours as pixels. */
 export interface HeatPalette {
-  /** By value of a cell; zero is the surface, the last is unknown. */
+  /** Colours by the value of a cell: zero is the surface, the last one is unknown. */
   values: Uint32Array;
   hatch: number;
-  /** Device pixels between lines of the hatching, and how wide these are. */
+  /** Distance and width of the lines of the hatching, in device pixels. */
   hatchEvery: number;
   hatchWidth: number;
   toCome: number;

@@ -1,4 +1,4 @@
-/** Step counts of one rank, in order of step, however they arrive. */
+/** History of one rank: its steps in order, however they arrive. */
 
 import { summed } from '../../../shared/units/columns';
 import type { Range } from '../../../shared/address/model/ranges';
@@ -20,10 +20,10 @@ export function rowsOf({ steps, starts_us, durations_us, ...others }: StepColumn
   ]);
 }
 
-/** Steps of one rank that are kept: five hours at one a second, 30 MB for 12 ranks. Older ones the server has. */
+/** Most steps of one rank that are kept here: five hours at one per second, 30 MB for 12 ranks. The server has older ones. */
 export const MOST_STEPS = 20_000;
 
-/** `rows` with `more` taken in, the newest of them; a step that is there already is replaced. The same array if nothing is new. */
+/** Return the newest of `rows` and `more`; a step that exists already is replaced. Without anything new, it is the same array. */
 export function merge(rows: History, more: readonly StepRow[], most = MOST_STEPS): History {
   const all = together(rows, more);
   return all.length > most ? all.slice(all.length - most) : all;
@@ -33,7 +33,7 @@ function together(rows: History, more: readonly StepRow[]): History {
   if (more.length === 0) return rows;
   const last = rows[rows.length - 1];
   const sorted = [...more].sort((a, b) => a[0] - b[0]);
-  // Nearly always the new steps follow the old ones.
+  // Almost always, the new steps follow the old ones.
   if (last === undefined || (sorted[0] as StepRow)[0] > last[0]) return [...rows, ...unique(sorted)];
   const byStep = new Map(rows.map((row) => [row[0], row]));
   for (const row of sorted) byStep.set(row[0], row);
@@ -44,10 +44,10 @@ function unique(sorted: readonly StepRow[]): StepRow[] {
   return sorted.filter((row, index) => sorted[index + 1]?.[0] !== row[0]);
 }
 
-/** The first step from which on a history is whole: older ones may have been let go. */
+/** First step from which on a history is complete: older steps may have been dropped. */
 export const wholeFrom = (rows: History, most = MOST_STEPS): number => (rows.length < most ? 0 : (rows[0] as StepRow)[0]);
 
-/** Steps from `from` to the rank's last that were not analysed: unknown, not zero. */
+/** Ranges of steps that were not analysed, from `from` to the rank's last one: they are unknown, not zero. */
 export function gaps(rows: History, from = 0): Range[] {
   const found: Range[] = [];
   let expected = from;
@@ -69,7 +69,7 @@ export function lowerBound(rows: History, step: number): number {
   return low;
 }
 
-/** Anomalies over all histories. */
+/** Number of anomalies in all histories. */
 export function total(histories: Iterable<History>): number {
   let sum = 0;
   for (const rows of histories) for (const row of rows) sum += row[4];

@@ -1,4 +1,4 @@
-/** Where each mark of the chart of steps stands: by the time lost, or by the anomalies. Lengths in CSS pixels. */
+/** Layout of the chart of steps, by time lost or by anomalies. Lengths in CSS pixels. */
 
 import { durationUnit, exact, inUnit } from '../../../shared/units/units';
 import { gaps, lowerBound, type History } from './history';
@@ -11,7 +11,7 @@ export interface Series {
   rank: RankKey;
   slot: number;
   rows: History;
-  /** Step from which on the rows are whole. */
+  /** Step from which on the rows are complete. */
   from: number;
 }
 
@@ -38,12 +38,12 @@ export interface Frame {
   top: number;
   left: number;
   right: number;
-  /** Where zero is. */
+  /** Position of zero. */
   base: number;
   maximum: number;
 }
 
-/** Something that happened at a time, in µs since the epoch. */
+/** Event at a time, in µs since the epoch. */
 export interface Marked {
   id: string;
   time_us: number;
@@ -54,20 +54,20 @@ export interface Layout extends Frame {
   gaps: Gap[];
   xTicks: { x: number; text: string }[];
   yTicks: { y: number; text: string }[];
-  /** Of the numbers at the left; '' where they are counts. */
+  /** Unit of the vertical axis; empty for counts. */
   unit: string;
-  /** Where something begins to be wrong in what programs publish. */
+  /** Begins of findings about published quantities. */
   marks: { x: number; id: string }[];
-  /** Middle of each series' row in the strip of coverage, by series. */
+  /** Middle of each series' row in the strip of coverage. */
   rows: Map<RankKey, number>;
 }
 
 export const STRIP_ROW = 6;
 const MARGIN = { left: 36, right: 12, top: 8, axis: 18 };
-/** Room above for the unit of the values, where they have one. */
+/** Room above the plot for the unit, where there is one. */
 const UNIT = 10;
 
-/** Lay out a chart; `zoom` null shows every step there is. */
+/** Lay out a chart; without a zoom it shows all steps. */
 export function layout(series: readonly Series[], measure: Measure, zoom: Range | null, width: number, height: number, marked: readonly Marked[] = []): Layout {
   const range = zoom ?? extent(series);
   const strip = series.length * STRIP_ROW + 6;
@@ -98,14 +98,14 @@ export function layout(series: readonly Series[], measure: Measure, zoom: Range 
   };
 }
 
-/** At the first shown step that ended after it. */
+/** Mark of an event, at the first shown step that ended after it. */
 function markOf({ id, time_us }: Marked, series: readonly Series[], frame: Frame): Layout['marks'] {
   const steps = series.flatMap(({ rows }) => rows.find((row) => row[2] >= time_us)?.[0] ?? []);
   const step = Math.min(...steps);
   return step >= frame.range[0] && step <= frame.range[1] ? [{ x: xOf(frame, step), id }] : [];
 }
 
-/** What of a step is its height. */
+/** Column of a step's row that gives its height. */
 const COLUMN: Record<Measure, 4 | 5> = { anomalies: 4, lost: 5 };
 
 function scale(frame: Frame, measure: Measure, most: number): Pick<Layout, 'yTicks' | 'unit'> {
@@ -128,14 +128,14 @@ export function yOf(frame: Frame, value: number): number {
   return frame.base - (value / frame.maximum) * (frame.base - frame.top);
 }
 
-/** The step under a horizontal position. */
+/** Step at a horizontal position. */
 export function stepAt(frame: Frame, x: number): number {
   const steps = frame.range[1] - frame.range[0] + 1;
   const step = frame.range[0] + Math.floor(((x - frame.left) / (frame.right - frame.left)) * steps);
   return Math.min(frame.range[1], Math.max(frame.range[0], step));
 }
 
-/** The mark nearest to a position, no farther than `reach`; of those at one place the last drawn. */
+/** Mark nearest to a position, within `reach`, and the topmost one of several; null for none. */
 export function nearest(points: readonly Point[], x: number, y: number, reach = 12): Point | null {
   let best: Point | null = null;
   let distance = reach * reach;
@@ -172,12 +172,12 @@ function highest(series: readonly Series[], measure: Measure, range: Range): num
   return most;
 }
 
-/** A little above the highest mark, so that it is not cut. */
+/** Upper end of the vertical axis, a little above the highest mark. */
 function ceiling(most: number): number {
   return most < 4 ? most + 1 : Math.ceil(most * 1.1);
 }
 
-/** Ranks stand side by side within a step, where there is room: equal counts would hide each other. */
+/** Horizontal offset of a rank within a step, where there is room: otherwise equal counts would hide each other. */
 function aside(frame: Frame, index: number, among: number): number {
   const step = xOf(frame, 1) - xOf(frame, 0);
   return (index - (among - 1) / 2) * Math.min(6, (step * 0.8) / among);
@@ -194,7 +194,7 @@ function points(series: Series, measure: Measure, frame: Frame, dx: number): Poi
     if (row[0] > frame.range[1]) break;
     const x = zero + row[0] * width;
     const y = yOf(frame, row[COLUMN[measure]]);
-    // Where a pixel stands for several steps, equal ones are drawn once; those without anomalies look different.
+    // Where a pixel stands for several steps, equal ones are drawn once; steps without anomalies look different.
     const height = row[4] > 0 ? Math.round(2 * y) : -1;
     if (Math.round(x) !== pixel) {
       pixel = Math.round(x);

@@ -1,4 +1,4 @@
-/** What the axes of the chart of calls can show. */
+/** Quantities that the axes of the chart of calls can show. */
 
 export const AXES = [
   'entry',
@@ -23,9 +23,9 @@ export type Scale = (typeof SCALES)[number];
 
 interface Kind {
   title: string;
-  /** Names stand in rows; wholes are numbers between which there is nothing. */
+  /** Kind of its values: names stand in rows, `whole` are integers. */
   kind: 'names' | 'time' | 'duration' | 'whole' | 'real';
-  /** The scale that shows it best; null where there is only one. */
+  /** Scale that suits it best; null where there is only one. */
   scale: Scale | null;
 }
 
@@ -46,7 +46,7 @@ export const AXIS_KINDS: Readonly<Record<Axis, Kind>> = {
   step: { title: 'step', kind: 'whole', scale: null },
 };
 
-/** The scale in use: as chosen where there is a choice. */
+/** Scale in use: the chosen one, where there is a choice. */
 export function scaleOf(axis: Axis, chosen: Scale | null): Scale {
   const { scale } = AXIS_KINDS[axis];
   return scale === null ? 'linear' : (chosen ?? scale);

@@ -1,18 +1,18 @@
-/** Ranges of steps, times, values and ranks, and how they stand in an address. */
+/** Ranges of steps, times, values and ranks, and their form in an address. */
 
 import type { RankKey } from '../../api/types';
 
-/** From a value to a larger one, neither of them whole. */
+/** Range of real values. */
 export type Span = readonly [least: number, most: number];
 export type Range = readonly [first: number, last: number];
-/** A rank, or several of a program that follow each other, as `0:3` or `0:16..31`. */
+/** One rank or consecutive ranks of a program, such as `0:3` or `0:16..31`. */
 export type RankRange = string;
 
-/** A rank by itself. */
+/** Pattern of a single rank. */
 export const RANK = /^\d{1,9}:\d{1,9}$/;
 const RANK_RANGE = /^(?:(\d{1,9}):)?(\d{1,9}(?:\.\.\d{1,9})?)$/;
 
-/** `30`, or `20..30`; null where it is no range. */
+/** Parse `30` or `20..30`; null for anything else. */
 export function parseRange(text: string | undefined): Range | null {
   const match = /^(\d{1,12})(?:\.\.(\d{1,12}))?$/.exec(text ?? '');
   if (!match) return null;
@@ -25,10 +25,10 @@ export function parseSpan(text: string | undefined): Span | null {
   return Number.isFinite(least) && Number.isFinite(most) && least < most ? [least, most] : null;
 }
 
-/** Exact to the µs in an hour. */
+/** Format a span with enough digits for a microsecond in an hour. */
 export const formatSpan = (span: Span | null): string => (span === null ? '' : span.map((end) => Number(end.toPrecision(10))).join('..'));
 
-/** `0:3`, `0:3..7`, or without a program those of another one; null where it is none of these. */
+/** Parse `0:3` or `0:3..7`; ranks without a program belong to `otherwise`. Null for anything else. */
 export function parseRankRange(text: string | undefined, otherwise: string | null = '0'): RankRange | null {
   const [, program = otherwise, numbers] = RANK_RANGE.exec(text ?? '') ?? [];
   const range = parseRange(numbers);
@@ -37,10 +37,10 @@ export function parseRankRange(text: string | undefined, otherwise: string | nul
 
 export const formatRankRange = (program: number, range: Range): RankRange => `${program}:${formatRange(range)}`;
 
-/** The rank where it is one; null for several, or none. */
+/** The rank, where it is a single one; null for several or none. */
 export const oneRank = (wanted: RankRange | null): RankKey | null => (wanted !== null && RANK.test(wanted) ? wanted : null);
 
-/** Its parts. */
+/** Program and numbers of the ranks. */
 export function partsOf(wanted: RankRange): { program: number; ranks: Range } {
   const [program = '', numbers] = wanted.split(':');
   return { program: Number(program), ranks: parseRange(numbers) ?? [0, 0] };

@@ -1,13 +1,13 @@
-/** The ranks that somebody has selected, each in the slot of a colour. */
+/** Selected ranks, each in a slot with a colour. */
 
 import { SLOTS } from '../../charts/model/tokens';
 import { RANK } from './ranges';
 import type { RankKey } from '../../api/types';
 
-/** Selected ranks by colour slot; null is a free slot. */
+/** Ranks by colour slot; null is a free slot. */
 export type Selected = readonly (RankKey | null)[];
 
-/** The slots after a click on a rank: it leaves its slot, or takes `preferred` or else the first free one. */
+/** Return the slots after a click on a rank: it leaves its slot, or takes the preferred one or else the first free one. */
 export function toggleRank(selected: Selected, rank: RankKey, preferred: number | null = null): (RankKey | null)[] {
   const slots = [...selected];
   const held = slots.indexOf(rank);
@@ -23,7 +23,7 @@ export function toggleRank(selected: Selected, rank: RankKey, preferred: number 
   return slots;
 }
 
-/** Slots for ranks that nobody selected: who was there before keeps its slot, so colours do not wander. */
+/** Return slots for ranks that are not selected: those that had a slot before keep it, so that colours do not move. */
 export function keepSlots(previous: Selected, ranks: readonly RankKey[]): (RankKey | null)[] {
   const wanted = ranks.slice(0, SLOTS);
   const slots = previous.map((rank) => (rank !== null && wanted.includes(rank) ? rank : null));
@@ -36,14 +36,14 @@ export function keepSlots(previous: Selected, ranks: readonly RankKey[]): (RankK
   return trimmed(slots);
 }
 
-/** Without the free slots at its end. */
+/** Return the slots without the free ones at the end. */
 export function trimmed(slots: Selected): (RankKey | null)[] {
   let length = slots.length;
   while (length > 0 && slots[length - 1] === null) length--;
   return slots.slice(0, length);
 }
 
-/** `0:3,,1:12`: what is no rank, or stands there again, leaves its slot free. */
+/** Parse slots such as `0:3,,1:12`: a text that is not a rank, or repeats one, leaves its slot free. */
 export function parseSelected(text: string): (RankKey | null)[] {
   const seen = new Set<string>();
   const slots = text

@@ -1,20 +1,20 @@
-/** Where a page stands: from the run down to what is looked at. */
+/** Trail of a page: from the run down to what the page shows. */
 
 import { shorten } from '../../names/names';
 import { formatRange, oneRank, type RankRange } from './ranges';
 import { isMetric, isRecurring, type PageName, type View } from './view';
 
-/** What a step of the trail is, and so what stands beside it. */
+/** Kind of a crumb, which decides the alternatives in its menu. */
 export type Kind = 'run' | 'program' | 'rank' | 'step' | 'call' | 'node' | 'page';
 
 export interface Crumb {
   kind: Kind;
   text: string;
-  /** Leads there from where we are. */
+  /** Change of the view that leads there. */
   change: Partial<View>;
 }
 
-/** Pages of a run that are not about one thing in it, in the order of the four clicks. */
+/** Pages in the menu: those that are not about a single call, function or incident. */
 export const PAGES: readonly (readonly [page: PageName, name: string, question: string])[] = [
   ['overview', 'Overview', 'where and when?'],
   ['calls', 'Calls', 'which call?'],
@@ -26,39 +26,39 @@ export const PAGES: readonly (readonly [page: PageName, name: string, question: 
   ['compare', 'Compare', 'what changed since another run?'],
 ];
 
-/** Those that have something to show: the one about the workflow only where something was published. */
+/** Pages that have something to show; that about the workflow only where something was published. */
 export const pagesOf = (hasPublished: boolean): typeof PAGES => PAGES.filter(([page]) => page !== 'workflow' || hasPublished);
 
 const TOP: Partial<View> = { page: 'overview', call: null, incident: null, compare: '', also: '', cursor: null };
 
-/** Goes to a page of the run; what limits the calls stays, unless the page is about another run, or about all incidents. */
+/** Change of the view that leads to a page of the menu. Filters of calls remain, unless the page compares runs or lists all incidents. */
 export function toPage(page: PageName): Partial<View> {
   if (page === 'overview') return { page, incident: null, cursor: null };
   if (page === 'node') return toNode('');
   return page === 'compare' ? { page, call: null, compare: '', also: '' } : { page, cursor: null };
 }
 
-/** Runs of one side of a comparison, as a view has them. */
+/** Folders of the runs on one side of a comparison. */
 export const foldersOf = (side: string): string[] => (side === '' ? [] : side.split('/'));
 
-/** They in a few words. */
+/** One side of a comparison in a few words. */
 export function sideText(side: string): string {
   const folders = foldersOf(side);
   return folders.length > 1 ? `${folders.length} runs` : side;
 }
 
-/** What is known of the call that is looked at. */
+/** Facts about the selected call. */
 export interface KnownCall {
   id: string;
   function: string;
-  /** In which it ended, and in whose list it stands; its id names the one in which it began. */
+  /** Step in which it ended, in whose list it stands; its id names the step in which it began. */
   step: number;
 }
 
 /**
- * The trail of a page, the run first.
+ * Trail of a page, the run first.
  *
- * @param programs name by number.
+ * @param programs names by number.
  */
 export function trail(view: View, programs: Readonly<Record<string, string>>, known: KnownCall | null): Crumb[] {
   const top: Crumb = { kind: 'run', text: view.run, change: TOP };
@@ -90,7 +90,7 @@ function rankTrail(rank: RankRange, programs: Readonly<Record<string, string>>):
   ];
 }
 
-/** Rank and steps that a page is about: those of its call, else those it is limited to. */
+/** Rank and steps of a page: those of its call, or else those of its filters. */
 export function placeOf(view: View, known: KnownCall | null): Pick<View, 'rank' | 'steps'> {
   const limits = { rank: view.rank, steps: view.steps };
   if (view.call === null) return limits;
@@ -102,17 +102,17 @@ export function placeOf(view: View, known: KnownCall | null): Pick<View, 'rank' 
   return { rank, steps: [step, step] };
 }
 
-/** Goes to the page of a node, at some times since the run's start or at all. */
+/** Change of the view that leads to the page of a node, in a time since the run's start or in the whole time. */
 export function toNode(node: string, window: View['window'] = null): Partial<View> {
   return { page: 'node', node, window, recent_s: null, lanesFrom: {}, call: null, incident: null, cursor: null };
 }
 
-/** Goes to the calls of a rank, or several, of some steps or of all. */
+/** Change of the view that leads to the calls of some ranks and steps. */
 export function callsOf(rank: RankRange | null, steps: View['steps']): Partial<View> {
   return { page: 'calls', rank, steps, call: null, cursor: null };
 }
 
-/** One step up the trail. */
+/** Change of the view that leads one level up the trail. */
 export function up(crumbs: readonly Crumb[]): Partial<View> {
   const above = crumbs.slice(0, -1).filter((crumb) => crumb.kind !== 'program');
   return above[above.length - 1]?.change ?? TOP;

@@ -1,4 +1,4 @@
-/** The state of the page, and how it stands in the address: the path names the thing, the query the view. */
+/** View: the whole state of the page, and its form in the address. The path names the subject, the query the rest. */
 
 import { AXES, SCALES, type Axis, type Scale } from './axes';
 import { formatRange, formatSpan, parseRange, parseRankRange, parseSpan, RANK, type Range, type RankRange, type Span } from './ranges';
@@ -14,64 +14,64 @@ export type StreamState = (typeof server.STREAM_STATES)[number];
 export const STREAM_STATES: readonly StreamState[] = ['reading', 'silent', 'ended', 'broken', 'lost'];
 export type StreamOrder = (typeof server.STREAM_ORDERS)[number];
 export const STREAM_ORDERS: readonly StreamOrder[] = ['loss', 'rank', 'rows', 'largest_step_bytes'];
-/** Ranks and functions are ranked by the core time that was lost because of them, and by what their own calls lost, waits included. */
+/** What ranks and functions are ranked by: core time lost because of them, time lost by their own calls (waits included), and statistics. */
 export const RANKINGS = ['origin', 'severity_us', ...STATISTICS] as const;
 export type RankedBy = (typeof RANKINGS)[number];
 export const LISTS = ['incidents', 'worst', 'newest'] as const;
 export type List = (typeof LISTS)[number];
-/** How wide a call path is in the flame graph: by all its time, or by what its abnormal calls lost. */
+/** Widths of the flame graph: the time in a call path, or the time that its abnormal calls lost. */
 export const WEIGHTS = ['time', 'lost'] as const;
 export type Weight = (typeof WEIGHTS)[number];
-/** What the map's colours and the heights of the chart of steps are. */
+/** Measures of the heat map's colours and of the heights in the chart of steps. */
 export const MEASURES = ['lost', 'anomalies'] as const;
 export type Measure = (typeof MEASURES)[number];
-/** What a page is about; each has its own part of the address's path. */
+/** Pages; each has its own path in the address. */
 export type PageName = 'overview' | 'calls' | 'timeline' | 'flame' | 'call' | 'function' | 'incident' | 'node' | 'workflow' | 'health' | 'compare';
 
 export interface View {
   run: string;
   page: PageName;
-  /** Id of a call: the one whose page is open, or the one chosen on another page. */
+  /** Id of the call whose page is open, or that is selected on another page. */
   call: string | null;
-  /** Id of an incident, or of what recurs: the one whose page is open, or the one whose calls are listed. */
+  /** Id of the incident or finding whose page is open, or whose calls are listed. */
   incident: string | null;
-  /** Folders of the runs to compare with, with / between them; '' where one is to be chosen. */
+  /** Folders of the runs to compare with, separated by /; empty while one is to be chosen. */
   compare: string;
-  /** Folders of further runs after, beside this one, in the same way. */
+  /** Folders of further runs on the side of this one, separated by /. */
   also: string;
   selected: Selected;
   statistic: RankedBy;
   n: number;
-  /** What functions are ranked by. */
+  /** Quantity by which functions are ranked. */
   by: RankedBy;
-  /** What the overview lists: incidents, or calls in an order. */
+  /** List on the overview: incidents, or calls in an order. */
   list: List;
-  /** What of each step the overview's map and chart show. */
+  /** Measure that the overview's heat map and chart of steps show. */
   measure: Measure;
-  /** Steps that charts show; null follows the whole run. */
+  /** Steps that charts show; null shows the whole run. */
   zoom: Range | null;
-  /** Charts show this many of the newest steps, and follow; 0 where they do not. */
+  /** Number of newest steps that charts show and follow; 0 where they do not follow. */
   newest: number;
   /** Ranks that the heat map shows, by place in the order of program and rank; null shows all. */
   ranks: Range | null;
-  /** Filters of calls. */
+  /** Steps of the calls; this field and the next ones up to `text` are filters of calls. */
   steps: Range | null;
   rank: RankRange | null;
   function: string;
-  /** Program of the function whose page is open; null where its name says enough. */
+  /** Program of the function whose page is open; null where the name is unique. */
   program: number | null;
   severity_us: number;
   score: number;
-  /** Part of the node's name; on a node's page its whole name. */
+  /** Pattern of node names; on a node's page, its whole name. */
   node: string;
   thread: number | null;
-  /** Times since the run's start, in µs, in which calls were under way. */
+  /** Time since the run's start, in µs, that calls overlap. */
   times: Range | null;
   label: LabelWanted;
   gpu: boolean | null;
-  /** Part of a name on the call path, or of the node's. */
+  /** Part of a name on the call path, or of the node's name. */
   text: string;
-  /** Axes of the chart of calls; a scale that is null is the axis' own. */
+  /** Axes of the chart of calls; without a scale, an axis has its usual one. */
   x: Axis;
   y: Axis;
   xScale: Scale | null;
@@ -82,27 +82,27 @@ export interface View {
   sort: Sort;
   descending: boolean;
   cursor: string | null;
-  /** Order of the list of streams, the state of those in it, and where it goes on. */
+  /** Order of the list of streams, the state of the listed ones, and the cursor of its page. */
   streamOrder: StreamOrder;
   streamState: StreamState | null;
   streamCursor: string | null;
   /** First lane that a chart of a node shows, by the chart's name; without one it begins with the first of all. */
   lanesFrom: Readonly<Record<string, string | null>>;
-  /** What the timeline, or a node's page, shows: µs since the run's start; null is what the chosen call needs, or all. */
+  /** Time that the timeline or a node's page shows, in µs since the run's start; null for the surroundings of the selected call, or for all. */
   window: Range | null;
-  /** The timeline shows the newest so many seconds, and follows; null where it does not. */
+  /** Number of newest seconds that the timeline shows and follows; null where it does not follow. */
   recent_s: number | null;
-  /** Ranks that the timeline shows beside the one it is about. */
+  /** Ranks that the timeline shows beside its main one. */
   partners: readonly RankKey[];
-  /** Whether the timeline is without the times of which nothing was kept. */
+  /** Whether the timeline folds times for which nothing was kept. */
   folded: boolean;
-  /** What the flame graph shows: its widths, the frame that it is zoomed to, and the part of a name that is looked for. */
+  /** Widths of the flame graph, the frame that it is zoomed to, and the part of a name that is searched for. */
   weight: Weight;
   frame: string;
   find: string;
-  /** The published quantity that the page about the workflow shows, behind its namespace and a slash; '' for the first. */
+  /** Published quantity on the page of the workflow, as `namespace/name`; empty for the first one. */
   quantity: string;
-  /** Panels that show their table instead of their picture. */
+  /** Names of the panels that show tables instead of pictures. */
   tables: readonly string[];
 }
 
@@ -158,13 +158,13 @@ export const FIRST_VIEW: View = {
   tables: [],
 };
 
-/** Of an incident, of what recurs, or of what is wrong in a published quantity. */
+/** Pattern of the ids of incidents, recurring findings, and findings about published quantities. */
 const INCIDENT = /^[IRM][1-9]\d{0,8}$/;
-/** Id of a frame of the flame graph. */
+/** Pattern of the ids of the flame graph's frames. */
 const FRAME = /^[0-9a-f]{8}$/;
 const CALL = /^\d{1,9}(?::\d{1,12}){3}$/;
 const PATH = /^r\/([^/]+)(?:\/([^/]+)(?:\/(.+?))?)?\/?$/;
-/** Pages whose address ends in their name. */
+/** Pages whose path ends in a fixed name. */
 const PLAIN: Readonly<Record<string, PageName>> = {
   calls: 'calls',
   timeline: 'timeline',
@@ -174,16 +174,16 @@ const PLAIN: Readonly<Record<string, PageName>> = {
   health: 'health',
 };
 export const MOST_RANKS = 100;
-/** Partner ranks on one timeline. */
+/** Most partner ranks on one timeline. */
 export const MOST_PARTNERS = 12;
 
-/** Whether that is the id of what is wrong in a published quantity. */
+/** Whether an id belongs to a finding about a published quantity. */
 export const isMetric = (id: string | null): boolean => id?.startsWith('M') ?? false;
 
-/** Whether that is the id of what recurs, not of an incident. */
+/** Whether an id belongs to a recurring finding. */
 export const isRecurring = (id: string | null): boolean => id?.startsWith('R') ?? false;
 
-/** Read a path (relative to the server's root) and query; what makes no sense is left out. */
+/** Parse a path (relative to the server's root) and a query; parts that make no sense are ignored. */
 export function parseView(path: string, query: string): View {
   const given = parseQuery(query);
   return {
@@ -234,7 +234,7 @@ export function parseView(path: string, query: string): View {
   };
 }
 
-/** Path and query of a view; what stands at its first value is left out. */
+/** Format a view as path and query; fields with their first values are left out. */
 export function formatView(view: View): string {
   const query: [string, string][] = [];
   const add = (name: string, value: string, first = ''): void => {
@@ -301,17 +301,17 @@ export function formatView(view: View): string {
   return formatPath(view) + (text === '' ? '' : `?${text}`);
 }
 
-type Place = Pick<View, 'run' | 'page' | 'call' | 'incident' | 'node' | 'compare'>;
+type PathFields = Pick<View, 'run' | 'page' | 'call' | 'incident' | 'node' | 'compare'>;
 
-/** What the path names; a path that is none of ours names no run. */
-function parsePath(path: string, given: ReadonlyMap<string, string>): Place {
+/** Parse the path; an unknown path yields a view without a run. */
+function parsePath(path: string, given: ReadonlyMap<string, string>): PathFields {
   const [call = '', incident = '', node = ''] = ['call', 'incident', 'node'].map((name) => given.get(name));
   const chosen = { node, call: CALL.test(call) ? call : null, incident: INCIDENT.test(incident) ? incident : null };
-  const place: Place = { run: '', page: 'overview', ...chosen, compare: '' };
+  const unknown: PathFields = { run: '', page: 'overview', ...chosen, compare: '' };
   const match = PATH.exec(path);
-  if (match === null) return place;
+  if (match === null) return unknown;
   const [, run = '', page, rest = ''] = match;
-  const named = { ...place, run: decoded(run) };
+  const named = { ...unknown, run: decoded(run) };
   if (page === undefined) return named;
   if (page === 'compare') return { ...named, page: 'compare', compare: decoded(rest) };
   if (page === 'node') return { ...named, page: 'node', node: decoded(rest) };
@@ -319,7 +319,7 @@ function parsePath(path: string, given: ReadonlyMap<string, string>): Place {
   if (page === 'call' && CALL.test(id)) return { ...named, page: 'call', call: id };
   if (page === 'incident' && INCIDENT.test(rest)) return { ...named, page: 'incident', incident: rest };
   const plain = rest === '' ? PLAIN[page] : undefined;
-  return plain === undefined ? place : { ...named, page: plain };
+  return plain === undefined ? unknown : { ...named, page: plain };
 }
 
 function formatPath(view: View): string {
@@ -337,7 +337,7 @@ function parsePartners(text: string): RankKey[] {
   return [...new Set(ranks)].slice(0, MOST_PARTNERS);
 }
 
-/** `threads_from=16` and the like; the list of streams goes on in the same way, and is no chart. */
+/** Parse parameters such as `threads_from=16`; `streams_from` belongs to the list of streams. */
 function parseLanesFrom(given: ReadonlyMap<string, string>): View['lanesFrom'] {
   const first = new Map<string, string>();
   for (const [name, value] of given) {
@@ -372,7 +372,7 @@ function decoded(text: string): string {
   }
 }
 
-/** Percent-encoded, but for characters that are safe in a query and easier to read as they are. */
+/** Percent-encode a value, except for characters that are safe in a query and easier to read as they are. */
 function readable(value: string): string {
   return encodeURIComponent(value).replace(/%3A/g, ':').replace(/%2C/g, ',').replace(/%2A/g, '*').replace(/%2F/g, '/');
 }

@@ -1,4 +1,4 @@
-/** Curves over time: their scales, their paths, and what stands at a moment. */
+/** Curves over time: their ranges, their paths, and their values at a moment. */
 
 import { clock, fixed } from '../../units/units';
 import { roundTicks } from './ticks';
@@ -6,13 +6,13 @@ import { roundTicks } from './ticks';
 export interface Curve {
   name: string;
   times_us: readonly number[];
-  /** Null is no number. */
+  /** Values; null stands for a value that is not a number. */
   values: readonly (number | null)[];
-  /** It is what the chart is about. */
+  /** Whether the curve stands out. */
   isMarked?: boolean;
 }
 
-/** From the least to the largest value; where all are alike, with room on both sides. */
+/** Range from the least to the largest value; with room on both sides where all are equal. */
 export function rangeOf(curves: readonly Curve[]): [number, number] {
   let [least, most] = [Infinity, -Infinity];
   for (const { values } of curves) {
@@ -24,7 +24,7 @@ export function rangeOf(curves: readonly Curve[]): [number, number] {
   return least === most ? [least - (Math.abs(least) || 1) / 2, most + (Math.abs(most) || 1) / 2] : [least, most];
 }
 
-/** A path, which is broken where there is no number; a value alone between such is a short stroke. */
+/** SVG path of a curve, interrupted where there is no number; an isolated value is a short stroke. */
 export function pathOf({ times_us, values }: Curve, x: (time_us: number) => number, y: (value: number) => number): string {
   let isDown = false;
   return values
@@ -42,7 +42,7 @@ export function pathOf({ times_us, values }: Curve, x: (time_us: number) => numb
     .join('');
 }
 
-/** Round times from `first_us` to `last_us` with their texts, which are no finer than they need be. */
+/** Ticks at round times from `first_us` to `last_us`, with no more decimals than they need. */
 export function timeTicks(first_us: number, last_us: number, most: number): { at_us: number; text: string }[] {
   const found = roundTicks(first_us, last_us, most);
   const step_us = (found[1] ?? Infinity) - (found[0] ?? 0);
@@ -50,14 +50,14 @@ export function timeTicks(first_us: number, last_us: number, most: number): { at
   return found.map((at_us) => ({ at_us, text: step_us < 1e6 ? `${fixed(at_us / 1e6, decimals)} s` : clock(at_us) }));
 }
 
-/** Times at which any curve has a point, at most so many, evenly chosen. */
+/** Times at which any curve has a point, at most `most` of them, evenly chosen. */
 export function momentsOf(curves: readonly Curve[], most: number): number[] {
   const all = [...new Set(curves.flatMap((curve) => curve.times_us))].sort((one, other) => one - other);
   if (all.length <= most) return all;
   return Array.from({ length: most }, (_, at) => all[Math.round((at * (all.length - 1)) / (most - 1))] as number);
 }
 
-/** The newest value of a curve at a moment: undefined before its first, null where it was no number. */
+/** Newest value of a curve at a moment: undefined before its first value, null where it was not a number. */
 export function valueAt({ times_us, values }: Curve, time_us: number): number | null | undefined {
   let [low, high] = [0, times_us.length];
   while (low < high) {

@@ -1,17 +1,17 @@
 /**
- * Marks written as pixels into one image: tens of thousands of them take milliseconds, where a canvas takes a tenth
+ * Marks that are written as pixels into one image: tens of thousands take milliseconds, where a canvas takes a tenth
  * of a second to draw them one by one.
  */
 
 import { pixelOf } from './tokens';
 
-/** How much of each pixel a mark covers, 0 to 255, around its centre. */
+/** Share of each pixel that a mark covers, from 0 to 255, around its centre. */
 export interface Mask {
   size: number;
   coverage: Uint8ClampedArray;
 }
 
-/** An image that begins transparent: red, green, blue, opacity; and the same as one number a pixel. */
+/** Image that is transparent at first, as bytes (red, green, blue, opacity) and as one number per pixel. */
 export interface Raster {
   width: number;
   height: number;
@@ -23,7 +23,7 @@ export function rasterOf(width: number, height: number, bytes: Uint8ClampedArray
   return { width, height, bytes, pixels: new Uint32Array(bytes.buffer, bytes.byteOffset, width * height) };
 }
 
-/** Put a mark of a colour `#RRGGBB`, centred at a place in device pixels, over what is there. */
+/** Put a mark with the colour `#RRGGBB` over the image, centred at a position in device pixels. */
 export function stamp(raster: Raster, mask: Mask, x: number, y: number, colour: string, opacity = 1): void {
   const { width, height, pixels } = raster;
   const { size, coverage } = mask;
@@ -37,7 +37,7 @@ export function stamp(raster: Raster, mask: Mask, x: number, y: number, colour: 
     let at = (top + row) * width + left + firstColumn;
     for (let column = firstColumn; column < endColumn; column++, at++) {
       const above = ((coverage[row * size + column] as number) * opacity) / 255;
-      // Nearly all pixels of a mark are whole ones: mixing only the others makes it six times faster.
+      // Almost all pixels of a mark are covered wholly: mixing only the others makes this six times as fast.
       if (above === 1) pixels[at] = solid;
       else if (above > 0) mix(raster.bytes, 4 * at, solid, above);
     }

@@ -1,8 +1,8 @@
-/** Where the ticks of an axis stand. */
+/** Ticks of axes. */
 
 import { ticks } from 'd3-array';
 
-/** Round whole numbers from `first` to `last`, about `most` of them, none twice. */
+/** Round integers from `first` to `last`, about `most` of them, without repetition. */
 export function wholeTicks(first: number, last: number, most: number): number[] {
   return last - first < 1 ? [first] : roundTicks(first, last, Math.min(most, last - first));
 }
@@ -15,9 +15,9 @@ export function roundTicks(first: number, last: number, most: number): number[] 
 const FACTORS = [[1, 2, 3, 5, 7], [1, 2, 5], [1, 3], [1]];
 
 /**
- * Round numbers from `first` to `last`, of which both are above zero, at most `most` of them, for a logarithmic axis.
+ * Round numbers from `first` to `last`, both above zero, at most `most` of them, for a logarithmic axis.
  *
- * Not d3's, which leaves out by value and not by place: 10, 20, ... 70, 100, of which the last but one touch each other.
+ * d3's ticks are thinned out by value and not by position: of 10, 20, ... 70, 100, the labels before the last overlap.
  */
 export function logTicks(first: number, last: number, most: number): number[] {
   // Within a factor of three there are too few round numbers for a logarithmic step.

@@ -1,4 +1,4 @@
-/** The colours of the dashboard, in pairs [light, dark]. A test recomputes their contrasts. */
+/** Colours of the dashboard, in pairs [light, dark]. A test checks their contrasts. */
 
 export type Theme = 'light' | 'dark';
 export type Pair = readonly [light: string, dark: string];
@@ -46,7 +46,7 @@ export const SLOT_COLOURS: readonly Pair[] = [
 
 export const SLOTS = 12;
 
-/** Fills of timeline bars by group of function; its underline also shows the group. */
+/** Fills of timeline bars by group of function; an underline shows the group, too. */
 export const GROUP_FILLS = {
   app: ['#DCE4F0', '#2B3B54'],
   mpi: ['#E3D8F7', '#45366E'],
@@ -87,7 +87,7 @@ export const SHAPES: readonly string[] = [
 export const TRIANGLE = 'M0 -0.9L0.95 0.8H-0.95Z';
 export const TRIANGLE_DOWN = 'M0 0.9L0.95 -0.8H-0.95Z';
 
-/** The shape of a slot; unselected ranks (no slot) are grey dots. */
+/** Shape of a slot; ranks without a slot are grey dots. */
 export function shapeOf(slot: number): { path: string; hollow: boolean } {
   return { path: SHAPES[slot % SHAPES.length] as string, hollow: slot >= SHAPES.length };
 }

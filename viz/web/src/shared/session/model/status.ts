@@ -1,4 +1,4 @@
-/** The state of the feed in words: what happened, what is shown, what to do. */
+/** State of the feed in words: what happened, what is shown, and what to do. */
 
 import { count, sinceStart } from '../../units/units';
 import type { Status } from '../../api/types';
@@ -19,12 +19,12 @@ export interface Circumstances {
   status: Status | null;
   /** Seconds since the link was lost. */
   lost_s: number | null;
-  /** Why the server, which answers, does not let the page back in; '' where that is not so. */
+  /** Why a server that answers refuses the page; empty where it does not. */
   refused: string;
   paused: boolean;
-  /** Anomalies that came while paused. */
+  /** Number of anomalies that arrived while paused. */
   arrived: number;
-  /** How much the lag has grown of late, µs. */
+  /** Recent growth of the lag, in µs. */
   lagGrowth_us: number;
 }
 
@@ -34,14 +34,14 @@ export function conditionOf({ status, lost_s, paused }: Circumstances): Conditio
   return status?.state ?? 'connecting';
 }
 
-/** What is wrong, or waits, and what to do; '' where all is well. */
+/** Banner: what is wrong or waits, and what to do; empty where all is well. */
 export function bannerOf(now: Circumstances): string {
   const { status } = now;
   const asOf = status === null ? 'nothing yet' : `as of ${sinceStart(status.clock_us)}`;
   switch (conditionOf(now)) {
     case 'lost':
       if (now.refused !== '') return `${now.refused} Shown: ${asOf}.`;
-      return `Connection lost ${now.lost_s} s ago, retrying. Is the SSH tunnel open, and the server running? Shown: ${asOf}.`;
+      return `Connection lost ${now.lost_s} s ago, retrying. Is the SSH tunnel open, and is the server running? Shown: ${asOf}.`;
     case 'paused':
       return `Paused ${asOf.replace('as of', 'at')} · ${count(now.arrived)} new.`;
     case 'behind':
@@ -54,9 +54,9 @@ export function bannerOf(now: Circumstances): string {
   }
 }
 
-/** What to do where the server does not let the page in, with the status and the sentence that it answers. */
+/** What to do when the server refuses the page, from its status and message. */
 export function whyRefused(status: number, sentence: string): string {
-  if (status === 401) return 'The server was restarted, and has another token: open the address that it printed.';
+  if (status === 401) return 'The server was restarted and has another token: open the address that it printed.';
   return sentence.replace(/\.?$/, '.');
 }
 

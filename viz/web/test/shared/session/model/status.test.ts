@@ -17,11 +17,11 @@ describe('each condition has words of its own', () => {
   test('live needs none', () => expect(bannerOf(now({}))).toBe(''));
   test('a lost link says since when, what is shown, and what to look at', () =>
     expect(bannerOf(now({ lost_s: 12, paused: true }))).toBe(
-      'Connection lost 12 s ago, retrying. Is the SSH tunnel open, and the server running? Shown: as of +01:05:12.000.',
+      'Connection lost 12 s ago, retrying. Is the SSH tunnel open, and is the server running? Shown: as of +01:05:12.000.',
     ));
   test('a server that answers, and does not let the page in, says why', () => {
     expect(bannerOf(now({ lost_s: 12, refused: whyRefused(401, 'no token') }))).toBe(
-      'The server was restarted, and has another token: open the address that it printed. Shown: as of +01:05:12.000.',
+      'The server was restarted and has another token: open the address that it printed. Shown: as of +01:05:12.000.',
     );
     expect(whyRefused(404, "No run 'a' here")).toBe("No run 'a' here.");
   });
