@@ -45,19 +45,19 @@ class Woven:
         until = 0
         plain = _ATTRIBUTE.sub(_blank, text)
         for definition in definitions:
-            place = markers.place(definition.body or definition.begin)
-            file = _unescaped(place.file)
+            line = markers.line_at(definition.body or definition.begin)
+            file = _unescaped(line.file)
             try:
                 after = _checked(definition, text) + 1
                 advice = parse_attribute(definition.attribute)
             except ConfigError as error:
                 said = f"{definition.name} is not recorded: {error}"
-                self.warnings.append(f"{file}:{place.line}: warning: {said}")
+                self.warnings.append(f"{file}:{line.number}: warning: {said}")
                 continue
-            name = AnnotatedName(advice, file, place.line, definition.name)
+            name = AnnotatedName(advice, file, line.number, definition.name)
             region = statement.format(text=_literal(name.text()), function=function)
             code = f"static unsigned {_KNOWN}; {region}"
-            pieces += [plain[until:after], place.marker(is_silent=True), code.encode(), place.marker()]
+            pieces += [plain[until:after], line.marker(is_silent=True), code.encode(), line.marker()]
             until = after
         self.text = b"".join((*pieces, plain[until:]))
 

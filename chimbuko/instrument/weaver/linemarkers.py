@@ -11,12 +11,12 @@ _IN_SYSTEM = b"3"
 
 
 @dataclass(frozen=True)
-class Place:
+class SourceLine:
     """Location in an original source file."""
 
     file: bytes
     """Path as the preprocessor writes it, with ``\\`` before each ``"`` and ``\\``."""
-    line: int
+    number: int
     flags: bytes
     """Flags of a line marker for the same kind of file, with a blank before each."""
 
@@ -29,7 +29,7 @@ class Place:
             Whether compilers are to print no warnings of what follows, as in a system header.
         """
         flags = self.flags or b" 3" if is_silent else self.flags
-        return b'\n# %d "%s"%s\n' % (self.line, self.file, flags)
+        return b'\n# %d "%s"%s\n' % (self.number, self.file, flags)
 
 
 class LineMarkers:
@@ -46,11 +46,11 @@ class LineMarkers:
         self._markers = list(_MARKER.finditer(text))
         self._begins = [marker.end() + 1 for marker in self._markers]
 
-    def place(self, at: int) -> Place:
+    def line_at(self, at: int) -> SourceLine:
         """Return the location of a position in the text."""
         number = bisect_right(self._begins, at) - 1
         if number < 0:
-            return Place(b"", self._text.count(b"\n", 0, at) + 1, b"")
+            return SourceLine(b"", self._text.count(b"\n", 0, at) + 1, b"")
         line, file, flags = self._markers[number].groups()
         kept = flags[flags.index(b" 3") :] if _IN_SYSTEM in flags else b""
-        return Place(file, int(line) + self._text.count(b"\n", self._begins[number], at), kept)
+        return SourceLine(file, int(line) + self._text.count(b"\n", self._begins[number], at), kept)
