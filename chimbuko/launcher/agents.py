@@ -30,7 +30,7 @@ from chimbuko.capture.trace.discovery import CONTACT_SUFFIX, StreamName, Transpo
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import number_of
-from chimbuko.instrument.recorder.place import await_drained
+from chimbuko.instrument.recorder.ringfolder import await_drained
 from chimbuko.instrument.recorder.watch import RecorderWatch
 from chimbuko.launcher.transport import StreamPlace
 from chimbuko.runtime.process.lifetime import Sacrifice
@@ -178,8 +178,8 @@ class Agents:
         self._is_rescued = False
         self._guard = GuardStarter(place.guard, run.logs / "guard.log") if place else None
         self._collisions = None if place is None else Collisions(place.folder)
-        diary = run.logs / f"recorder-{options.node}.log"
-        self._recorder = None if place is None else RecorderWatch(place.folder, diary)
+        recorder_log = run.logs / f"recorder-{options.node}.log"
+        self._recorder = None if place is None else RecorderWatch(place.folder, recorder_log)
 
     def __enter__(self) -> Agents:
         is_live = self._options.place is not None

@@ -20,7 +20,7 @@ from chimbuko.capture.symbols.binary import Binary, Symbols
 from chimbuko.capture.symbols.cache import SymbolCache
 from chimbuko.capture.symbols.debuglines import DebugLines
 from chimbuko.capture.symbols.demangle import demangled
-from chimbuko.capture.symbols.requests import BinarySymbols, Place, Request, wanted_places
+from chimbuko.capture.symbols.requests import BinarySymbols, Request, SourceLocation, wanted_places
 
 MOST_CPU_S = 20
 MOST_MEMORY_BYTES = 1 << 30
@@ -83,12 +83,12 @@ def _lines(
     return {}
 
 
-def _named(symbols: Symbols, address: int, line: tuple[str, int] | None = None) -> Place:
+def _named(symbols: Symbols, address: int, line: tuple[str, int] | None = None) -> SourceLocation:
     symbol = symbols.at(address)
     if symbol is None:
-        return Place("", "", 0)
+        return SourceLocation("", "", 0)
     file, number = line or (symbol.file, 0)
-    return Place(demangled(symbol.name), file, number)
+    return SourceLocation(demangled(symbol.name), file, number)
 
 
 def _report(answer: BinarySymbols) -> None:
@@ -113,7 +113,7 @@ def main() -> None:
         _report(BinarySymbols(problem=f"it cannot be read ({error.strerror}); let this user read it"))
     except Exception as error:
         reason = str(error).splitlines()[:1] or [type(error).__name__]
-        answer = BinarySymbols(problem=f"it is no program, or a damaged one ({reason[0]}); build it anew")
+        answer = BinarySymbols(problem=f"it is not a program, or is damaged ({reason[0]}); build it anew")
         SymbolCache().save(request.key, answer)
         _report(answer)
 

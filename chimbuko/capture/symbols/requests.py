@@ -9,7 +9,7 @@ from chimbuko.capture.symbols.loadbase import deduce_base
 from chimbuko.core.arrays import UInt64Array
 
 
-class Place(msgspec.Struct, frozen=True, array_like=True):
+class SourceLocation(msgspec.Struct, frozen=True, array_like=True):
     """Location of an address of a binary in its source."""
 
     name: str
@@ -29,7 +29,7 @@ class BinarySymbols(msgspec.Struct):
     """Offset in the file, address and size of each loaded segment."""
     entry_bytes: bytes = b""
     """Addresses at which functions begin, sorted, as 64-bit numbers."""
-    places: dict[int, Place] = {}
+    places: dict[int, SourceLocation] = {}
     """Source locations by address in the binary: all that were asked for, and others."""
     problem: str = ""
     """Why functions have no names, and what to do about it; empty where they have."""

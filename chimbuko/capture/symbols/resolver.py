@@ -17,7 +17,7 @@ from chimbuko.capture.symbols.taunames import Unresolved, find_unresolved, offse
 from chimbuko.capture.symbols.tracedprocess import ProcessGoneError, TracedProcess
 
 REMEDY = "link it with -no-pie, or let it run longer"
-REPLACED = "it was replaced while the program ran; leave it as it is until then"
+REPLACED = "it was replaced while the program ran; replace it only after the program has ended"
 LATER = "a library that was loaded later"
 """Name in place of that of a binary that TAU did not know, in a process that has ended."""
 FEW_ADDRESSES = 3

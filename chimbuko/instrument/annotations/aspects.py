@@ -189,7 +189,7 @@ class region:
             _file.begin()
             if category is None:
                 category = str(sys._getframe(1).f_globals.get("__name__", ""))
-            contexts.append(Noted(_notes_of_block(_file, name, category)))
+            contexts.append(RecordedCall(_recorder_of_block(_file, name, category)))
         self._contexts: Sequence[AbstractContextManager[Any]] = contexts
 
     def __enter__(self) -> Self:
@@ -220,8 +220,8 @@ def async_event(
 
 
 @functools.lru_cache
-def _notes_of_block(file: TraceFile, name: str, category: str) -> Notes:
-    return Notes(file, name, category, Advice())
+def _recorder_of_block(file: TraceFile, name: str, category: str) -> CallRecorder:
+    return CallRecorder(file, name, category, Advice())
 
 
 def _phase(phases: dict[str, str], pointcut: str) -> str:
@@ -245,23 +245,23 @@ def _annotate(function: Callable[..., Any], advice: Advice) -> Callable[..., Any
     if _file is None:
         return function
     _file.begin()
-    notes = Notes(_file, name, category or "", advice)
+    recorder = CallRecorder(_file, name, category or "", advice)
     if pauses(function):
-        return by_turns(function, lambda: Noted(notes), is_whole=advice.is_async)
+        return by_turns(function, lambda: RecordedCall(recorder), is_whole=advice.is_async)
     if advice == Advice() and not _file.options.has_usage:
-        return _compact(notes, function) if _file.options.is_compact else _verbose(notes, function)
+        return _compact(recorder, function) if _file.options.is_compact else _verbose(recorder, function)
 
     @functools.wraps(function)
     def noted(*args: Any, **kwargs: Any) -> Any:
-        with Noted(notes):
+        with RecordedCall(recorder):
             return function(*args, **kwargs)
 
     return noted
 
 
-def _verbose(notes: Notes, function: Callable[..., Any]) -> Callable[..., Any]:
-    begin, end = notes.head("B"), notes.head("E")
-    put, clock, thread = notes.file.put, perf_counter_ns, notes.file.thread
+def _verbose(recorder: CallRecorder, function: Callable[..., Any]) -> Callable[..., Any]:
+    begin, end = recorder.head("B"), recorder.head("E")
+    put, clock, thread = recorder.file.put, perf_counter_ns, recorder.file.thread
 
     @functools.wraps(function)
     def noted(*args: Any, **kwargs: Any) -> Any:
@@ -274,8 +274,8 @@ def _verbose(notes: Notes, function: Callable[..., Any]) -> Callable[..., Any]:
     return noted
 
 
-def _compact(notes: Notes, function: Callable[..., Any]) -> Callable[..., Any]:
-    start, put, clock, thread = notes.head("X"), notes.file.put, perf_counter_ns, notes.file.thread
+def _compact(recorder: CallRecorder, function: Callable[..., Any]) -> Callable[..., Any]:
+    start, put, clock, thread = recorder.head("X"), recorder.file.put, perf_counter_ns, recorder.file.thread
 
     @functools.wraps(function)
     def noted(*args: Any, **kwargs: Any) -> Any:
@@ -288,7 +288,7 @@ def _compact(notes: Notes, function: Callable[..., Any]) -> Callable[..., Any]:
     return noted
 
 
-class Notes:
+class CallRecorder:
     """Events of the calls of one function, or of one block.
 
     Parameters
@@ -343,16 +343,16 @@ class Notes:
         self.file.put((self._flow_heads[phase], self.file.thread.id, time_ns, tail))
 
 
-class Noted:
+class RecordedCall:
     """Context that records one call, or one turn of it."""
 
-    __slots__ = ("_notes", "_state")
+    __slots__ = ("_recorder", "_state")
 
-    def __init__(self, notes: Notes) -> None:
-        self._notes = notes
+    def __init__(self, recorder: CallRecorder) -> None:
+        self._recorder = recorder
 
     def __enter__(self) -> None:
-        self._state = self._notes.begin()
+        self._state = self._recorder.begin()
 
     def __exit__(self, *error: object) -> None:
-        self._notes.end(*self._state)
+        self._recorder.end(*self._state)

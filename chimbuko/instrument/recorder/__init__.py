@@ -4,10 +4,11 @@ May import capture.follow, capture.symbols, capture.trace, instrument.annotation
 runtime and runtime.process.
 
 The program preloads a C library (``launch`` sees to that, ``library`` builds it), which writes into rings
-in shared memory (``layout``, ``place``), one per thread. A process beside the program, the drain, begins in
-``drain.main``: it reads the rings (``ring``), makes steps of them (``recording``, ``mappings``), describes
-which functions the library has left out (``leftout``) and how a process died (``ending``), and writes the
-streams with the tracer's writer. ``unwritten`` counts lost events, and ``watch`` reports them to a run.
+in shared memory (``layout``, ``ringfolder``), one per thread. A process beside the program, the drain,
+begins in ``drain.main``: it reads the rings (``ring``), makes steps of them (``recording``, ``mappings``),
+describes which functions the library has left out (``leftout``) and how a process died (``ending``), and
+writes the streams with the tracer's writer. ``unwritten`` counts lost events, and ``watch`` reports them to a
+run.
 
 The library's wrappers of MPI are generated (``wrappers``, ``fortran``) for all functions that the MPI of the
 machine declares; one table says what they mean (``mpitable``). ``program`` and ``mpi`` read from files what

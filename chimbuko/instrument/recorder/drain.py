@@ -20,21 +20,21 @@ from pathlib import Path
 from chimbuko.capture.trace.adios import adios2_bindings
 from chimbuko.capture.trace.tausettings import WriterSettings
 from chimbuko.core.errors import ChimbukoError
-from chimbuko.instrument.recorder.place import (
+from chimbuko.instrument.recorder.recording import Recording
+from chimbuko.instrument.recorder.ringfolder import (
     READY,
     Listing,
-    as_begun,
-    drain,
+    in_order_of_start,
     is_alive,
+    lock_as_drained,
     process_files,
-    remove_place,
+    remove_ring_folder,
     unwritten,
 )
-from chimbuko.instrument.recorder.recording import Recording
 from chimbuko.instrument.tracer.chunks import Handover, Header
 from chimbuko.instrument.tracer.members import MOST_IN_ALL, Members, State
-from chimbuko.instrument.tracer.nursery import MOST_AT_A_TIME
 from chimbuko.instrument.tracer.writer import STUCK_AFTER_S, Writing, ignore_signals
+from chimbuko.instrument.tracer.writerserver import MOST_AT_A_TIME
 from chimbuko.runtime.process.lifetime import Sacrifice, log, oom_score, set_oom_score
 from chimbuko.runtime.process.ranks import rank_from, stated_rank
 
@@ -59,7 +59,7 @@ def main() -> None:
     os.setsid()
     ignore_signals()
     # The lock stays open until the last process that this one forks has ended.
-    drain(folder)
+    lock_as_drained(folder)
     set_oom_score(oom_score(Sacrifice.WRITER))
     gc.disable()
     adios2_bindings()
@@ -73,7 +73,7 @@ def main() -> None:
     except Exception as error:
         log(f"what {folder.name} recorded is lost: {type(error).__name__}: {error}")
     finally:
-        remove_place(folder, streams)
+        remove_ring_folder(folder, streams)
 
 
 class _Drain:
@@ -106,7 +106,7 @@ class _Drain:
             log(f"{refused} processes were not recorded: too many at a time, or in all")
 
     def _take_in(self) -> None:
-        for name in as_begun(self._listing.news()):
+        for name in in_order_of_start(self._listing.news()):
             path = self._folder / name
             if path not in self._seen:
                 self._seen.add(path)
@@ -183,7 +183,7 @@ class _Drain:
             if not is_alive(int(path.name.partition("-")[0])):
                 del self._unattended[path]
                 if lost := unwritten(path):
-                    log(f"{lost}; what wrote its stream {how}")
+                    log(f"{lost}; the process that wrote its stream {how}")
 
 
 def ranked(

@@ -20,7 +20,13 @@ from chimbuko.instrument.annotations.options import (
 )
 from chimbuko.instrument.recorder.library import NativeProgram, recorder_library
 from chimbuko.instrument.recorder.mpi import mpi_of
-from chimbuko.instrument.recorder.place import READY, last_words, make_place, remove_place, standard_error
+from chimbuko.instrument.recorder.ringfolder import (
+    READY,
+    error_output,
+    make_ring_folder,
+    open_error_file,
+    remove_ring_folder,
+)
 from chimbuko.runtime.preload import PRELOAD_VARIABLE
 from chimbuko.runtime.process.lifetime import log
 
@@ -65,11 +71,11 @@ def _recorded(program: NativeProgram, environment: Mapping[str, str]) -> dict[st
     """Start the drain; return the variables that the program needs in its environment."""
     settings = WriterSettings.from_environment(environment)
     library = recorder_library(mpi_of(program.path, environment), environment)
-    folder = make_place(settings.prefix.absolute().parent, is_marked=settings.has_instances)
+    folder = make_ring_folder(settings.prefix.absolute().parent, is_marked=settings.has_instances)
     try:
         _start_drain(folder, environment)
     except BaseException:
-        remove_place(folder)
+        remove_ring_folder(folder)
         raise
     preloaded = " ".join(filter(None, [str(library), environment.get(PRELOAD_VARIABLE, "")]))
     first = {FIRST_VARIABLE: str(os.getpid())} if program.is_elf else {}
@@ -100,7 +106,7 @@ def _start_drain(folder: Path, environment: Mapping[str, str]) -> None:
     )
     # The drain outlives the program, so it must not keep pipes open that others read to their end. The
     # program waits until the drain is ready, since a ring may be full in a moment.
-    said = standard_error(folder)
+    said = open_error_file(folder)
     try:
         started = subprocess.run(
             [sys.executable, "-P", "-c", starter, str(folder), str(os.getpid())],
@@ -112,10 +118,11 @@ def _start_drain(folder: Path, environment: Mapping[str, str]) -> None:
         )
     except subprocess.TimeoutExpired as error:
         raise ServiceError(
-            f"what writes its trace was not ready within {READY_TIMEOUT_S:g} s; is the machine overloaded?"
+            f"the process that writes its trace was not ready within {READY_TIMEOUT_S:g} s; "
+            "is the machine overloaded?"
         ) from error
     finally:
         os.close(said)
     if started.stdout != READY:
-        *_, why = ["it ended without a word", *last_words(folder).splitlines()]
-        raise ServiceError(f"what writes its trace could not start: {why}")
+        *_, why = ["it ended without a message", *error_output(folder).splitlines()]
+        raise ServiceError(f"the process that writes its trace could not start: {why}")

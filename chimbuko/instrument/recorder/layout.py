@@ -20,7 +20,7 @@ MAPS_BYTES: Final = 1 << 16
 PATH_BYTES: Final = 1024
 BACKTRACE: Final = 64
 DEPTH: Final = 1024
-HABITS: Final = 1024
+LEAF_FUNCTIONS: Final = 1024
 LARGEST_RING_EVENTS: Final = 1 << 24
 
 NAMED: Final = 1 << 63
@@ -111,7 +111,7 @@ RING: Final = np.dtype(
             *(0, 8, 12, 16, 20, 24, 64, 72, 80, 88, 96, 128),
             *(192, 192 + 8 * LEFT_OUT, 192 + 8 * (LEFT_OUT + DEPTH)),
         ],
-        "itemsize": 192 + 8 * (LEFT_OUT + 2 * DEPTH) + 32 * HABITS,
+        "itemsize": 192 + 8 * (LEFT_OUT + 2 * DEPTH) + 32 * LEAF_FUNCTIONS,
     }
 )
 

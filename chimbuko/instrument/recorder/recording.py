@@ -28,8 +28,8 @@ from chimbuko.instrument.recorder.annotated import AnnotatedCalls, asked_options
 from chimbuko.instrument.recorder.ending import describe_end
 from chimbuko.instrument.recorder.layout import COMMUNICATORS, LEFT_OUT, NAMED, Kind
 from chimbuko.instrument.recorder.mpi import is_mpi
-from chimbuko.instrument.recorder.place import Listing
 from chimbuko.instrument.recorder.ring import Events, ProcessFile, Ring
+from chimbuko.instrument.recorder.ringfolder import Listing
 from chimbuko.instrument.tracer.chunks import ENTRY, RECEIVE, ROOT_TIMER, SEND, Handover, Header, ThreadRows
 from chimbuko.instrument.tracer.processmetadata import describe_process
 
@@ -351,9 +351,11 @@ class Recording:
         lost = {
             "calls": sum(ring.number("dropped_calls") for ring in self._sound_rings()),
             "messages and counters": sum(ring.number("dropped_rows") for ring in self._sound_rings()),
-            "calls too deep in others": sum(ring.number("too_deep") for ring in self._sound_rings()),
+            "calls nested too deeply": sum(ring.number("too_deep") for ring in self._sound_rings()),
             "threads": self.process.number("threads_without_ring"),
-            "messages of requests, too many at a time": self.process.number("lost_requests"),
+            "messages of more requests at a time than the recorder can follow": self.process.number(
+                "lost_requests"
+            ),
         }
         counted = [f"{number} {what}" for what, number in lost.items() if number]
         said = [", ".join(counted)] * bool(counted) + self.problems + self._unseen_mpi()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from chimbuko.instrument.recorder.place import (
-    DIARY,
+from chimbuko.instrument.recorder.ringfolder import (
+    LOG_NAME,
     is_drained,
     is_in_use,
-    marked_places,
+    marked_folders,
     process_files,
-    remove_place,
+    remove_ring_folder,
     unwritten,
 )
 
@@ -51,28 +51,28 @@ class RecorderWatch:
         room = max(0, MOST_SAID - self._said)
         self._said += len(lines)
         if is_last and self._said > MOST_SAID:
-            return [*lines[:room], f"the recorder says {self._said - MOST_SAID} things more: {self._kept}"]
+            return [*lines[:room], f"the recorder has {self._said - MOST_SAID} more messages: {self._kept}"]
         return lines[:room]
 
     def _losses(self, is_last: bool) -> list[str]:
         lines = []
-        for place in marked_places(self._streams):
+        for folder in marked_folders(self._streams):
             # The drain is there before the program is.
-            if not (is_last or process_files(place)) or is_drained(place):
+            if not (is_last or process_files(folder)) or is_drained(folder):
                 continue
-            if is_last or not is_in_use(place):
-                lost = [text for path in process_files(place) if (text := unwritten(path))]
+            if is_last or not is_in_use(folder):
+                lost = [text for path in process_files(folder) if (text := unwritten(path))]
                 lines += [f"{text}; the recorder beside it has died" for text in lost]
-                remove_place(place, self._streams)
-            elif place.name not in self._unattended:
-                self._unattended.add(place.name)
-                pids = ", ".join(path.name.partition("-")[0] for path in process_files(place))
+                remove_ring_folder(folder, self._streams)
+            elif folder.name not in self._unattended:
+                self._unattended.add(folder.name)
+                pids = ", ".join(path.name.partition("-")[0] for path in process_files(folder))
                 lines.append(f"process {pids} is not recorded any more: the recorder beside it has died")
         return lines
 
     def _entries(self) -> list[str]:
         """Return the new lines of the log file, and keep them."""
-        with suppress(OSError), open(self._streams / DIARY, "rb") as file:
+        with suppress(OSError), open(self._streams / LOG_NAME, "rb") as file:
             file.seek(self._read)
             new = file.read()
             # The last line may be incomplete while it is being written.

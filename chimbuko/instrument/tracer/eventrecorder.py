@@ -89,7 +89,7 @@ class Recorder:
         Process id of the member that forked or started this process; 0 for the family's first.
     is_forked
         Whether the process began inside calls of its parent.
-    elder
+    older_siblings
         Number of processes that its parent had forked before.
     """
 
@@ -99,7 +99,7 @@ class Recorder:
         select: TimerFilter | None,
         parent_pid: int = 0,
         is_forked: bool = False,
-        elder: int = 0,
+        older_siblings: int = 0,
     ) -> None:
         self.is_recording = True
         self.family = family
@@ -108,7 +108,7 @@ class Recorder:
         """Function that is called if the writer ends before the program, so that rows are taken no more."""
         self.pid = os.getpid()
         self._parent_pid = parent_pid
-        self._join_after_s = JOIN_AFTER_S if elder < EARLY_CHILDREN else LATE_JOIN_AFTER_S
+        self._join_after_s = JOIN_AFTER_S if older_siblings < EARLY_CHILDREN else LATE_JOIN_AFTER_S
         self.is_forked = is_forked
         self.select = select
         self.of_thread = threading.local()

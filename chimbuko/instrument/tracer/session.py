@@ -56,14 +56,14 @@ def start(program: str | None = None, rank: int | None = None) -> None:
 
     from chimbuko.capture.trace.tausettings import WriterSettings
     from chimbuko.core.errors import ChimbukoError
-    from chimbuko.instrument.tracer.nurserystart import start_nursery
     from chimbuko.instrument.tracer.processmetadata import program_name
+    from chimbuko.instrument.tracer.writerserverstart import start_writer_server
     from chimbuko.runtime.process.ranks import rank_from
 
     chosen_rank = rank_from(os.environ) if rank is None else rank
     try:
         settings = WriterSettings.from_environment(os.environ)
-        family = Family(start_nursery(), program or program_name(sys.argv[0]), chosen_rank)
+        family = Family(start_writer_server(), program or program_name(sys.argv[0]), chosen_rank)
         recorder = Recorder(family, settings.select)
         recorder.join()
     except (ChimbukoError, OSError, RuntimeError, subprocess.SubprocessError) as error:
@@ -140,9 +140,10 @@ def _continue_in_child() -> None:
             functions.remove()
         if parent is not None:
             parent.abandon()
-            elder = parent.children.forks
             # Not os.getppid: the parent may have ended already.
-            active = Recorder(parent.family, parent.select, parent.pid, is_forked=True, elder=elder)
+            active = Recorder(
+                parent.family, parent.select, parent.pid, is_forked=True, older_siblings=parent.children.forks
+            )
         elif _forked_for is not None:
             family, pid = _forked_for
             active = Recorder(family, select=None, parent_pid=pid)

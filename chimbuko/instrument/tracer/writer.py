@@ -39,8 +39,8 @@ from chimbuko.core.traceschema import (
 )
 from chimbuko.instrument.tracer.chunks import COMPLETE, Handover, Header
 from chimbuko.instrument.tracer.members import Members, Started, State
-from chimbuko.instrument.tracer.nurserystart import ENDING_SIGNALS
 from chimbuko.instrument.tracer.steps import LARGEST_STEP_BYTES, Step, StepBuilder
+from chimbuko.instrument.tracer.writerserverstart import ENDING_SIGNALS
 from chimbuko.runtime.process.ranks import size_from
 
 STUCK_AFTER_S = 10

@@ -1,7 +1,4 @@
-"""Insertion of a region into each annotated function of a preprocessed source. It does no I/O.
-
-File and line of origin of the positions in a preprocessed source.
-"""
+"""Insertion of a region into each annotated function of a preprocessed source. It does no I/O."""
 
 from __future__ import annotations
 
@@ -19,12 +16,12 @@ _IN_SYSTEM = b"3"
 
 
 @dataclass(frozen=True)
-class Place:
+class SourceLine:
     """Location in an original source file."""
 
     file: bytes
     """Path as the preprocessor writes it, with ``\\`` before each ``"`` and ``\\``."""
-    line: int
+    number: int
     flags: bytes
     """Flags of a line marker for the same kind of file, with a blank before each."""
 
@@ -37,7 +34,7 @@ class Place:
             Whether compilers are to print no warnings of what follows, as in a system header.
         """
         flags = self.flags or b" 3" if is_silent else self.flags
-        return b'\n# %d "%s"%s\n' % (self.line, self.file, flags)
+        return b'\n# %d "%s"%s\n' % (self.number, self.file, flags)
 
 
 class LineMarkers:
@@ -54,14 +51,14 @@ class LineMarkers:
         self._markers = list(_MARKER.finditer(text))
         self._begins = [marker.end() + 1 for marker in self._markers]
 
-    def place(self, at: int) -> Place:
+    def line_at(self, at: int) -> SourceLine:
         """Return the location of a position in the text."""
         number = bisect_right(self._begins, at) - 1
         if number < 0:
-            return Place(b"", self._text.count(b"\n", 0, at) + 1, b"")
+            return SourceLine(b"", self._text.count(b"\n", 0, at) + 1, b"")
         line, file, flags = self._markers[number].groups()
         kept = flags[flags.index(b" 3") :] if _IN_SYSTEM in flags else b""
-        return Place(file, int(line) + self._text.count(b"\n", self._begins[number], at), kept)
+        return SourceLine(file, int(line) + self._text.count(b"\n", self._begins[number], at), kept)
 
 
 _ATTRIBUTE = re.compile(rb'(?<![\w:])(?:__)?annotate(?:__)?\s*\(\s*((?:"(?:[^"\\\n]|\\.)*"\s*)+)\)')
@@ -98,19 +95,19 @@ class Woven:
         until = 0
         plain = _ATTRIBUTE.sub(_blank, text)
         for definition in definitions:
-            place = markers.place(definition.body or definition.begin)
-            file = _unescaped(place.file)
+            line = markers.line_at(definition.body or definition.begin)
+            file = _unescaped(line.file)
             try:
                 after = _checked(definition, text) + 1
                 advice = parse_attribute(definition.attribute)
             except ConfigError as error:
                 said = f"{definition.name} is not recorded: {error}"
-                self.warnings.append(f"{file}:{place.line}: warning: {said}")
+                self.warnings.append(f"{file}:{line.number}: warning: {said}")
                 continue
-            name = AnnotatedName(advice, file, place.line, definition.name)
+            name = AnnotatedName(advice, file, line.number, definition.name)
             region = statement.format(text=_literal(name.text()), function=function)
             code = f"static unsigned {_KNOWN}; {region}"
-            pieces += [plain[until:after], place.marker(is_silent=True), code.encode(), place.marker()]
+            pieces += [plain[until:after], line.marker(is_silent=True), code.encode(), line.marker()]
             until = after
         self.text = b"".join((*pieces, plain[until:]))
 

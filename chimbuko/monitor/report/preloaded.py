@@ -17,7 +17,7 @@ from chimbuko.core.traceschema import EventType, TraceStep
 from chimbuko.instrument.recorder.launch import COUNT_VARIABLE, FOLDER_VARIABLE
 from chimbuko.instrument.recorder.library import native_program, recorder_library
 from chimbuko.instrument.recorder.mpi import MpiLibrary, mpi_of
-from chimbuko.instrument.recorder.place import make_place, remove_place
+from chimbuko.instrument.recorder.ringfolder import make_ring_folder, remove_ring_folder
 from chimbuko.monitor.report.matrix import MessageMatrix
 from chimbuko.runtime.preload import PRELOAD_VARIABLE
 from chimbuko.runtime.process.lifetime import log
@@ -66,7 +66,7 @@ class PreloadedCounting:
     ) -> None:
         self._folder = folder
         library = recorder_library(mpi_among(command, environment), environment)
-        self._place = make_place(folder, is_marked=False)
+        self._place = make_ring_folder(folder, is_marked=False)
         preloaded = " ".join(filter(None, [str(library), environment.get(PRELOAD_VARIABLE, "")]))
         self.variables = {
             PRELOAD_VARIABLE: preloaded,
@@ -113,7 +113,7 @@ class PreloadedCounting:
 
     def close(self) -> None:
         """Forget what has not been collected."""
-        remove_place(self._place)
+        remove_ring_folder(self._place)
 
 
 def mpi_among(command: Sequence[str], environment: Mapping[str, str]) -> MpiLibrary:

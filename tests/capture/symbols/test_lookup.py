@@ -16,7 +16,7 @@ from chimbuko.capture.symbols.buildid import build_id
 from chimbuko.capture.symbols.cache import SymbolCache, binary_key
 from chimbuko.capture.symbols.client import ask
 from chimbuko.capture.symbols.debuglines import DebugLines
-from chimbuko.capture.symbols.requests import BinarySymbols, Place, Request
+from chimbuko.capture.symbols.requests import BinarySymbols, Request, SourceLocation
 from tests.capture.symbols.programs import HERE, built, drained
 from tests.places import ROOT
 from tests.thorough import first
@@ -47,7 +47,7 @@ def files_and_lines(path: Path) -> list[tuple[str, str, int]]:
     return [
         (place.name, place.file, place.line)
         for name in NAMES
-        if (place := found.get(places[name], Place("", "", 0)))
+        if (place := found.get(places[name], SourceLocation("", "", 0)))
     ]
 
 
@@ -143,7 +143,7 @@ def test_look_up_that_ends_badly_leaves_what_it_knew(app: Path, monkeypatch: pyt
     monkeypatch.setenv("PYTHONPATH", f"{folder}:{os.environ.get('PYTHONPATH', ROOT)}")
     place = entries(app)["main"]
     found = asked(app, [place])
-    assert found.places[place] == Place("main", "", 0)
+    assert found.places[place] == SourceLocation("main", "", 0)
     # It is not tried again, by no rank.
     monkeypatch.setattr(client, "MODULE", "no_such_module")
     assert asked(app, [place]) == found

@@ -15,8 +15,8 @@ import pytest
 
 from chimbuko.capture.follow.space import MEMORY
 from chimbuko.core.errors import TraceFormatError
-from chimbuko.instrument.recorder.place import DIARY, drain, unwritten
 from chimbuko.instrument.recorder.ring import ProcessFile, Ring
+from chimbuko.instrument.recorder.ringfolder import LOG_NAME, lock_as_drained, unwritten
 from tests.instrument.recorder.mpi import WHEEL
 from tests.instrument.recorder.streams import TRACE, Stream, await_drains, drains, streams
 from tests.instrument.recorder.test_functions import PROGRAMS, compiled
@@ -102,7 +102,7 @@ def test_program_does_not_notice_that_its_drain_is_killed(tmp_path: Path) -> Non
         os.kill(process, signal.SIGKILL)
     found = processes_of(tmp_path / "heat")
     # Else another program that is recorded here might clear up.
-    locks = [drain(process.path.parent) for process in found]
+    locks = [lock_as_drained(process.path.parent) for process in found]
     await_heat(running)
     left = {}
     for one in found:
@@ -130,7 +130,7 @@ def test_what_a_killed_writer_has_not_written_is_counted(tmp_path: Path) -> None
             os.kill(process, signal.SIGKILL)
     await_heat(running)
     await_drains(tmp_path)
-    said = (tmp_path / DIARY).read_text()
+    said = (tmp_path / LOG_NAME).read_text()
     for rank in (0, 1):
         lost = rf"heat, rank {rank}: [\d,]+ events of it are in no stream"
-        assert re.search(f"{lost}; what wrote its stream was ended by SIGKILL", said), said
+        assert re.search(f"{lost}; the process that wrote its stream was ended by SIGKILL", said), said

@@ -13,7 +13,7 @@ import pytest
 
 import chimbuko
 from chimbuko.instrument.recorder.library import INCLUDE, recorder_library
-from chimbuko.instrument.recorder.place import as_begun
+from chimbuko.instrument.recorder.ringfolder import in_order_of_start
 from tests.instrument.recorder.streams import Stream, record
 
 PROGRAMS = Path(__file__).with_name("programs")
@@ -71,7 +71,7 @@ def test_forked_child_is_a_rank_of_its_own(recorded: list[Stream]) -> None:
 
 def test_children_are_further_ranks_also_where_numbers_of_processes_begin_anew() -> None:
     names = ["311-2000.process", "32701-1000.process", "32701-1000-0.ring", "9-900.process"]
-    assert as_begun(names) == ["9-900.process", "32701-1000.process", "311-2000.process"]
+    assert in_order_of_start(names) == ["9-900.process", "32701-1000.process", "311-2000.process"]
 
 
 @pytest.mark.parametrize("language", ["c", "cc"])

@@ -14,8 +14,8 @@ from chimbuko.instrument.recorder.drain import ranked
 from chimbuko.instrument.recorder.launch import FOLDER_VARIABLE
 from chimbuko.instrument.recorder.library import INCLUDE, recorder_library
 from chimbuko.instrument.recorder.mpi import mpi_of
-from chimbuko.instrument.recorder.place import process_files
 from chimbuko.instrument.recorder.recording import Recording
+from chimbuko.instrument.recorder.ringfolder import process_files
 from chimbuko.instrument.tracer.chunks import Handover
 from tests.instrument.recorder.mpi import WHEEL
 from tests.instrument.recorder.streams import TRACE, Stream, await_drains, drains, record, streams

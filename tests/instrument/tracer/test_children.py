@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.core.traceschema import UNTRACED_CHILDREN
-from chimbuko.instrument.tracer.nursery import MOST_AT_A_TIME
+from chimbuko.instrument.tracer.writerserver import MOST_AT_A_TIME
 from tests.instrument.tracer.traced_program import (
     TRACE,
     Stream,
@@ -329,7 +329,7 @@ def test_recording_ends_where_its_writer_does(tmp_path: Path) -> None:
         for entry in Path("/proc").glob("[0-9]*/cmdline"):
             with suppress(OSError):
                 is_here = os.readlink(entry.parent / "cwd") == os.getcwd()
-                if is_here and b"chimbuko.instrument.tracer.nursery" in entry.read_bytes():
+                if is_here and b"chimbuko.instrument.tracer.writerserver" in entry.read_bytes():
                     os.kill(int(entry.parent.name), signal.SIGKILL)
         until = time.monotonic() + 100
         while session.active.is_recording and time.monotonic() < until: item()
@@ -364,7 +364,7 @@ def test_program_that_is_traced_by_itself_is_another(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("tau-metrics.*"))
 
 
-def test_nursery_is_reached_by_its_user_only_and_leaves_nothing(tmp_path: Path) -> None:
+def test_writer_server_is_reached_by_its_user_only_and_leaves_nothing(tmp_path: Path) -> None:
     text = """
     from pathlib import Path
     from chimbuko.instrument.tracer import session
@@ -390,7 +390,7 @@ def test_nursery_is_reached_by_its_user_only_and_leaves_nothing(tmp_path: Path) 
     long.rmdir()
 
 
-def test_nursery_ends_soon_after_the_program(tmp_path: Path) -> None:
+def test_writer_server_ends_soon_after_the_program(tmp_path: Path) -> None:
     traced(tmp_path, "pass")
     streams(tmp_path)
 

@@ -22,7 +22,7 @@ enum {
     LEFT_OUT = 1024, /* a power of two */
     MAPS_BYTES = 1 << 16,
     PATH_BYTES = 1024,
-    HABITS = 1024, /* a power of two */
+    LEAF_FUNCTIONS = 1024, /* a power of two */
     BACKTRACE = 64,
     DEPTH = 1024,         /* of the calls that are recorded */
     RING_EVENTS = 1 << 16 /* a power of two */
@@ -102,7 +102,7 @@ struct process {
 };
 
 /* Calls in one thread of a function that calls no recorded function. */
-struct habit {
+struct leaf_calls {
     Key key;
     uint64_t calls;
     int64_t since_ns;
@@ -126,7 +126,7 @@ struct ring {
     _Alignas(64) uint64_t left_out[LEFT_OUT]; /* number of calls not recorded, by row of the process's table */
     Key stack[DEPTH];        /* open calls, the outermost first */
     int64_t entry_ns[DEPTH]; /* time at which each of them began */
-    struct habit habits[HABITS];
+    struct leaf_calls leaf_calls[LEAF_FUNCTIONS];
 };
 
 /* Count of the messages to one rank, and from it. */

@@ -261,12 +261,12 @@ void leave_unusual(Key key, int64_t now)
 }
 
 /* Leave a function out from now on, for all threads, if it is called too often and is too short. */
-void judge(struct habit *habit, int64_t now, int64_t short_ns)
+void leave_out_if_tiny(struct leaf_calls *leaf, int64_t now, int64_t short_ns)
 {
-    Key key = habit->key;
+    Key key = leaf->key;
     bool is_runaway =
-        now - habit->since_ns < MANY * LEAST_NS_PER_CALL && habit->total_ns < (int64_t)MANY * short_ns;
-    *habit = (struct habit){.key = key, .since_ns = now};
+        now - leaf->since_ns < MANY * LEAST_NS_PER_CALL && leaf->total_ns < (int64_t)MANY * short_ns;
+    *leaf = (struct leaf_calls){.key = key, .since_ns = now};
     if (!is_runaway || atomic_load(&process->left_out_count) >= LEFT_OUT / 2)
         return;
     for (uint32_t slot = left_out_slot(key);; slot = (slot + 1) & (LEFT_OUT - 1)) {

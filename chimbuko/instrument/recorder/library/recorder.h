@@ -44,7 +44,7 @@ extern struct counts *counts __attribute__((visibility("hidden")));
 /* Give this thread a ring; false where it has none, and is not recorded. */
 __attribute__((visibility("hidden"))) bool begin_thread(void);
 __attribute__((visibility("hidden"))) void leave_unusual(Key key, int64_t now);
-__attribute__((visibility("hidden"))) void judge(struct habit *habit, int64_t now, int64_t short_ns);
+__attribute__((visibility("hidden"))) void leave_out_if_tiny(struct leaf_calls *leaf, int64_t now, int64_t short_ns);
 __attribute__((visibility("hidden"))) bool look_for_room(uint32_t events);
 __attribute__((visibility("hidden"))) Key key_of_name(const char *name);
 __attribute__((visibility("hidden"))) void watch_crashes(void);
@@ -157,14 +157,14 @@ static inline void enter(Key key)
     release();
 }
 
-static inline void look_at_habit(Key key, int64_t now, int64_t short_ns)
+static inline void count_leaf_call(Key key, int64_t now, int64_t short_ns)
 {
-    struct habit *habit = &self.ring->habits[(key * UINT64_C(0x9e3779b97f4a7c15)) >> 54];
-    if (habit->key != key)
-        *habit = (struct habit){.key = key, .since_ns = now};
-    habit->total_ns += now - self.ring->entry_ns[self.depth];
-    if (UNLIKELY(++habit->calls == MANY))
-        judge(habit, now, short_ns);
+    struct leaf_calls *leaf = &self.ring->leaf_calls[(key * UINT64_C(0x9e3779b97f4a7c15)) >> 54];
+    if (leaf->key != key)
+        *leaf = (struct leaf_calls){.key = key, .since_ns = now};
+    leaf->total_ns += now - self.ring->entry_ns[self.depth];
+    if (UNLIKELY(++leaf->calls == MANY))
+        leave_out_if_tiny(leaf, now, short_ns);
 }
 
 /* `short_ns` is the duration below which a call of this function is short. */
@@ -179,7 +179,7 @@ static inline void leave(Key key, int64_t short_ns)
         atomic_store_explicit(&self.ring->depth, --self.depth, memory_order_relaxed);
         write_call(EXIT, key, now);
         if (self.is_leaf)
-            look_at_habit(key, now, short_ns);
+            count_leaf_call(key, now, short_ns);
         self.is_leaf = false;
     } else {
         leave_unusual(key, now_ns());

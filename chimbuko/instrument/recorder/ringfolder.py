@@ -55,7 +55,7 @@ def who(process: ProcessFile) -> str:
 
 MARKS_FOLDER = ".rings"
 """Folder beside a run's streams with a folder of rings, or a link to one, for each recorded program."""
-DIARY = "chimbuko-recorder.log"
+LOG_NAME = "chimbuko-recorder.log"
 """Log file beside the streams with what went wrong in the drains; it is there only if something did."""
 PROCESS_SUFFIX = ".process"
 LOOK_PERIOD_S = 0.02
@@ -64,11 +64,11 @@ TICK_NS = 20_000_000
 READY = b"ready"
 """Text that a drain writes to standard output when the program may begin."""
 _LOCK = ".lock"
-_STANDARD_ERROR = ".stderr"
+_ERROR_FILE = ".stderr"
 _NAME = re.compile(r"chimbuko-rings-(?P<pid>\d+)-\d+")
 
 
-def make_place(streams: Path, is_marked: bool) -> Path:
+def make_ring_folder(streams: Path, is_marked: bool) -> Path:
     """Make a folder for rings, in memory.
 
     Parameters
@@ -95,17 +95,17 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def standard_error(place: Path) -> int:
+def open_error_file(folder: Path) -> int:
     """Open the file for the error output of a drain; return its descriptor."""
-    return os.open(place / _STANDARD_ERROR, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    return os.open(folder / _ERROR_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
-def last_words(place: Path) -> str:
+def error_output(folder: Path) -> str:
     """Return the error output of a drain."""
-    return (place / _STANDARD_ERROR).read_text(errors="replace").strip()
+    return (folder / _ERROR_FILE).read_text(errors="replace").strip()
 
 
-def drain(place: Path) -> int:
+def lock_as_drained(folder: Path) -> int:
     """Lock a folder of rings as drained, until this process and all that it forks have ended.
 
     Returns
@@ -113,17 +113,17 @@ def drain(place: Path) -> int:
     int
         Descriptor of the lock, to be kept open.
     """
-    # A lock of the file, and not a name on this node (process.lifetime.hold): the program may have a network
+    # A lock of the file, and not a name on this node (process.nameholding): the program may have a network
     # namespace of its own.
-    lock = os.open(place / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
     return lock
 
 
-def is_drained(place: Path) -> bool:
+def is_drained(folder: Path) -> bool:
     """Whether a process drains the folder."""
     try:
-        lock = os.open(place / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         return False
     try:
@@ -135,7 +135,7 @@ def is_drained(place: Path) -> bool:
     return False
 
 
-def remove_place(place: Path, streams: Path | None = None) -> None:
+def remove_ring_folder(folder: Path, streams: Path | None = None) -> None:
     """Remove a folder of rings, and its mark.
 
     Parameters
@@ -144,24 +144,24 @@ def remove_place(place: Path, streams: Path | None = None) -> None:
         Folder of the log file, to which the error output of the drain is added.
     """
     with suppress(OSError):
-        if streams is not None and (said := (place / _STANDARD_ERROR).read_bytes()):
-            write_diary(streams, said)
-    shutil.rmtree(place.resolve(), ignore_errors=True)
+        if streams is not None and (said := (folder / _ERROR_FILE).read_bytes()):
+            append_to_log(streams, said)
+    shutil.rmtree(folder.resolve(), ignore_errors=True)
     with suppress(OSError):
-        if place.is_symlink():
-            place.unlink()
+        if folder.is_symlink():
+            folder.unlink()
 
 
-def write_diary(streams: Path, said: bytes) -> None:
+def append_to_log(streams: Path, said: bytes) -> None:
     """Add lines to the log file. Several processes may do so at a time."""
-    diary = os.open(streams / DIARY, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    file = os.open(streams / LOG_NAME, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
-        os.write(diary, said)
+        os.write(file, said)
     finally:
-        os.close(diary)
+        os.close(file)
 
 
-def marked_places(streams: Path) -> list[Path]:
+def marked_folders(streams: Path) -> list[Path]:
     """Return the folders of rings of all programs of a run on this node."""
     marks = streams / MARKS_FOLDER
     with suppress(OSError):
@@ -172,18 +172,18 @@ def marked_places(streams: Path) -> list[Path]:
 def await_drained(streams: Path, longest_s: float) -> bool:
     """Wait until all rings of this run on this node are empty; return False if that takes too long."""
     latest_s = time.monotonic() + longest_s
-    while any(is_drained(place) for place in marked_places(streams)):
+    while any(is_drained(folder) for folder in marked_folders(streams)):
         if time.monotonic() > latest_s:
             return False
         time.sleep(LOOK_PERIOD_S)
     return True
 
 
-def process_files(place: Path) -> list[Path]:
+def process_files(folder: Path) -> list[Path]:
     """Return the files of the processes that are, or were, recorded into a folder."""
     with suppress(OSError):
-        names = sorted(os.listdir(place))
-        return [place / name for name in names if is_process_file(name)]
+        names = sorted(os.listdir(folder))
+        return [folder / name for name in names if is_process_file(name)]
     return []
 
 
@@ -192,7 +192,7 @@ def is_process_file(name: str) -> bool:
     return name.endswith(PROCESS_SUFFIX) and not name.startswith(".")
 
 
-def as_begun(names: Iterable[str]) -> list[str]:
+def in_order_of_start(names: Iterable[str]) -> list[str]:
     """Return the names of files of processes in the order of their start, which process ids do not tell."""
     return sorted(filter(is_process_file, names), key=_start_ns)
 
@@ -224,10 +224,10 @@ class Listing:
         return names
 
 
-def is_in_use(place: Path) -> bool:
+def is_in_use(folder: Path) -> bool:
     """Whether a process lives that is recorded into the folder."""
-    pids = [int(path.name.partition("-")[0]) for path in process_files(place)]
-    named = _NAME.fullmatch(place.name)
+    pids = [int(path.name.partition("-")[0]) for path in process_files(folder)]
+    named = _NAME.fullmatch(folder.name)
     return any(is_alive(pid) for pid in (*pids, *([int(named["pid"])] if named else [])))
 
 
@@ -244,13 +244,13 @@ def is_alive(pid: int) -> bool:
 
 def _clear_up() -> None:
     """Remove the folders that earlier programs outside of runs have left, whose drains were killed."""
-    for place in MEMORY.glob("chimbuko-rings-*"):
+    for folder in MEMORY.glob("chimbuko-rings-*"):
         with suppress(OSError):
-            if place.stat().st_uid == os.getuid() and not is_drained(place) and not is_in_use(place):
+            if folder.stat().st_uid == os.getuid() and not is_drained(folder) and not is_in_use(folder):
                 # Imported only here: a program that is recorded must not wait for numpy.
 
-                for path in process_files(place):
+                for path in process_files(folder):
                     # All ranks of a node do this at the same moment: another one may have removed it.
                     if (lost := unwritten(path)) and path.exists():
                         log(f"an earlier program, {lost}")
-                remove_place(place)
+                remove_ring_folder(folder)

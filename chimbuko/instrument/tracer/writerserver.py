@@ -18,8 +18,8 @@ from chimbuko.capture.trace.adios import adios2_bindings
 from chimbuko.instrument.tracer.chunks import Header
 from chimbuko.instrument.tracer.connection import LENGTH, peer_of
 from chimbuko.instrument.tracer.members import MOST_IN_ALL, Members, State
-from chimbuko.instrument.tracer.nurserystart import ENDING_SIGNALS, clear_room
 from chimbuko.instrument.tracer.writer import ignore_signals, serve_member
+from chimbuko.instrument.tracer.writerserverstart import ENDING_SIGNALS, remove_socket
 from chimbuko.runtime.process.lifetime import Sacrifice, oom_score, set_oom_score
 
 MOST_AT_A_TIME = max(32, os.cpu_count() or 1)
@@ -44,12 +44,12 @@ def main() -> None:
         adios2_bindings()
         gc.freeze()
         gc.enable()
-        Nursery(listener).serve()
+        WriterServer(listener).serve()
     finally:
-        clear_room(listener.getsockname())
+        remove_socket(listener.getsockname())
 
 
-class Nursery:
+class WriterServer:
     """Server of one family."""
 
     def __init__(self, listener: socket.socket) -> None:

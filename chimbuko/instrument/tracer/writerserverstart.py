@@ -22,7 +22,7 @@ _LONGEST_ADDRESS = 107
 """Longest path of a socket that the kernel takes, in bytes."""
 
 
-def start_nursery() -> str:
+def start_writer_server() -> str:
     """Start a writer server; return the path of its socket, in a folder that no other user can enter.
 
     Raises
@@ -34,13 +34,13 @@ def start_nursery() -> str:
     # its own would leave its folder behind. So it starts with them blocked, which it inherits.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
     try:
-        return _start_in_room()
+        return _start_in_folder()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _start_in_room() -> str:
-    address = _make_room(os.path.abspath(os.environ.get("TMPDIR") or "/tmp"))
+def _start_in_folder() -> str:
+    address = _make_address(os.path.abspath(os.environ.get("TMPDIR") or "/tmp"))
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             listener.bind(address)
@@ -48,19 +48,19 @@ def _start_in_room() -> str:
             listener.listen(_BACKLOG)
             _start(listener)
     except BaseException:
-        clear_room(address)
+        remove_socket(address)
         raise
     return address
 
 
-def clear_room(address: str) -> None:
+def remove_socket(address: str) -> None:
     """Remove the socket of a writer server, and its folder."""
     for remove, path in ((os.unlink, address), (os.rmdir, os.path.dirname(address))):
         with suppress(OSError):
             remove(path)
 
 
-def _make_room(place: str) -> str:
+def _make_address(place: str) -> str:
     name = f"chimbuko-family-{os.getpid()}-{time.monotonic_ns()}"
     address = os.path.join(place, name, "socket")
     if len(os.fsencode(address)) > _LONGEST_ADDRESS or SEPARATOR in address:
@@ -83,7 +83,7 @@ def _start(listener: socket.socket) -> None:
     starter = (
         "import os; os.fork() and os._exit(0); "
         "from chimbuko.runtime.process.signals import be_called; be_called('chimbuko.instrument.tracer'); "
-        "from chimbuko.instrument.tracer.nursery import main; main()"
+        "from chimbuko.instrument.tracer.writerserver import main; main()"
     )
     # It outlives the program, so it must not keep pipes open that others read to their end.
     subprocess.run(

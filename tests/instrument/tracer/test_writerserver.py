@@ -15,7 +15,7 @@ from tests.patience import PATIENCE_S
 
 BEGINNING = """
 import os, signal, subprocess, sys
-from chimbuko.instrument.tracer import nurserystart
+from chimbuko.instrument.tracer import writerserverstart
 
 def started_and_ended(command, check, **options):
     started = subprocess.Popen(command, **options)
@@ -23,7 +23,7 @@ def started_and_ended(command, check, **options):
     started.wait()
 
 subprocess.run = started_and_ended
-nurserystart.start_nursery()
+writerserverstart.start_writer_server()
 """
 
 
