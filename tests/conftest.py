@@ -112,9 +112,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+def once(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Once:
     """What all processes of this session share."""
-    return Once(tmp_path_factory)
+    own = tmp_path_factory.getbasetemp()
+    return Once(own.parent if hasattr(pytestconfig, "workerinput") else own)
 
 
 @pytest.fixture(scope="session")
