@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import hashlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from chimbuko.runtime.process.signals import FROM_OTHERS
-from tests.browsing import watched
+from tests.browsing import CHROMIUM, Chromium
 from tests.once import Once
 from tests.places import DATA, ROOT
 from tests.plainpython import examples
@@ -29,18 +28,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Playwright
 
     from tests.postgresql import PostgresqlServer
-
-
-CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium") or "/usr/bin/chromium"
-"""The one without any window of its own takes half the time."""
-CHROMIUM_ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 
 
 def pytest_configure() -> None:
@@ -148,15 +135,21 @@ def playwright() -> Iterator[Playwright]:
         yield playwright
 
 
-@pytest.fixture(scope="module")
-def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
-    """Chromium without a window; each file has its own: one for several has crashed between two."""
+@pytest.fixture(scope="session")
+def chromium(request: pytest.FixtureRequest) -> Iterator[Chromium]:
+    """Chromium for all files of tests that this process runs."""
     if not Path(CHROMIUM).exists():
         pytest.skip(f"no Chromium at {CHROMIUM}: install the package chromium")
-    playwright: Playwright = request.getfixturevalue("playwright")
-    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
-    yield watched(browser)
-    browser.close()
+    chromium = Chromium(request.getfixturevalue("playwright"))
+    yield chromium
+    chromium.close()
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: Chromium) -> Iterator[Browser]:
+    """Chromium without a window, in which nothing is open that another file of tests has opened."""
+    yield chromium.browser()
+    chromium.close_contexts()
 
 
 @pytest.fixture(scope="session")
