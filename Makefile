@@ -3,6 +3,7 @@
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
+PACKAGES := clang gfortran hwloc libmpich-dev libopenmpi-dev mpich openmpi-bin
 NODE_MODULES := viz/web/node_modules/.package-lock.json
 CHROMIUM := $(shell command -v chromium-headless-shell || command -v chromium)
 
@@ -17,7 +18,7 @@ CORES := $(addprefix tests/,ad/calls ad/records ad/detectors ad/analysis ad/hand
 	provenance/store/test_encode.py) \
 	--ignore tests/ad/analysis/test_real_trace.py --ignore tests/ad/analysis/test_wholetrace.py
 
-.PHONY: help demo test test-page test-all test-cores coverage thorough slow-pages live soak faults faults-nodes fuzz-api check check-python check-page install web generated screenshots clean dist benchmark benchmark-dashboard benchmark-transports performance detection chromium
+.PHONY: help demo test test-page test-all test-cores coverage thorough slow-pages live soak faults faults-nodes fuzz-api check check-python check-page install web generated screenshots clean dist benchmark benchmark-dashboard benchmark-transports performance detection packages chromium
 
 help: ## This list.
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -136,6 +137,12 @@ $(NODE_MODULES): viz/web/package.json viz/web/package-lock.json
 viz/static/index.html: $(NODE_MODULES) $(WEB_SOURCES)
 	cd viz/web && npm run --silent build
 	touch $@
+
+# What comes with neither pip nor npm: where it cannot be installed, tests say what they would need.
+packages: chromium ## Debian's packages without which some tests are skipped; takes root.
+	@dpkg --status $(PACKAGES) >/dev/null 2>&1 || { \
+		apt-get update && apt-get install --yes --no-install-recommends $(PACKAGES); } >/dev/null 2>&1 \
+		|| echo "Tests that need these are skipped: apt-get install $(PACKAGES)" >&2
 
 chromium:
 ifeq ($(CHROMIUM),)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -67,6 +68,17 @@ def no_noted_runs(users_state: None, monkeypatch: pytest.MonkeyPatch, request: p
     """Each test knows of its own runs only; the folder is made where there is one."""
     name = hashlib.sha1(request.node.nodeid.encode()).hexdigest()
     monkeypatch.setenv("XDG_STATE_HOME", f"{os.environ['XDG_STATE_HOME']}/{name}")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """Say once which of Debian's packages the skipped tests need, as the reasons name them."""
+    yield
+    reasons = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", ())]
+    needed = [match[1] for reason in reasons if (match := re.search(r"apt-get install ([\w+. -]+)", reason))]
+    if needed:
+        packages = sorted({package for words in needed for package in words.split()})
+        terminalreporter.write_line(f"{len(needed)} skipped tests need: apt-get install {' '.join(packages)}")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -139,7 +151,7 @@ def playwright() -> Iterator[Playwright]:
 def chromium(request: pytest.FixtureRequest) -> Iterator[Chromium]:
     """Chromium for all files of tests that this process runs."""
     if not Path(CHROMIUM).exists():
-        pytest.skip(f"no Chromium at {CHROMIUM}: install the package chromium")
+        pytest.skip(f"no {CHROMIUM}: apt-get install chromium-headless-shell")
     chromium = Chromium(request.getfixturevalue("playwright"))
     yield chromium
     chromium.close()

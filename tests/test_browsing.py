@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def own(request: pytest.FixtureRequest) -> Iterator[Chromium]:
     """A browser that no other test uses."""
     if not Path(CHROMIUM).exists():
-        pytest.skip(f"no Chromium at {CHROMIUM}: install the package chromium")
+        pytest.skip(f"no {CHROMIUM}: apt-get install chromium-headless-shell")
     own = Chromium(request.getfixturevalue("playwright"))
     yield own
     own.close()
