@@ -3,6 +3,7 @@
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
+PACKAGES := clang gfortran hwloc libmpich-dev libopenmpi-dev mpich openmpi-bin
 NODE_MODULES := viz/web/node_modules/.package-lock.json
 CHROMIUM := $(shell command -v chromium-headless-shell || command -v chromium)
 
@@ -10,14 +11,14 @@ CHROMIUM := $(shell command -v chromium-headless-shell || command -v chromium)
 unexport PYTHONDONTWRITEBYTECODE
 
 # Six at a time, as half of their time tests wait for browsers and processes.
-TOGETHER := --numprocesses 6 --dist loadfile --no-loadscope-reorder --durations 20 -p tests.cpucost
+TOGETHER := -p tests.shards --processes 6 --durations 20 -p tests.cpucost
 # What computes, but for traces of real programs, which plain Python reads for minutes.
 CORES := $(addprefix tests/,ad/calls ad/records ad/detectors ad/analysis ad/handoff/test_opencalls.py \
 	ad/handoff/test_flightrecorder.py core/kernels core/statistics core/calls pserver/state capture/formats/test_jsontext.py \
 	provenance/store/test_encode.py) \
 	--ignore tests/ad/analysis/test_real_trace.py --ignore tests/ad/analysis/test_wholetrace.py
 
-.PHONY: help demo test test-page test-all test-cores collect coverage thorough slow-pages live soak faults faults-nodes fuzz-api check check-python check-page install web generated screenshots clean dist benchmark benchmark-dashboard benchmark-transports performance detection chromium
+.PHONY: help demo test test-page test-all test-cores coverage thorough slow-pages live soak faults faults-nodes fuzz-api check check-python check-page install web generated screenshots clean dist benchmark benchmark-dashboard benchmark-transports performance detection packages chromium
 
 help: ## This list.
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -26,37 +27,32 @@ demo: install ## Watch a recorded MPI program over SST, then a live one through 
 	$(BIN)/python examples/demo.py
 
 test: install chromium ## All tests, those of the cores once more with their kernels as plain Python.
-	$(MAKE) --no-print-directory --jobs 2 test-page collect
-	$(MAKE) --no-print-directory --jobs 2 test-all test-cores
-	$(BIN)/python -m tests.rooms
+	$(MAKE) --no-print-directory --jobs 2 test-all test-page test-cores
 
 test-all:
 	$(BIN)/python -m pytest $(TOGETHER)
 
 # Beside all tests: it computes where those wait (together they leave two cores idle for 5 % of the time).
-# What it prints comes at its end, in one piece.
+# What it prints comes at its end, in one piece, so that the last lines are those of all tests.
 test-cores:
-	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q --cov --cov-report= \
-		-m 'not soak and not thorough and not compiled' $(CORES) >$(VENV)/cores.log 2>&1 \
-		&& echo "cores as plain Python: $$(tail -1 $(VENV)/cores.log)" || { cat $(VENV)/cores.log; false; }
+	@{ NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q --cov --cov-report= \
+		-m 'not soak and not thorough and not compiled' $(CORES) && $(BIN)/python -m tests.rooms; } \
+		>$(VENV)/cores.log 2>&1 && echo "cores as plain Python:" && tail -8 $(VENV)/cores.log \
+		|| { cat $(VENV)/cores.log; false; }
 
 test-page: $(NODE_MODULES) ## Tests of the page's own modules.
 	cd viz/web && npm test --silent
-
-# Else each of six processes compiles all tests for itself.
-collect:
-	$(BIN)/python -m pytest --collect-only -qq >/dev/null
 
 coverage: install chromium ## How much of each room all tests run; twenty minutes.
 	$(BIN)/python -m pytest --cov --cov-report= $(TOGETHER)
 	$(BIN)/python -m tests.rooms --all
 
 thorough: install chromium ## Tests that repeat others for further values, faults and machines; ten minutes.
-	$(BIN)/python -m pytest -m thorough --numprocesses 3 --dist loadfile
+	$(BIN)/python -m pytest -m thorough -p tests.shards --processes 3
 
 slow-pages: install chromium ## Tests of pages, whose answers come late, in another order each time, and whose scripts are slow.
 	CHIMBUKO_SLOW_ANSWERS_MS=1500 CHIMBUKO_SLOW_SCRIPTS=6 $(BIN)/python -m pytest -m 'not soak' --timeout 600 \
-		--numprocesses 2 --dist loadfile $(addprefix tests/viz/,calls evident incident overview pages)
+		-p tests.shards --processes 2 $(addprefix tests/viz/,calls evident incident overview pages)
 
 live: install ## An MPI program beside a real TAU, with known delays: what is found, lost and paid; twelve minutes.
 	$(BIN)/python -m benchmarks.live
@@ -141,6 +137,12 @@ $(NODE_MODULES): viz/web/package.json viz/web/package-lock.json
 viz/static/index.html: $(NODE_MODULES) $(WEB_SOURCES)
 	cd viz/web && npm run --silent build
 	touch $@
+
+# What comes with neither pip nor npm: where it cannot be installed, tests say what they would need.
+packages: chromium ## Debian's packages without which some tests are skipped; takes root.
+	@dpkg --status $(PACKAGES) >/dev/null 2>&1 || { \
+		apt-get update && apt-get install --yes --no-install-recommends $(PACKAGES); } >/dev/null 2>&1 \
+		|| echo "Tests that need these are skipped: apt-get install $(PACKAGES)" >&2
 
 chromium:
 ifeq ($(CHROMIUM),)

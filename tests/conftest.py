@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import os
-import shutil
+import re
 import signal
 import subprocess
 import sys
@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from chimbuko.runtime.process.signals import FROM_OTHERS
-from tests.browsing import watched
+from tests.browsing import CHROMIUM, Chromium
 from tests.once import Once
 from tests.places import DATA, ROOT
 from tests.plainpython import examples
@@ -29,18 +29,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Playwright
 
     from tests.postgresql import PostgresqlServer
-
-
-CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium") or "/usr/bin/chromium"
-"""The one without any window of its own takes half the time."""
-CHROMIUM_ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 
 
 def pytest_configure() -> None:
@@ -82,6 +70,17 @@ def no_noted_runs(users_state: None, monkeypatch: pytest.MonkeyPatch, request: p
     monkeypatch.setenv("XDG_STATE_HOME", f"{os.environ['XDG_STATE_HOME']}/{name}")
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """Say once which of Debian's packages the skipped tests need, as the reasons name them."""
+    yield
+    reasons = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", ())]
+    needed = [match[1] for reason in reasons if (match := re.search(r"apt-get install ([\w+. -]+)", reason))]
+    if needed:
+        packages = sorted({package for words in needed for package in words.split()})
+        terminalreporter.write_line(f"{len(needed)} skipped tests need: apt-get install {' '.join(packages)}")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """All tests stay: each process that looks for garbage among them takes 3 of 8 s more to collect them."""
@@ -112,9 +111,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+def once(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Once:
     """What all processes of this session share."""
-    return Once(tmp_path_factory)
+    own = tmp_path_factory.getbasetemp()
+    return Once(own.parent if hasattr(pytestconfig, "workerinput") else own)
 
 
 @pytest.fixture(scope="session")
@@ -147,15 +147,21 @@ def playwright() -> Iterator[Playwright]:
         yield playwright
 
 
-@pytest.fixture(scope="module")
-def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
-    """Chromium without a window; each file has its own: one for several has crashed between two."""
+@pytest.fixture(scope="session")
+def chromium(request: pytest.FixtureRequest) -> Iterator[Chromium]:
+    """Chromium for all files of tests that this process runs."""
     if not Path(CHROMIUM).exists():
-        pytest.skip(f"no Chromium at {CHROMIUM}: install the package chromium")
-    playwright: Playwright = request.getfixturevalue("playwright")
-    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
-    yield watched(browser)
-    browser.close()
+        pytest.skip(f"no {CHROMIUM}: apt-get install chromium-headless-shell")
+    chromium = Chromium(request.getfixturevalue("playwright"))
+    yield chromium
+    chromium.close()
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: Chromium) -> Iterator[Browser]:
+    """Chromium without a window, in which nothing is open that another file of tests has opened."""
+    yield chromium.browser()
+    chromium.close_contexts()
 
 
 @pytest.fixture(scope="session")

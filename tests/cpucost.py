@@ -25,6 +25,8 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 _spent_s: Counter[str] = Counter()
 """By file, below ``tests/``."""
+_counting: int | None = None
+"""Process that counts: this one once it runs tests, its parent until then."""
 _until_now_s = 0.0
 
 
@@ -51,17 +53,15 @@ def _living_s() -> float:
     return total / TICKS
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_finish() -> None:
-    """What was imported is no test's cost."""
-    global _until_now_s
-    _until_now_s = cpu_s()
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """Count at the end of each file: to look at all processes takes milliseconds."""
-    global _until_now_s
+    """Count at the end of each file, from the first test on: what was imported is no test's cost.
+
+    To look at all processes takes milliseconds.
+    """
+    global _counting, _until_now_s
+    if _counting != os.getpid():
+        _counting, _until_now_s = os.getpid(), cpu_s()
     result = yield
     if nextitem is None or nextitem.path != item.path:
         now_s = cpu_s()
@@ -77,9 +77,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
+def pytest_shard_finished(output: dict[str, Any]) -> None:
     """Take what a process has counted, where it has come to its end."""
-    _spent_s.update(getattr(node, "workeroutput", {}).get("cpu_s", {}))
+    _spent_s.update(output["cpu_s"])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

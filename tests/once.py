@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import fcntl
-import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 
 class Once:
-    """A folder of the whole session, with or without pytest-xdist.
+    """A folder of the whole session, of all its processes.
 
     What is made there is shared by tests that run at the same time: who changes it copies it first.
     """
 
-    def __init__(self, factory: pytest.TempPathFactory) -> None:
-        own = factory.getbasetemp()
-        self._folder = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
     def made(self, name: str, make: Callable[[Path], object]) -> Path:
         """A folder that ``make`` has filled; who comes meanwhile waits for it.

@@ -51,7 +51,7 @@ class PostgresqlServer:
         programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
         if not programs or shutil.which("runuser") is None or os.geteuid() != 0:
             raise NotInstalled(
-                "no PostgreSQL server to start: it takes Debian's package postgresql, and root"
+                "no PostgreSQL server can be started: it takes root, and apt-get install postgresql"
             )
         for folder in left_behind():
             _remove(programs[-1] / "pg_ctl", folder)

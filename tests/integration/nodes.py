@@ -197,7 +197,7 @@ def _let_in(folder: Path, nodes: Sequence[Node], client: str) -> None:
     """Start a real sshd on nodes, which lets in who has the key in ``folder``."""
     missing = [name for name in (client, "sshd", "ssh-keygen") if shutil.which(name, path=_PROGRAMS) is None]
     if missing:
-        raise NotPermitted(f"{', '.join(missing)}: no such command")
+        raise NotPermitted(f"no {', '.join(missing)}: apt-get install openssh-server")
     key, config = folder / "key", folder / "sshd_config"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
     config.write_text(

@@ -86,7 +86,7 @@ class Slurm:
         path = f"{os.environ['PATH']}:/usr/sbin"
         missing = [program for program in PROGRAMS if shutil.which(program, path=path) is None]
         if missing:
-            raise NotPermitted(f"no {', '.join(missing)}; Debian has them in slurmctld, slurmd and munge")
+            raise NotPermitted(f"no {', '.join(missing)}: apt-get install slurmctld slurmd munge")
         self.folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="chimbuko-slurm-")))
         self.folder.chmod(0o755)
         self.environment = {

@@ -62,7 +62,7 @@ def test_functions_have_the_lines_that_addr2line_gives(
     tmp_path: Path, compiler: str, version: str, options: list[str]
 ) -> None:
     if shutil.which(compiler) is None:
-        pytest.skip(f"no {compiler}")
+        pytest.skip(f"no {compiler}: apt-get install g++ clang")
     path = tmp_path / "app"
     # Without an absolute path names of files are put together.
     words = [

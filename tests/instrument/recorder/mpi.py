@@ -20,6 +20,8 @@ class Mpi:
     folder: str
     """Of its commands; empty for those on the PATH."""
     suffix: str = ""
+    packages: str = ""
+    """Debian's packages of it."""
 
     def command(self, name: str) -> str | None:
         """Path of one of its commands."""
@@ -43,12 +45,13 @@ class Mpi:
 
 
 WHEEL = Mpi("mpich of the wheel", str(WHEELS))
-DEBIANS_MPICH = Mpi("mpich", "", ".mpich")
-OPEN_MPI = Mpi("openmpi", "", ".openmpi")
+DEBIANS_MPICH = Mpi("mpich", "", ".mpich", "mpich libmpich-dev")
+OPEN_MPI = Mpi("openmpi", "", ".openmpi", "openmpi-bin libopenmpi-dev")
 
 
 def why_missing(mpi: Mpi, compiler: str) -> str:
     """Why a test cannot be done here; empty where it can."""
     if mpi.command("mpirun") is None or mpi.command(compiler) is None:
-        return f"no {compiler} of {mpi.name}: install Debian's mpich or openmpi-bin, libopenmpi-dev, gfortran"
+        packages = f"{mpi.packages} gfortran" if compiler == "mpif90" else mpi.packages
+        return f"no {compiler} of {mpi.name}: apt-get install {packages}"
     return ""

@@ -50,7 +50,7 @@ def compiled(words: list[str | Path], folder: Path) -> str:
 
 def build(folder: Path, compiler: str, *flags: str) -> Path:
     if shutil.which(compiler) is None:
-        pytest.skip(f"no {compiler}: install Debian's clang")
+        pytest.skip(f"no {compiler}: apt-get install clang")
     source = folder / ("annotated.cc" if "++" in compiler else "annotated.c")
     source.write_bytes((PROGRAMS / "annotated.cc").read_bytes())
     said = compiled([compiler, "-Wall", "-Wextra", "-Werror", *flags, source.name, "-o", "annotated"], folder)

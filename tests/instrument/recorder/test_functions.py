@@ -82,7 +82,7 @@ def test_without_the_recorder_it_does_nothing(tmp_path: Path, language: str) -> 
 
 def test_fortran_names_regions_and_counters(tmp_path: Path) -> None:
     if shutil.which("gfortran") is None:
-        pytest.skip("no gfortran: install Debian's gfortran")
+        pytest.skip("no gfortran: apt-get install gfortran")
     sources = [str(INCLUDE / "chimbuko_fortran.c"), str(INCLUDE / "chimbuko.f90"), f"-J{tmp_path}"]
     program = compiled(PROGRAMS / "regions.f90", tmp_path / "regions", *sources, compiler="gfortran")
     options = f"log-dir={tmp_path}:log-event=Compact:cpu-mem-usage=True"

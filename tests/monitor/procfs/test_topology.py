@@ -112,7 +112,7 @@ def test_a_node_of_which_the_kernel_says_little(tmp_path: Path) -> None:
     assert read_sysfs(tmp_path).lines() == ["Machine", "  PU L#0 P#0", "  PU L#1 P#1"]
 
 
-@pytest.mark.skipif(shutil.which("lstopo-no-graphics") is None, reason="hwloc is not installed")
+@pytest.mark.skipif(shutil.which("lstopo-no-graphics") is None, reason="no hwloc: apt-get install hwloc")
 @pytest.mark.parametrize(
     ("node", "counts"),
     [

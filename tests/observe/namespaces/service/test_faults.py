@@ -217,7 +217,7 @@ def test_users_that_the_broker_has_lost_are_there_again(
     if server == "redis":
         found = shutil.which("redis-server")
         if found is None:
-            pytest.skip("no Redis is installed")
+            pytest.skip("no Redis: apt-get install redis-server")
         monkeypatch.setattr(protocol_broker, "valkey_server", lambda: Path(found))
     with (
         PrivateBroker(tmp_path / "broker.log") as broker,
