@@ -95,7 +95,7 @@ class PostgresqlServer:
         return self._store(name)
 
     def new_store(self) -> str:
-        """A store in which nothing is stored: a copy, for migrations take ten times as long to make one."""
+        """A store in which nothing is stored: a copy, for to make one takes twice as long."""
         self._make_script()
         name = f"test_{uuid.uuid4().hex}"
         self._execute(self._script.replace(_COPIED, name))

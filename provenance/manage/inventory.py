@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import msgspec
-from sqlalchemy import Connection, Engine, and_, func, inspect, literal_column, select
+from sqlalchemy import Connection, Engine, and_, func, literal_column, select
 
 from chimbuko.causes.recurrence import Habit
-from chimbuko.core.errors import StoreError
 from chimbuko.provenance.manage.transfer import TABLES_OF_RUNS
 from chimbuko.provenance.store.engine import open_for_reading, store_errors
 from chimbuko.provenance.store.tables import INCIDENTS, RECURRENCES, RUNS, STREAM_HEALTH
-from chimbuko.provenance.store.urls import public_url
 from chimbuko.runtime.runs.directory import RunInfo
 
 
@@ -39,7 +37,7 @@ def totals_of_runs(engine: Engine) -> dict[str, RunTotals]:
     Raises
     ------
     StoreError
-        The store cannot be read, or is of the first layout, which had no such numbers.
+        The store cannot be read.
     """
     stream = STREAM_HEALTH.c
     statement = (
@@ -54,13 +52,8 @@ def totals_of_runs(engine: Engine) -> dict[str, RunTotals]:
         .group_by(RUNS.c.id)
     )
     with store_errors(engine), engine.connect() as connection:
-        tables, where = inspect(connection), public_url(engine.url)
-        if not tables.has_table(RUNS.name):
-            raise StoreError(f"{where}: holds no provenance of Chimbuko")
-        if "number" not in {column["name"] for column in tables.get_columns(RUNS.name)}:
-            raise StoreError(f"{where}: of Chimbuko 0.1; 'chimbuko query' brings it up to date")
         rows = connection.execute(statement).all()
-        lost = _lost_us(connection) if tables.has_table(RECURRENCES.name) else {}
+        lost = _lost_us(connection)
     return {
         run_id: RunTotals(
             int(ranks), int(anomalies), int(steps), int(gaps), lost.get(run_id, None if anomalies else 0.0)

@@ -16,7 +16,7 @@ from sqlalchemy import URL, Connection, Engine, FromClause, event, exc
 from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
 
 from chimbuko.core.errors import StoreError
-from chimbuko.provenance.store.tables import SCHEMA_VERSION
+from chimbuko.provenance.store.tables import FIRST_RELEASE, MIGRATIONS, SCHEMA_VERSION, make_tables
 from chimbuko.provenance.store.urls import is_sqlite, parsed_url, path_of, public_url
 
 BUSY_TIMEOUT_S = 5.0
@@ -44,10 +44,6 @@ class StoreDamaged(StoreError):
     """The file of the store is no database any more, or parts of it are overwritten."""
 
 
-NEWEST = Path(__file__).parent / "migrations" / "newest.sql"
-"""What all migrations make of an empty SQLite store: to apply one after the other takes 0.3 s."""
-
-
 class _Outdated(StoreError):
     """An earlier version wrote the store."""
 
@@ -69,7 +65,7 @@ def open_for_writing(url: str) -> Engine:
         event.listen(engine, "connect", _set_up)
     else:
         engine = _postgresql_engine(parsed, is_read_only=False)
-    return _opened(engine, _migrate)
+    return _opened(engine, _make_or_migrate)
 
 
 def open_for_reading(url: str) -> Engine:
@@ -83,25 +79,26 @@ def open_for_reading(url: str) -> Engine:
         There is none, or it cannot be read.
     """
     try:
-        return _open_for_reading(parsed_url(url), _check_version)
+        return _open_for_reading(parsed_url(url), _check_is_newest)
     except _Outdated:
         close(open_for_writing(url))
-        return _open_for_reading(parsed_url(url), _check_version)
+        return _open_for_reading(parsed_url(url), _check_is_newest)
 
 
 def open_as_it_is(url: str) -> Engine:
-    """Open a store so that nothing can be written, and nothing is brought up to date: tables and columns may
-    be those of another version.
+    """Open a store so that nothing can be written or brought up to date.
+
+    Its tables may be those of an earlier release.
 
     Raises
     ------
     StoreError
         There is none, or it cannot be read.
     """
-    return _open_for_reading(parsed_url(url), lambda connection: None)
+    return _open_for_reading(parsed_url(url), _check_is_known)
 
 
-def _open_for_reading(parsed: URL, prepare: Callable[[Connection], None]) -> Engine:
+def _open_for_reading(parsed: URL, prepare: Callable[[Connection], object]) -> Engine:
     if is_sqlite(parsed):
         path = path_of(parsed)
         if not path.is_file():
@@ -276,55 +273,32 @@ def _postgresql_engine(url: URL, is_read_only: bool) -> Engine:
         ) from None
 
 
-def _migrate(connection: Connection) -> None:
-    """Apply the migrations that the store lacks."""
+def _make_or_migrate(connection: Connection) -> None:
+    """Make the tables of a new store, or apply the migrations that it lacks."""
     if connection.dialect.name == "postgresql":
         _check_encoding(connection)
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")
-    found = _version(connection)
-    if found == SCHEMA_VERSION:
-        return
-    if found is None and _is_empty(connection):
-        for statement in NEWEST.read_text().split(";\n"):
-            connection.exec_driver_sql(statement)
-        return
-    upgrade(connection, found)
+    if _version(connection) is None:
+        make_tables(connection)
+    elif _check_is_known(connection) != SCHEMA_VERSION:
+        _migrate(connection)
 
 
-def _is_empty(connection: Connection) -> bool:
-    """Whether this is a SQLite store in which nothing has been made."""
-    is_sqlite = connection.dialect.name == "sqlite"
-    return is_sqlite and connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar() == 0
-
-
-def upgrade(connection: Connection, found: str | None) -> None:
-    """Apply the migrations since the version that was found; None for none at all.
-
-    Raises
-    ------
-    StoreError
-        The version is none of this Chimbuko.
-    """
+def _migrate(connection: Connection) -> None:
+    """Apply the migrations that a store of an earlier release lacks."""
     # Only here because most stores need no migrations, and Alembic takes 0.2 s to load.
     from alembic import command
     from alembic.config import Config
-    from alembic.util import CommandError
 
     config = Config()
-    config.set_main_option("script_location", "chimbuko.provenance.store:migrations")
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
-    try:
-        command.upgrade(config, SCHEMA_VERSION)
-    except CommandError:
-        raise _unknown_version(connection, found) from None
+    command.upgrade(config, SCHEMA_VERSION)
 
 
-def _check_version(connection: Connection) -> None:
-    found = _version(connection)
-    if found is not None and found < SCHEMA_VERSION:
+def _check_is_newest(connection: Connection) -> None:
+    if _check_is_known(connection) != SCHEMA_VERSION:
         raise _Outdated
-    if found != SCHEMA_VERSION:
-        raise _unknown_version(connection, found)
 
 
 def _version(connection: Connection) -> str | None:
@@ -333,14 +307,22 @@ def _version(connection: Connection) -> str | None:
     return connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
 
 
-def _unknown_version(connection: Connection, found: str | None) -> StoreError:
-    where = public_url(connection.engine.url)
+def _check_is_known(connection: Connection) -> str:
+    """Return the layout of a store, where this code knows it or can bring it up to date."""
+    found, where = _version(connection), public_url(connection.engine.url)
     if found is None:
-        return StoreError(f"{where}: holds no provenance of Chimbuko")
-    return StoreError(
-        f"{where}: has the layout {found}, this Chimbuko knows {SCHEMA_VERSION}; "
-        "use the Chimbuko that wrote it, or a newer one"
-    )
+        raise StoreError(f"{where}: holds no provenance of Chimbuko")
+    if found < FIRST_RELEASE:
+        raise StoreError(
+            f"{where}: written by a Chimbuko from before the first release, whose layout {found} cannot "
+            "be read any more; repeat the run, or use the Chimbuko that wrote it"
+        )
+    if found > SCHEMA_VERSION:
+        raise StoreError(
+            f"{where}: has the layout {found}, this Chimbuko knows {SCHEMA_VERSION}; "
+            "use the Chimbuko that wrote it, or a newer one"
+        )
+    return found
 
 
 def _kind(error: Exception) -> type[StoreError]:

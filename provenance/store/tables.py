@@ -1,4 +1,7 @@
-"""Tables of the provenance store, the same on SQLite and PostgreSQL.
+"""Tables, indexes and views of the provenance store, the same on SQLite and PostgreSQL.
+
+A new store is made of what stands here. A store of an earlier release gets there by ``migrations/versions``,
+so each change of a table here is a new file there.
 
 A store holds any number of runs, so each row says whose it is, by a small number. Functions and texts are
 numbered within their run. All times are µs since the Unix epoch on the trace's clock, as in
@@ -17,6 +20,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Connection,
     Double,
     Index,
     Integer,
@@ -25,11 +29,16 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    true,
 )
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from chimbuko.core.calls.schema import INDEXED, STORED, Field
 
-SCHEMA_VERSION = max(path.name[:4] for path in (Path(__file__).parent / "migrations/versions").glob("[0-9]*"))
+MIGRATIONS = Path(__file__).parent / "migrations"
+FIRST_RELEASE = "0013"
+"""Layout of the oldest stores that can be read."""
+SCHEMA_VERSION = max(path.name[:4] for path in (MIGRATIONS / "versions").glob("[0-9]*"))
 """Newest revision under ``migrations/versions``: what this code reads and writes."""
 
 SCHEMA = MetaData(naming_convention={"pk": "pk_%(table_name)s", "uq": "uq_%(table_name)s"})
@@ -145,8 +154,7 @@ CALLS = Table(
     # One for each order of a list, and one for each place where a search begins (``query.planner``).
     *(Index(f"ix_calls_{name}", "run", "is_anomaly", name) for name in ORDERS),
     *(Index(f"ix_calls_{name}", "run", name, "is_anomaly", "severity_us") for name in PLACES),
-    # Of such calls alone: most runs have none, so it costs nothing. That condition is in the migrations only;
-    # here it would make SQLAlchemy load all it knows of PostgreSQL, 55 ms of each run.
+    # With ``_PARTIAL`` below.
     *(Index(f"ix_calls_{name}", "run", "severity_us") for name in ("gpu", "open")),
     Index("ix_calls_relabelled", "run", "program", "rank"),
 )
@@ -155,6 +163,15 @@ CALLS = Table(
 where it is not known, ``launch_thread`` where nothing launched the call. ``details`` is what
 ``store.decode`` reads: stack, window, messages and counters, of one call at a time; as rows of their
 own they would halve the speed of writing."""
+
+_PARTIAL = {
+    "ix_calls_gpu": CALLS.c.is_gpu == true(),
+    "ix_calls_open": CALLS.c.is_open == true(),
+    "ix_calls_relabelled": CALLS.c.is_relabelled == true(),
+    "ix_calls_incident_id": CALLS.c.incident_id.is_not(None),
+}
+"""Conditions of indexes that hold few calls: most runs have no such calls, so that the index costs nothing.
+SQLAlchemy's ``Index`` would take a condition only with all it knows of PostgreSQL, 55 ms of each run."""
 
 INCIDENTS = Table(
     "incidents",
@@ -386,3 +403,43 @@ FUNCTION_STATISTICS = _keyed(
     _integer("most_flagged"),
 )
 """``FunctionStatistics``, the latest of each function."""
+
+
+_VIEW = """
+CREATE VIEW {name} AS
+SELECT
+  r.id AS run_id,
+  CAST(c.program AS TEXT) || ':' || CAST(c.rank AS TEXT) || ':' || CAST(c.begin_step AS TEXT)
+    || ':' || CAST(c.begin_row AS TEXT) AS call,
+  c.program, c.rank, h.node, c.thread, c.step, f.name AS function, c.path, c.entry_us,
+  CASE WHEN c.is_open THEN NULL ELSE c.entry_us + c.inclusive_us END AS exit_us,
+  c.inclusive_us, c.exclusive_us, c.severity_us, c.score, c.expected_us, c.spread_us, c.seen,
+  c.depth, c.children, c.messages_count, c.is_open, c.is_gpu, c.incident_id, c.is_relabelled
+FROM calls AS c
+JOIN runs AS r ON r.number = c.run
+JOIN functions AS f ON f.run = c.run AND f.number = c.function
+LEFT JOIN stream_health AS h ON h.run = c.run AND h.program = c.program AND h.rank = c.rank
+WHERE {condition}"""
+VIEWS = {
+    "anomalies": _VIEW.format(name="anomalies", condition="c.is_anomaly"),
+    "normal_calls": _VIEW.format(name="normal_calls", condition="NOT c.is_anomaly"),
+}
+"""Calls with names in place of numbers, for who writes SQL: each view with its statement."""
+
+
+def make_tables(connection: Connection) -> None:
+    """Make all tables, indexes and views of a store that has none of them."""
+    compiler = connection.dialect.ddl_compiler(connection.dialect, CreateTable(SCHEMA.sorted_tables[0]))
+    for table in SCHEMA.tables.values():
+        connection.exec_driver_sql(compiler.process(CreateTable(table)))
+        for index in sorted(table.indexes, key=lambda one: str(one.name)):
+            statement = compiler.process(CreateIndex(index))
+            if (condition := _PARTIAL.get(str(index.name))) is not None:
+                words = compiler.sql_compiler.process(condition, include_table=False, literal_binds=True)
+                statement += f" WHERE {words}"
+            connection.exec_driver_sql(statement)
+    for view in VIEWS.values():
+        connection.exec_driver_sql(view)
+    # As Alembic writes it.
+    connection.exec_driver_sql("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
+    connection.exec_driver_sql(f"INSERT INTO alembic_version VALUES ('{SCHEMA_VERSION}')")

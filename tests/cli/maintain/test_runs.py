@@ -33,7 +33,7 @@ from chimbuko.provenance.store.engine import open_for_reading
 from chimbuko.runtime.process.nameholding import hold
 from chimbuko.runtime.runs import finding
 from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory, claim_name, kept_token
-from tests.provenance.store.test_migrations import FIRST_LAYOUT
+from tests.provenance.store.test_migrations import release_next
 from tests.provenance.whole_runs import ALL, answers_of, make_whole_run, move_to
 from tests.viz.made_run import MadeRun
 
@@ -149,17 +149,18 @@ def test_a_damaged_run_hides_no_other(made: MadeRun) -> None:
     assert "not readable" in CliRunner().invoke(main, ["query"]).stderr
 
 
-def test_stores_of_earlier_versions_are_listed_as_they_are(made: MadeRun) -> None:
-    change_version(made.directory.store_path, "0002")
+def test_stores_of_earlier_releases_are_listed_as_they_are(
+    made: MadeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = made.directory.store_path.read_bytes()
-    assert done()["runs"][0]["ranks"] == 5
+    with monkeypatch.context() as later:
+        release_next(later, tmp_path)
+        assert done()["runs"][0]["ranks"] == 5
     assert made.directory.store_path.read_bytes() == before
-    made.directory.store_path.unlink()
-    with closing(sqlite3.connect(made.directory.store_path)) as connection:
-        connection.executescript(FIRST_LAYOUT.read_text())
+    change_version(made.directory.store_path, "0012")
     listed = done()
     assert listed["runs"][0]["ranks"] is None
-    assert "of Chimbuko 0.1; 'chimbuko query' brings it up to date" in listed["problems"][0]
+    assert "from before the first release" in listed["problems"][0]
     made.directory.store_path.write_bytes(b"")
     assert "holds no provenance" in done()["problems"][0]
 

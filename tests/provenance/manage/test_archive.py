@@ -30,13 +30,13 @@ from chimbuko.provenance.manage.archive import (
     unpack_archive,
     write_archive,
 )
+from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import open_for_reading
 from chimbuko.runtime.process.nameholding import hold
 from chimbuko.runtime.runs.directory import RunDirectory
-from tests.provenance.store.test_migrations import FIRST_LAYOUT, check
-from tests.provenance.whole_runs import answers, answers_of, limited_files, make_whole_run, move_to
-from tests.sample_records import RUN_ID
+from tests.provenance.store.test_migrations import colours, release_next
+from tests.provenance.whole_runs import answers_of, limited_files, make_whole_run, move_to
 from tests.viz.made_run import MadeRun
 
 STEPS = 8
@@ -335,31 +335,36 @@ def test_an_archive_of_a_newer_chimbuko_is_refused_in_one_line(packed: Path, tmp
         unpack_archive(tmp_path / "a.tar.xz", tmp_path, None, None)
 
 
-def test_provenance_of_a_newer_chimbuko_is_refused(made: MadeRun, packed: Path, tmp_path: Path) -> None:
-    store = tmp_path / "newer.sqlite"
+@pytest.mark.parametrize(
+    ("version", "said"), [("9999", "has the layout 9999"), ("0012", "from before the first release")]
+)
+def test_provenance_of_an_unknown_layout_is_refused(
+    packed: Path, tmp_path: Path, version: str, said: str
+) -> None:
+    store = tmp_path / "other.sqlite"
     (members := contents(packed)).pop(MANIFEST)
     assert isinstance(members["provenance.sqlite"], bytes)
     store.write_bytes(members["provenance.sqlite"])
     with sqlite3.connect(store) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.execute("UPDATE alembic_version SET version_num = ?", (version,))
     connection.close()
     repack(tmp_path / "a.tar.xz", with_manifest(members | {"provenance.sqlite": store.read_bytes()}))
-    with pytest.raises(StoreError, match="layout 9999"):
+    with pytest.raises(StoreError, match=said):
         unpack_archive(tmp_path / "a.tar.xz", tmp_path, None, None)
     assert not (tmp_path / "heat").exists()
 
 
-def test_provenance_of_an_older_chimbuko_is_brought_up_to_date(packed: Path, tmp_path: Path) -> None:
-    store = tmp_path / "older.sqlite"
-    with sqlite3.connect(store) as connection:
-        connection.executescript(FIRST_LAYOUT.read_text())
-    connection.close()
-    members = contents(packed) | {"provenance.sqlite": store.read_bytes()}
-    repack(tmp_path / "a.tar.xz", with_manifest(members))
-    unpack_archive(tmp_path / "a.tar.xz", tmp_path, tmp_path / "run", None)
-    with Provenance(open_for_reading(RunDirectory(tmp_path / "run").store_url), RUN_ID) as provenance:
-        check(provenance, 2_000_000)
-        assert answers(provenance)
+def test_provenance_of_an_earlier_release_is_brought_up_to_date(
+    made: MadeRun, packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Provenance(open_for_reading(made.directory.store_url)) as provenance:
+        calls = provenance.calls.count(CallFilter(label=None))
+    release_next(monkeypatch, tmp_path)
+    unpack_archive(packed, tmp_path, tmp_path / "run", None)
+    url = RunDirectory(tmp_path / "run").store_url
+    assert colours(url) == ["green"]
+    with Provenance(open_for_reading(url)) as provenance:
+        assert provenance.calls.count(CallFilter(label=None)) == calls > 0
 
 
 @pytest.mark.parametrize("text", [b"", b"no archive", lzma.compress(b"no tar")])

@@ -10,18 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, inspect, select
+from sqlalchemy import Engine, select
 
 from chimbuko.core.calls.record import CallRecord
 from chimbuko.core.errors import StoreError
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store import engine as store
 from chimbuko.provenance.store.engine import open_for_reading, open_for_writing, store_errors
-from chimbuko.provenance.store.tables import PROGRAMS, RUNS, SCHEMA, SCHEMA_VERSION
+from chimbuko.provenance.store.tables import PROGRAMS, RUNS
 from chimbuko.provenance.store.urls import public_url
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import RecordBatch
@@ -29,19 +25,6 @@ from chimbuko.runtime.protocol.messages import RecordBatch
 SECRET = "hush"
 ROWS = 1000
 """So many that half of a store is not half of its schema."""
-
-
-def test_migrations_make_the_tables_that_the_code_expects(engine: Engine) -> None:
-    with engine.connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), SCHEMA) == []
-        indexes = inspect(connection).get_indexes("calls")
-    assert {index["name"] for index in indexes} == {index.name for index in SCHEMA.tables["calls"].indexes}
-
-
-def test_the_schema_version_is_that_of_the_newest_migration() -> None:
-    config = Config()
-    config.set_main_option("script_location", "chimbuko.provenance.store:migrations")
-    assert ScriptDirectory.from_config(config).get_current_head() == SCHEMA_VERSION
 
 
 def test_opening_again_keeps_what_is_there(writer: Writer, store_url: str) -> None:
@@ -153,16 +136,6 @@ def test_a_database_of_something_else_is_not_taken_for_provenance(tmp_path: Path
     connection.close()
     with pytest.raises(StoreError, match="holds no provenance"):
         open_for_reading(f"sqlite:///{path}")
-
-
-@pytest.mark.parametrize("open_store", [open_for_reading, open_for_writing])
-def test_a_store_of_a_newer_chimbuko_is_refused(
-    engine: Engine, store_url: str, open_store: Callable[[str], Engine]
-) -> None:
-    with engine.begin() as connection:
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(StoreError, match=f"layout 9999, this Chimbuko knows {SCHEMA_VERSION}"):
-        open_store(store_url)
 
 
 def test_a_locked_store_is_said_to_be_locked(

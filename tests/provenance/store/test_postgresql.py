@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import sqlalchemy
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
 from sqlalchemy import Engine
 
 from chimbuko.core.calls.record import CallRecord
@@ -21,7 +19,7 @@ from chimbuko.provenance.store.engine import (
     ping,
     store_errors,
 )
-from chimbuko.provenance.store.tables import PROGRAMS, SCHEMA
+from chimbuko.provenance.store.tables import PROGRAMS
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import RecordBatch
 from tests.postgresql import PASSWORD, PostgresqlServer
@@ -40,11 +38,6 @@ def reading(engine: Engine, store_url: str) -> Iterator[Engine]:
     reading = open_for_reading(store_url)
     yield reading
     reading.dispose()
-
-
-def test_migrations_make_the_tables_that_the_code_expects(engine: Engine) -> None:
-    with engine.connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), SCHEMA) == []
 
 
 def test_an_empty_database_holds_no_provenance(store_url: str) -> None:
