@@ -190,7 +190,7 @@ def store_errors(engine: Engine) -> Iterator[None]:
         raise kind(f"{public_url(engine.url)}: {_reason(error)}") from error
 
 
-def _opened(engine: Engine, prepare: Callable[[Connection], None]) -> Engine:
+def _opened(engine: Engine, prepare: Callable[[Connection], object]) -> Engine:
     """``engine``, once the first transaction on it has succeeded."""
     try:
         with store_errors(engine), engine.begin() as connection:
