@@ -13,9 +13,9 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.monitor.findings.cores import FOREIGN_SHARE
-from chimbuko.monitor.findings.limits import memory_low
 from chimbuko.monitor.procfs.numbers import format_cpulist
+from chimbuko.monitor.report.cores import FOREIGN_SHARE
+from chimbuko.monitor.report.limits import memory_low
 from chimbuko.monitor.report.profile import (
     load,
     node_differences,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from chimbuko.core.calls.functionnames import shown_name
 from chimbuko.core.calls.record import CallRecord
-from chimbuko.monitor.findings.deadlock import deadlock
-from chimbuko.monitor.findings.finding import Finding
+from chimbuko.monitor.report.deadlock import deadlock
+from chimbuko.monitor.report.finding import Finding
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 

@@ -44,7 +44,7 @@ def started(
     Examples:
       chimbuko task started simulate-17 --program heat --nodes node7,node8 --cores 16
     """
-    from chimbuko.observe.workflow.engine import task_started
+    from chimbuko.observe.workflow.record import task_started
 
     names = [node for node in nodes.split(",") if node]
     task_started(name, program=program, nodes=names, ranks=ranks, cores=cores, attempt=attempt, place=service)
@@ -61,7 +61,7 @@ def ended(name: str, exit_code: int, service: str | None) -> None:
     Examples:
       chimbuko task ended simulate-17 --exit-code $?
     """
-    from chimbuko.observe.workflow.engine import task_ended
+    from chimbuko.observe.workflow.record import task_ended
 
     task_ended(name, exit_code, place=service)
 

@@ -10,7 +10,7 @@ from chimbuko.causes.sentence import ranks_in_words
 from chimbuko.cli.output.table import MARK, Column, Output
 from chimbuko.core.calls.functionnames import shown_name, shown_names
 from chimbuko.core.units import format_duration_us, format_signed_us
-from chimbuko.monitor.findings.deadlock import lines, merged
+from chimbuko.monitor.report.deadlock import lines, merged
 from chimbuko.provenance.incidents.incidentlist import IncidentDetails, RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding
 from chimbuko.provenance.incidents.standstill import standstills

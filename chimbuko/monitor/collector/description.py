@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from chimbuko.monitor.findings.registry import findings
 from chimbuko.monitor.procfs.gpuspan import TEMPERATURE, GpuSpan, Metric
 from chimbuko.monitor.procfs.numbers import format_cpulist
 from chimbuko.monitor.procfs.topologytree import Part, Topology
+from chimbuko.monitor.report.findings import findings
 from chimbuko.monitor.samples.nodebatch import NodeFinding, NodePart, Rows
 from chimbuko.monitor.sampling.difference import difference
 from chimbuko.monitor.sampling.sample import Sample

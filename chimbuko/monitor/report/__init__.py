@@ -1,5 +1,5 @@
-"""Reports of what was watched: text in ZeroSum's layout, logs, tables in ZeroSum's columns, and time series.
+"""Findings about how a program runs on its node, and reports: text and tables as ZeroSum's, time series.
 
-May import capture.trace, instrument.recorder, monitor.findings, monitor.procfs, monitor.sampling,
-runtime and runtime.process.
+May import capture.trace, instrument.recorder, monitor.procfs, monitor.sampling, runtime and
+runtime.process.
 """

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from chimbuko.core.units import number_of
-from chimbuko.monitor.findings.finding import workers
-from chimbuko.monitor.findings.registry import findings
 from chimbuko.monitor.procfs.gpuspan import BUSY
 from chimbuko.monitor.procfs.numbers import format_cpulist
+from chimbuko.monitor.report.finding import workers
+from chimbuko.monitor.report.findings import findings
 from chimbuko.monitor.sampling.identity import Identity
 from chimbuko.monitor.sampling.sample import MAIN, OPENMP, SAMPLER
 from chimbuko.monitor.sampling.span import CoreSpan, Span, ThreadSpan

@@ -12,8 +12,8 @@ import msgspec
 from chimbuko.core.atomicfile import write_atomically
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import format_share, number_of
-from chimbuko.monitor.findings.finding import Finding, workers
 from chimbuko.monitor.procfs.numbers import format_cpulist
+from chimbuko.monitor.report.finding import Finding, workers
 from chimbuko.monitor.sampling.identity import Identity
 from chimbuko.monitor.sampling.span import Span
 

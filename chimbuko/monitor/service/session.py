@@ -10,11 +10,11 @@ import pickle
 import socket
 from collections.abc import Collection, Iterable, Sequence
 
-from chimbuko.monitor.findings.finding import workers
-from chimbuko.monitor.findings.threads import stuck
 from chimbuko.monitor.procfs.gpus import present_gpus
+from chimbuko.monitor.report.finding import workers
 from chimbuko.monitor.report.layout import heartbeat, report
 from chimbuko.monitor.report.profile import Profile, differences, load, profile_of
+from chimbuko.monitor.report.threads import stuck
 from chimbuko.monitor.sampling.identity import read_identity
 from chimbuko.monitor.sampling.sample import SAMPLER
 from chimbuko.monitor.sampling.span import Span

@@ -7,6 +7,6 @@ With ``task_started`` and ``task_ended`` a user's own workflow engine reports wh
 reports of its tasks.
 """
 
-from chimbuko.observe.workflow.engine import task_ended, task_started
+from chimbuko.observe.workflow.record import task_ended, task_started
 
 __all__ = ["task_ended", "task_started"]

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 from chimbuko.monitor.collector.collector import Collector, Watched
-from chimbuko.monitor.findings.registry import findings
 from chimbuko.monitor.procfs import rocm
 from chimbuko.monitor.procfs.gpus import Gpus, Maker, present_gpus
 from chimbuko.monitor.procfs.gpuspan import BUSY, GpuReading, gpu_span
 from chimbuko.monitor.procfs.nvml import Nvml
 from chimbuko.monitor.procfs.rocm import Rocm
 from chimbuko.monitor.report.csvwriter import CsvWriter, read_zerosum
+from chimbuko.monitor.report.findings import findings
 from chimbuko.monitor.report.layout import heartbeat, report
 from chimbuko.monitor.report.prometheus import exposition
 from chimbuko.monitor.samples.nodebatch import packed, unpacked

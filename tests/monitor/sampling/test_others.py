@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from chimbuko.monitor.findings.cores import foreign_load
 from chimbuko.monitor.procfs.task import TaskStat
+from chimbuko.monitor.report.cores import foreign_load
 from chimbuko.monitor.sampling.others import LOOK_EVERY, Others
 from chimbuko.monitor.sampling.watch import Watch
 from tests.monitor.sampling.made import span, thread

@@ -17,8 +17,7 @@ from chimbuko.core.errors import ConfigError, ServiceError
 from chimbuko.core.units import number_of
 from chimbuko.observe.namespaces.analyses.registry import analyse
 from chimbuko.observe.namespaces.client.asking import Progress, ask_worker, state_path
-from chimbuko.observe.namespaces.client.outbox import Letter, Outbox
-from chimbuko.observe.namespaces.client.pending import Mode, Pending
+from chimbuko.observe.namespaces.client.outbox import Letter, Mode, Outbox, Pending
 from chimbuko.observe.namespaces.exchange.keys import Shard
 from chimbuko.observe.namespaces.exchange.namespacereader import Reader
 from chimbuko.observe.namespaces.exchange.place import Place, find_place

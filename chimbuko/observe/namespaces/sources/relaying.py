@@ -24,7 +24,7 @@ import numpy as np
 
 from chimbuko.core.errors import ChimbukoError
 from chimbuko.observe.namespaces.client.client import Client
-from chimbuko.observe.namespaces.client.pending import Mode
+from chimbuko.observe.namespaces.client.outbox import Mode
 from chimbuko.observe.namespaces.exchange.place import Place, find_place
 from chimbuko.observe.namespaces.sources.running import run_beside
 from chimbuko.runtime.process.lifetime import log

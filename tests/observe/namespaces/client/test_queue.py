@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from chimbuko.observe.namespaces.client import outbox
-from chimbuko.observe.namespaces.client.outbox import Letter, LetterQueue
-from chimbuko.observe.namespaces.client.pending import MOST_LEAVES, Mode, Pending
+from chimbuko.observe.namespaces.client.outbox import MOST_LEAVES, Letter, LetterQueue, Mode, Pending
 from chimbuko.observe.namespaces.exchange.keys import Shard
 from chimbuko.observe.namespaces.tree.change import Change, apply
 from chimbuko.observe.namespaces.tree.leaves import as_leaf

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from chimbuko.core.units import number_of
-from chimbuko.monitor.findings.finding import Finding
 from chimbuko.monitor.procfs.numbers import format_cpulist
+from chimbuko.monitor.report.finding import Finding
 
 
 @dataclass

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from chimbuko.monitor.findings.registry import findings
 from chimbuko.monitor.procfs.numbers import parse_cpulist
+from chimbuko.monitor.report.findings import findings
 from chimbuko.monitor.sampling.sample import SAMPLER
 from chimbuko.monitor.sampling.span import Span
 from tests.monitor.sampling.made import span, thread

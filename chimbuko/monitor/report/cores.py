@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from chimbuko.core.units import format_share, number_of
-from chimbuko.monitor.findings.finding import Finding, cut_off_per_s, number_of_processes, workers
 from chimbuko.monitor.procfs.numbers import format_cpulist
 from chimbuko.monitor.procfs.task import is_of_analysis
+from chimbuko.monitor.report.finding import Finding, cut_off_per_s, number_of_processes, workers
 from chimbuko.monitor.sampling.others import foreign_s
 from chimbuko.monitor.sampling.sample import SAMPLER
 from chimbuko.monitor.sampling.span import Span, ThreadSpan

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from chimbuko.monitor.findings.registry import findings
 from chimbuko.monitor.procfs.system import NodeMemory
+from chimbuko.monitor.report.findings import findings
 from chimbuko.monitor.sampling.sample import GroupCounters
 from chimbuko.monitor.sampling.span import ProcessSpan, Span
 from tests.monitor.sampling.made import span, thread

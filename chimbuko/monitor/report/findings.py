@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from chimbuko.monitor.findings import cores, limits, threads
-from chimbuko.monitor.findings.finding import Finding
+from chimbuko.monitor.report import cores, limits, threads
+from chimbuko.monitor.report.finding import Finding
 from chimbuko.monitor.sampling.span import Span
 
 KINDS: tuple[Callable[[Span], Iterator[Finding]], ...] = (

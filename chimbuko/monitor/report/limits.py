@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from chimbuko.core.units import format_share
-from chimbuko.monitor.findings.finding import Finding
 from chimbuko.monitor.procfs.gpuspan import TEMPERATURE
+from chimbuko.monitor.report.finding import Finding
 from chimbuko.monitor.sampling.span import Span
 
 LOW_SHARE = 0.05

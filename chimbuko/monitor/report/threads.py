@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from chimbuko.core.units import format_share, number_of
-from chimbuko.monitor.findings.finding import Finding, workers
+from chimbuko.monitor.report.finding import Finding, workers
 from chimbuko.monitor.sampling.sample import SAMPLER
 from chimbuko.monitor.sampling.span import Span, ThreadSpan
 

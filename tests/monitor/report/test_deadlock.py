@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chimbuko.monitor.findings.deadlock import deadlock, lines, merged
+from chimbuko.monitor.report.deadlock import deadlock, lines, merged
 
 RING = {rank: ["main()", "exchange", "MPI_Recv()"] for rank in range(4)}
 
