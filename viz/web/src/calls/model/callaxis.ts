@@ -46,7 +46,7 @@ export interface Placed {
 }
 
 /** Lay out the calls along an axis; `wide` says whether its texts stand side by side. */
-export function place(points: Points, wanted: WantedAxis, from: number, to: number, wide: boolean, wording: Wording): Placed {
+export function layOutAlong(points: Points, wanted: WantedAxis, from: number, to: number, wide: boolean, wording: Wording): Placed {
   const { axis, range } = wanted;
   const { kind, title } = AXIS_KINDS[axis];
   if (kind === 'names') return placeNames(points, axis, title, from, to, wide, wording);
