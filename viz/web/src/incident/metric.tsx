@@ -3,7 +3,7 @@ import { exact, sinceStart, wallClock } from '../shared/units/units';
 import { isMetric, type View } from '../shared/address/model/view';
 import { getMetricFinding, metricFindingRequest } from '../shared/api/requests';
 import { getQuantity, quantityRequest, type QuantityName } from '../shared/api/workflowrequests';
-import { curvesOf } from '../shared/charts/model/quantitycurves';
+import { curvesOf } from '../shared/charts/model/curves';
 import { CurveChart } from '../shared/charts/curvechart';
 import { Empty, Panel, Reading } from '../shared/parts/panel';
 import { addressOfApi } from '../shared/api/http';
