@@ -23,7 +23,7 @@ export function Beside({ record, beside }: { record: CallRecord; beside: Resourc
   return (
     <Panel
       name="beside"
-      title="The node beside the call"
+      title="Node activity around the call"
       summary={found === null ? 'No samples.' : `In the time that was lost, its thread: ${besideText(found)}.`}
       actions={<NodeLink name={record.node} window={around(record)} text={`Node ${record.node} at that time`} />}
       asks={asks}

@@ -37,7 +37,7 @@ export function Differential({ shifts }: { shifts: readonly Shift[] }) {
           <>
             <Find frames={frames} zoomed={zoomed} matches={matches} />
             <span class="unit">
-              Width: time now. Colour: ▲ slower ▼ faster per call, deepest at twice and half. Call paths that no longer occur are not shown.
+              Width: time now. Colour: ▲ slower, ▼ faster per call, deepest from a factor of 2 on. Call paths that no longer occur are not shown.
             </span>
           </>
         }

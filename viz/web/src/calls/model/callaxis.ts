@@ -29,7 +29,7 @@ const ASIDE = 28;
 const NAME = 22;
 /** Least characters of a name: rather than shorten names further, every second one is left out. */
 const SHORT_NAME = 14;
-/** What an axis is to show. */
+/** Quantity, scale and range that an axis is to show. */
 export interface WantedAxis {
   axis: Axis;
   scale: Scale | null;

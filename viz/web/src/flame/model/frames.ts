@@ -25,7 +25,7 @@ export interface Frame {
   children: number[];
 }
 
-/** What the frames are to show. */
+/** Selection and width of the frames. */
 export interface Wanted {
   weight: Weight;
   /** Function below whose outermost calls the frames begin, over all its callers; empty for all call paths. */
