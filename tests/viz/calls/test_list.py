@@ -223,7 +223,7 @@ def test_nonsense_in_a_filter_changes_nothing(page: Page) -> None:
     for name in ("Rank", "Step", "Severity ≥", "Thread", "Time", "Score ≥"):
         page.get_by_label(name, exact=True).fill("much")
         page.get_by_label(name, exact=True).press("Enter")
-        page.wait_for_selector(f".notice >> text={name} much: not understood")
+        page.wait_for_selector(f".notice >> text={name} much was not understood")
     assert page.url.endswith("/r/heat/calls")
 
 

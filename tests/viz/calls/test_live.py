@@ -109,7 +109,7 @@ def test_a_young_run_says_that_nothing_is_recorded_yet(
     with dashboard(run.made, run.broker_url) as process:
         watched = Watched(browser, process)
         watched.page.goto(watched.base + "r/heat/calls")
-        watched.page.wait_for_selector(".callscatter .empty >> text=No call is recorded yet")
+        watched.page.wait_for_selector(".callscatter .empty >> text=No call has been recorded yet")
         run.advance(5)
         watched.page.wait_for_selector(CHART)
         watched.close()

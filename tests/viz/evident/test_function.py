@@ -283,7 +283,7 @@ def test_a_function_that_is_not_there_says_so(watched: Watched) -> None:
     page.goto(watched.base + "r/heat/fn?function=nothing_like_it")
     page.wait_for_selector(".empty >> text=function 'nothing_like_it': not one of this run")
     page.goto(watched.base + "r/heat/fn")
-    page.wait_for_selector(".empty >> text=No function is chosen")
+    page.wait_for_selector(".empty >> text=No function is selected")
     page.get_by_role("link", name="Back to the run").click()
     page.wait_for_selector(".overview")
 

@@ -58,7 +58,7 @@ def show(page: Page, path: str, ready: str) -> None:
 def is_whole(page: Page) -> bool:
     """Whether all that the page asks is in the report."""
     settled(page)
-    return page.get_by_text("Not in this report.").count() == 0
+    return page.get_by_text("This is not in the report.").count() == 0
 
 
 def test_it_opens_with_headline_map_findings_and_rankings(page: Page, provenance: Provenance) -> None:

@@ -324,10 +324,10 @@ def test_before_the_first_step_every_panel_says_so_and_then_fills(
         page = watched.page
         page.goto(process.url)
         for panel, words in {
-            "heatmap": "No step of any rank has been analysed yet.",
+            "heatmap": "No step has been analysed yet.",
             "ranks": "No rank has reported a step yet.",
             "steps": "No step has been analysed yet.",
-            "worst": "No abnormal call yet.",
+            "worst": "There are no abnormal calls yet.",
         }.items():
             page.wait_for_selector(f".{panel} .empty >> text={words}")
         assert page.locator("[data-answer]").inner_text() == "Waiting for the first analysed step."
@@ -354,7 +354,7 @@ def test_without_anomalies_the_page_says_how_far_one_can_report(
         page = watched.page
         page.goto(process.url)
         page.wait_for_selector("[data-answer] >> text=5/5 ranks report; 4 of 4 functions can be judged.")
-        page.wait_for_selector(".worst .empty >> text=No abnormal call yet.")
+        page.wait_for_selector(".worst .empty >> text=There are no abnormal calls yet.")
         page.wait_for_selector(".functions .empty >> text=No anomalies in ")
         page.goto(watched.base + "r/heat?table=heatmap")
         page.wait_for_selector(".heatmap >> text=There are no anomalies: all cells are zero.")

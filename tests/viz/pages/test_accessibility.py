@@ -262,7 +262,7 @@ def test_a_report_is_as_good(
     for path, mark in (
         ("flame", ".flame-chart canvas"),
         ("health", ".streams td"),
-        ("timeline", "text=Not in this report"),
+        ("timeline", "text=This is not in the report"),
     ):
         page.evaluate("path => { location.hash = `r/heat/${path}` }", path)
         page.wait_for_selector(mark)

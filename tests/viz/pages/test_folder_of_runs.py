@@ -140,7 +140,7 @@ def rows(page: Page) -> list[str]:
 def test_the_list_has_live_runs_first_and_says_how_each_is(page: Page) -> None:
     assert page.url.endswith("/runs")
     assert rows(page) == ["live", "etl", "heat 1"]
-    assert page.locator("[data-answer]").inner_text() == "3 runs; 1 goes on now."
+    assert page.locator("[data-answer]").inner_text() == "3 runs; 1 is running."
     cells = [cell.inner_text() for cell in page.locator("tr[data-run='heat 1'] td").all()]
     assert cells[1:4] == ["heat 1", "heat2d", "finished, exit 0"]
     assert cells[5:7] == ["2:05", "5"]
@@ -158,7 +158,7 @@ def test_the_filter_is_in_the_address_and_stays(page: Page) -> None:
     page.wait_for_selector("tr[data-run]")
     assert rows(page) == ["etl"]
     page.get_by_label("Filter runs").fill("no such run")
-    page.wait_for_selector(".empty >> text=No run here has all of these words")
+    page.wait_for_selector(".empty >> text=No run matches all of these words")
 
 
 def test_two_are_compared_by_ticking_them_with_keys(page: Page) -> None:
@@ -240,7 +240,7 @@ def test_a_server_that_comes_back_with_another_token_is_recognised(
         assert served.stop() == 0
         page.wait_for_selector(".banner >> text=Is the SSH tunnel open")
         with served_folder(tmp_path, port=served.port, token="another token of 16 letters"):
-            page.wait_for_selector(".banner >> text=The server was restarted, and has another token")
+            page.wait_for_selector(".banner >> text=The server was restarted and has another token")
 
 
 def test_several_processes_serve_one_run(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_the_trail_lists_what_stands_beside(
     page.goto(f"{watched.base}r/heat/call/{program}/{rank}:{step}:{row}")
 
     def beside(name: str) -> list[str]:
-        page.get_by_role("button", name=f"Beside {name}", exact=True).click()
+        page.get_by_role("button", name=f"Instead of {name}", exact=True).click()
         page.wait_for_selector('[role="menuitem"]:focus')
         settled(page)
         texts = page.locator('.menu:popover-open [role="menuitem"]').all_inner_texts()

@@ -185,5 +185,5 @@ def test_a_report_has_it_with_the_chart_of_the_finding(
         page.evaluate("path => { location.hash = path }", f"r/heat/{path}")
         page.wait_for_selector(f"{chart} path.curve")
         settled(page)
-        assert page.get_by_text("Not in this report.").count() == 0
+        assert page.get_by_text("This is not in the report.").count() == 0
     context.close()

@@ -5,10 +5,9 @@ import { go, view } from '../shared/address/address';
 import { nextAnomaly } from '../calls/calls';
 import * as overview from '../overview/overview';
 import { comparison } from '../compare/comparison';
-import { helpOpen, hideTip, say } from '../shared/session/page';
+import { helpOpen, hideTip, isDialogOpen, say } from '../shared/session/page';
 import { togglePause } from '../shared/session/session';
 import { lettersAct, setWallTimes, wallTimes } from '../shared/session/settings';
-import { isDialogOpen } from '../shared/parts/dialogs';
 import { toggleTables } from '../shared/parts/panel';
 import { copyCommand, copyLink, here } from './crumbs';
 

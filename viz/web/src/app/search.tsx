@@ -1,8 +1,14 @@
+import { signal } from '@preact/signals';
 import { useId, useMemo, useRef, useState } from 'preact/hooks';
 import { search, type Found } from './model/search';
 import { go } from '../shared/address/address';
-import { searchable, searching } from './knownfunctions';
+import * as api from '../shared/api/requests';
+import { question } from '../shared/session/question';
 import { offered } from './offered';
+
+const searching = signal(false);
+/** Functions of the run, requested at the first search. */
+const searchable = question(() => (searching.value ? 'functions' : null), api.getAllFunctions);
 
 /** Search for pages, ranks, steps, calls and functions; the key `/` focuses it from everywhere. */
 export function Search() {

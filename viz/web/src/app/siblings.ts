@@ -1,7 +1,7 @@
 /** Alternatives to a part of the trail, requested when its menu is opened. */
 
 import { shorten } from '../shared/names/names';
-import { callsOf, placeOf, toNode, toPage, type Crumb } from '../shared/address/model/trail';
+import { callsOf, rankAndSteps, toNode, toPage, type Crumb } from '../shared/address/model/trail';
 import { count, duration } from '../shared/units/units';
 import { oneRank } from '../shared/address/model/ranges';
 import { FIRST_VIEW, type View } from '../shared/address/model/view';
@@ -52,7 +52,7 @@ async function nodes(): Promise<MenuItem[]> {
 
 /** Ranks with the most anomalies. */
 async function ranks(): Promise<MenuItem[]> {
-  const { steps: chosen } = placeOf(view.value, detail.value.value?.record ?? null);
+  const { steps: chosen } = rankAndSteps(view.value, detail.value.value?.record ?? null);
   const { top } = await api.getRanks('total', MOST, whole());
   return top.map((row) => {
     const key = `${row.program}:${row.rank}`;
@@ -65,7 +65,7 @@ async function ranks(): Promise<MenuItem[]> {
 
 /** Nearest steps of the rank that have anomalies. */
 async function steps(): Promise<MenuItem[]> {
-  const { rank: wanted, steps: chosen } = placeOf(view.value, detail.value.value?.record ?? null);
+  const { rank: wanted, steps: chosen } = rankAndSteps(view.value, detail.value.value?.record ?? null);
   const rank = oneRank(wanted);
   if (rank === null || chosen === null) return [];
   const history = (await getSteps([rank], whole())).get(rank) ?? [];
@@ -79,7 +79,7 @@ async function steps(): Promise<MenuItem[]> {
 
 /** Abnormal calls of the same rank and step, the worst first. */
 async function calls(): Promise<MenuItem[]> {
-  const wanted: View = { ...FIRST_VIEW, ...placeOf(view.value, detail.value.value?.record ?? null), label: 'anomaly', sort: 'severity_us' };
+  const wanted: View = { ...FIRST_VIEW, ...rankAndSteps(view.value, detail.value.value?.record ?? null), label: 'anomaly', sort: 'severity_us' };
   const found = await api.getCalls(wanted, zero_us.value, whole(), MOST);
   return found.calls.map((call) =>
     goes(`${shorten(call.function, 32).text} #${call.id.split(':')[3]} · ${duration(call.severity_us)} lost`, { call: call.id }),

@@ -8,7 +8,7 @@ import { NodeLink } from '../shared/parts/nodelink';
 import type { Resource } from '../shared/session/resource';
 import { zero_us } from '../shared/session/session';
 import type { BesideAnswer, CallRecord, NodeBeside } from '../shared/api/types';
-import { barsOf, besideText, countsText, DOINGS, gpuCells, WORDS } from './model/beside';
+import { barsOf, besideText, countsText, ACTIVITIES, gpuCells, WORDS } from './model/beside';
 
 const LANE_PX = 26;
 const NAME_PX = 132;
@@ -23,7 +23,7 @@ export function Beside({ record, beside }: { record: CallRecord; beside: Resourc
   return (
     <Panel
       name="beside"
-      title="The node beside the call"
+      title="Node activity around the call"
       summary={found === null ? 'No samples.' : `In the time that was lost, its thread: ${besideText(found)}.`}
       actions={<NodeLink name={record.node} window={around(record)} text={`Node ${record.node} at that time`} />}
       asks={asks}
@@ -74,7 +74,7 @@ function Picture({ found, record }: { found: NodeBeside; record: CallRecord }) {
                 {barsOf(thread.looks, found).map((bar, at) => (
                   <rect
                     key={at}
-                    class={`beside-bar ${bar.doing}`}
+                    class={`beside-bar ${bar.activity}`}
                     x={x(bar.x)}
                     width={Math.max(0.5, x(bar.x + bar.width) - x(bar.x))}
                     y={LANE_PX - 3 - (LANE_PX - 6) * bar.high}
@@ -89,9 +89,9 @@ function Picture({ found, record }: { found: NodeBeside; record: CallRecord }) {
         )}
       </div>
       <p class="beside-legend">
-        {[...DOINGS, 'stopped' as const].map((doing) => (
-          <span key={doing}>
-            <i class={`beside-key ${doing}`} aria-hidden="true" /> {WORDS[doing]}
+        {[...ACTIVITIES, 'stopped' as const].map((activity) => (
+          <span key={activity}>
+            <i class={`beside-key ${activity}`} aria-hidden="true" /> {WORDS[activity]}
           </span>
         ))}
         <span>empty: asleep</span>

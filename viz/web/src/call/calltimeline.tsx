@@ -10,7 +10,7 @@ import { hideTip, showTip, spoken } from '../shared/session/page';
 import { theme } from '../shared/session/theme';
 import { FunctionLink } from '../shared/parts/functionlink';
 import { Panel } from '../shared/parts/panel';
-import { onPage, placeIn } from '../shared/charts/pointer';
+import { onPage, positionIn } from '../shared/charts/pointer';
 import { useSize } from '../shared/charts/size';
 import type { CallRecord } from '../shared/api/types';
 import { roundTicks } from '../shared/charts/model/ticks';
@@ -95,7 +95,7 @@ function Strip({ name, timeline, scale, ticks, width }: StripProps) {
     showTip({ ...onPage(host, shown.x + Math.min(shown.width, 40), shown.y + ROW - 4), lines: barTip(shown.bar) }, delay);
   };
   const hover = (event: PointerEvent): void => {
-    const { x, y } = placeIn(event);
+    const { x, y } = positionIn(event);
     const under = boxes(timeline, scale, width).filter((one) => x >= one.x - 1 && x <= one.x + one.width + 1 && y >= one.y && y < one.y + ROW);
     show(under[under.length - 1]?.bar ?? null);
   };

@@ -1,6 +1,6 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { AXIS_KINDS } from '../shared/address/model/axes';
-import { callAt, callLines, idAt, placeOf } from './model/callpoints';
+import { callAt, callLines, idAt, indexOf } from './model/callpoints';
 import { boxAround, boxAside, isShown, layoutCalls, nearestCall, neighbourCall, rangesOf, type Box, type CallLayout, type Direction } from './model/calllayout';
 import { exact } from '../shared/units/units';
 import { prepare } from '../shared/charts/canvas';
@@ -9,7 +9,7 @@ import { go, view } from '../shared/address/address';
 import { hoveredCall, open, wording } from './calls';
 import { hideTip, showTip, spoken } from '../shared/session/page';
 import { theme } from '../shared/session/theme';
-import { onPage, placeIn } from '../shared/charts/pointer';
+import { onPage, positionIn } from '../shared/charts/pointer';
 import { useSize } from '../shared/charts/size';
 import type { Points } from '../shared/api/types';
 
@@ -39,9 +39,9 @@ export function CallChart({ points, label }: Props) {
     () => layoutCalls(points, { x, y, xScale, yScale, xRange, yRange }, width, height, wording.value),
     [points, x, y, xScale, yScale, xRange?.[0], xRange?.[1], yRange?.[0], yRange?.[1], width, height, wording.value],
   );
-  const chosen = useMemo(() => (call === null ? -1 : placeOf(points, call)), [points, call]);
+  const chosen = useMemo(() => (call === null ? -1 : indexOf(points, call)), [points, call]);
   const brush = drag !== null && Math.hypot(drag.x1 - drag.x0, drag.y1 - drag.y0) >= DRAG_PX ? brushed(layout, drag) : null;
-  const pointed = hoveredCall.value === null ? -1 : placeOf(points, hoveredCall.value);
+  const pointed = hoveredCall.value === null ? -1 : indexOf(points, hoveredCall.value);
 
   useEffect(() => {
     if (marks.current && width > 0 && height > 0) paintCalls(prepare(marks.current, width, height), layout, AXIS_KINDS[y].kind === 'names', theme.value);
@@ -51,7 +51,7 @@ export function CallChart({ points, label }: Props) {
   }, [layout, theme.value, chosen, pointed, drag]);
 
   const place = (event: MouseEvent): readonly [x: number, y: number] => {
-    const { x, y } = placeIn(event);
+    const { x, y } = positionIn(event);
     return [x, y];
   };
   const zoom = (box: Box): void => go(rangesOf(layout, box), 'replace');

@@ -7,7 +7,7 @@ import { columnUnit, duration, inUnit } from '../shared/units/units';
 import { open } from './calls';
 import { hideTip, showTip } from '../shared/session/page';
 import { theme } from '../shared/session/theme';
-import { placeIn } from '../shared/charts/pointer';
+import { positionIn } from '../shared/charts/pointer';
 import { useSize } from '../shared/charts/size';
 import type { CallRecord } from '../shared/api/types';
 import { roundTicks } from '../shared/charts/model/ticks';
@@ -29,7 +29,7 @@ export function MiniTimeline({ record }: { record: CallRecord }) {
   }, [timeline, width, theme.value]);
 
   const hover = (event: PointerEvent): void => {
-    const { x, y } = placeIn(event);
+    const { x, y } = positionIn(event);
     const under = boxes(timeline, scale, width).filter((one) => x >= one.x - 1 && x <= one.x + one.width + 1 && y >= one.y && y < one.y + ROW);
     const bar = under[under.length - 1]?.bar;
     if (bar === undefined) return hideTip();

@@ -4,7 +4,7 @@ import { depthOf, shiftLines, shiftsOf } from './model/differential';
 import { paths } from './comparison';
 import { Chart } from '../flame/chart';
 import { Find, searched } from '../flame/find';
-import { framesOf, placeOf, rowsOf, type Frame } from '../flame/model/frames';
+import { framesOf, indexOfFrame, rowsOf, type Frame } from '../flame/model/frames';
 import { treeLines } from '../flame/model/flamelayout';
 import { boxLines, nameOf } from '../flame/model/flamewords';
 import { go, view } from '../shared/address/address';
@@ -23,10 +23,10 @@ export function Differential({ shifts }: { shifts: readonly Shift[] }) {
   const programs = run.value.value?.programs ?? {};
   const frames = useMemo(() => framesOf(known?.paths ?? [], { weight: 'time', name: '', program: null, metric: 'exclusive' }), [known]);
   const changes = useMemo(() => shiftsOf(frames, shifts, programs), [frames, shifts, programs]);
-  const zoomed = placeOf(frames, view.value.frame);
+  const zoomed = indexOfFrame(frames, view.value.frame);
   const matches = useMemo(() => searched(frames, zoomed), [frames, zoomed, view.value.find]);
   const isEmpty = (frames[0]?.total_us ?? 0) <= 0;
-  const shiftAt = (place: number): Shift | null => changes[place] ?? null;
+  const shiftAt = (index: number): Shift | null => changes[index] ?? null;
   return (
     <div class="differential-place" style={{ '--depth': rowsOf(frames) }}>
       <Panel
@@ -37,7 +37,7 @@ export function Differential({ shifts }: { shifts: readonly Shift[] }) {
           <>
             <Find frames={frames} zoomed={zoomed} matches={matches} />
             <span class="unit">
-              Width: time now. Colour: ▲ slower ▼ faster per call, deepest at twice and half. Call paths that no longer occur are not shown.
+              Width: time now. Colour: ▲ slower, ▼ faster per call, deepest from a factor of 2 on. Call paths that no longer occur are not shown.
             </span>
           </>
         }
@@ -57,9 +57,9 @@ export function Differential({ shifts }: { shifts: readonly Shift[] }) {
             frames={frames}
             zoomed={zoomed}
             matches={matches}
-            zoomTo={(place) => go({ frame: place === 0 ? '' : (frames[place] as Frame).id })}
-            lines={(box) => [...boxLines(frames, box, zoomed, 'time'), ...(box.merged > 0 ? [] : shiftLines(shiftAt(box.place), frames[box.place] as Frame))]}
-            look={(place) => depthOf(shiftAt(place))}
+            zoomTo={(index) => go({ frame: index === 0 ? '' : (frames[index] as Frame).id })}
+            lines={(box) => [...boxLines(frames, box, zoomed, 'time'), ...(box.merged > 0 ? [] : shiftLines(shiftAt(box.index), frames[box.index] as Frame))]}
+            look={(index) => depthOf(shiftAt(index))}
           />
         )}
       </Panel>
@@ -77,11 +77,11 @@ const COLUMNS = [
   { heading: 'verdict' },
 ];
 
-function Lines({ frames, zoomed, shiftAt }: { frames: readonly Frame[]; zoomed: number; shiftAt: (place: number) => Shift | null }) {
+function Lines({ frames, zoomed, shiftAt }: { frames: readonly Frame[]; zoomed: number; shiftAt: (index: number) => Shift | null }) {
   const { lines, left } = treeLines(frames, zoomed, MOST_LINES);
-  const rows = lines.map(({ place, depth }) => {
-    const frame = frames[place] as Frame;
-    const shift = shiftAt(place);
+  const rows = lines.map(({ index, depth }) => {
+    const frame = frames[index] as Frame;
+    const shift = shiftAt(index);
     const name = (
       <span title={frame.name} style={{ paddingLeft: `${12 * Math.min(depth, 20)}px` }}>
         {nameOf(frame, 40)}

@@ -1,4 +1,4 @@
-import { between, change, decisive, lost, placeOf, reachOf, runtimesOf, shiftSummary, ticksOf, VERDICT_MARKS, VERDICT_WORDS } from './model/comparison';
+import { between, change, decisive, lost, positionOf, reachOf, runtimesOf, shiftSummary, ticksOf, VERDICT_MARKS, VERDICT_WORDS } from './model/comparison';
 import { placedName, wrapped, type ShortName } from '../shared/names/names';
 import { duration, exact, plural, signed } from '../shared/units/units';
 import { go, view } from '../shared/address/address';
@@ -34,7 +34,7 @@ export function Shifts({ shifts, names, all }: Props) {
           <div class="shift-axis" aria-hidden="true">
             <span class="shift-plot">
               {ticksOf(reach).map((tick) => (
-                <span key={tick} class="shift-tick" style={{ left: `${100 * placeOf(tick, reach)}%` }}>
+                <span key={tick} class="shift-tick" style={{ left: `${100 * positionOf(tick, reach)}%` }}>
                   {tick === 0 ? '0' : `${signed(Math.round(100 * tick), exact)} %`}
                 </span>
               ))}
@@ -92,7 +92,7 @@ function ShiftRow({ shift, text, reach, isFirst }: { shift: Shift; text: string;
 function Interval({ shift, reach }: { shift: Shift; reach: number }) {
   const { low: lower, effect, high: upper } = decisive(shift);
   if (effect === null || lower === null || upper === null) return <span class="shift-plot unit">too few calls</span>;
-  const [low, at, high] = [lower, effect, upper].map((share) => 100 * placeOf(share, reach)) as [number, number, number];
+  const [low, at, high] = [lower, effect, upper].map((share) => 100 * positionOf(share, reach)) as [number, number, number];
   return (
     <span class="shift-plot">
       <span class="shift-zero" />

@@ -1,5 +1,5 @@
 import { useEffect, useRef } from 'preact/hooks';
-import { exportCommand } from './model/formats';
+import { exportCommand } from '../shared/asking/commands';
 import { filtersOf } from '../shared/asking/filters';
 import { bytes } from '../shared/units/units';
 import { addressOfApi } from '../shared/api/http';

@@ -2,9 +2,9 @@ import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { signal } from '@preact/signals';
 import { paintFlame, type Look } from './flamepainter';
 import { boxAt, boxOf, layOut, neighbour, ROW, type Box } from './model/flamelayout';
-import { placeOf, type Frame, type Matches } from './model/frames';
+import { indexOfFrame, type Frame, type Matches } from './model/frames';
 import { prepare } from '../shared/charts/canvas';
-import { onPage, placeIn } from '../shared/charts/pointer';
+import { onPage, positionIn } from '../shared/charts/pointer';
 import { useSize } from '../shared/charts/size';
 import { hideTip, showTip, spoken } from '../shared/session/page';
 import { theme } from '../shared/session/theme';
@@ -18,10 +18,10 @@ interface Props {
   zoomed: number;
   /** Frames that the search found; null without a search. */
   matches: Matches | null;
-  zoomTo: (place: number) => void;
+  zoomTo: (index: number) => void;
   /** Lines of a box's tooltip. */
   lines: (box: Box) => string[];
-  look: (place: number) => Look;
+  look: (index: number) => Look;
 }
 
 /** Flame graph: one canvas for any number of frames; a click zooms to a frame. */
@@ -33,12 +33,12 @@ export function Chart({ label, frames: all, zoomed: at, matches, zoomTo, lines: 
   const pointedId = useRef('');
   // Indices change with each answer: the focused frame is found again by its id, if it still exists.
   useEffect(() => {
-    const place = placeOf(all, pointedId.current);
-    if (pointed.value !== null) pointed.value = pointed.value.merged > 0 ? null : boxOf(layout, place, all[place]?.depth ?? 0);
+    const index = indexOfFrame(all, pointedId.current);
+    if (pointed.value !== null) pointed.value = pointed.value.merged > 0 ? null : boxOf(layout, index, all[index]?.depth ?? 0);
   }, [layout]);
   const pointAt = (box: Box | null): void => {
     pointed.value = box;
-    pointedId.current = all[box?.place ?? 0]?.id ?? '';
+    pointedId.current = all[box?.index ?? 0]?.id ?? '';
   };
   useEffect(() => {
     const frame = requestAnimationFrame(() => {
@@ -62,7 +62,7 @@ export function Chart({ label, frames: all, zoomed: at, matches, zoomTo, lines: 
   }, [all, layout, width, height, scroll.value, matches, look, pointed.value, theme.value]);
 
   const under = (event: MouseEvent): Box | null => {
-    const { x, y } = placeIn(event);
+    const { x, y } = positionIn(event);
     return boxAt(layout, x, y + scroll.value);
   };
   const hover = (event: PointerEvent): void => {
@@ -75,7 +75,7 @@ export function Chart({ label, frames: all, zoomed: at, matches, zoomTo, lines: 
   const zoomInto = (box: Box | null): void => {
     if (box === null) return;
     hideTip();
-    zoomTo(box.place);
+    zoomTo(box.index);
   };
   const keys = (event: KeyboardEvent): void => {
     const from = pointed.value ?? boxOf(layout, at, all[at]?.depth ?? 0);
@@ -111,7 +111,7 @@ export function Chart({ label, frames: all, zoomed: at, matches, zoomTo, lines: 
       role="application"
       aria-roledescription="flame graph"
       aria-label={label}
-      data-pointed={pointed.value === null ? '' : (all[pointed.value.place]?.name ?? '')}
+      data-pointed={pointed.value === null ? '' : (all[pointed.value.index]?.name ?? '')}
       onPointerMove={hover}
       onPointerLeave={() => {
         hideTip();

@@ -2,7 +2,7 @@
 
 import { computed } from '@preact/signals';
 import { searched } from './find';
-import { framesOf, placeOf } from './model/frames';
+import { framesOf, indexOfFrame } from './model/frames';
 import * as api from '../shared/api/functionrequests';
 import { go, view } from '../shared/address/address';
 import { oneRank } from '../shared/address/model/ranges';
@@ -29,10 +29,10 @@ export const frames = computed(() =>
 );
 
 /** Index of the frame that fills the width. */
-export const zoomed = computed(() => placeOf(frames.value, view.value.frame));
+export const zoomed = computed(() => indexOfFrame(frames.value, view.value.frame));
 
 export const matches = computed(() => searched(frames.value, zoomed.value));
 
-export function zoomTo(place: number): void {
-  go({ frame: place === 0 ? '' : (frames.value[place]?.id ?? '') });
+export function zoomTo(index: number): void {
+  go({ frame: index === 0 ? '' : (frames.value[index]?.id ?? '') });
 }

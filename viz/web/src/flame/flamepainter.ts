@@ -35,7 +35,7 @@ export interface Picture {
   /** Frames that the search found; null without a search. */
   matches: Matches | null;
   pointed: Box | null;
-  look: (place: number) => Look;
+  look: (index: number) => Look;
   theme: Theme;
 }
 
@@ -53,7 +53,7 @@ export function paintFlame(context: CanvasRenderingContext2D, picture: Picture):
 
 function paintBox(context: CanvasRenderingContext2D, picture: Picture, box: Box): void {
   const { frames, matches, theme } = picture;
-  const isMatch = matches !== null && box.merged === 0 && matches.flags[box.place] === 1;
+  const isMatch = matches !== null && box.merged === 0 && matches.flags[box.index] === 1;
   const isAbove = box.depth < (frames[picture.zoomed] as Frame).depth;
   const width = Math.max(0.5, box.width - (box.width > 3 ? 1 : 0));
   const y = box.depth * ROW;
@@ -61,7 +61,7 @@ function paintBox(context: CanvasRenderingContext2D, picture: Picture, box: Box)
     context.fillStyle = colour('unknown', theme);
     context.fillRect(box.x, y, width, ROW - 1);
   } else {
-    const look = picture.look(box.place);
+    const look = picture.look(box.index);
     context.globalAlpha = look.strength * (isAbove || (matches !== null && !isMatch) ? 0.45 : 1);
     context.fillStyle = pick(look.colour in GROUP_FILLS ? GROUP_FILLS[look.colour as Group] : COLOURS[look.colour as ColourName], theme);
     context.fillRect(box.x, y, width, ROW - 1);
@@ -78,8 +78,8 @@ function paintBox(context: CanvasRenderingContext2D, picture: Picture, box: Box)
 function paintName(context: CanvasRenderingContext2D, { frames, look, theme }: Picture, box: Box, isMatch: boolean): void {
   const room = Math.floor((box.width - 2 * PADDING) / (isMatch ? CHARACTER_PX * 1.1 : CHARACTER_PX));
   if (room < LEAST_CHARACTERS) return;
-  const { mark } = look(box.place);
-  const text = box.merged > 0 ? `${count(box.merged)} more` : mark + nameWithin(frames[box.place] as Frame, Math.min(room - mark.length, 120));
+  const { mark } = look(box.index);
+  const text = box.merged > 0 ? `${count(box.merged)} more` : mark + nameWithin(frames[box.index] as Frame, Math.min(room - mark.length, 120));
   if (text.length > room) return;
   context.font = `${isMatch ? '600 ' : ''}11px ${FONT}`;
   context.textBaseline = 'middle';

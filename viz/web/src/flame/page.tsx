@@ -68,7 +68,7 @@ function Picture() {
   );
 }
 
-const groupOfPlace = (place: number): Look => groupLook(frames.value[place] as Frame);
+const groupOfPlace = (index: number): Look => groupLook(frames.value[index] as Frame);
 
 const NOTHING: Readonly<Record<Weight, string>> = {
   time: 'There are no runtimes by call path yet: they arrive a few times in a run, and imported runs may have none.',
@@ -119,7 +119,7 @@ function Chosen() {
       {zoomed.value > 0 && (
         <>
           <FunctionLink name={frame.name} program={frame.program} />
-          <span class="unit">{boxLines(frames.value, { place: zoomed.value, merged: 0, merged_us: 0 }, zoomed.value, weight).slice(1).join(' · ')}</span>
+          <span class="unit">{boxLines(frames.value, { index: zoomed.value, merged: 0, merged_us: 0 }, zoomed.value, weight).slice(1).join(' · ')}</span>
           <button class="quiet" onClick={() => zoomTo(frame.parent)} title="Zoom out to its caller (Backspace)">
             Caller
           </button>

@@ -33,10 +33,10 @@ export function FlameTable() {
           </tr>
         </thead>
         <tbody>
-          {lines.map(({ place, depth }) => {
-            const frame = all[place] as Frame;
+          {lines.map(({ index, depth }) => {
+            const frame = all[index] as Frame;
             return (
-              <tr key={frame.id} class={matches.value?.flags[place] === 1 ? 'selected' : undefined} data-frame={frame.id}>
+              <tr key={frame.id} class={matches.value?.flags[index] === 1 ? 'selected' : undefined} data-frame={frame.id}>
                 <td class="name" style={{ paddingLeft: `${8 + 12 * Math.min(depth, 20)}px` }}>
                   {frame.name === '' ? nameOf(frame, 40) : <FunctionLink name={frame.name} program={frame.program} />}
                 </td>
@@ -46,8 +46,8 @@ export function FlameTable() {
                 <td class="number">{frame.calls > 0 ? exact(frame.calls) : ''}</td>
                 <td class="number">{exact(frame.anomalies)}</td>
                 <td>
-                  {place !== at && (
-                    <button class="quiet" onClick={() => zoomTo(place)} aria-label={`Zoom to ${nameOf(frame, 40)}`}>
+                  {index !== at && (
+                    <button class="quiet" onClick={() => zoomTo(index)} aria-label={`Zoom to ${nameOf(frame, 40)}`}>
                       zoom
                     </button>
                   )}

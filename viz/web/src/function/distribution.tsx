@@ -81,7 +81,7 @@ function NotKept({ found }: { found: FunctionDetail }) {
   const { statistics } = found;
   return (
     <Empty>
-      No model of this function is kept yet. Of its {count(statistics.calls)} calls: {duration(statistics.exclusive_mean_us)} ±{' '}
+      There is no model of this function yet. Its {count(statistics.calls)} calls took {duration(statistics.exclusive_mean_us)} ±{' '}
       {duration(statistics.exclusive_stddev_us)} exclusive.
     </Empty>
   );

@@ -12,7 +12,7 @@ const NAMED = [{ heading: 'what' }, { heading: 'value' }];
 export function RunDescription() {
   const known = run.value.value;
   if (known === null) return <Reading what="the run" />;
-  const ended = known.ended_us === 0 ? 'goes on' : `${wallClock(known.ended_us)}${known.exit_code === null ? '' : `, exit ${known.exit_code}`}`;
+  const ended = known.ended_us === 0 ? 'still running' : `${wallClock(known.ended_us)}${known.exit_code === null ? '' : `, exit ${known.exit_code}`}`;
   const rows = [
     ['command', <code>{known.command.join(' ')}</code>],
     ['folder', <code>{known.directory}</code>],

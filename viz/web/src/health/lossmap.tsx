@@ -8,7 +8,7 @@ import { gaps } from './health';
 import { hideTip, showTip, spoken } from '../shared/session/page';
 import { programs } from '../shared/session/session';
 import { Empty, Panel, Reading } from '../shared/parts/panel';
-import { onPage, placeIn } from '../shared/charts/pointer';
+import { onPage, positionIn } from '../shared/charts/pointer';
 import { useSize } from '../shared/charts/size';
 import { Table } from '../shared/parts/table';
 import type { GapsAnswer } from '../shared/api/types';
@@ -83,7 +83,7 @@ function Chart({ answer }: { answer: GapsAnswer }) {
       aria-roledescription="chart of lost steps"
       aria-label="Lost steps by rank"
       onPointerMove={(event) => {
-        const { x, y } = placeIn(event);
+        const { x, y } = positionIn(event);
         show(lostAt(layout, x, y));
       }}
       onPointerLeave={() => show(null)}

@@ -4,7 +4,7 @@ import { sinceStart, wallClock } from '../shared/units/units';
 import { pace, vitals } from './health';
 import { hideTip, showTip, spoken } from '../shared/session/page';
 import { Empty, Panel } from '../shared/parts/panel';
-import { onPage, placeIn } from '../shared/charts/pointer';
+import { onPage, positionIn } from '../shared/charts/pointer';
 import { useSize } from '../shared/charts/size';
 import { Table } from '../shared/parts/table';
 
@@ -70,7 +70,7 @@ function Chart({ times_us, strips }: Drawn) {
       role="application"
       aria-roledescription="line chart"
       aria-label="The analysis over time"
-      onPointerMove={(event) => show(Math.round(((placeIn(event).x - 1) / (width - 2)) * (times_us.length - 1)))}
+      onPointerMove={(event) => show(Math.round(((positionIn(event).x - 1) / (width - 2)) * (times_us.length - 1)))}
       onPointerLeave={() => show(null)}
       onBlur={() => show(null)}
       onKeyDown={move}

@@ -5,7 +5,7 @@ import { anomaliesOf, arrowAt, arrowsOf, ribbonOf, ROW, spotAt, spotOf, type Arr
 import { arrowLines, spotLines } from '../timeline/model/timelinewords';
 import { idOf } from '../timeline/model/spans';
 import { roundTicks } from '../shared/charts/model/ticks';
-import { onPage, placeIn } from '../shared/charts/pointer';
+import { onPage, positionIn } from '../shared/charts/pointer';
 import { prepare } from '../shared/charts/canvas';
 import { useSize } from '../shared/charts/size';
 import { columnUnit, inUnit, plural } from '../shared/units/units';
@@ -82,7 +82,7 @@ function Chart({ incident }: { incident: Incident }) {
     return { spot: spotAt(now.scene, y - RIBBON, now.shown[0] + (x - GUTTER) * perPixel, 2 * perPixel), arrow: null };
   };
   const hover = (event: PointerEvent): void => {
-    const { x, y } = placeIn(event);
+    const { x, y } = positionIn(event);
     const hit = under(x, y);
     (event.currentTarget as HTMLElement).style.cursor = hit.spot === null ? 'default' : 'pointer';
     if (hit.spot?.at !== pointed.spot?.at || hit.spot?.line !== pointed.spot?.line || hit.arrow !== pointed.arrow) setPointed(hit);
@@ -128,7 +128,7 @@ function Chart({ incident }: { incident: Incident }) {
       data-waits={waits.value.length}
       onPointerMove={hover}
       onPointerLeave={leave}
-      onClick={(event) => open(under(placeIn(event).x, placeIn(event).y))}
+      onClick={(event) => open(under(positionIn(event).x, positionIn(event).y))}
       onKeyDown={move}
       onBlur={leave}
     >

@@ -3,7 +3,7 @@ import { exact, sinceStart, wallClock } from '../shared/units/units';
 import { isMetric, type View } from '../shared/address/model/view';
 import { getMetricFinding, metricFindingRequest } from '../shared/api/requests';
 import { getQuantity, quantityRequest, type QuantityName } from '../shared/api/workflowrequests';
-import { curvesOf } from '../shared/charts/model/quantitycurves';
+import { curvesOf } from '../shared/charts/model/curves';
 import { CurveChart } from '../shared/charts/curvechart';
 import { Empty, Panel, Reading } from '../shared/parts/panel';
 import { addressOfApi } from '../shared/api/http';
@@ -110,7 +110,7 @@ function copies({ id, sentence }: MetricFinding): MenuItem[] {
   return [
     { text: 'Link', title: 'Address of this page (C)', act: () => void copy(location.href) },
     { text: 'Sentence', title: 'What is wrong, for a message', act: () => void copy(sentence) },
-    { text: 'JSON address', title: 'All of it, from the API', act: () => void copy(addressOfApi(...metricFindingRequest(id)).href) },
+    { text: 'JSON address', title: 'Everything about it, from the API', act: () => void copy(addressOfApi(...metricFindingRequest(id)).href) },
     ...(directory === undefined ? [] : [{ text: 'Command', title: 'The same in the terminal (Shift+C)', act: () => void copy(showCommand(directory, id)) }]),
   ];
 }

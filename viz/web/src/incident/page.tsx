@@ -105,7 +105,7 @@ function copies(answer: IncidentAnswer): MenuItem[] {
   return [
     { text: 'Link', title: 'Address of this page (C)', act: () => void copy(location.href) },
     { text: 'Sentence', title: 'What happened, for a message', act: () => void copy(answer.summary.sentence) },
-    { text: 'JSON address', title: 'All of it, from the API', act: () => void copy(addressOfApi(...incidentRequest(id)).href) },
+    { text: 'JSON address', title: 'Everything about it, from the API', act: () => void copy(addressOfApi(...incidentRequest(id)).href) },
     ...(directory === undefined ? [] : [{ text: 'Command', title: 'The same in the terminal (Shift+C)', act: () => void copy(showCommand(directory, id)) }]),
   ];
 }

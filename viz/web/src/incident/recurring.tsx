@@ -116,8 +116,8 @@ function copies({ id, sentence }: RecurrenceSummary): MenuItem[] {
   const directory = run.value.value?.directory;
   return [
     { text: 'Link', title: 'Address of this page (C)', act: () => void copy(location.href) },
-    { text: 'Sentence', title: 'What recurs, for a message', act: () => void copy(sentence) },
-    { text: 'JSON address', title: 'All of it, from the API', act: () => void copy(addressOfApi(...recurrenceRequest(id)).href) },
+    { text: 'Sentence', title: 'The finding, for a message', act: () => void copy(sentence) },
+    { text: 'JSON address', title: 'Everything about it, from the API', act: () => void copy(addressOfApi(...recurrenceRequest(id)).href) },
     ...(directory === undefined ? [] : [{ text: 'Command', title: 'The same in the terminal (Shift+C)', act: () => void copy(showCommand(directory, id)) }]),
   ];
 }

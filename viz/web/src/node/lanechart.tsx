@@ -4,7 +4,7 @@ import { moved, zoomed } from './model/zoom';
 import { shorten } from '../shared/names/names';
 import { columnUnit, duration, inUnit, sinceStart } from '../shared/units/units';
 import { go } from '../shared/address/address';
-import { onPage, placeIn } from '../shared/charts/pointer';
+import { onPage, positionIn } from '../shared/charts/pointer';
 import { useSize } from '../shared/charts/size';
 import { roundTicks } from '../shared/charts/model/ticks';
 import { TRIANGLE } from '../shared/charts/model/tokens';
@@ -55,7 +55,7 @@ export function LaneChart({ chart, lanes, times }: Props) {
     return best < 0 ? null : best;
   };
   const hover = (event: PointerEvent): void => {
-    const { x, y } = placeIn(event);
+    const { x, y } = positionIn(event);
     if (brush !== null) {
       dragged.current = dragged.current || Math.abs(x - brush[0]) >= LEAST_DRAG_PX;
       return setBrush([brush[0], Math.max(NAME_PX, x)]);
@@ -107,7 +107,7 @@ export function LaneChart({ chart, lanes, times }: Props) {
       data-lanes={lanes.length}
       data-marks={calls.length}
       onPointerDown={(event) => {
-        const { x } = placeIn(event);
+        const { x } = positionIn(event);
         dragged.current = false;
         if (event.button === 0 && x >= NAME_PX) setBrush([x, x]);
       }}

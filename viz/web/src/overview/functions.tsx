@@ -100,7 +100,7 @@ function Nothing({ shown }: { shown: FunctionLines }) {
   if (shown.by === 'severity_us' || shown.by === 'mean' || shown.by === 'total') return <Empty>There are no statistics of functions yet.</Empty>;
   return (
     <Empty>
-      Nobody knows in which steps functions were abnormal.{' '}
+      It is not known in which steps functions were abnormal.{' '}
       <button class="quiet" onClick={() => go({ by: 'severity_us' })}>
         Sort by time lost
       </button>

@@ -17,7 +17,7 @@ import { zero_us } from '../shared/session/session';
 import { wallTimes } from '../shared/session/settings';
 import { theme } from '../shared/session/theme';
 import * as timeline from './timeline';
-import { onPage, placeIn } from '../shared/charts/pointer';
+import { onPage, positionIn } from '../shared/charts/pointer';
 import { useSize } from '../shared/charts/size';
 import type { RankKey } from '../shared/api/types';
 import { roundTicks } from '../shared/charts/model/ticks';
@@ -86,7 +86,7 @@ export function Chart({ label }: { label: string }) {
   };
 
   const hover = (event: PointerEvent): void => {
-    const { x, y } = placeIn(event);
+    const { x, y } = positionIn(event);
     const held = drag.current;
     if (held !== null) return dragTo(held, x);
     const host = event.currentTarget as HTMLElement;
@@ -108,7 +108,7 @@ export function Chart({ label }: { label: string }) {
   };
   const press = (event: PointerEvent): void => {
     if (event.button !== 0) return;
-    drag.current = { from: placeIn(event), shown: timeline.shown.value, isPan: event.shiftKey, isMoved: false };
+    drag.current = { from: positionIn(event), shown: timeline.shown.value, isPan: event.shiftKey, isMoved: false };
     (event.currentTarget as HTMLElement).setPointerCapture(event.pointerId);
     hideTip();
   };
@@ -119,13 +119,13 @@ export function Chart({ label }: { label: string }) {
     const now = picture.current;
     if (held === null || now === null) return;
     if (range !== null) return show([positionAt(now, Math.min(...range)), positionAt(now, Math.max(...range))]);
-    if (!held.isMoved) click(under(...xy(placeIn(event))));
+    if (!held.isMoved) click(under(...xy(positionIn(event))));
   };
   const wheel = (event: WheelEvent): void => {
     const now = picture.current;
     if (!(event.ctrlKey || event.metaKey) || now === null) return;
     event.preventDefault();
-    zoom(Math.exp(event.deltaY * 0.002), positionAt(now, placeIn(event).x));
+    zoom(Math.exp(event.deltaY * 0.002), positionAt(now, positionIn(event).x));
   };
   useEffect(() => {
     // Handlers that Preact adds are passive, so the browser would zoom the page.
@@ -174,7 +174,7 @@ export function Chart({ label }: { label: string }) {
         focus.value = NOTHING;
       }}
       onDblClick={(event) => {
-        const { spot } = under(...xy(placeIn(event)));
+        const { spot } = under(...xy(positionIn(event)));
         if (spot === undefined) timeline.fitAll();
         else enter(spot);
       }}

@@ -3,10 +3,9 @@
 import { nextAnomaly, beside, firstSpot, parentOf, type Spot } from './model/lines';
 import { MERGED } from './model/spans';
 import { go, view } from '../shared/address/address';
-import { say } from '../shared/session/page';
+import { isDialogOpen, say } from '../shared/session/page';
 import { lettersAct } from '../shared/session/settings';
 import * as timeline from './timeline';
-import { isDialogOpen } from '../shared/parts/dialogs';
 import { follow, pan, select, zoom } from './chart';
 
 const STEP = 0.25;

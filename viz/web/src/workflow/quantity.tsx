@@ -1,5 +1,4 @@
-import { rangeOf } from '../shared/charts/model/curves';
-import { curvesOf } from '../shared/charts/model/quantitycurves';
+import { curvesOf, rangeOf } from '../shared/charts/model/curves';
 import { exact, plural } from '../shared/units/units';
 import { nameOf, quantityRequest } from '../shared/api/workflowrequests';
 import { go } from '../shared/address/address';

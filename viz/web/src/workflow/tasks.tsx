@@ -1,4 +1,4 @@
-import { DOING_TEXT, rowsOf, tasksAnswer, type Doing, type TaskRow } from './model/tasks';
+import { ACTIVITY_TEXT, rowsOf, tasksAnswer, type Activity, type TaskRow } from './model/tasks';
 import { duration, sinceStart } from '../shared/units/units';
 import { workflowRequest } from '../shared/api/workflowrequests';
 import { published, span_us, start_us } from './workflow';
@@ -44,12 +44,12 @@ export function TasksPanel() {
 function Legend() {
   return (
     <span class="legend task-legend">
-      {(Object.keys(DOING_TEXT) as Doing[]).map((doing) => (
-        <span key={doing}>
+      {(Object.keys(ACTIVITY_TEXT) as Activity[]).map((activity) => (
+        <span key={activity}>
           <svg width={14} height={12} aria-hidden="true">
-            <rect class={`task-bar ${doing}`} x={0.5} y={1.5} width={13} height={9} />
+            <rect class={`task-bar ${activity}`} x={0.5} y={1.5} width={13} height={9} />
           </svg>{' '}
-          {DOING_TEXT[doing]}
+          {ACTIVITY_TEXT[activity]}
         </span>
       ))}
     </span>
@@ -69,10 +69,10 @@ function Chart({ rows, span: [first, last], label }: { rows: readonly TaskRow[];
               <text class={row.isLost ? 'row-name lost' : 'row-name'} x={LEFT - 8} y={at * ROW_PX + 14} text-anchor="end">
                 {`${row.isLost ? '✕ ' : ''}${cut(row.name, 20)}`}
               </text>
-              {row.stretches.map(({ doing, begin_us, end_us }) => (
+              {row.stretches.map(({ activity, begin_us, end_us }) => (
                 <rect
                   key={begin_us}
-                  class={`task-bar ${doing}`}
+                  class={`task-bar ${activity}`}
                   x={x(begin_us)}
                   y={at * ROW_PX + 4.5}
                   width={Math.max(1, x(end_us) - x(begin_us) - 1)}
@@ -92,7 +92,7 @@ function Chart({ rows, span: [first, last], label }: { rows: readonly TaskRow[];
 
 /** Name of the node on the bar, if there is room. */
 function NodeName({ row, x, y }: { row: TaskRow; x: (time_us: number) => number; y: number }) {
-  const ran = row.stretches.filter((one) => one.doing === 'runs').pop();
+  const ran = row.stretches.filter((one) => one.activity === 'runs').pop();
   if (row.nodes === '' || ran === undefined) return null;
   const room = Math.floor((x(ran.end_us) - x(ran.begin_us) - 8) / CHARACTER_PX);
   if (room < 3) return null;
@@ -121,7 +121,7 @@ export const cut = (text: string, most: number): string => (text.length <= most 
 function tip({ name, nodes, state, stretches, task }: TaskRow): string[] {
   const where = nodes === '' ? [] : [`on ${nodes}${task.cores > 0 ? `, ${task.cores === 1 ? '1 core' : `${task.cores} cores`}` : ''}`];
   const did = stretches.map(
-    ({ doing, begin_us, end_us }) => `${DOING_TEXT[doing]} ${duration(end_us - begin_us)} from ${sinceStart(begin_us - start_us.value)}`,
+    ({ activity, begin_us, end_us }) => `${ACTIVITY_TEXT[activity]} ${duration(end_us - begin_us)} from ${sinceStart(begin_us - start_us.value)}`,
   );
   const end = task.reason === '' ? [] : [task.reason];
   return [`${name}: ${state.toLowerCase()}`, ...where, ...did.slice(-6), ...end];

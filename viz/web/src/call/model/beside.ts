@@ -4,10 +4,10 @@ import type { Look, NodeBeside } from '../../shared/api/types';
 import { duration, exact, percent, plural } from '../../shared/units/units';
 
 /** Activities of a thread, from the foot of a bar to its top; for the rest of the time it slept. */
-export const DOINGS = ['program', 'kernel', 'waited'] as const;
-export type Doing = (typeof DOINGS)[number];
+export const ACTIVITIES = ['program', 'kernel', 'waited'] as const;
+export type Activity = (typeof ACTIVITIES)[number];
 
-export const WORDS: Readonly<Record<Doing | 'stopped', string>> = {
+export const WORDS: Readonly<Record<Activity | 'stopped', string>> = {
   program: 'in the program',
   kernel: 'in the kernel',
   waited: 'waited for a core',
@@ -18,7 +18,7 @@ export interface Bar {
   /** Position and width, as shares of the picture's width. */
   x: number;
   width: number;
-  doing: Doing | 'stopped';
+  activity: Activity | 'stopped';
   /** Foot and top, as shares of a lane's height. */
   low: number;
   high: number;
@@ -34,13 +34,13 @@ export function barsOf(looks: readonly Look[], { from_us, to_us }: Interval): Ba
     const end = Math.min(look.begin_us + look.length_us, to_us);
     const place = { x: (begin - from_us) / length, width: (end - begin) / length };
     if (end <= begin) return [];
-    if (/^[Tt]$/.test(look.state) && look.ran_us < look.length_us / 2) return [{ ...place, doing: 'stopped' as const, low: 0, high: 1 }];
+    if (/^[Tt]$/.test(look.state) && look.ran_us < look.length_us / 2) return [{ ...place, activity: 'stopped' as const, low: 0, high: 1 }];
     const shares = { program: look.ran_us - look.system_us, kernel: look.system_us, waited: look.waited_us };
     let low = 0;
-    return DOINGS.flatMap((doing) => {
+    return ACTIVITIES.flatMap((activity) => {
       // A wait is counted when it ends, and may have begun before the sample.
-      const high = Math.min(1, low + Math.max(0, shares[doing]) / look.length_us);
-      const bar = { ...place, doing, low, high };
+      const high = Math.min(1, low + Math.max(0, shares[activity]) / look.length_us);
+      const bar = { ...place, activity, low, high };
       low = high;
       return high > bar.low ? [bar] : [];
     });

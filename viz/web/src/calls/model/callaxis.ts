@@ -29,7 +29,7 @@ const ASIDE = 28;
 const NAME = 22;
 /** Least characters of a name: rather than shorten names further, every second one is left out. */
 const SHORT_NAME = 14;
-/** What an axis is to show. */
+/** Quantity, scale and range that an axis is to show. */
 export interface WantedAxis {
   axis: Axis;
   scale: Scale | null;
@@ -46,7 +46,7 @@ export interface Placed {
 }
 
 /** Lay out the calls along an axis; `wide` says whether its texts stand side by side. */
-export function place(points: Points, wanted: WantedAxis, from: number, to: number, wide: boolean, wording: Wording): Placed {
+export function layOutAlong(points: Points, wanted: WantedAxis, from: number, to: number, wide: boolean, wording: Wording): Placed {
   const { axis, range } = wanted;
   const { kind, title } = AXIS_KINDS[axis];
   if (kind === 'names') return placeNames(points, axis, title, from, to, wide, wording);

@@ -1,7 +1,7 @@
 /** Positions of the calls in the chart, which marks hide others, and which one is nearest. Lengths in CSS pixels. */
 
 import { AXIS_KINDS } from '../../shared/address/model/axes';
-import { place, type Placed, type PlacedAxis } from './callaxis';
+import { layOutAlong, type Placed, type PlacedAxis } from './callaxis';
 import { isFaster, type Wording } from './callpoints';
 import type { Span } from '../../shared/address/model/ranges';
 import type { View } from '../../shared/address/model/view';
@@ -49,10 +49,10 @@ export function layoutCalls(points: Points, wanted: Wanted, width: number, heigh
   const isNamed = AXIS_KINDS[wanted.y].kind === 'names';
   const left = isNamed ? MARGIN.named : MARGIN.numbered;
   const [right, top, base] = [Math.max(left + 1, width - MARGIN.right), MARGIN.top, Math.max(MARGIN.top + 1, height - MARGIN.base)];
-  const across = place(points, { axis: wanted.x, scale: wanted.xScale, range: wanted.xRange }, left, right, true, wording);
+  const across = layOutAlong(points, { axis: wanted.x, scale: wanted.xScale, range: wanted.xRange }, left, right, true, wording);
   // Numbers grow upwards, names are read downwards.
   const [from, to] = isNamed ? [top, base] : [base, top];
-  const up = place(points, { axis: wanted.y, scale: wanted.yScale, range: wanted.yRange }, from, to, false, wording);
+  const up = layOutAlong(points, { axis: wanted.y, scale: wanted.yScale, range: wanted.yRange }, from, to, false, wording);
   const { kind, size } = marks(points, wording);
   if (across.unit > 0 && up.unit > 0) spread(across, up);
   else if (up.unit > 0) stack(up.at, across.at, up.unit);

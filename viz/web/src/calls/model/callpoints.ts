@@ -26,7 +26,7 @@ export function idAt({ ranks, columns }: Points, at: number): string {
 }
 
 /** Index of a call; -1 where it is not among them. */
-export function placeOf(points: Points, id: string): number {
+export function indexOf(points: Points, id: string): number {
   const [program, rank, step, row] = id.split(':');
   const place = points.ranks.indexOf(`${program}:${rank}`);
   const { columns } = points;

@@ -52,7 +52,7 @@ export function reachOf(shifts: readonly Shift[]): number {
 }
 
 /** Position on the axis from 0 to 1; 0.5 is no change. */
-export function placeOf(effect: number, reach: number): number {
+export function positionOf(effect: number, reach: number): number {
   return Math.min(1, Math.max(0, 0.5 + Math.log1p(effect) / (2 * reach)));
 }
 

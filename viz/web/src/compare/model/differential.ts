@@ -47,7 +47,7 @@ export function shiftLines(shift: Shift | null, frame: Frame): string[] {
   const { verdict, effect } = decisive(shift);
   return [
     `${VERDICT_MARKS[verdict]} ${VERDICT_WORDS[verdict]}: ${change(effect)} per call, ${between(shift)}`,
-    `a call itself took ${duration(shift.mean_us[0])} on average, now ${duration(shift.mean_us[1])}`,
+    `exclusive mean ${duration(shift.mean_us[0])} per call, now ${duration(shift.mean_us[1])}`,
     `${exact(shift.calls[0])} calls before, ${exact(shift.calls[1])} after`,
   ];
 }

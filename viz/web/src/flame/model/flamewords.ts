@@ -26,8 +26,8 @@ export function flameAnswer(frames: readonly Frame[], weight: Weight): string {
 }
 
 /** Lines of a frame's tooltip. */
-export function boxLines(frames: readonly Frame[], box: Pick<Box, 'place' | 'merged' | 'merged_us'>, zoomed: number, weight: Weight): string[] {
-  const frame = frames[box.place] as Frame;
+export function boxLines(frames: readonly Frame[], box: Pick<Box, 'index' | 'merged' | 'merged_us'>, zoomed: number, weight: Weight): string[] {
+  const frame = frames[box.index] as Frame;
   if (box.merged > 0) {
     return [
       `${plural(box.merged, 'call path')} from ${nameOf(frame, 60)}`,
@@ -36,7 +36,7 @@ export function boxLines(frames: readonly Frame[], box: Pick<Box, 'place' | 'mer
     ];
   }
   const shown = frames[zoomed];
-  const share = `${shareOf(frame.total_us, frames[0])} of all${zoomed > 0 && box.place !== zoomed ? `, ${shareOf(frame.total_us, shown)} of what is shown` : ''}`;
+  const share = `${shareOf(frame.total_us, frames[0])} of all${zoomed > 0 && box.index !== zoomed ? `, ${shareOf(frame.total_us, shown)} of what is shown` : ''}`;
   const lines = [
     frame.name === '' ? nameOf(frame, 60) : frame.name,
     `inclusive ${duration(frame.total_us)}${weight === 'lost' ? ' lost' : ''}: ${share}`,

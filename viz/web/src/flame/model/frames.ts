@@ -25,7 +25,7 @@ export interface Frame {
   children: number[];
 }
 
-/** What the frames are to show. */
+/** Selection and width of the frames. */
 export interface Wanted {
   weight: Weight;
   /** Function below whose outermost calls the frames begin, over all its callers; empty for all call paths. */
@@ -40,35 +40,35 @@ export function framesOf(nodes: readonly PathNode[], wanted: Wanted): Frame[] {
   const frames = [newFrame('', -1, 0, -1, hashed(OFFSET, ''))];
   const hashes = [hashed(OFFSET, '')];
   const known = new Map<string, number>();
-  const places: number[] = [];
+  const indices: number[] = [];
   const inclusive = isInclusive(nodes, wanted);
   const values = [0];
   for (const node of nodes) {
-    const caller = node.parent === null ? -1 : (places[node.parent] as number);
+    const caller = node.parent === null ? -1 : (indices[node.parent] as number);
     const isRoot = wanted.name === '' ? node.parent === null : node.function === wanted.name && (wanted.program ?? node.program) === node.program;
     const parent = caller > 0 ? caller : isRoot ? 0 : -1;
     if (parent < 0) {
-      places.push(-1);
+      indices.push(-1);
       continue;
     }
     const key = `${parent} ${node.program} ${node.function}`;
-    let place = known.get(key);
-    if (place === undefined) {
-      place = frames.length;
-      known.set(key, place);
+    let index = known.get(key);
+    if (index === undefined) {
+      index = frames.length;
+      known.set(key, index);
       const hash = hashed(hashes[parent] as number, `${node.program} ${node.function}`);
       hashes.push(hash);
       const above = frames[parent] as Frame;
       frames.push(newFrame(node.function, node.program, above.depth + 1, parent, hash));
-      above.children.push(place);
+      above.children.push(index);
       values.push(0);
     }
-    places.push(place);
-    const frame = frames[place] as Frame;
+    indices.push(index);
+    const frame = frames[index] as Frame;
     frame.calls += node.calls;
     frame.anomalies += node.anomalies;
     frame.lost_us += node.severity_us;
-    values[place] = (values[place] as number) + valueOf(node, wanted.weight, inclusive);
+    values[index] = (values[index] as number) + valueOf(node, wanted.weight, inclusive);
   }
   return summed(frames, values, inclusive);
 }
@@ -125,7 +125,7 @@ function hashed(from: number, text: string): number {
 }
 
 /** Index of the frame with an id; 0, the frame that stands for all, where no such frame has any time. */
-export function placeOf(frames: readonly Frame[], id: string): number {
+export function indexOfFrame(frames: readonly Frame[], id: string): number {
   return Math.max(
     0,
     frames.findIndex((frame) => frame.id === id && frame.total_us > 0),
@@ -133,9 +133,9 @@ export function placeOf(frames: readonly Frame[], id: string): number {
 }
 
 /** Names on the path of a frame, the outermost first. */
-export function pathOf(frames: readonly Frame[], place: number): string[] {
+export function pathOf(frames: readonly Frame[], index: number): string[] {
   const names: string[] = [];
-  for (let at = place; at > 0; at = (frames[at] as Frame).parent) names.push((frames[at] as Frame).name);
+  for (let at = index; at > 0; at = (frames[at] as Frame).parent) names.push((frames[at] as Frame).name);
   return names.reverse();
 }
 

@@ -32,9 +32,9 @@ export function heaviest(frames: readonly Frame[], below: number): Heavy[] {
 const keyOf = ({ program, name }: Frame): string => `${program} ${name}`;
 
 /** Whether one of its callers, up to a frame, is the same function. */
-function isInItself(frames: readonly Frame[], place: number, upTo: number): boolean {
-  const own = keyOf(frames[place] as Frame);
-  for (let at = place; at !== upTo;) {
+function isInItself(frames: readonly Frame[], index: number, upTo: number): boolean {
+  const own = keyOf(frames[index] as Frame);
+  for (let at = index; at !== upTo;) {
     at = (frames[at] as Frame).parent;
     if (at > 0 && keyOf(frames[at] as Frame) === own) return true;
   }

@@ -48,7 +48,7 @@ export function limitsOf(distribution: Distribution): number[] {
 export const isFlagged = (us: number, distribution: Distribution): boolean =>
   !distribution.ordinary.some(({ lower_us, upper_us }) => (lower_us ?? -Infinity) <= us && us < (upper_us ?? Infinity));
 
-/** Which runtimes are flagged, such as `flag ≥ 168 ms`. */
+/** Runtimes that are flagged, in words, such as `flag ≥ 168 ms`. */
 export function flaggedText(distribution: Distribution): string {
   const { ordinary } = distribution;
   const limits = limitsOf(distribution);

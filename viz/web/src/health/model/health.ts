@@ -39,7 +39,7 @@ function doubtsOf({ status, sums, agents }: Vitals): string[] {
   if (states.silent) doubts.push(`${plural(states.silent, 'rank')} ${states.silent === 1 ? 'gives' : 'give'} no steps`);
   const silent = agents.filter((agent) => agent.is_silent).length;
   if (silent > 0) doubts.push(`${plural(silent, 'agent')} ${silent === 1 ? 'does' : 'do'} not answer`);
-  if (status.state === 'stale' && doubts.length === 0) doubts.push('nothing new has come for a while');
+  if (status.state === 'stale' && doubts.length === 0) doubts.push('nothing new has arrived for a while');
   if ((status.lag_us ?? 0) > LATE_US) doubts.push(`the analysis is ${duration(status.lag_us ?? 0)} behind`);
   return doubts;
 }
@@ -175,8 +175,8 @@ const SETTINGS: readonly (readonly [field: string, name: string, text: (value: n
   ['record_from_step', 'recorded from step', exact],
   ['record_to_step', 'recorded to step', (value: number | null) => (value === null ? 'the last' : exact(value))],
   ['watched_counters', 'counters of the node', (value: string[]) => value.join(', ') || 'none'],
-  ['max_messages', 'messages kept of a call', exact],
-  ['max_counters', 'counters kept of a call', exact],
+  ['max_messages', 'messages kept per call', exact],
+  ['max_counters', 'counters kept per call', exact],
   ['spool_limit_bytes', 'spool of a stream, at most', bytes],
   ['recorder_bytes', 'flight recorder of a stream', bytes],
   ['node_samples', 'live ranks are sampled on their nodes', yes],

@@ -21,7 +21,7 @@ export const causeOf = (kind: Part['kind']): Cause => BY_ID.get(kind) as Cause;
 /** A field in the text of a cause: its name, a noun that it counts, and the text for an empty one. */
 const FIELD = /\{(\w+)(?: ([^}|]+))?(?:\|([^}]*))?\}/g;
 
-/** How one part of the excess was lost, in words. */
+/** Cause of one part of the excess, in words. */
 export function partText(part: Part): string {
   const fields = fieldsOf(part);
   const clauseOf = (clause: string, at: number): string => {

@@ -8,9 +8,9 @@ export interface NodeChart<Answer extends LanesAnswer = LanesAnswer> {
   /** Its name in the API, in the address (`NAME_from`) and of its panel (`node-NAME`). */
   name: string;
   title: string;
-  /** What the shares of every lane stand for, from the foot of a bar to its top. */
+  /** Meanings of the shares of each lane, from the foot of a bar to its top. */
   bands: readonly Band[];
-  /** What a lane did in the time that no band covers. */
+  /** Activity of a lane in the time that no band covers. */
   rest: string;
   /** Whether there is no panel while there are no lanes. */
   isHiddenWhenEmpty: boolean;
@@ -18,7 +18,7 @@ export interface NodeChart<Answer extends LanesAnswer = LanesAnswer> {
   lanesOf(answer: Answer): readonly Lane[];
 }
 
-/** What the answers for all charts have in common: charts with many lanes come page by page. */
+/** Fields that the answers for all charts have in common: charts with many lanes come page by page. */
 export interface LanesAnswer {
   ok: boolean;
   next?: string | null;
@@ -80,14 +80,14 @@ const round = (value: number): number => Math.round(value * 10) / 10;
 
 type Words = Pick<NodeChart, 'bands' | 'rest'>;
 
-/** What a lane did in one interval, in words. */
+/** Activity of a lane in one interval, in words. */
 export const intervalText = (chart: Words, lane: Lane, column: number): string =>
   sharesText(
     chart,
     lane.shares.map((shares) => shares[column] ?? null),
   );
 
-/** What a lane did on average, in words. */
+/** Average activity of a lane, in words. */
 export const meanText = (chart: Words, lane: Lane): string => sharesText(chart, meansOf(lane));
 
 function sharesText({ bands, rest }: Words, shares: Shares): string {

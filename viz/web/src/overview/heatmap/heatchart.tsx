@@ -29,7 +29,7 @@ import { zero_us } from '../../shared/session/session';
 import { wallTimes } from '../../shared/session/settings';
 import { theme } from '../../shared/session/theme';
 import { useDetail } from '../../shared/parts/detail';
-import { onPage, placeIn } from '../../shared/charts/pointer';
+import { onPage, positionIn } from '../../shared/charts/pointer';
 import { useSize } from '../../shared/charts/size';
 import { measureName } from '../measurechoice';
 import { HeatLegend } from './heatlegend';
@@ -107,7 +107,7 @@ export function HeatChart({ grid }: { grid: Grid }) {
     void select(layout, one, () => turn.current === own);
   };
   const hover = (event: PointerEvent): void => {
-    const { x, y } = placeIn(event);
+    const { x, y } = positionIn(event);
     if (held.current) panFrom(held.current, layout, x, y);
     else if (drag) setDrag({ ...drag, x1: x, y1: y });
     else show(cellAt(layout, x, y));
@@ -117,7 +117,7 @@ export function HeatChart({ grid }: { grid: Grid }) {
     if (!drag) return;
     setDrag(null);
     const area = draggedArea(layout, drag);
-    const { x, y } = placeIn(event);
+    const { x, y } = positionIn(event);
     const clicked = cellAt(layout, x, y);
     if (area !== null) zoomTo(area);
     else if (clicked) selectCell(clicked);
@@ -143,7 +143,7 @@ export function HeatChart({ grid }: { grid: Grid }) {
   const wheel = (event: WheelEvent): void => {
     if (!event.ctrlKey && !event.metaKey) return;
     event.preventDefault();
-    const { x, y } = placeIn(event);
+    const { x, y } = positionIn(event);
     const factor = event.deltaY < 0 ? ZOOM : 1 / ZOOM;
     if (event.shiftKey) zoomRanks(layout, nearestCell(layout, x, y), factor);
     else showSteps(zoomed(shown(layout), stepAtX(layout, x), factor));
@@ -163,7 +163,7 @@ export function HeatChart({ grid }: { grid: Grid }) {
         onPointerDown={(event) => {
           if (event.button !== 0) return;
           event.currentTarget.setPointerCapture(event.pointerId);
-          const { x, y } = placeIn(event);
+          const { x, y } = positionIn(event);
           if (event.shiftKey) held.current = { x, y, steps: shown(layout), places: allPlaces(grid) };
           else setDrag({ x0: x, y0: y, x1: x, y1: y });
           hideTip();

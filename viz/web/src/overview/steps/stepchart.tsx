@@ -15,7 +15,7 @@ import { hideTip, hoveredRank, showTip, spoken, tip } from '../../shared/session
 import { programs } from '../../shared/session/session';
 import { theme } from '../../shared/session/theme';
 import { useDetail } from '../../shared/parts/detail';
-import { onPage, placeIn } from '../../shared/charts/pointer';
+import { onPage, positionIn } from '../../shared/charts/pointer';
 import { useSize } from '../../shared/charts/size';
 import { analysed } from './steptable';
 import type { CallSummary, RankKey } from '../../shared/api/types';
@@ -67,7 +67,7 @@ export function StepChart({ series, zoom }: Props) {
     else hideTip();
   };
   const hover = (event: PointerEvent): void => {
-    const { x, y } = placeIn(event);
+    const { x, y } = positionIn(event);
     if (held.current) return pan(held.current, x);
     if (drag) return setDrag({ ...drag, to: x });
     const found = nearest(drawn.points, x, y);
@@ -85,7 +85,7 @@ export function StepChart({ series, zoom }: Props) {
     held.current = null;
     if (brush) go({ steps: brush, cursor: null });
     else if (drag) {
-      const { x, y } = placeIn(event);
+      const { x, y } = positionIn(event);
       open(nearest(drawn.points, x, y));
     }
     setDrag(null);
@@ -106,7 +106,7 @@ export function StepChart({ series, zoom }: Props) {
   const wheel = (event: WheelEvent): void => {
     if (!event.ctrlKey && !event.metaKey) return;
     event.preventDefault();
-    showSteps(zoomed(drawn.range, stepAt(drawn, placeIn(event).x), event.deltaY < 0 ? 0.7 : 1 / 0.7));
+    showSteps(zoomed(drawn.range, stepAt(drawn, positionIn(event).x), event.deltaY < 0 ? 0.7 : 1 / 0.7));
   };
   return (
     <div
@@ -122,7 +122,7 @@ export function StepChart({ series, zoom }: Props) {
       onPointerDown={(event) => {
         if (event.button !== 0) return;
         event.currentTarget.setPointerCapture(event.pointerId);
-        const { x } = placeIn(event);
+        const { x } = positionIn(event);
         if (event.shiftKey) held.current = { x, range: drawn.range };
         else setDrag({ from: x, to: x });
         hideTip();

@@ -2,6 +2,7 @@
 
 import { filterWords } from './filters';
 import type { Subject } from '../api/functionrequests';
+import type { ExportFormat } from '../api/types';
 import type { View } from '../address/model/view';
 
 /** Command that lists the calls of a table; without a limit, as many as the command lists by default. */
@@ -39,6 +40,12 @@ export function compareCommand(directory: string, before: readonly string[], als
 /** Command that queries the run's database. */
 export function sqlCommand(directory: string, sql: string): string {
   return `chimbuko sql ${quoted(directory)} ${quoted(sql)}`;
+}
+
+/** Command that exports the calls of a view's filters to a file in the current folder. */
+export function exportCommand(directory: string, { name, ending }: ExportFormat, view: View): string {
+  const output = directory.replace(/^.*\//, '') + (ending === '' ? `-${name}` : `.${ending}`);
+  return ['chimbuko', 'export', directory, '--format', name, ...filterWords(view), '-o', output].map(quoted).join(' ');
 }
 
 /** Quote a word for a POSIX shell. */

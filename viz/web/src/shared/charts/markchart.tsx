@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { hideTip, showTip, spoken } from '../session/page';
-import { onPage, placeIn } from './pointer';
+import { onPage, positionIn } from './pointer';
 
 export interface ChartMark {
   x: number;
@@ -31,7 +31,7 @@ export function MarkChart({ kind, label, width, height, marks, open, children }:
     if (next === undefined) return hideTip();
     showTip({ ...onPage(host, next.x, height / 3), lines: next.lines }, delay);
   };
-  const hover = (event: PointerEvent): void => show(nearest(marks, placeIn(event).x), event.currentTarget as HTMLElement);
+  const hover = (event: PointerEvent): void => show(nearest(marks, positionIn(event).x), event.currentTarget as HTMLElement);
   const move = (event: KeyboardEvent): void => {
     const host = event.currentTarget as HTMLElement;
     const next = { ArrowRight: (focused ?? -1) + 1, ArrowLeft: (focused ?? marks.length) - 1, Home: 0, End: marks.length - 1 }[event.key];

@@ -1,5 +1,5 @@
 /** Position of the pointer in an element, in the element's CSS pixels, which differ from the window's on a zoomed page. */
-export function placeIn(event: MouseEvent): { x: number; y: number } {
+export function positionIn(event: MouseEvent): { x: number; y: number } {
   const element = event.currentTarget as HTMLElement;
   const box = element.getBoundingClientRect();
   const scale = box.width > 0 ? element.offsetWidth / box.width : 1;

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { hideTip, showTip, spoken } from '../session/page';
-import { onPage, placeIn } from './pointer';
+import { onPage, positionIn } from './pointer';
 
 interface Props {
   /** Kind of chart, for screen readers. */
@@ -26,7 +26,7 @@ export function RowChart({ kind, label, width, height, rows, row_px, children }:
     showTip({ ...onPage(host, x, (at + 1) * row_px), lines }, delay);
   };
   const hover = (event: PointerEvent): void => {
-    const { x, y } = placeIn(event);
+    const { x, y } = positionIn(event);
     show(Math.floor(y / row_px), event.currentTarget as HTMLElement, x);
   };
   const move = (event: KeyboardEvent): void => {

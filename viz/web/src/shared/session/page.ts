@@ -58,3 +58,6 @@ export async function copy(coming: string | Promise<string>): Promise<void> {
     say(`Copy this: ${text}`);
   }
 }
+
+/** Whether a dialog is open, which then takes all keys. The document knows it at once; the closing event comes later. */
+export const isDialogOpen = (): boolean => document.querySelector('dialog[open]') !== null;

@@ -30,12 +30,6 @@ export const newRowPixels = (width: number): RowPixels => ({
   body: new Uint32Array(width),
 });
 
-/** `#RRGGBB` as a pixel of ImageData on a little-endian machine. */
-export function pixelOf(colour: string): number {
-  const value = parseInt(colour.slice(1), 16);
-  return ((255 << 24) | ((value & 0xff) << 16) | (value & 0xff00) | (value >> 16)) >>> 0;
-}
-
 /**
  * Fill the pixels of one row.
  *

@@ -4,15 +4,15 @@ import { quantileSorted } from 'd3-array';
 import type { TaskView } from '../../shared/api/types';
 
 /** Activity of a task: it waits for other tasks, waits for cores, or runs. */
-export type Doing = 'waits' | 'ready' | 'runs';
+export type Activity = 'waits' | 'ready' | 'runs';
 
-const DOING: Readonly<Record<string, Doing>> = { NEW: 'waits', SCHEDULED: 'ready', EXECUTING: 'runs' };
+const DOING: Readonly<Record<string, Activity>> = { NEW: 'waits', SCHEDULED: 'ready', EXECUTING: 'runs' };
 
 /** Activities in words, also for the legend. */
-export const DOING_TEXT: Readonly<Record<Doing, string>> = { waits: 'waits for other tasks', ready: 'waits for cores', runs: 'runs' };
+export const ACTIVITY_TEXT: Readonly<Record<Activity, string>> = { waits: 'waits for other tasks', ready: 'waits for cores', runs: 'runs' };
 
 export interface Stretch {
-  doing: Doing;
+  activity: Activity;
   begin_us: number;
   end_us: number;
 }
@@ -51,19 +51,19 @@ export function startOf(trace_us: number, others: readonly (number | undefined)[
 export function rowsOf(tasks: readonly TaskView[], end_us: number): TaskRow[] {
   return tasks.map((task) => {
     const stretches = task.states.flatMap(([begin_us, state], at): Stretch[] => {
-      const doing = DOING[state];
-      return doing === undefined ? [] : [{ doing, begin_us, end_us: task.states[at + 1]?.[0] ?? Math.max(begin_us, end_us) }];
+      const activity = DOING[state];
+      return activity === undefined ? [] : [{ activity, begin_us, end_us: task.states[at + 1]?.[0] ?? Math.max(begin_us, end_us) }];
     });
     const state = task.states[task.states.length - 1]?.[1] ?? '';
-    const lasted = (is: (doing: Doing) => boolean): number => stretches.reduce((sum, one) => sum + (is(one.doing) ? one.end_us - one.begin_us : 0), 0);
+    const lasted = (is: (activity: Activity) => boolean): number => stretches.reduce((sum, one) => sum + (is(one.activity) ? one.end_us - one.begin_us : 0), 0);
     return {
       name: task.name,
       nodes: task.nodes.join(', '),
       stretches,
       state,
       isLost: state === 'FAILED' || state === 'CANCELED',
-      runs_us: lasted((doing) => doing === 'runs'),
-      waits_us: lasted((doing) => doing !== 'runs'),
+      runs_us: lasted((activity) => activity === 'runs'),
+      waits_us: lasted((activity) => activity !== 'runs'),
       task,
     };
   });

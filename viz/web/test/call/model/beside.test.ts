@@ -17,10 +17,10 @@ const look = (more: Partial<Look>): Look => ({
 test('bars stack what a thread did, never higher than its lane, and end where the picture does', () => {
   const looks = [look({ ran_us: 10, system_us: 4, waited_us: 30 }), look({ begin_us: 20, state: 'T' }), look({ begin_us: 40, length_us: 50 })];
   expect(barsOf(looks, { from_us: 10, to_us: 60 })).toEqual([
-    { x: 0, width: 0.2, doing: 'program', low: 0, high: 0.3 },
-    { x: 0, width: 0.2, doing: 'kernel', low: 0.3, high: 0.5 },
-    { x: 0, width: 0.2, doing: 'waited', low: 0.5, high: 1 },
-    { x: 0.2, width: 0.4, doing: 'stopped', low: 0, high: 1 },
+    { x: 0, width: 0.2, activity: 'program', low: 0, high: 0.3 },
+    { x: 0, width: 0.2, activity: 'kernel', low: 0.3, high: 0.5 },
+    { x: 0, width: 0.2, activity: 'waited', low: 0.5, high: 1 },
+    { x: 0.2, width: 0.4, activity: 'stopped', low: 0, high: 1 },
   ]);
   expect(barsOf([look({ begin_us: 100, ran_us: 9 })], { from_us: 10, to_us: 60 })).toEqual([]);
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { anomaliesBy, callAt, callLines, callsAnswer, idAt, placeOf, type Wording } from '../../../src/calls/model/callpoints';
+import { anomaliesBy, callAt, callLines, callsAnswer, idAt, indexOf, type Wording } from '../../../src/calls/model/callpoints';
 import { FIRST_VIEW, type View } from '../../../src/shared/address/model/view';
 import { pointsOf } from './points';
 
@@ -41,7 +41,7 @@ const points = pointsOf([SLOW, FAST, USUAL], { analysed: 41_212 });
 describe('one of many', () => {
   test('calls are found by their id', () => {
     expect([0, 1, 2].map((at) => idAt(points, at))).toEqual(['0:1164:86:225', '0:1164:86:300', '0:1164:86:7']);
-    expect(['0:1164:86:300', '0:1164:86:8', '0:1163:86:7'].map((id) => placeOf(points, id))).toEqual([1, -1, -1]);
+    expect(['0:1164:86:300', '0:1164:86:8', '0:1163:86:7'].map((id) => indexOf(points, id))).toEqual([1, -1, -1]);
   });
 
   test('all of its fields', () =>

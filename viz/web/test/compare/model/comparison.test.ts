@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { barsOf, change, placeOf, reachOf, ticksOf } from '../../../src/compare/model/comparison';
+import { barsOf, change, positionOf, reachOf, ticksOf } from '../../../src/compare/model/comparison';
 import type { Change, Shift } from '../../../src/shared/api/types';
 
 const changeOf = (low: number, high: number, verdict: Change['verdict']): Change => ({
@@ -29,12 +29,12 @@ const shift = (low: number, high: number, verdict: Change['verdict']): Shift => 
 
 describe('axis of shifts', () => {
   test('no change is in the middle, twice and half as long equally far from it', () => {
-    expect(placeOf(0, 1)).toBe(0.5);
-    expect(placeOf(1, 1) - 0.5).toBeCloseTo(0.5 - placeOf(-0.5, 1));
+    expect(positionOf(0, 1)).toBe(0.5);
+    expect(positionOf(1, 1) - 0.5).toBeCloseTo(0.5 - positionOf(-0.5, 1));
   });
 
   test('what is beyond stands at the end', () => {
-    expect([placeOf(99, 1), placeOf(-0.99, 1)]).toEqual([1, 0]);
+    expect([positionOf(99, 1), positionOf(-0.99, 1)]).toEqual([1, 0]);
   });
 
   test('it holds the named shifts, not the widest interval of those that are undecided', () => {

@@ -66,7 +66,7 @@ test('words', () => {
   const work = frames[3] as Frame;
   expect(shiftLines(shift(['main', 'step'], 'work'), work)).toEqual([
     '▲ slower: +50.0 % per call, +40.0 % to +60.0 %',
-    'a call itself took 2 µs on average, now 3 µs',
+    'exclusive mean 2 µs per call, now 3 µs',
     '100 calls before, 120 after',
   ]);
   expect(shiftLines(null, work)).toHaveLength(1);

@@ -6,7 +6,7 @@ import { node, TIME } from './paths';
 
 const NODES = [node(null, 'main', 1, 100), node(0, 'loop', 10, 10), node(1, 'work', 100, 6), node(1, 'wait', 100, 1), node(0, 'setup', 1, 100)];
 const frames = framesOf(NODES, TIME);
-const names = (row: readonly Box[] = []): unknown[] => row.map((box) => [frames[box.place]?.name, Math.round(box.x), Math.round(box.width)]);
+const names = (row: readonly Box[] = []): unknown[] => row.map((box) => [frames[box.index]?.name, Math.round(box.x), Math.round(box.width)]);
 
 /** A root that calls so many functions, each of which calls as many. */
 function many(width: number, depth: number): ReturnType<typeof framesOf> {
@@ -71,7 +71,7 @@ describe('layout', () => {
 
 describe('what is pointed at', () => {
   const layout = layOut(frames, 0, 1000);
-  const nameAt = (x: number, y: number): string | undefined => frames[boxAt(layout, x, y)?.place ?? -1]?.name;
+  const nameAt = (x: number, y: number): string | undefined => frames[boxAt(layout, x, y)?.index ?? -1]?.name;
   test('by the pointer', () => {
     expect(nameAt(5, 3 * ROW + 1)).toBe('work');
     expect(nameAt(650, 3 * ROW + 1)).toBe('wait');
@@ -81,7 +81,7 @@ describe('what is pointed at', () => {
   test('by keys', () => {
     const walk = (...keys: string[]): string[] => {
       let box = boxOf(layout, 0, 0) as Box;
-      return keys.map((key) => frames[(box = neighbour(layout, frames, box, key) ?? box).place]?.name ?? '');
+      return keys.map((key) => frames[(box = neighbour(layout, frames, box, key) ?? box).index]?.name ?? '');
     };
     expect(
       walk('ArrowDown', 'ArrowDown', 'ArrowRight', 'ArrowDown', 'ArrowLeft', 'ArrowDown', 'ArrowRight', 'ArrowUp', 'ArrowUp', 'ArrowUp', 'ArrowUp'),
@@ -91,7 +91,7 @@ describe('what is pointed at', () => {
 
 describe('tree', () => {
   test('callers before what they call', () =>
-    expect(treeLines(frames, 1, 9).lines.map(({ place, depth }) => [frames[place]?.name, depth])).toEqual([
+    expect(treeLines(frames, 1, 9).lines.map(({ index, depth }) => [frames[index]?.name, depth])).toEqual([
       ['main', 0],
       ['loop', 1],
       ['work', 2],
@@ -102,8 +102,8 @@ describe('tree', () => {
     const all = many(12, 3);
     const { lines, left } = treeLines(all, 0, 100);
     expect([lines.length, left]).toEqual([100, all.length - 100]);
-    const kept = new Set(lines.map(({ place }) => place));
-    for (const place of kept) expect(place === 0 || kept.has(all[place]?.parent ?? -1)).toBe(true);
+    const kept = new Set(lines.map(({ index }) => index));
+    for (const index of kept) expect(index === 0 || kept.has(all[index]?.parent ?? -1)).toBe(true);
   });
 });
 
@@ -119,7 +119,7 @@ describe('words', () => {
     ).toBe('No time was lost on these call paths.');
   });
   test('of a frame', () => {
-    const box = { place: 3, merged: 0, merged_us: 0 };
+    const box = { index: 3, merged: 0, merged_us: 0 };
     expect(boxLines(frames, box, 2, 'time')).toEqual([
       'work',
       'inclusive 600 µs: 60 % of all, 75 % of what is shown',

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { framesOf, pathOf, placeOf, search, type Frame, type Wanted } from '../../../src/flame/model/frames';
+import { framesOf, pathOf, indexOfFrame, search, type Frame, type Wanted } from '../../../src/flame/model/frames';
 import { node, TIME } from './paths';
 import type { PathNode } from '../../../src/shared/api/types';
 
@@ -78,11 +78,11 @@ describe('frames', () => {
     expect(new Set(frames.map(({ id }) => id)).size).toBe(frames.length);
     for (const { id } of frames) expect(id).toMatch(/^[0-9a-f]{8}$/);
     const fewer = framesOf([NODES[0], node(0, 'loop'), node(1, 'work', 1, 1)] as PathNode[], TIME);
-    expect(placeOf(frames, fewer[3]?.id ?? '')).toBe(4);
-    expect(placeOf(frames, '00000000')).toBe(0);
+    expect(indexOfFrame(frames, fewer[3]?.id ?? '')).toBe(4);
+    expect(indexOfFrame(frames, '00000000')).toBe(0);
     // Nothing was lost in it: zoomed to, it would be an empty picture.
     const lost = framesOf(NODES, { ...TIME, weight: 'lost' });
-    expect([placeOf(lost, frames[4]?.id ?? ''), placeOf(lost, frames[2]?.id ?? '')]).toEqual([4, 0]);
+    expect([indexOfFrame(lost, frames[4]?.id ?? ''), indexOfFrame(lost, frames[2]?.id ?? '')]).toEqual([4, 0]);
   });
 });
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { framesOf, placeOf } from '../../../src/flame/model/frames';
+import { framesOf, indexOfFrame } from '../../../src/flame/model/frames';
 import { heaviest } from '../../../src/flame/model/heaviest';
 import { node, TIME } from './paths';
 
@@ -19,7 +19,7 @@ test('a function has the time of all its callers, and that of calls inside of it
   ]));
 
 test('below a frame only what is in it counts', () => {
-  const setup = placeOf(FRAMES, FRAMES.find(({ name }) => name === 'setup')?.id ?? '');
+  const setup = indexOfFrame(FRAMES, FRAMES.find(({ name }) => name === 'setup')?.id ?? '');
   expect(shown(setup)).toEqual([
     ['setup', 50, 60, 1],
     ['work', 10, 10, 5],

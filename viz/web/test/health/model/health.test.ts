@@ -50,7 +50,7 @@ describe('the answer', () => {
   });
   test('says when it is behind, and when nothing comes', () => {
     expect(healthAnswer(vitals({}, {}, { state: 'behind', lag_us: 14e6 }))).toBe('With care: the analysis is 14 s behind.');
-    expect(healthAnswer(vitals({}, {}, { state: 'stale', lag_us: null }))).toBe('With care: nothing new has come for a while.');
+    expect(healthAnswer(vitals({}, {}, { state: 'stale', lag_us: null }))).toBe('With care: nothing new has arrived for a while.');
   });
   test('is no answer before there is a stream', () => expect(healthAnswer(vitals({}, { streams: 0, states: {} }))).toContain('Nothing is known yet'));
 });

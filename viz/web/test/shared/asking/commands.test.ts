@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { compareCommand, queryCommand, quoted, showCommand } from '../../../src/shared/asking/commands';
+import { compareCommand, exportCommand, queryCommand, quoted, showCommand } from '../../../src/shared/asking/commands';
 import { FIRST_VIEW } from '../../../src/shared/address/model/view';
 
 test('the table in the terminal', () => {
@@ -25,4 +25,13 @@ test('words of a shell', () => {
   expect(quoted("it's")).toBe("'it'\\''s'");
   expect(quoted('')).toBe("''");
   expect(quoted('$(reboot)')).toBe("'$(reboot)'");
+});
+
+test('the same export in the terminal', () => {
+  expect(exportCommand('/runs/heat', { name: 'perfetto', purpose: '', ending: 'pftrace', is_installed: true }, FIRST_VIEW)).toBe(
+    'chimbuko export /runs/heat --format perfetto --label any -o heat.pftrace',
+  );
+  expect(
+    exportCommand('/runs/my heat', { name: 'parquet', purpose: '', ending: '', is_installed: true }, { ...FIRST_VIEW, rank: '0:3', label: 'anomaly' }),
+  ).toBe("chimbuko export '/runs/my heat' --format parquet --program 0 --rank 3 --label anomaly -o 'my heat-parquet'");
 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { ANOMALY, MERGED } from '../../../src/timeline/model/spans';
-import { copyRow, newRowPixels, pixelOf, rasterRow } from '../../../src/timeline/model/timelineraster';
+import { copyRow, newRowPixels, rasterRow } from '../../../src/timeline/model/timelineraster';
 
 const colours = { fills: Uint32Array.of(11, 22), edge: 5, anomaly: 9 };
 
@@ -77,9 +77,5 @@ describe('raster', () => {
     expect([...picture].filter((_, at) => at % 2 === 0)).toEqual([0, 1, 2, 3, 2, 1]);
     copyRow(picture, 2, pixels, -3, 5, 1);
     expect(picture[0]).toBe(2);
-  });
-
-  test('colours are pixels', () => {
-    expect(pixelOf('#C2410C')).toBe(0xff0c41c2);
   });
 });

@@ -29,7 +29,7 @@ describe('tasks', () => {
       ]),
     ];
     const [goesOn, lost] = rowsOf(tasks, 10);
-    expect(goesOn?.stretches.map(({ doing, end_us }) => [doing, end_us])).toEqual([
+    expect(goesOn?.stretches.map(({ activity, end_us }) => [activity, end_us])).toEqual([
       ['waits', 1],
       ['ready', 3],
       ['runs', 10],

@@ -71,7 +71,7 @@ export function trail(view: View, programs: Readonly<Record<string, string>>, kn
   if (view.page === 'function') return [top, page(`function ${shorten(view.function, 40).text}`)];
   if (view.page === 'incident') return [top, page(`${isRecurring(view.incident) || isMetric(view.incident) ? 'finding' : 'incident'} ${view.incident}`)];
   if (view.page === 'overview') return [top, page('all ranks')];
-  const { rank, steps } = placeOf(view, known);
+  const { rank, steps } = rankAndSteps(view, known);
   const below = rank === null ? [page('all ranks')] : rankTrail(rank, programs);
   if (steps !== null) below.push({ kind: 'step', text: `step ${formatRange(steps)}`, change: callsOf(rank, steps) });
   if (view.call !== null) {
@@ -91,7 +91,7 @@ function rankTrail(rank: RankRange, programs: Readonly<Record<string, string>>):
 }
 
 /** Rank and steps of a page: those of its call, or else those of its filters. */
-export function placeOf(view: View, known: KnownCall | null): Pick<View, 'rank' | 'steps'> {
+export function rankAndSteps(view: View, known: KnownCall | null): Pick<View, 'rank' | 'steps'> {
   const limits = { rank: view.rank, steps: view.steps };
   if (view.call === null) return limits;
   const [program, number, begin] = view.call.split(':').map(Number) as [number, number, number];

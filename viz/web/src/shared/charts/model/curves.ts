@@ -1,5 +1,6 @@
 /** Curves over time: their ranges, their paths, and their values at a moment. */
 
+import type { Line } from '../../api/types';
 import { clock, fixed } from '../../units/units';
 import { roundTicks } from './ticks';
 
@@ -11,6 +12,10 @@ export interface Curve {
   /** Whether the curve stands out. */
   isMarked?: boolean;
 }
+
+/** Return a curve for each rank of a published quantity; those of `ranks` are marked. */
+export const curvesOf = (lines: readonly Line[], ranks: readonly number[]): Curve[] =>
+  lines.map(({ rank, times_us, values }) => ({ name: `rank ${rank}`, times_us, values, isMarked: ranks.includes(rank) }));
 
 /** Range from the least to the largest value; with room on both sides where all are equal. */
 export function rangeOf(curves: readonly Curve[]): [number, number] {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { PAGES, placeOf, toPage, trail, up, type KnownCall } from '../../../../src/shared/address/model/trail';
+import { PAGES, rankAndSteps, toPage, trail, up, type KnownCall } from '../../../../src/shared/address/model/trail';
 import { FIRST_VIEW, formatView, parseView, type View } from '../../../../src/shared/address/model/view';
 
 const at = (change: Partial<View>): View => ({ ...FIRST_VIEW, run: 'heat', ...change });
@@ -41,9 +41,9 @@ describe('the trail leads from the run to what is looked at', () => {
 });
 
 test('a chosen call says where a page is, unless that is limited to another rank', () => {
-  expect(placeOf(at({ page: 'timeline', call: '0:3:17:5' }), null)).toEqual({ rank: '0:3', steps: [17, 17] });
-  expect(placeOf(at({ page: 'timeline', call: '0:3:17:5', rank: '0:3' }), null)).toEqual({ rank: '0:3', steps: [17, 17] });
-  expect(placeOf(at({ page: 'timeline', call: '0:3:17:5', rank: '0:4', steps: null }), null)).toEqual({ rank: '0:4', steps: null });
+  expect(rankAndSteps(at({ page: 'timeline', call: '0:3:17:5' }), null)).toEqual({ rank: '0:3', steps: [17, 17] });
+  expect(rankAndSteps(at({ page: 'timeline', call: '0:3:17:5', rank: '0:3' }), null)).toEqual({ rank: '0:3', steps: [17, 17] });
+  expect(rankAndSteps(at({ page: 'timeline', call: '0:3:17:5', rank: '0:4', steps: null }), null)).toEqual({ rank: '0:4', steps: null });
 });
 
 test('up goes one step at a time, and ends at the overview', () => {
