@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from tests.conftest import CHROMIUM, CHROMIUM_ARGUMENTS
+from tests.browsing import ARGUMENTS, CHROMIUM
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -77,7 +77,7 @@ def chromium() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         # No signal handlers: who measures ends it, in order.
         browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS, handle_sigint=False, handle_sigterm=False
+            executable_path=CHROMIUM, args=ARGUMENTS, handle_sigint=False, handle_sigterm=False
         )
         try:
             yield browser
