@@ -289,7 +289,7 @@ def _compact(recorder: CallRecorder, function: Callable[..., Any]) -> Callable[.
 
 
 class CallRecorder:
-    """Events of the calls of one function, or of one block.
+    """Recorder of the calls of one function, or of one block.
 
     Parameters
     ----------

@@ -82,7 +82,7 @@ class AnnotatedName:
     line: int
     """Line on which the body begins."""
     name: str
-    """Name alone, as ``step``."""
+    """Unqualified name, as ``step``."""
     function: str = ""
     """Name that the compiler writes: ``step`` in C, ``double ns::Grid::step(int)`` in C++."""
 

@@ -5,12 +5,10 @@ runtime and runtime.process.
 
 The program preloads a C library (``launch`` sees to that, ``library`` builds it), which writes into rings
 in shared memory (``layout``, ``ringfolder``), one per thread. A process beside the program, the drain,
-begins in ``drain.main``: it reads the rings (``ring``), makes steps of them (``recording``, ``mappings``),
-describes which functions the library has left out (``leftout``) and how a process died (``ending``), and
-writes the streams with the tracer's writer. ``unwritten`` counts lost events, and ``watch`` reports them to a
-run.
+begins in ``drain.main``: it reads the rings (``ring``), makes steps of them (``recording``), describes how a
+process died (``ending``), and writes the streams with the tracer's writer. ``watch`` reports to a run what
+the drains have lost.
 
 The library's wrappers of MPI are generated (``wrappers``, ``fortran``) for all functions that the MPI of the
-machine declares; one table says what they mean (``mpitable``). ``program`` and ``mpi`` read from files what
-programs and MPIs are.
+machine declares; one table says what they mean (``mpitable``). ``mpi`` finds the MPI of a program.
 """

@@ -353,9 +353,7 @@ class Recording:
             "messages and counters": sum(ring.number("dropped_rows") for ring in self._sound_rings()),
             "calls nested too deeply": sum(ring.number("too_deep") for ring in self._sound_rings()),
             "threads": self.process.number("threads_without_ring"),
-            "messages of more requests at a time than the recorder can follow": self.process.number(
-                "lost_requests"
-            ),
+            "messages beyond the table of requests": self.process.number("lost_requests"),
         }
         counted = [f"{number} {what}" for what, number in lost.items() if number]
         said = [", ".join(counted)] * bool(counted) + self.problems + self._unseen_mpi()

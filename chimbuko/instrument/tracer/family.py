@@ -55,7 +55,7 @@ class Family:
         return family
 
     def enter(self, environment: MutableMapping[str, str]) -> None:
-        """Change an environment so that processes that are started with it become members."""
+        """Change ``environment`` so that processes that are started with it become members."""
         leave(environment)
         environment[FAMILY_VARIABLE] = self.text()
         # It comes first: an interpreter imports only the first sitecustomize.

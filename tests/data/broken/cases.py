@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from chimbuko.arrays import UInt64Array
-from chimbuko.trace.schema import StreamNames
-from chimbuko.trace.writer import StreamWriter
+
+from chimbuko.capture.trace.writer import StreamWriter
+from chimbuko.core.arrays import UInt64Array
+from chimbuko.core.traceschema import StreamNames
 
 START_US = 1_700_000_000_000_000
 APPLICATION, MAIN, SOLVE, SEND = range(4)

@@ -152,7 +152,7 @@ def test_handlers_of_signals_may_record_and_raise_at_any_moment(tmp_path: Path) 
         tmp_path,
         """
         import time
-        from chimbuko import tracer
+        from chimbuko.instrument import tracer
 
         @tracer.traced
         def handler(): time.sleep(0.01)
