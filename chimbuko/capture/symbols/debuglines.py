@@ -1,4 +1,11 @@
-"""Files and lines of functions, from the debug information of the compilation units that contain them."""
+"""Files and lines of functions, from the debug information of the compilation units that contain them.
+
+The library symbolic 13.9 was tried in place of this module and ``binary``, on C++ of 361 MB with 16,077
+functions. It takes 4.0 CPU-seconds and 493 MB of memory (184 MB anonymous) for 1 address as for 10,000; this
+takes 0.3 s and 54 MB for 1, 9.5 s and 128 MB (83 MB anonymous) for 10,000. Lines agree, but symbolic names
+57 of these functions after their part "[clone .cold]", reads no lines of split debug information, and lists
+no functions, from which the address is deduced at which a binary was loaded.
+"""
 
 from __future__ import annotations
 

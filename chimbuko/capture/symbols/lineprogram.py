@@ -89,10 +89,11 @@ def run_program(code: bytes, settings: LineSettings) -> LineRows:
             after = at + size
             kind = code[at] if size else 0
             if kind == _END_SEQUENCE:
-                sequence.append((address, END, 0))
                 # Code that the linker has removed is given the address 0.
-                if sequence[0][0]:
-                    rows += sequence
+                if sequence and sequence[0][0]:
+                    # A compiler that marks where variables live may leave rows behind the last instruction.
+                    rows += [row for row in sequence if row[0] < address]
+                    rows.append((address, END, 0))
                 sequence = []
                 address, file, line = 0, 1, 1
             elif kind == _SET_ADDRESS:
