@@ -42,7 +42,7 @@ class KeptTrace:
         self._copy.mkdir(parents=True, exist_ok=True)
 
     def copied(self, name: str) -> int:
-        """How much of a file is copied, in bytes."""
+        """Bytes of a file that are copied, by file."""
         copy = self._copy / name
         return copy.stat().st_size if copy.exists() else 0
 
@@ -113,7 +113,7 @@ class FollowedStream:
 
     @property
     def written_steps(self) -> int:
-        """How many steps the writer has completed."""
+        """Number of steps that the writer has completed."""
         return self._index.count
 
     def __init__(
@@ -276,7 +276,7 @@ class FollowedStream:
             self._kept = None
 
     def _end_before(self, first_step: int) -> int:
-        """Where the data of the steps before this one ends, as far as is known."""
+        """Return where the data of the steps before this one ends, as far as that is known."""
         end = self._held.get(first_step - 1, 0)
         self._held = {step: end for step, end in self._held.items() if step >= first_step}
         return self._index.begin(first_step) if first_step < self._index.count else end

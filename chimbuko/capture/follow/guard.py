@@ -34,7 +34,9 @@ PATIENCE_S = 5.0
 
 class _Seen(NamedTuple):
     stopped_s: float | None = None
-    """For how long it was stopped at each look; None where it was not, or was just sent a signal."""
+    """Time for which it was stopped at each look, in seconds; None where it was not, or was just sent a
+    signal.
+    """
     went_on: bool = False
     """Whether it was made to go on before."""
 
@@ -57,7 +59,7 @@ class Watchdog:
         self._seen: dict[tuple[int, int], _Seen] = {}
 
     def look(self, living: Iterable[tuple[Process, str]], passed_s: float) -> list[tuple[Process, Signals]]:
-        """What is to be sent to whom.
+        """Return the signals to send, and to whom.
 
         Parameters
         ----------
@@ -101,14 +103,14 @@ _MOST_FAILURES_TOLD = 10
 
 
 class Options(NamedTuple):
-    """What a guard is to do."""
+    """Task of a guard."""
 
     folder: str
     limits: Limits = Limits()
     keep: bool = False
     """Whether the folder stays when nobody needs it any more."""
     linger_s: float = LINGER_S
-    """How long nobody must have needed the folder before the guard ends, in seconds."""
+    """Time in seconds for which nobody must have needed the folder before the guard ends."""
     patience_s: float = PATIENCE_S
     """As of ``Watchdog``."""
 

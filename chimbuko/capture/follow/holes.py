@@ -115,7 +115,7 @@ class DataFile:
 
     @property
     def begin(self) -> int:
-        """Where what was not given back begins, in bytes, as the file system knows it."""
+        """Offset in bytes from which on nothing was given back, as the file system knows it."""
         try:
             file = os.open(self._path, os.O_RDONLY)
         except FileNotFoundError:

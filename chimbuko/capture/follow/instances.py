@@ -48,7 +48,7 @@ def first_rank_of(stream: Path) -> int | None:
 
 
 def aside_of(stream: Path, first_rank: int) -> Path:
-    """Where the files of an instance that has ended are."""
+    """Return the folder with the files of an instance that has ended."""
     return stream.with_name(f"{stream.name}.{first_rank}")
 
 

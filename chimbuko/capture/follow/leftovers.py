@@ -1,5 +1,4 @@
-"""What killed processes have left on a node's local storage, found and removed when a run begins.
-
+"""Leftovers of killed processes on a node's local storage, found and removed when a run begins.
 Nothing is removed that is not this user's alone, at which anybody is at work, or that waits to be stored.
 """
 
@@ -33,9 +32,9 @@ BEGINS_S = 60.0
 _FOLDER = re.compile(r"chimbuko-([0-9a-f]{12})(?:-.+)?")
 _FAMILY = re.compile(r"chimbuko-family-\d+-\d+")
 _OF_DASHBOARD = re.compile(r"chimbuko-(?:jobs|view)-.+")
-"""Of a dashboard, which holds its path as a name."""
+"""Names of the folders of a dashboard, which holds its path as a name."""
 _MONITORS = re.compile(r"chimbuko-monitor-\d+-[0-9a-f]{16}")
-"""Where the monitors of a job meet, of which one has locked a file."""
+"""Names of the folders in which the monitors of a job meet, one of which has locked a file."""
 _LEADER = "leader"
 
 

@@ -1,4 +1,6 @@
-"""Which unread steps are dropped when streams take more space than they may. Knows no files and no clock."""
+"""Choice of the unread steps that are dropped when streams take more space than they may. It knows no files
+and no clock.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +14,22 @@ class Limits(NamedTuple):
     """Space that followed streams may take, in bytes."""
 
     stream_bytes: int = 64 << 20
-    """Of one stream."""
+    """Limit of one stream, in bytes."""
     node_bytes: int = 1 << 30
-    """Of all streams of the node together."""
+    """Limit of all streams of the node together, in bytes."""
     reserve_bytes: int = 64 << 20
-    """What has to be left of the file system and, where that is memory, of whose memory it is."""
+    """Bytes that have to be left of the file system and, where that is memory, of whose memory it is."""
 
 
 class Held(NamedTuple):
-    """What one stream holds."""
+    """Steps and bytes that one stream holds."""
 
     held_bytes: int
     """Space that its data takes, with that of the step which is being written."""
     first_step: int
     """The first one whose data is still there."""
     begins: Sequence[int]
-    """Where the data of each complete step from that one on begins, in bytes; these never fall."""
+    """Offsets in bytes where the data of each complete step from that one on begins; these never fall."""
 
 
 def first_steps(streams: Sequence[Held], limits: Limits, other_bytes: int, left_bytes: int) -> list[int]:
@@ -72,7 +74,9 @@ def first_steps(streams: Sequence[Held], limits: Limits, other_bytes: int, left_
 
 
 def _within(stream: Held, limit: int) -> int:
-    """How many steps have to go, so that a stream alone is within its limit, or as near as can be."""
+    """Return the number of steps that have to go, so that a stream alone is within its limit, or as near as
+    can be.
+    """
     excess = stream.held_bytes - limit
     if excess <= 0 or len(stream.begins) < 2:
         return 0

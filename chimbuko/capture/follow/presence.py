@@ -1,5 +1,4 @@
-"""Who is at work on a folder of streams: processes leave word of themselves in it, for its guard.
-
+"""Presence of processes in a folder of streams: they leave word of themselves in it, for its guard.
 Each leaves a file ``NAME.pid`` with its number, the time when it started, in the kernel's ticks, and its
 role. Numbers are used again, times of start are not: so nobody takes, or kills, one process for another.
 The guard itself is known by a lock, which the kernel releases however the guard ends.
@@ -31,14 +30,14 @@ _LOCK_QUESTION = struct.Struct("hhqqi4x")
 
 
 class Role(StrEnum):
-    """What a process is to a folder of streams, and so what the guard may do to it when it was stopped."""
+    """Role of a process in a folder of streams, and so what the guard may do to it when it was stopped."""
 
     LAUNCHER = "launcher"
-    """Of the run: left alone, for the user may have stopped it."""
+    """Launcher of the run: left alone, as the user may have stopped it."""
     APPLICATION = "application"
     """The program, or what starts its ranks: left alone always."""
     AGENT = "agent"
-    """Of ours: made to go on, once."""
+    """Agent of ours: made to go on, once."""
     JOINING = "joining"
     """A reader that has read no step yet. Killed it could take an SST writer with it; stopped it holds it up:
     made to go on, again and again."""

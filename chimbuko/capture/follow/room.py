@@ -1,5 +1,4 @@
-"""How much room a folder has left: of its file system and, where that is memory, of who is charged for it.
-
+"""Room that a folder has left: of its file system and, where that is memory, of who is charged for it.
 How much memory processes of this node may still take: the node's own, and that of their memory cgroups.
 
 Pages of files in ``/dev/shm`` are charged to the cgroup of the process that writes them. Limits stand in
@@ -21,11 +20,11 @@ _NO_LIMIT = 1 << 60
 
 
 class Headroom(NamedTuple):
-    """What may still be taken, and of whom."""
+    """Bytes and files that may still be taken, and of whom."""
 
     left_bytes: int
     of: str
-    """Whose memory that is, as in "the memory cgroup /job_7"."""
+    """Owner of that memory, as in "the memory cgroup /job_7"."""
 
 
 class _Level(NamedTuple):
@@ -215,7 +214,7 @@ class Room:
         return min([*found, Headroom(free, "the file system")])
 
     def free_files(self) -> int | None:
-        """How many files can still be made; None where the file system knows no limit."""
+        """Number of files that can still be made; None where the file system knows no limit."""
         system = os.statvfs(self._folder)
         return system.f_favail if system.f_files else None
 

@@ -1,4 +1,4 @@
-"""Which folder the streams of an application may go to: fast, on the node, and with room to spare."""
+"""Choice of the folder for the streams of an application: fast, on the node, and with room to spare."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TRIED_BYTES = 64 << 10
 
 
 class Choice(NamedTuple):
-    """Where streams go, and why not elsewhere."""
+    """Folder for streams, and why not another."""
 
     folder: Path | None
     """None where no candidate will do."""

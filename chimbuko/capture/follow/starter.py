@@ -43,7 +43,7 @@ class GuardStarter:
 
     @property
     def folder(self) -> str:
-        """What is guarded."""
+        """Folder that is guarded."""
         return self._options.folder
 
     def ensure(self) -> None:

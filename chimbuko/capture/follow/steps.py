@@ -1,5 +1,4 @@
-"""Where the steps of a BP5 stream that is being written lie in its data file.
-
+"""Offsets of the steps of a BP5 stream in its data file, while the stream is being written.
 The facts about ``md.idx`` are those of ADIOS2 2.7 to 2.12: a header of 64 bytes, then records of one letter,
 a length and as many bytes: ``s`` for a step (position and size of its metadata, number of flushes, position
 and size of each flush, position of what was not flushed), ``w`` for the writers.
@@ -67,9 +66,10 @@ class StepIndex:
         self._metadata_ends = array("Q")
         self._forgotten = 0
         self.first_metadata_end = 0
-        """Where the metadata of step 0 ends, which has most names."""
+        """End of the metadata of step 0, which has most names, in bytes."""
         self.restarts = 0
-        """How often another writer has opened a stream of the same name: steps count from 0 again."""
+        """Number of times that another writer has opened a stream of the same name: steps count from 0 again.
+        """
         self.has_ended = False
         """Whether the writer has closed the stream."""
 
@@ -79,15 +79,21 @@ class StepIndex:
         return self._forgotten + len(self._begins)
 
     def begin(self, step: int) -> int:
-        """Where the data of a complete step begins, in bytes; steps that were forgotten begin at 0."""
+        """Return the offset where the data of a complete step begins, in bytes; steps that were forgotten
+        begin at 0.
+        """
         return self._begins[step - self._forgotten] if step >= self._forgotten else 0
 
     def begins(self, step: int) -> Sequence[int]:
-        """Where the data of all complete steps from ``step`` on begins; it was not forgotten."""
+        """Return the offsets where the data of all complete steps from ``step`` on begins; it was not
+        forgotten.
+        """
         return self._begins[max(step - self._forgotten, 0) :]
 
     def metadata_end(self, step: int) -> int:
-        """Where the metadata of a complete step ends, in bytes; 0 for steps that were forgotten."""
+        """Return the offset where the metadata of a complete step ends, in bytes; 0 for steps that were
+        forgotten.
+        """
         return self._metadata_ends[step - self._forgotten] if step >= self._forgotten else 0
 
     def defines_names(self, step: int) -> bool:

@@ -75,7 +75,9 @@ class FollowedStream:
             self.index.forget_before(self._first.get())
 
     def held(self) -> Held:
-        """What of it can be dropped: the truth is what the file system holds, whoever has said what."""
+        """Return what of the stream can be dropped: the truth is what the file system holds, whoever has said
+        what.
+        """
         begin = self._data.begin
         first = self.index.step_at(begin)
         begins = self.index.begins(first)

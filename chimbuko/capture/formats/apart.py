@@ -20,7 +20,7 @@ STREAM_SUFFIX = ".bp"
 
 @dataclass(frozen=True)
 class Traces:
-    """What patterns match."""
+    """Traces that match the patterns."""
 
     streams: tuple[str, ...]
     """Patterns of recorded streams."""

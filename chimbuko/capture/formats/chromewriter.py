@@ -53,7 +53,7 @@ class ChromeFile:
 
 
 FIRST_THREAD: Final = 1_000_000
-"""Of further threads; that of the main thread is the number of its process."""
+"""Number of the first further thread; the main thread has the number of its process."""
 _WITH_MODULE: Final = re.compile(r"(.+) \[(.+)\]", re.DOTALL)
 
 
@@ -66,7 +66,7 @@ class Writer:
         self._file = ChromeFile(file, self.around)
 
     def begin_rank(self, rank: int, name: str) -> None:
-        """What follows is of this rank."""
+        """Begin the rank that everything that follows belongs to."""
         self._process = rank + 1
         self.name_process(name)
 
@@ -91,7 +91,7 @@ class Writer:
                 self._event(phase, f"tag {moment.tag}", moment.thread, **flow, args=size, ts=moment.time_us)
 
     def function(self, name: str) -> dict[str, str]:
-        """How the name of a function is written."""
+        """Return the name of a function as it is written."""
         return {"name": name}
 
     def close(self) -> None:

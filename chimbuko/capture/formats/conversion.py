@@ -31,7 +31,7 @@ _NOT_OF_NAMES: Final = re.compile(r"[^A-Za-z0-9_.]+")
 
 @dataclass
 class Converted:
-    """What became of traces."""
+    """Result of a conversion."""
 
     streams: list[StreamName] = field(default_factory=list)
     events: int = 0

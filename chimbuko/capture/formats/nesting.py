@@ -13,7 +13,7 @@ from typing import Final
 from chimbuko.capture.formats.readers.events import NO_NAME, Catalogue, TrackKind
 
 TOLERANCE_NS: Final = 1000
-"""By so much a call may end after the one that contains it: times of traces are rounded to 1 µs."""
+"""Time in ns by which a call may end after the one that contains it: times of traces are rounded to 1 µs."""
 MOST_LANES: Final = 256
 NEVER: Final = 1 << 63
 
@@ -59,7 +59,7 @@ class TrackCalls:
 
     @property
     def first_lane(self) -> int:
-        """Where counters and messages of the track go."""
+        """Lane of the track's counters and messages."""
         return self._lanes[0].number
 
     def begin(self, time_ns: int, name: int, of: int, edges: list[Edge]) -> None:

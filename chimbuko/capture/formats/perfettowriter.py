@@ -37,7 +37,7 @@ class PerfettoFile:
     def __init__(self, file: IO[bytes]) -> None:
         self._builder = StreamingTraceProtoBuilder(file)
         self._tracks = itertools.count(1)
-        """Of processes and threads, too: so no two are the same."""
+        """Identifiers of tracks, of processes and threads too, so that no two are the same."""
         self._names: dict[str, int] = {}
         self._argument_names: dict[str, int] = {}
         self._is_begun = False
@@ -52,7 +52,7 @@ class PerfettoFile:
         return packet
 
     def write(self, packet: TracePacket) -> None:
-        """What is in it stands in the file from now on."""
+        """Write out what was added, so that it stands in the file from now on."""
         self._builder.write_packet(packet)
 
     def event(self, kind: TrackEvent.Type, track: int, time_us: int) -> TracePacket:
@@ -120,7 +120,7 @@ class Writer:
         """Tracks of the rank's counters, by thread and name."""
 
     def begin_rank(self, rank: int, name: str) -> None:
-        """What follows is of this rank."""
+        """Begin the rank that everything that follows belongs to."""
         self._threads.clear()
         self._counters.clear()
         self._process = rank + 1

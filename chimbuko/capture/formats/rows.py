@@ -52,7 +52,7 @@ class StepRows:
 
     @property
     def rows(self) -> int:
-        """Of all arrays together."""
+        """Rows of all arrays together."""
         return len(self.events) + len(self.comms) + len(self.counters) + len(self.operations)
 
 

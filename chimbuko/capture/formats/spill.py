@@ -81,7 +81,7 @@ class Spill:
 
 
 def ordered(events: Table) -> Table:
-    """By time; a call before those that it contains although they begin with it."""
+    """Order rows by time; a call comes before those that it contains although they begin with it."""
     is_call = events["kind"] == Kind.CALL
     lengths = np.where(is_call, -events["value"], 0)
     return events[np.lexsort((lengths, is_call, events["time_ns"]))]

@@ -60,7 +60,9 @@ class ClockOffsets:
         self._clocks = Clocks()
         self._ends: OrderedDict[str, tuple[int, int, bool]] = OrderedDict()
         self._operations: OrderedDict[tuple[int, int, int], _Members] = OrderedDict()
-        """By the first rank of the world, communicator and number: each world numbers communicators anew."""
+        """Operations by the first rank of the world, communicator and number: each world numbers
+        communicators anew.
+        """
 
     def take(self, stream: StreamName, moments: list[Moment], step: TraceStep) -> None:
         """One step of a stream: its events, as they are, and the arrays that they are of."""
@@ -74,11 +76,13 @@ class ClockOffsets:
         return self._clocks.update()
 
     def ahead_us(self, rank: int, time_us: int) -> int:
-        """By how much the clock of a rank is ahead."""
+        """Return by how many µs the clock of a rank is ahead."""
         return round(self._clocks.ahead_us(PROGRAM, rank, time_us))
 
     def at(self, ranks: Mapping[int, int]) -> dict[int, tuple[float, float]]:
-        """Of ranks that have to be corrected: µs ahead at a time of each, and how uncertain that is."""
+        """Return for the ranks that have to be corrected: µs ahead at a time of each, and how uncertain that
+        is.
+        """
         return {
             rank: (self._clocks.ahead_us(PROGRAM, rank, time_us), self._clocks.uncertain_us(PROGRAM, rank))
             for rank, time_us in ranks.items()
@@ -131,16 +135,17 @@ PERIOD_US: Final = 1_000_000
 
 @dataclass
 class Merged:
-    """What became of traces."""
+    """Result of a merge."""
 
     streams: list[StreamName] = field(default_factory=list)
-    """What it is made of, each with its rank in it."""
+    """Streams that it is made of, each with its rank in it."""
     moved: list[tuple[str, int, int]] = field(default_factory=list)
     """Programs whose ranks others have: by name, the first of their ranks before and in the trace."""
     rows: int = 0
     offsets_us: dict[int, tuple[float, float]] = field(default_factory=dict)
-    """Of ranks whose clocks contradicted others: by how many µs they were ahead at their beginning, and how
-    uncertain that is."""
+    """Offsets of the ranks whose clocks contradicted others: by how many µs they were ahead at their
+    beginning, and how uncertain that is.
+    """
     complaints: list[str] = field(default_factory=list)
 
 
@@ -240,7 +245,7 @@ def _steps(
 
 
 def _shift(step: TraceStep, rank: int, clocks: ClockOffsets) -> None:
-    """In a step a clock does not drift by as much as 1 µs."""
+    """Shift a step; within one a clock does not drift by as much as 1 µs."""
     interval = step.interval_us()
     if interval is None:
         return

@@ -16,7 +16,7 @@ class TraceWriter(Protocol):
     """Writes one file, rank by rank."""
 
     def begin_rank(self, rank: int, name: str) -> None:
-        """What follows is of this rank."""
+        """Begin the rank that everything that follows belongs to."""
 
     def write(self, moments: Iterable[Moment], names: StreamNames) -> None:
         """The next events of the rank."""

@@ -40,6 +40,6 @@ def without(names: tuple[str, ...]) -> Iterator[None]:
 
 
 def adios2_reason(error: Exception) -> str:
-    """What an ADIOS2 message says, without the decorations that it begins with."""
+    """Return the text of an ADIOS2 message, without the decorations that it begins with."""
     text = " ".join(re.sub("\x1b\\[[0-9;]*m", "", str(error)).split())
     return text.partition("> : ")[2] or text or type(error).__name__

@@ -26,12 +26,14 @@ BP_FILE: Final = "BPFile"
 """Reads BP4 and BP5, and writes the newest."""
 BP5: Final = "BP5"
 ENGINES: Final = (SST, "BP4", BP5)
-"""What a stream can be written by."""
+"""Engines by which a stream can be written."""
 
 
 CONTACT_SUFFIX = ".sst"
 READ_SUFFIX = ".read"
-"""Of the empty file that a reader over SST puts beside the contact file once it has read its first step."""
+"""Suffix of the empty file that a reader over SST puts beside the contact file once it has read its first
+step.
+"""
 STREAM_PREFIX = "tau-metrics"
 
 _RANK = r"0|[1-9]\d{0,8}"
@@ -41,24 +43,24 @@ _OTHER_STREAM = re.compile(".+?" + _EXECUTABLE_AND_RANK)
 
 
 class Transport(StrEnum):
-    """How a stream comes to its reader."""
+    """Way by which a stream comes to its reader."""
 
     FILES = "files"
     """Into files on the application's node, which are followed."""
     SST = "sst"
-    """From the application's memory, over the network."""
+    """Stream from the application's memory, over the network."""
     RECORDED = "recorded"
-    """From files that were recorded earlier."""
+    """Stream from files that were recorded earlier."""
 
 
 @dataclass(frozen=True, order=True)
 class StreamName:
-    """Where one stream is and whose it is."""
+    """Path of one stream, and its program and rank."""
 
     program: str
     """Executable's base name, or the name that stands in its place in the prefix."""
     rank: int
-    """In the run: the rank that the stream's rows carry, and ``first_rank``."""
+    """Rank in the run: the rank that the stream's rows carry, and ``first_rank``."""
     path: Path
     """Ends in ``.bp``; over SST no such file exists, only its contact file."""
     first_rank: int = 0
@@ -91,7 +93,9 @@ def has_prefix(name: str, prefix: str = STREAM_PREFIX) -> bool:
 
 
 def read_mark_of(stream: Path) -> Path:
-    """Where a reader over SST says that it has read the first step: the writer may be waiting for that."""
+    """Return the path where a reader over SST marks that it has read the first step: the writer may be
+    waiting for that.
+    """
     return stream.with_name(stream.name + READ_SUFFIX)
 
 
@@ -162,7 +166,9 @@ def find_live(folder: Path, prefix: str = STREAM_PREFIX) -> list[tuple[StreamNam
 
 
 def contact_of(stream: Path) -> str:
-    """What distinguishes the contact file of a stream from one that another program has put in its place."""
+    """Return what distinguishes the contact file of a stream from one that another program has put in its
+    place.
+    """
     try:
         return str(stream.with_name(stream.name + CONTACT_SUFFIX).stat().st_mtime_ns)
     except OSError:

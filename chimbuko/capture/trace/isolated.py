@@ -38,7 +38,9 @@ def readable(streams: Sequence[StreamName]) -> tuple[list[StreamName], list[str]
 
 
 def apart(look: Callable[[Path], Answer], paths: Sequence[Path]) -> list[Answer | TraceFormatError]:
-    """What ``look`` answers for each stream, or why it does not; whatever the files hold, no harm is done."""
+    """Return what ``look`` answers for each stream, or why it does not; whatever the files hold, no harm is
+    done.
+    """
     answers: list[Answer | TraceFormatError] = []
     while len(answers) < len(paths):
         answers += _until_harmed(look, paths[len(answers) :])

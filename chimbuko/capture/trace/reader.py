@@ -292,7 +292,9 @@ class StreamReader:
             self._keep_attribute(name, _text(described))
 
     def _read_names_one_by_one(self) -> None:
-        """Where a single text is not in UTF-8 there is no list of attributes, but each can be asked for."""
+        """Read names one by one: where a single text is not in UTF-8 there is no list of attributes, but each
+        can be asked for.
+        """
         counts = dict(zip(("timer", "counter", "event_type"), self._counts, strict=False))
         for kind, count in counts.items():
             for number in range(count):

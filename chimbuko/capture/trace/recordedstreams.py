@@ -1,4 +1,4 @@
-"""Which recorded streams a run was made of, noted in its folder: the whole of them can be shown later."""
+"""Recorded streams that a run was made of, noted in its folder: the whole of them can be shown later."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ END_WAIT_S = 1.0
 
 @dataclass(frozen=True)
 class Replayed:
-    """What became of one stream."""
+    """Result of the replay of one stream."""
 
     stream: str
     steps: int
@@ -37,7 +37,7 @@ class Pace:
     """When each step is due."""
 
     factor: float
-    """How much faster than the trace's own time; infinite for as fast as possible."""
+    """Factor by which the replay is faster than the trace's own time; infinite for as fast as possible."""
     start_us: int
     """Trace time of the replay's beginning."""
 

@@ -1,5 +1,4 @@
-"""Where steps of a trace come from: the seam for other ways on which streams come.
-
+"""Sources of the steps of a trace: the seam for other ways on which streams come.
 A source gives the steps of one stream in TAU's layout (``trace.schema``), whatever it reads: ADIOS2 over
 SST, followed or recorded BP files (``ad.streamprocess.sources``). One for another way makes the arrays of a
 step, and names in ``StreamNames``, of what it reads. Files of other tools, which hold many processes in any
@@ -31,7 +30,7 @@ class TraceSource(Protocol):
 
     @property
     def written_steps(self) -> int | None:
-        """How many steps the writer has completed; None where only it knows."""
+        """Return the number of steps that the writer has completed; None where only the writer knows."""
 
     def next_step(self, timeout_s: float | None) -> TraceStep | Waiting:
         """The next step, or why there is none within ``timeout_s`` seconds; None for as long as is wise."""

@@ -98,7 +98,7 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
 
 @dataclass(frozen=True)
 class TimerFilter:
-    """Which timers and counters enter the trace: the content of a TAU select file."""
+    """Filter of the timers and counters that enter the trace: the content of a TAU select file."""
 
     timers: Patterns = field(default_factory=Patterns)
     counters: Patterns = field(default_factory=Patterns)
@@ -243,7 +243,7 @@ def application_settings(
 
 @dataclass(frozen=True)
 class WriterSettings:
-    """Where and how a writer of ours, in the application, writes its stream."""
+    """Path and settings with which a writer of ours, in the application, writes its stream."""
 
     engine: str
     prefix: Path

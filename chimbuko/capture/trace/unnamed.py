@@ -38,7 +38,7 @@ class UnnamedFunctions:
         self._names = names
         self._resolver = Resolver(rank)
         self._waiting: dict[tuple[str, int], str] = {}
-        """By kind and number."""
+        """Unnamed functions that wait for their names, by kind and number."""
         self._look_up: Steps | None = None
         self._begun_s = 0.0
 

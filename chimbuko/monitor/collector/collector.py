@@ -28,8 +28,9 @@ from chimbuko.monitor.sampling.sampler import Sampler
 PERIOD_S = 1.0
 FAST_S = 0.02
 FAST_SHARE, AGAIN_SHARE = 0.0015, 0.0005
-"""Of a core, that fast samples of ranks, and of those who took their cores last, may take: where a look costs
-more, they are further apart. Together they are 2 ms in a second."""
+"""Shares of a core that fast samples of ranks, and of those who took their cores last, may take. Where a look
+costs more, looks are further apart. Together they are 2 ms in a second.
+"""
 SLOWEST_S = 0.25
 IDLE_S = 0.25
 """While no rank runs."""
@@ -60,7 +61,7 @@ KEYS: dict[str, list[str]] = {
     "states": [],
     "gpus": ["gpu"],
 }
-"""What rows are summed by."""
+"""Columns by which rows are summed."""
 
 
 @dataclass(frozen=True)
@@ -90,13 +91,13 @@ class Collector:
         self._has_node = has_node
         self._watched: dict[int, Watched] = {}
         self._threads: dict[tuple[int, int], int] = {}
-        """What the trace calls a thread, by process and thread."""
+        """Name of each thread in the trace, by process and thread."""
         self._sampler = Sampler(gpus=gpus, has_io=False)
         self._files = ProcReader()
         self._fast = FastRing(self._files)
         self._fast_threads: dict[int, int] = {}
         self._losses: dict[int, tuple[Watched, LossesOfThread]] = {}
-        """Of ranks' main threads."""
+        """Losses of the ranks' main threads."""
         self._others = Others(self._files)
         self._rings = {
             "threads": SliceRing(THREAD, RING_ROWS),
@@ -118,7 +119,8 @@ class Collector:
         self._periods_of_sum = 0
         """Between them."""
         self._names: dict[int, tuple[Watched, str, str]] = {}
-        """By thread, of all that there are in sums to come: what has ended has a name, too."""
+        """Names of all threads that sums to come may hold, by thread; a thread that has ended keeps its name.
+        """
         self._is_running = False
         self._others_due_us = self._others_soonest_us = self._again_us = 0
         self._wants_others = self._has_waited = False
@@ -139,7 +141,7 @@ class Collector:
 
     @property
     def fast_s(self) -> float:
-        """How long until the next fast sample."""
+        """Time until the next fast sample, in seconds."""
         return self._fast_s if self._is_running else IDLE_S
 
     def fast(self, now_us: int) -> None:
@@ -220,8 +222,8 @@ class Collector:
         return self._batch(rows, False, min(bounds), max(bounds))
 
     def losses(self) -> NodeBatch | None:
-        """What ranks lost since the last time by being kept from running, with samples from around it that
-        were not given away before; None where they lost nothing.
+        """Losses of ranks since the last call, kept from running, with samples from around them that were not
+        given away before; None where ranks lost nothing.
         """
         # Not look by look: each would cost more, and so they would be further apart.
         for tid, stretch in self._fast.stretches():
@@ -274,7 +276,7 @@ class Collector:
         return batch
 
     def _found(self, rows: dict[str, Rows]) -> list[NodeFinding]:
-        """What was wrong since the last sum."""
+        """Findings since the last sum."""
         first, last = self._first_of_sum, self._last_of_sum
         if first is None or last is None or self._periods_of_sum == 0:
             return []
@@ -295,7 +297,7 @@ class Collector:
             self._unsummed[name] = [summed(np.concatenate(unsummed), KEYS[name])]
 
     def _choose_fast(self, last: Sample | None, sample: Sample) -> None:
-        """Which threads are looked at fast: the main ones, and those that ran."""
+        """Choose the threads that are sampled fast: the main ones, and those that ran."""
         chosen = {pid: pid for pid in self._watched}
         self._is_running = False
         for tid, one in sample.threads.items():

@@ -1,4 +1,4 @@
-"""What a node is made of, and what was wrong there between two samples, as batches carry it."""
+"""Description of a node, and findings between two samples, as batches carry them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _parts(part: Part, depth: int) -> Iterator[NodePart]:
 def found_between(
     first: Sample, last: Sample, periods: int, threads: Rows, others: Rows, gpus: Rows
 ) -> list[NodeFinding]:
-    """What was wrong from one sample to another.
+    """Return the findings between two samples.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def _gpu(row: np.void, periods: int) -> GpuSpan:
 
 
 def _seconds_of(others: Rows) -> dict[str, float]:
-    """By names of processes with their users."""
+    """Return the seconds by names of processes with their users."""
     seconds: defaultdict[str, float] = defaultdict(float)
     for row in others:
         name, user = (row[what].decode(errors="replace") for what in ("name", "user"))

@@ -91,11 +91,13 @@ class _Reading(NamedTuple):
     stat: bytes
     sched: bytes
     times: SchedStat | None
-    """What ``sched`` says."""
+    """Values of ``sched``."""
     call: int
     """The system call that it slept in."""
     moved: bytes
-    """How often it was moved; not read where it is put on a core as seldom as most threads are."""
+    """Number of moves to another core; not read where the thread is put on a core as seldom as most threads
+    are.
+    """
 
 
 @dataclass(slots=True)
@@ -169,7 +171,7 @@ class FastRing:
         self._files = files
         self._pairs: deque[_Pair] = deque(maxlen=capacity)
         self._new: deque[_Pair] = deque(maxlen=capacity)
-        """Of them, those that ``stretches`` has not given yet."""
+        """Looks that ``stretches`` has not given yet."""
         self._threads: dict[int, _Thread] = {}
 
     def read(self, threads: dict[int, int]) -> bool:
@@ -191,7 +193,7 @@ class FastRing:
         return has_waited
 
     def stretches(self) -> Iterator[tuple[int, Stretch]]:
-        """What each thread did from look to look, of all looks since the last time."""
+        """Return what each thread did from look to look, over all looks since the last call."""
         while self._new:
             pair = self._new.popleft()
             yield pair.now.tid, _stretch(pair.before, pair.now)
@@ -246,7 +248,7 @@ def _row(before: _Reading, now: _Reading) -> tuple[object, ...] | None:
 
 
 def _moves(before: _Reading, now: _Reading, is_elsewhere: bool) -> int:
-    """How often it was moved: as far as that was read, else whether it is on another core than before."""
+    """Number of moves: as far as that was read, else whether the thread is on another core than before."""
     first, second = parse_migrations(before.moved), parse_migrations(now.moved)
     counted = 0 if first is None or second is None else min(second - first, MOST_MOVES)
     return max(counted, int(is_elsewhere))
@@ -292,6 +294,6 @@ def _state(stat: bytes) -> bytes:
 
 
 def _stopped(stat: bytes) -> bytes:
-    """What ``stat`` would say if a signal had stopped it."""
+    """Return the state that ``stat`` would give if a signal had stopped the thread."""
     before, _, behind = stat.rpartition(b") ")
     return before + b") T" + behind[1:]

@@ -8,37 +8,37 @@ from statistics import median
 from typing import NamedTuple
 
 LEAST_LOST_US = 50_000
-"""Less is no loss to speak of ..."""
+"""Least loss that is reported, in µs."""
 LEAST_SHARE = 0.10
-"""... nor is what is less than this share of the time that it took."""
+"""Least loss that is reported, as a share of the time that it took."""
 LEAST_OF_USUAL = 0.5
 """Nor waits for a core that are not this much more than what is usual: of ranks that share their cores all
 the time, now one waits longer and now another."""
 QUIET_US, RESUMED_US = 500_000, 100_000
 """A loss is over when so long nothing was added to it; a stop, when the thread has gone on for so long."""
 LONGEST_US = 60_000_000
-"""What lasts longer is how the node is, and usual from then on: its findings say so."""
+"""Longest loss, in µs: what lasts longer is how the node is, and its findings say so."""
 WINDOW_US = 1_000_000
 LEAST_WINDOWS, MOST_WINDOWS = 5, 60
-"""Of the time without losses, by which it is known how long a thread usually waits."""
+"""Least and most windows without losses, by which the usual waits of a thread are known."""
 
 
 class Stretch(NamedTuple):
-    """What a thread did from one look at it to the next."""
+    """What one thread did from one look at it to the next."""
 
     begin_us: int
     end_us: int
     ran_us: int
     waited_us: int
-    """For a core: waits that were over by then, of which the first may have begun before."""
+    """Waits for a core that were over by then, in µs; the first may have begun before."""
     was_stopped: bool
-    """At its beginning."""
+    """Whether the thread was stopped at its beginning."""
     is_stopped: bool
-    """At its end."""
+    """Whether the thread was stopped at its end."""
 
     @property
     def length_us(self) -> int:
-        """From look to look."""
+        """Length from look to look, in µs."""
         return self.end_us - self.begin_us
 
     @property
@@ -61,7 +61,7 @@ class Stretch(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """From the first to the last moment that was lost."""
+    """Loss of one thread, from its first to its last moment."""
 
     begin_us: int
     end_us: int
@@ -97,7 +97,7 @@ class LossFinder:
         return Loss(self._begin_us, self._end_us, round(self._lost_at_most_us))
 
     def add(self, begin_us: int, end_us: int, lost_us: float, allowed: float = LEAST_SHARE) -> Loss | None:
-        """What was lost in a further stretch. Returns the loss that this shows to be over.
+        """Add a stretch, and return the loss that it shows to be over.
 
         Parameters
         ----------
@@ -150,7 +150,7 @@ class UsualWait:
 
 
 class LossesOfThread:
-    """What one thread lost by being stopped, and by waiting for its core beyond what is usual of it."""
+    """Losses of one thread by being stopped, and by waits for its core beyond its usual ones."""
 
     def __init__(self) -> None:
         self._usual = UsualWait()
@@ -159,7 +159,7 @@ class LossesOfThread:
         self._over: list[tuple[bool, Loss]] = []
 
     def add(self, stretch: Stretch) -> None:
-        """What it did from one look to the next."""
+        """Add what the thread did from one look to the next."""
         if stretch.length_us <= 0:
             return
         stop = self._stops.add(*stretch.stopped)

@@ -17,10 +17,11 @@ from chimbuko.monitor.sampling.procreader import ProcReader, read_once
 
 TICK_US = 1_000_000 // os.sysconf("SC_CLK_TCK")
 LEAST_US = 20_000
-"""Of CPU time since a process was reported last: the kernel counts it in ticks of 10 ms."""
+"""Least CPU time in µs since a process was reported last: the kernel counts it in ticks of 10 ms."""
 FRESH_US = 1_000_000
-"""What it ran longer ago, and is not reported, is forgotten: what it runs next would seem to be spread over
-all that time."""
+"""Age in µs of CPU time that is forgotten where it was not reported: the next report would seem to be spread
+over all that time.
+"""
 MOST_SUSPECTS = 6
 RUNNING = "R"
 
@@ -31,7 +32,7 @@ class _Seen(NamedTuple):
     stat: TaskStat
     time_us: int
     ended_ticks: int
-    """Of processes that it had started, and that are over; without what is reported of these themselves."""
+    """Ticks of its children that are over, without what is reported of these themselves."""
 
     @property
     def ran_us(self) -> int:
@@ -53,7 +54,7 @@ class Others:
         """When a process was found to run, or new, and how long it had run, in µs, of those that did last."""
         self._boot_us = 0
         self._ancestors: dict[int, set[int]] = {}
-        """Of each watched process: what they have started is the program."""
+        """Ancestors of each watched process: what they have started belongs to the program."""
 
     def look(self, time_us: int, watched: Collection[int]) -> Rows:
         """OTHER rows of processes that ran since the last look, or since they began."""
@@ -145,7 +146,7 @@ def _path(pid: int) -> str:
 
 
 def _ancestors(pid: int) -> set[int]:
-    """Who started a process, who started that, and so on."""
+    """Return the process that started another one, the one that started that, and so on."""
     found: set[int] = set()
     stat = parse_stat(read_once(_path(pid)))
     while stat is not None and stat.parent > 0 and stat.parent not in found:
@@ -160,7 +161,7 @@ def _uptime_us() -> int:
 
 
 def user_of(pid: int) -> str:
-    """Whose a process is; empty where it is gone."""
+    """Return the user of a process; empty where the process is gone."""
     try:
         return _name_of(os.stat(f"/proc/{pid}").st_uid)
     except OSError:

@@ -1,4 +1,4 @@
-"""Which GPUs there are here."""
+"""GPUs of this node, found through their makers' libraries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chimbuko.monitor.procfs.gpuspan import GpuProvider, GpuReading
 
 
 class Maker(NamedTuple):
-    """Whose GPUs can be read."""
+    """Maker whose GPUs can be read."""
 
     device: str
     """A file that is there where the kernel's driver is."""
@@ -29,7 +29,7 @@ class Gpus:
         self._providers = providers
 
     def read(self) -> dict[int, GpuReading]:
-        """By their numbers: those of a maker follow each other."""
+        """Return the readings by GPU number; numbers of one maker follow each other."""
         found = [reading for provider in self._providers for reading in provider.read()]
         return dict(enumerate(found))
 

@@ -1,5 +1,4 @@
-"""What GPUs did for some time, as values that add up.
-
+"""Values of GPUs over a span of time, which add up, and their readings at one moment.
 What a GPU says of itself at one moment, whoever made it.
 """
 
@@ -9,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 OF_OTHER_VERSIONS = (AttributeError, KeyError, TypeError)
-"""What comes of a function that a library does not have yet, or that has other answers there."""
+"""Errors of a function that a library does not have yet, or that answers differently there."""
 
 
 class GpuReading(NamedTuple):
@@ -17,7 +16,8 @@ class GpuReading(NamedTuple):
 
     name: str
     busy_percent: float | None
-    """Of the library's own last interval, some tenths of a second: the time in which a kernel ran."""
+    """Share of the library's own last interval (some tenths of a second) in which a kernel ran, in per cent.
+    """
     memory_used_bytes: int | None
     memory_total_bytes: int | None
     power_w: float | None
@@ -49,7 +49,7 @@ class Metric:
 
     least: float
     total: float
-    """Of all samples."""
+    """Sum of all samples."""
     most: float
     last: float
     samples: int = 1
@@ -76,10 +76,10 @@ class GpuSpan:
 
     name: str
     metrics: dict[str, Metric]
-    """By ZeroSum's names; without those that its library does not say."""
+    """Metrics by ZeroSum's names, without those that the library does not give."""
     periods: int = 1
     throttled_periods: int = 0
-    """At the end of which it ran slower than it could."""
+    """Number of periods at whose end the GPU ran slower than it could."""
 
     def then(self, later: GpuSpan) -> GpuSpan:
         """Both spans as one."""

@@ -11,8 +11,9 @@ from chimbuko.monitor.procfs.gpuspan import OF_OTHER_VERSIONS, GpuReading
 DEVICE = "/dev/nvidiactl"
 """There is one where the kernel's driver is loaded."""
 HELD_BACK = 0x08 | 0x20 | 0x40 | 0x80
-"""Of ``nvmlClocksEventReasons``: slowed down by the hardware, by the driver or the hardware for heat, by the
-power supply. To keep to its power limit is what a GPU does whenever it has much to do, and does not count."""
+"""Bits of ``nvmlClocksEventReasons`` that count: slowed down by the hardware, by the driver or the hardware
+for heat, or by the power supply. A GPU that has much to do keeps to its power limit; that does not count.
+"""
 
 T = TypeVar("T")
 

@@ -24,7 +24,7 @@ def opened() -> Rocm:
 
 
 def _places() -> list[str]:
-    """Where the package looks for its library."""
+    """Return the places where the package looks for its library."""
     folders = [os.environ.get("ROCM_HOME"), os.environ.get("ROCM_PATH"), "/opt/rocm"]
     return [LIBRARY, *(f"{folder}/lib/{LIBRARY}" for folder in folders if folder)]
 

@@ -19,9 +19,9 @@ class Membership:
     """The groups of a process, as paths below the mount of their controller."""
 
     unified: str | None
-    """Of version 2."""
+    """Path in the hierarchy of version 2."""
     controllers: dict[str, str]
-    """Of version 1, by controller."""
+    """Paths in the hierarchies of version 1, by controller."""
 
 
 def parse_membership(data: bytes) -> Membership:
@@ -57,7 +57,7 @@ def parse_throttling(data: bytes) -> int | None:
 
 
 class CoreTicks(NamedTuple):
-    """What a hardware thread has done since the machine booted, in ticks."""
+    """Ticks of a hardware thread since the machine booted."""
 
     user: int
     nice: int

@@ -18,11 +18,7 @@ _X86_64 = {
     "poll": (7, 271),
     "select": (23, 270),
 }
-"""read, write, pread64, pwrite64, readv, writev, fsync, fdatasync, ftruncate, sync, readahead,
-sync_file_range, fallocate, preadv, pwritev, syncfs, preadv2, pwritev2;
-connect, accept, sendto, recvfrom, sendmsg, recvmsg, accept4, recvmmsg, sendmmsg;
-poll, ppoll, select, pselect6, epoll_wait, epoll_pwait; futex, futex_waitv; fcntl, flock;
-nanosleep, clock_nanosleep; read, write, readv, writev; poll, ppoll; select, pselect6."""
+"""Numbers of system calls on x86-64, by kind, one kind in each group of lines."""
 _ARM64 = {
     "files": (46, 47, 63, 64, 65, 66, 67, 68, 69, 70, 81, 82, 83, 84, 213, 267, 286, 287),
     "sockets": (202, 203, 206, 207, 211, 212, 242, 243, 269),
@@ -50,13 +46,13 @@ FILES = _set("files")
 SOCKETS = _set("sockets", "polls") | {PIPE}
 LOCKS = _set("futexes", "file_locks")
 STREAMS = _set("streams")
-"""Of files, but also of sockets and pipes."""
+"""System calls on files that also serve sockets and pipes."""
 _COUNT_AT = dict.fromkeys(_set("poll"), 1) | dict.fromkeys(_set("select"), 0)
-"""Which argument says how many descriptors are waited for."""
+"""Position of the argument that is the number of descriptors, by system call."""
 _BREAKABLE = _set("polls", "naps", "futexes")
-"""Who sleeps in these can be woken by a signal; who cannot is frozen."""
+"""System calls in which a sleeper can be woken by a signal; a thread that cannot is frozen."""
 _FREEZER = b"refrigerator", b"freezer_trap", b"get_signal"
-"""In the kernel's names of where a thread of a frozen control group sleeps; the last two of version 2."""
+"""Kernel functions in which a thread of a frozen control group sleeps; the last two belong to version 2."""
 
 
 def system_call(data: bytes) -> int:

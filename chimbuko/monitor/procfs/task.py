@@ -13,7 +13,7 @@ _NUMBERS = itemgetter(1, 7, 9, 11, 12, 19, 36)
 
 
 class TaskStat(NamedTuple):
-    """What ``stat`` says of a thread, or of a process."""
+    """Values of ``stat`` of a thread or process."""
 
     tid: int
     name: str
@@ -28,7 +28,7 @@ class TaskStat(NamedTuple):
     start_ticks: int
     """Since the machine booted. A number that is used again has another one."""
     processor: int
-    """Where it ran last."""
+    """Core on which it ran last."""
 
 
 def parse_stat(data: bytes) -> TaskStat | None:
@@ -68,14 +68,14 @@ def is_of_analysis(name: str) -> bool:
 
 
 class TaskStatus(NamedTuple):
-    """What ``status`` says of a thread beside its ``stat``."""
+    """Values of ``status`` of a thread, beside those of ``stat``."""
 
     voluntary: int
-    """How often it gave up its core."""
+    """Number of times it gave up its core."""
     involuntary: int
-    """How often its core was taken from it."""
+    """Number of times its core was taken from it."""
     cpus: str
-    """Where it may run, ``0-3,8``."""
+    """Cores on which it may run, as ``0-3,8``."""
 
 
 def parse_status(data: bytes) -> TaskStatus | None:
@@ -90,7 +90,9 @@ def parse_status(data: bytes) -> TaskStatus | None:
 
 
 def allowed_cpus(data: bytes) -> tuple[int, ...]:
-    """Where a process or thread may run, by its ``status``; empty where that does not say."""
+    """Return the cores on which a process or thread may run, by its ``status``; empty where that does not
+    say.
+    """
     return parse_cpulist(_value_of(data, b"\nCpus_allowed_list:\t").decode(errors="replace"))
 
 
@@ -123,18 +125,18 @@ def parse_process_memory(data: bytes) -> ProcessMemory:
 
 
 def parse_thread_count(data: bytes) -> int | None:
-    """How many threads a process has, by its ``status``."""
+    """Return the number of threads of a process, by its ``status``."""
     return counter_behind(data, b"\nThreads:")
 
 
 class SchedStat(NamedTuple):
-    """What ``schedstat`` says of a thread."""
+    """Values of ``schedstat`` of a thread."""
 
     ran_ns: int
     waited_ns: int
     """While it could have run, and its core was another's; counted when the wait is over."""
     slices: int
-    """How often it was put on a core."""
+    """Number of times it was put on a core."""
 
 
 def parse_schedstat(data: bytes) -> SchedStat | None:
@@ -148,13 +150,13 @@ def parse_schedstat(data: bytes) -> SchedStat | None:
 
 
 def parse_migrations(data: bytes) -> int | None:
-    """How often a thread was moved to another core, by its ``sched``; None where that does not say."""
+    """Return how often a thread was moved to another core, by its ``sched``; None where that does not say."""
     found = data.find(b"\nse.nr_migrations")
     return counter(data[found + 1 :].partition(b"\n")[0].partition(b":")[2].strip()) if found >= 0 else None
 
 
 class ProcessIO(NamedTuple):
-    """What a process has read from and written to storage, in bytes."""
+    """Bytes that a process has read from and written to storage."""
 
     read_bytes: int
     written_bytes: int

@@ -18,7 +18,9 @@ MACHINE, PACKAGE, NUMA, L3, L2, CORE, PU = (
     "PU",
 )
 KINDS = (MACHINE, PACKAGE, L3, L2, CORE, PU, NUMA)
-"""From the outside to the inside where two hold the same hardware threads. Memory holds nothing else."""
+"""Kinds of parts, from the outside to the inside where two hold the same hardware threads. Memory holds
+nothing else.
+"""
 
 
 @dataclass
@@ -31,9 +33,9 @@ class Part:
     cpus: frozenset[int]
     """Physical numbers of its hardware threads."""
     size_bytes: int | None = None
-    """Of memory and caches."""
+    """Size of memory and caches, in bytes."""
     logical: int = 0
-    """How many of its kind come before it."""
+    """Number of parts of its kind that come before it."""
     children: list[Part] = field(default_factory=list)
 
     def walk(self) -> Iterator[Part]:
@@ -53,7 +55,7 @@ class Topology:
             part.logical = counts[part.kind]
             counts[part.kind] += 1
         self.counts = dict(counts)
-        """How many of each kind there are."""
+        """Number of parts of each kind."""
         self.core_of = {cpu: core.logical for core in root.walk() if core.kind == CORE for cpu in core.cpus}
         """Logical number of the core by hardware thread; those of one core share its units."""
 
@@ -97,8 +99,8 @@ def nested(parts: Iterable[Part]) -> Topology:
 
 
 def _holder(part: Part, new: Part) -> Part:
-    """What a new part lies in: of parts that hold the same hardware threads the innermost, but of memory the
-    outermost below the machine, as hwloc has it.
+    """Return the part in which a new one lies: of parts that hold the same hardware threads the innermost,
+    but of memory the outermost below the machine, as hwloc has it.
     """
     for child in part.children:
         if child.kind not in (NUMA, PU) and new.cpus <= child.cpus:

@@ -16,18 +16,24 @@ from chimbuko.monitor.sampling.span import Span, ThreadSpan
 WAITED_SHARE = 0.10
 """A thread that waits for its core for more of the time is held up. Where the wait is not known:"""
 CUT_OFF_PER_S = 50.0
-"""so often in a second two threads of one core take it from each other (130 with Linux' defaults), and
-others do not (below 12 in all launches of ZeroSum's paper that were not oversubscribed)."""
+"""Rate above which threads share a core: two threads take it from each other that often (130 per second with
+Linux' defaults), and others do not (below 12 in all launches of ZeroSum's paper that were not
+oversubscribed).
+"""
 BESIDE_PER_S = 5.0
 """A sampler that wakes up each second beside a worker cuts it off some 8 to 11 times a second."""
 FOREIGN_SHARE = 0.20
 ANALYSIS_SHARE = 0.05
-"""Of the cores that workers wait for: from there on it is said what the analysis itself takes of them."""
+"""Share of the cores that workers wait for, from which on the report says what the analysis itself takes of
+them.
+"""
 FEWER_AT_ONCE = 0.8
-"""Of all threads that shared cores at some time, so many on average: from there on it is said how many."""
+"""Share of the threads that have shared cores: when fewer share them at one time on average, the report says
+how many.
+"""
 IDLE_SHARE = 0.95
 NAMED_SHARE = 0.20
-"""Of the load of others; who takes less is not named."""
+"""Share of others' load from which on a process is named."""
 
 
 def groups(span: Span) -> dict[tuple[int, ...], list[ThreadSpan]]:
@@ -155,7 +161,7 @@ def _named(cpus: set[int]) -> str:
 
 
 def _analysis_s(span: Span, not_own_s: float) -> float:
-    """What of the time that others took was ours."""
+    """Return how much of the time that others took was taken by our own processes, in seconds."""
     return min(not_own_s, sum(seconds for name, seconds in span.others_s.items() if is_of_analysis(name)))
 
 

@@ -34,7 +34,7 @@ class Value:
     type: str
     """``Property`` or ``Metric``."""
     index: str
-    """Which one: of threads their number."""
+    """Index of the item; for threads, their number."""
     name: str
     value: str
 
@@ -101,7 +101,7 @@ class CsvWriter:
         self._node = node
         self._goes_on = goes_on
         self._files: dict[int, IO[str]] = {}
-        """Of processes that live."""
+        """Open files of the processes that live."""
         self._paths: dict[int, Path] = {}
 
     def write(self, span: Span, total: Span, identities: Mapping[int, Identity]) -> None:

@@ -19,9 +19,9 @@ class Finding:
     kind: str
     """One word, such as ``oversubscribed``."""
     text: str
-    """What is so, with the figures that show it."""
+    """Observation, with the figures that show it."""
     advice: str
-    """What to do."""
+    """Advice to the user."""
     threads: tuple[int, ...] = ()
     """Whom it concerns."""
 
@@ -36,10 +36,10 @@ def workers(span: Span) -> list[ThreadSpan]:
 
 
 def cut_off_per_s(thread: ThreadSpan) -> float:
-    """How often in a second its core was taken from a thread."""
+    """Return how often per second a thread's core was taken from it."""
     return thread.involuntary / thread.seconds if thread.seconds > 0 else 0.0
 
 
 def number_of_processes(threads: Iterable[ThreadSpan]) -> int:
-    """How many processes they are of."""
+    """Return the number of processes that threads belong to."""
     return len({thread.pid for thread in threads})

@@ -18,7 +18,7 @@ from chimbuko.monitor.sampling.span import CoreSpan, Span, ThreadSpan
 
 
 def heartbeat(span: Span, total: Span) -> str:
-    """``12 s: 4 ranks ...``: what ran in the last period, and what memory is left."""
+    """Return one line: what ran in the last period, and what memory is left."""
     threads = [one for one in span.threads.values() if one.kind != SAMPLER]
     busy = sum(one.user_s + one.system_s for one in threads) / span.seconds if span.seconds > 0 else 0.0
     resident = sum(span.processes[pid].resident_bytes for pid in {one.pid for one in threads})

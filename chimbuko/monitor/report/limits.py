@@ -12,11 +12,11 @@ from chimbuko.monitor.sampling.span import Span
 LOW_SHARE = 0.05
 THROTTLED_SHARE = 0.01
 GPU_THROTTLED_SHARE = 0.1
-"""Of the samples: it is seen as it is at the moment of each."""
+"""Share of the samples in which a GPU is throttled, each seen at its own moment."""
 
 
 def memory_low(span: Span) -> Iterator[Finding]:
-    """Of the node or of a control group less than a twentieth is left."""
+    """Return a finding where less than a twentieth of the memory of node or control group is left."""
     own = sum(process.resident_bytes for process in span.processes.values())
     memory = span.memory
     if memory and memory.total_bytes and memory.available_bytes < LOW_SHARE * memory.total_bytes:

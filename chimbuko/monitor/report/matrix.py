@@ -56,7 +56,7 @@ class MessageMatrix:
     sent: Cells = field(default_factory=Cells)
     received: Cells = field(default_factory=Cells)
     ranks: int = 0
-    """How many there are, by the highest one that was seen."""
+    """Number of ranks, by the highest one that was seen."""
     left_out: int = 0
     """Rows whose rank or partner is none."""
 
@@ -84,7 +84,9 @@ class MessageMatrix:
 
 
 MOST_SQUARE = 2000
-"""With more ranks tables hold only the cells that are not 0: at 10,000 a square one has 200 MB."""
+"""Most ranks in a square table: with more, tables hold only the cells that are not 0, as 10,000 ranks would
+take 200 MB.
+"""
 MOST_BINS = 500
 """Cells of the heat map on each side; with more ranks several share one."""
 SIDE_PX = 600

@@ -1,4 +1,4 @@
-"""What a run was like on a node, kept beside its tables, and how another differs from it."""
+"""Profile of a run on a node, kept beside its tables, and its differences from another run's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SETTINGS = (
 )
 """Beginnings of variables that are the same in two runs that are started alike."""
 SHARE = 0.10
-"""Of the time, by which a share must differ."""
+"""Share of the time by which two runs must differ."""
 LONGER = 1.2
 MORE_MEMORY = 1.5
 
@@ -52,12 +52,12 @@ class Profile(msgspec.Struct, frozen=True):
     seconds: float
     cores: int
     memory_bytes: int
-    """Of the node; 0 where it is not known."""
+    """Memory of the node, in bytes; 0 where it is not known."""
     processes: list[Process]
 
 
 def profile_of(span: Span, identities: Mapping[int, Identity], node: str) -> Profile:
-    """What is kept of a run: processes with a thread that wanted to run, by rank."""
+    """Return the profile of a run: its processes with a thread that wanted to run, by rank."""
     found = []
     for pid, one in identities.items():
         own = [thread for thread in workers(span) if thread.pid == pid]
@@ -114,7 +114,7 @@ def load(folder: Path, node: str) -> Profile:
 
 
 def differences(good: Profile, now: Profile) -> list[Finding]:
-    """How a run differs from a good one, in what it was started with and in what it did."""
+    """Return the differences of a run from a good one, in its start and in what it did."""
     return [
         Finding("differs from the good run", text, advice)
         for text, advice in (*node_differences(good, now), *_launch(good, now), *_behaviour(good, now))

@@ -1,4 +1,4 @@
-"""What was seen as Prometheus' text, for a node exporter's folder of text files."""
+"""Samples as Prometheus' text, for a node exporter's folder of text files."""
 
 from __future__ import annotations
 

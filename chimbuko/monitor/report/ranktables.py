@@ -33,14 +33,16 @@ class RankMessages:
     program: str
     rank: int
     ranks: int
-    """How many there are."""
+    """Number of ranks."""
     partners: dict[int, tuple[int, int, int, int]] = field(default_factory=dict)
-    """By rank: messages and bytes that were sent there, messages and bytes that came from there."""
+    """Messages and bytes sent to each rank, and messages and bytes received from it, by rank."""
     left_out: int = 0
-    """With processes that are none of these ranks."""
+    """Messages with processes that are none of these ranks."""
 
     def and_also(self, other: RankMessages) -> RankMessages:
-        """With those of a further process of that rank, as of a program that a script runs twice."""
+        """Return the sum with the messages of another process of the same rank, as of a program that a script
+        runs twice.
+        """
         both = dict(self.partners)
         for partner, counts in other.partners.items():
             first, second, third, fourth = both.get(partner, (0, 0, 0, 0))
@@ -50,7 +52,7 @@ class RankMessages:
 
 
 def read_counts(path: Path) -> RankMessages:
-    """What the library has counted in one process.
+    """Return what the library has counted in one process.
 
     Raises
     ------

@@ -11,7 +11,9 @@ from chimbuko.monitor.sampling.sample import SAMPLER
 from chimbuko.monitor.sampling.span import Span, ThreadSpan
 
 MOVES_PER_S = 0.5
-"""At one sample a second a thread that moves all the time is found to have moved each second time."""
+"""Rate of moves from which a thread is reported: at one sample a second a thread that moves all the time is
+seen to have moved each second time.
+"""
 SYSTEM_SHARE = 0.30
 STILL_PERIODS = 5
 STOPPED = "Tt"

@@ -1,4 +1,3 @@
-"""What a node's threads, cores and memory did, as packed rows: how they are added up, and how they travel.
-
+"""Packed rows of what a node's threads, cores and memory did: how they add up, and how they travel.
 May import nothing of ours.
 """

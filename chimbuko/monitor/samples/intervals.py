@@ -39,7 +39,7 @@ def overlapping(rows: Rows, begin_us: int, end_us: int) -> Rows:
 
 
 def overlaps_us(rows: Rows, begin_us: int, end_us: int) -> npt.NDArray[np.int64]:
-    """How much of an interval each row is of, i8[n]."""
+    """Return the overlap of each row with an interval, in µs, int64[n]."""
     begins = np.maximum(rows["begin_us"], begin_us)
     return np.asarray(np.maximum(np.minimum(ends_us(rows), end_us) - begins, 0))
 

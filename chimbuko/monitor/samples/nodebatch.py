@@ -22,13 +22,13 @@ class NodePart(msgspec.Struct, frozen=True, array_like=True):
     kind: str
     """As hwloc calls it: Machine, Package, NUMANode, L3Cache, L2Cache, Core, PU."""
     logical: int
-    """How many of its kind come before it."""
+    """Number of parts of its kind that come before it."""
     physical: int | None
     """The kernel's number; caches have none."""
     cpus: str
     """Its hardware threads by their physical numbers, as ``0-3,8``."""
     size_bytes: int | None
-    """Of memory and caches."""
+    """Size of memory and caches, in bytes."""
 
 
 class NodeFinding(msgspec.Struct, frozen=True, array_like=True):
@@ -37,13 +37,13 @@ class NodeFinding(msgspec.Struct, frozen=True, array_like=True):
     kind: str
     """One word, such as ``oversubscribed``."""
     text: str
-    """What was so, with the figures that show it."""
+    """Observation, with the figures that show it."""
     advice: str
-    """What to do."""
+    """Advice to the user."""
 
 
 SAMPLED_US = 10_000_000
-"""Of a loss that is longer rows are given of so much of its beginning."""
+"""Longest time from the beginning of a loss of which rows are given, in µs."""
 
 
 class RankLoss(msgspec.Struct, frozen=True, array_like=True):
@@ -55,19 +55,19 @@ class RankLoss(msgspec.Struct, frozen=True, array_like=True):
     program: int
     rank: int
     is_stopped: bool
-    """By a signal, or a debugger; else it waited for a core."""
+    """Whether a signal or a debugger stopped the rank; else it waited for a core."""
     begin_us: int
-    """µs since 1970, by the node's clock."""
+    """Begin in µs since the Unix epoch, by the node's clock."""
     end_us: int
     lost_us: int
-    """Of that time; of waits for a core what is beyond the usual of the thread."""
+    """Time lost in µs; of waits for a core only what exceeds the usual waits of the thread."""
 
 
 Rows = npt.NDArray[np.void]
 
 
 class ThreadName(msgspec.Struct, frozen=True, array_like=True):
-    """Who a thread is: what joins its samples with calls."""
+    """Identity of a thread, which joins its samples with calls."""
 
     pid: int
     tid: int
@@ -77,7 +77,7 @@ class ThreadName(msgspec.Struct, frozen=True, array_like=True):
     thread: int
     """As the trace numbers it; -1 where the trace does not say."""
     cpus: str = ""
-    """Where it may run, as ``0-3,8``; empty where that is not known."""
+    """Cores on which it may run, as ``0-3,8``; empty where that is not known."""
 
 
 class NodeBatch(msgspec.Struct, frozen=True, array_like=True):
@@ -92,7 +92,7 @@ class NodeBatch(msgspec.Struct, frozen=True, array_like=True):
     begin_us: int
     end_us: int
     names: list[ThreadName]
-    """Of all threads in it."""
+    """Names of all threads in the batch."""
     threads: bytes = b""
     """``THREAD`` rows of whole periods, and so on."""
     cores: bytes = b""
@@ -108,9 +108,9 @@ class NodeBatch(msgspec.Struct, frozen=True, array_like=True):
     looks: bytes = b""
     """``THREAD`` rows of single threads between two fast looks at them; of the same time as ``threads``."""
     findings: list[NodeFinding] = []
-    """Of a sum: what was wrong in its time."""
+    """Findings in the time of a sum."""
     parts: list[NodePart] = []
-    """How the node is built: in the first sum of its agent."""
+    """Parts of the node, in the first sum of its agent."""
     gpus: bytes = b""
     losses: list[RankLoss] = []
     """That are new, or have grown since they were said last; the rows are from around them then."""
@@ -172,8 +172,9 @@ _ROWS = {
 _BY_COLUMNS = b"c"
 """Before what is packed so; without it rows are packed as they are, which is how it was done at first."""
 _LEVEL = 1
-"""Of zlib. By columns, the rows of 400 threads take a tenth of the time of level 6 by rows, and two thirds
-of the bytes; higher levels gain 2 %."""
+"""Compression level of zlib. By columns, the rows of 400 threads take a tenth of the time of level 6 by rows,
+and two thirds of the bytes; higher levels gain 2 %.
+"""
 
 
 def packed(batch: NodeBatch) -> PackedBatch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 VERSION = 2
-"""Of all rows: it changes with any of them."""
+"""Version of all rows: it changes with any of them."""
 
 _INTERVAL = [("begin_us", "<i8"), ("length_us", "<u4")]
 

@@ -24,7 +24,7 @@ def by_name(pid: int, tid: int, name: str, process_name: str) -> str:
 
 
 def difference(earlier: Sample, later: Sample, kinds: KindOf = by_name) -> Span:
-    """What happened between two samples: no count is negative, whatever the kernel's counters did."""
+    """Differences of two samples: no count is negative, whatever the kernel's counters did."""
     seconds = max(0, later.time_us - earlier.time_us) / 1e6
     threads = {}
     for tid, now in later.threads.items():

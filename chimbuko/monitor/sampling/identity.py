@@ -1,4 +1,4 @@
-"""Who a process is, and what it was started with: rank, command, cores that it may use, settings."""
+"""Identity of a process, and what it was started with: rank, command, cores that it may use, settings."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from chimbuko.runtime.process.ranks import size_from, stated_rank
 from chimbuko.runtime.runs.environment import kept_variables
 
 EXEC_LOOKS, EXEC_LOOK_S = 100, 0.001
-"""How often, and how far apart, one looks for what a process was started with: between the moment at which
+"""Number of looks, and seconds between them, for what a process was started with: between the moment at which
 ``exec`` lets its parent go on and the one at which the kernel knows where arguments and environment lie,
-both read as empty (663 of 1,500 processes that were looked at as soon as they had been started)."""
+both read as empty (663 of 1,500 processes that were looked at at once).
+"""
 _OPENMP = re.compile(rb"/lib(?:gomp|omp|iomp5)[-.][^/\n]*$", re.MULTILINE)
 
 
@@ -24,7 +25,7 @@ class Identity:
 
     pid: int
     start_ticks: int
-    """With the pid it stands for one process, also when the number is used again."""
+    """Start in ticks; together with the pid it stands for one process, also when the number is used again."""
     command: str
     rank: int | None
     """None where its launcher does not say."""

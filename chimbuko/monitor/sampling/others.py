@@ -1,4 +1,4 @@
-"""Who else takes the cores of a program: looked for only while somebody does."""
+"""Processes of others on the cores of a program: looked for only while somebody takes them."""
 
 from __future__ import annotations
 

@@ -7,9 +7,9 @@ import resource
 from contextlib import suppress
 
 MOST_BYTES = 65_536
-"""Of a file of which its reader does not say how long it may be."""
+"""Most bytes that are read of a file whose reader does not say how long it may be."""
 SPARE_FILES = 64
-"""What is left for others of the files that a process may have open."""
+"""Number of the process's open files that is left for others."""
 _CLOSED = -1
 
 
@@ -31,7 +31,7 @@ class ProcReader:
         return ProcFile(self, path, most_bytes)
 
     def read(self, path: str) -> bytes:
-        """What a file says now, at most 64 kB of it; nothing where it is gone or may not be read."""
+        """Return the content of a file, at most 64 kB of it; empty where it is gone or may not be read."""
         file = self._files.get(path)
         if file is None:
             file = self._files[path] = ProcFile(self, path)
@@ -61,8 +61,7 @@ class ProcReader:
 
 
 def read_once(path: str) -> bytes:
-    """What a file says now, at most 64 kB of it; nothing where it is gone or may not be read.
-
+    """Return the content of a file, at most 64 kB of it; empty where it is gone or may not be read.
     Without Python's buffers: these take longer than the kernel does.
     """
     try:

@@ -43,7 +43,7 @@ class ThreadSpan:
     processor: int = -1
     """Where it ran last, -1 where that is not known."""
     state: str = "S"
-    """At the end."""
+    """Memory at the end."""
     periods: int = 1
     still_periods: int = 0
     """For how many periods before the end it has not run at all, and was asleep."""
@@ -168,7 +168,9 @@ class ProcessSpan:
     throttled_s: float = 0.0
     """For how long that was kept from its cores."""
     cpu_s: float = 0.0
-    """Of all its threads, also those that ended before anybody saw them; 0 where that is not known."""
+    """CPU time of all its threads, also of those that ended before anybody saw them; 0 where that is not
+    known.
+    """
 
     def then(self, later: ProcessSpan) -> ProcessSpan:
         """Both spans as one."""
@@ -194,14 +196,14 @@ class Span:
     cores: dict[int, CoreSpan] = field(default_factory=dict)
     """Empty where nothing is known of them."""
     memory: NodeMemory | None = None
-    """At the end."""
+    """Memory at the end."""
     least_available_bytes: int | None = None
     pressure_s: dict[str, float] = field(default_factory=dict)
-    """For how long some task of the node waited for ``cpu``, ``memory``, ``io``."""
+    """Time in which some task of the node waited for ``cpu``, ``memory`` or ``io``, in seconds."""
     others_s: dict[str, float] = field(default_factory=dict)
     """CPU time of processes that are not watched, by their names, as far as it was looked for."""
     gpus: dict[int, GpuSpan] = field(default_factory=dict)
-    """By their numbers."""
+    """GPUs by their numbers."""
     periods: int = 1
     dropped_threads: int = 0
     """Threads that have ended, and did least, of which only this number is kept, and nothing of a process

@@ -13,8 +13,9 @@ ENDED = "ZX"
 CLOSE_LOOK = 10
 """Samples between two looks at all files of a thread. Its ``status`` costs more than the others together."""
 YOUNG = 8
-"""In so many first samples each thread that has run is looked at closely, so that also of a short program the
-counts of switches are near the truth."""
+"""Number of first samples in which each thread that has run is read closely, so that the counts of switches
+of a short program are near the truth, too.
+"""
 
 DOZING = "SDI"
 LITTLE_NS, SHORT_NS = 1_000_000, 50_000_000
@@ -49,7 +50,9 @@ class ThreadReader:
         self._switches: TaskStatus | None = None
         self._counters: ThreadCounters | None = None
         self._awake_ran_ns = self._awake_waited_ns = 0
-        """From so much on, of what it ran and waited, it has done something since its ``stat`` was read."""
+        """Time in ns, run and waited, from which on the thread has done something since its ``stat`` was
+        read.
+        """
         self._is_behind = False
         """Whether it has run since then."""
 

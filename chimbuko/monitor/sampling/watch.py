@@ -97,8 +97,8 @@ def _is_child(number: int, known: Collection[int]) -> bool:
 
 
 class Watch:
-    """What these processes have done since it began. Who watches is watched, too: the process that made it,
-    or, where that is one of those to be watched, the thread.
+    """Watch of processes since it began. The watcher is watched, too: the process that made it, or, where
+    that is one of those to be watched, the thread.
     """
 
     def __init__(self, roots: Sequence[int], gpus: Gpus | None = None) -> None:
@@ -112,9 +112,9 @@ class Watch:
         self.last: Sample | None = None
         """The newest sample."""
         self._threads: Counter[int] = Counter()
-        """How many each process has."""
+        """Number of threads of each process."""
         self._kinds: dict[tuple[int, str, str], str] = {}
-        """By thread and the names of it and of its process, as long as no thread begins or ends."""
+        """Kinds by thread and the names of it and of its process, as long as no thread begins or ends."""
         self._openmp: dict[int, tuple[int, bool]] = {}
         self.identities: dict[int, Identity] = {}
         """All processes of which something is known, as they were when they were first seen."""

@@ -20,13 +20,13 @@ from chimbuko.core.errors import ConfigError
 from chimbuko.monitor.sampling.identity import start_ticks_of
 
 JOB_VARIABLES = ("SLURM_JOB_ID", "SLURM_STEP_ID", "PBS_JOBID", "PALS_APID", "FLUX_JOB_ID", "LSB_JOBID")
-"""What names a job's step on a node, as far as its scheduler says."""
+"""Environment variables that name a job's step on a node, as far as its scheduler says."""
 LEADER, REGISTRY, MEMBERS, STATE = "leader", "registry", "members", "state"
 
 
 def folder_of_job(environment: Mapping[str, str], parent: int) -> Path:
-    """Where the monitors of one job meet on this node, by its scheduler and by who started them.
-
+    """Return the folder in which the monitors of one job meet on this node, by its scheduler and by who
+    started them.
     ``mpirun`` has one process on each node that starts all ranks there. Its start is part of the name, since
     numbers of processes are used again.
     """
@@ -94,7 +94,7 @@ class Election:
         return [root for _, _, root, start in self._joined() if start_ticks_of(root) == start]
 
     def take_over(self) -> bytes:
-        """What the sampler before has handed over; nothing where there was none, or it was killed."""
+        """Return what the sampler before has handed over; nothing where there was none, or it was killed."""
         state = self._folder / STATE
         with suppress(OSError):
             handed = state.read_bytes()

@@ -17,7 +17,9 @@ class LogWatch:
     _since_s: float | None = None
 
     def stale_s(self, now_s: float) -> float:
-        """For how long it has not changed since it was first looked at, where that is too long; else 0."""
+        """Return the seconds for which the log has not changed since it was first looked at, where that is
+        too long; else 0.
+        """
         last = None
         with suppress(OSError):
             found = self.path.stat()
@@ -30,7 +32,7 @@ class LogWatch:
 
 @dataclass
 class Endings:
-    """What is looked at each period."""
+    """Conditions that are looked at each period."""
 
     log: LogWatch | None = None
     stop_file: Path | None = None

@@ -30,7 +30,7 @@ GRACE_S = 10.0
 
 
 class Beside(Protocol):
-    """What else is found out of a program while it runs."""
+    """What else is found out about a program while it runs."""
 
     @property
     def variables(self) -> Mapping[str, str]:
@@ -147,8 +147,8 @@ def _start_of(pid: int) -> int:
 
 
 def _descriptor(pid: int) -> int | None:
-    """Of what becomes readable when a process ends. Linux before 5.3 has none, nor have Pythons that were
-    built there: then its end is seen at the next sample.
+    """Return a descriptor that becomes readable when a process ends. Linux before 5.3 has none, nor have
+    Pythons that were built there: then its end is seen at the next sample.
     """
     try:
         return os.pidfd_open(pid)

@@ -1,5 +1,4 @@
-"""What a monitor does each period, be it a process of its own or a thread of the program.
-
+"""One period of a monitor, in a process of its own or in a thread of the program.
 The core of the sampler: the last of the mask, beside no worker where there is a free one.
 """
 
@@ -26,7 +25,9 @@ from chimbuko.runtime.process.lifetime import log
 
 
 def last_core(masks: Iterable[Iterable[int]], allowed: Iterable[int]) -> int:
-    """Where the sampler begins: the last core of the masks that it may use, or the last that it may use."""
+    """Return the core on which the sampler begins: the last core of the masks that it may use, or the last
+    that it may use.
+    """
     may = set(allowed)
     wanted = may & {cpu for mask in masks for cpu in mask}
     return max(wanted or may)
@@ -127,7 +128,7 @@ class Session:
             self._close()
 
     def _compared(self, now: Profile) -> list[str]:
-        """How this run differs from a good one."""
+        """Return the differences of this run from a good one."""
         if self._good is None:
             return []
         found = differences(self._good, now)

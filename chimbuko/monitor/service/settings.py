@@ -1,4 +1,4 @@
-"""How a program is watched, and whether what is asked for can be written."""
+"""Settings of a watch, and a check that what is asked for can be written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chimbuko.core.errors import ConfigError
 
 @dataclass(frozen=True)
 class Settings:
-    """How a program is watched."""
+    """Settings of a watch."""
 
     period_s: float = 1.0
     core: int | None = None

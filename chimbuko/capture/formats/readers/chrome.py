@@ -172,10 +172,10 @@ class Reader:
                 self.on_call(event, time_ns, duration_ns, track)
 
     def on_call(self, event: ChromeEvent, time_ns: int, duration_ns: int, track: int) -> None:
-        """For readers of dialects: what further there is in a call."""
+        """Hook for readers of dialects: takes what else a call holds."""
 
     def put(self, row: Row) -> None:
-        """For readers of dialects: one event more."""
+        """Add one event, for readers of dialects."""
         self._rows.append(row)
 
     def _begin(self, event: ChromeEvent) -> None:
@@ -243,7 +243,7 @@ class Reader:
             process.about["Process Labels"] = _text(arguments.get("labels"))
 
     def arguments(self, event: ChromeEvent) -> dict[str, Any]:
-        """What an event has as ``args``; empty where that is no object."""
+        """Return the ``args`` of an event; empty where that is no object."""
         try:
             arguments = msgspec.json.decode(event.args)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -276,7 +276,7 @@ class Reader:
         return self.catalogue.process(self.process_key(_key(pid)))
 
     def process_key(self, pid: Any) -> object:
-        """What distinguishes a process of this text from all others."""
+        """Return what distinguishes a process of this text from all others."""
         return self._source, pid
 
     def _thread(self, event: ChromeEvent) -> int:
@@ -291,7 +291,7 @@ class Reader:
         return track
 
     def thread_key(self, pid: Any, tid: Any) -> object:
-        """What distinguishes a thread from all others of its process."""
+        """Return what distinguishes a thread from all others of its process."""
         return tid
 
     def _function(self, event: ChromeEvent) -> int:
@@ -307,7 +307,7 @@ class Reader:
         return number
 
     def function_name(self, name: str, category: str) -> str:
-        """What a function is called."""
+        """Return the name of a function."""
         return f"{name} [{category}]" if self.has_modules and category else name
 
 

@@ -1,5 +1,5 @@
-"""What all traces have in common: calls, counters, messages and collective operations of threads.
-
+"""Events that all traces have in common: calls, counters, messages and collective operations of
+threads.
 A reader of a format gives events as rows of one table, in any order of time. Processes, threads and names
 stand in a ``Catalogue``; the rows mention them by number.
 """
@@ -16,23 +16,23 @@ import numpy as np
 from chimbuko.core.arrays import Table
 
 MOST_NAMES: Final = 100_000
-"""Of functions, counters and tags of a trace; all further ones share one."""
+"""Most names of functions, counters and tags of a trace; all further ones share one."""
 MOST_TRACKS: Final = 1 << 20
 MOST_TEXT: Final = 2000
 """Characters of a name."""
 OTHERS: Final = "(functions beyond the first 100,000)"
 NO_NAME: Final = -1
 INSTANTS: Final = "instants"
-"""What is counted of events that have no duration."""
+"""Name under which events that have no duration are counted."""
 
 
 class Kind(IntEnum):
-    """What a row is."""
+    """Kind of a row."""
 
     BEGIN = 0
-    """Of a call."""
+    """Begin of a call."""
     END = 1
-    """Of the innermost open call of that name, or of any with ``NO_NAME``."""
+    """End of the innermost open call of that name, or of any with ``NO_NAME``."""
     CALL = 2
     """A whole one."""
     COUNTER = 3
@@ -58,14 +58,14 @@ NO_EVENTS: Final = np.empty(0, EVENT)
 
 
 class TrackKind(IntEnum):
-    """What the calls on a track are."""
+    """Kind of the calls on a track."""
 
     THREAD = 0
     """They nest."""
     ASYNCHRONOUS = 1
     """They may overlap; ``of`` distinguishes those that belong together."""
     GPU = 2
-    """Of one stream of a GPU."""
+    """Calls of one stream of a GPU."""
 
 
 @dataclass
@@ -100,7 +100,7 @@ class Catalogue:
         self.tracks: list[Track] = []
         self.names: list[str] = []
         self.losses: Counter[str] = Counter()
-        """What could not be understood, or has no place in a stream, by kind."""
+        """Number of events that could not be understood, or have no place in a stream, by kind."""
         self.complaints: list[str] = []
         """One line each, for a trace that is not whole."""
         self._processes: dict[object, int] = {}

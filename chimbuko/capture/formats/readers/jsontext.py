@@ -29,9 +29,9 @@ from chimbuko.core.kernels.jsonobjects import (
 
 EVENTS_KEY: Final = "traceEvents"
 MOST_EVENT_BYTES: Final = 4 << 20
-"""Of one event; what does not end by then is no event."""
+"""Most bytes of one event; what does not end by then is no event."""
 MOST_VALUE_BYTES: Final = 64 << 20
-"""Of what stands beside the events."""
+"""Most bytes of a value that stands beside the events."""
 MOST_AT_ONCE: Final = 1 << 16
 _SPACE: Final = b" \t\r\n"
 _BOM: Final = b"\xef\xbb\xbf"
@@ -53,7 +53,7 @@ class JsonText:
 
     def __init__(self) -> None:
         self.beside: dict[str, Any] = {}
-        """What stands beside the events, by its key, as far as it came."""
+        """Values that stand beside the events, by key, as far as they came."""
         self.complaint = ""
         self.stray = 0
         """Pieces between events that are none."""

@@ -26,7 +26,7 @@ _OF_THE_PROFILER: Final = frozenset(("Trace", "overhead", "gpu_user_annotation")
 """Categories of what the program did not do. An annotation appears on the GPU once more, under the same name,
 around the kernels that were launched in it: it would be judged by the runtimes of the other."""
 _COLLECTIVE: Final = re.compile(r"(gloo|nccl|ucc|mpi|xccl)(?::(?!send|recv)|(?:Dev)?Kernel_(?!SendRecv))\w+")
-"""What communication libraries do; ``c10d::`` only asks them for it."""
+"""Names of the operations of communication libraries; ``c10d::`` only asks them for it."""
 _STEP: Final = re.compile(r"ProfilerStep#\d+")
 _MOST_BASE_NS: Final = 1 << 62
 
@@ -72,7 +72,9 @@ class Reader(chrome.Reader):
         super()._call(event)
 
     def _flow(self, event: ChromeEvent) -> None:
-        """From a launch to its kernel, as a correlation id says, or from forward to backward: no message."""
+        """Take a flow from a launch to its kernel, as a correlation id says, or from forward to backward: no
+        message.
+        """
 
     def on_call(self, event: ChromeEvent, time_ns: int, duration_ns: int, track: int) -> None:
         """Correlation ids, and collective operations."""

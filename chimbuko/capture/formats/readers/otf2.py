@@ -27,7 +27,7 @@ _DAMAGES: Final = (
     *(otf2.error.Error, LibraryError, RuntimeError, ValueError, OSError),
     *(LookupError, AttributeError, TypeError, ArithmeticError),
 )
-"""What damaged files end by; where definitions are missing, the library gives None in their place."""
+"""Errors by which damaged files end; where definitions are missing, the library gives None in their place."""
 
 
 def events(catalogue: Catalogue, source: int, path: Path) -> Iterator[Table]:

@@ -28,7 +28,7 @@ from chimbuko.core.arrays import Table
 MOST_PACKET_BYTES: Final = 64 << 20
 MOST_NS: Final = 1 << 62
 MOST_DEPTH: Final = 32
-"""Of tracks that lie in tracks."""
+"""Most levels of tracks that lie in tracks."""
 _PACKET_TAG: Final = b"\x0a"
 _SEQUENCE_CLOCKS: Final = 64
 """Clocks from here on are of one sequence only."""
@@ -45,7 +45,7 @@ class _Clock:
 
 @dataclass
 class _Sequence:
-    """What packets of one writer have agreed on."""
+    """State that the packets of one writer have agreed on."""
 
     names: dict[int, str] = field(default_factory=dict)
     default_track: int = 0
@@ -55,7 +55,7 @@ class _Sequence:
 
 @dataclass
 class _Track:
-    """What a descriptor says of a track."""
+    """Track as a descriptor gives it."""
 
     parent: int = 0
     name: str = ""

@@ -18,7 +18,7 @@ from chimbuko.core.errors import TraceFormatError
 HEAD_BYTES: Final = 1 << 16
 PIECE_BYTES: Final = 4 << 20
 UNREADABLE: Final = (OSError, EOFError, zlib.error)
-"""What reading a file, packed or not, may end by."""
+"""Errors by which reading a file, packed or not, may end."""
 _GZIP: Final = b"\x1f\x8b"
 
 
@@ -42,12 +42,12 @@ class Format:
 
     name: str
     is_it: Callable[[bytes, str], bool]
-    """By the first bytes of a file, unpacked, and its name."""
+    """Decide by the first bytes of a file, unpacked, and its name."""
     module: str
     """Beside this one: it has ``Reader``, which takes a catalogue, the number of the file among all, and its
     name, or ``events``, which takes the path of the file instead of its name, and gives its events."""
     needs: str = ""
-    """What is to be installed for it."""
+    """Package that is to be installed for it."""
     is_streamed: bool = True
     """It has a ``Reader``."""
 
@@ -118,7 +118,7 @@ def pieces(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def format_of(path: Path) -> Format:
-    """What a file is in.
+    """Return the format of a file.
 
     Raises
     ------
