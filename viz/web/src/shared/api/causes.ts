@@ -30,6 +30,6 @@ export const CAUSES = [
   {"id": "system time", "name": "system time", "colour": "node", "isWait": false, "isHeldUp": false, "text": "in the kernel, for its system calls"},
   {"id": "GPU busy", "name": "GPU busy", "colour": "node", "isWait": false, "isHeldUp": false, "text": "as {by} had more to do than usual[, with {count program} of others on it]"},
   {"id": "GPU throttled", "name": "GPU throttled", "colour": "node", "isWait": false, "isHeldUp": false, "text": "as {by} was slowed down, for heat or by its power supply"},
-  {"id": "own code", "name": "own code", "colour": "program", "isWait": false, "isHeldUp": false, "text": "in its own code: it waited for nothing that is on record"},
+  {"id": "own code", "name": "own code", "colour": "program", "isWait": false, "isHeldUp": false, "text": "with no wait on record"},
   {"id": "not explained", "name": "not explained", "colour": "unexplained", "isWait": true, "isHeldUp": false, "text": "for a reason that is not on record"},
 ] as const;
