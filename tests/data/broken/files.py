@@ -11,10 +11,10 @@ from typing import Any
 
 import adios2.bindings as adios2
 import numpy as np
-from chimbuko.arrays import UInt64Array
-from chimbuko.trace.schema import EVENTS
-from chimbuko.trace.writer import StreamWriter
 
+from chimbuko.capture.trace.writer import StreamWriter
+from chimbuko.core.arrays import UInt64Array
+from chimbuko.core.traceschema import EVENTS
 from tests.data.broken.cases import (
     OUTSIDE,
     ROUNDS,
@@ -187,8 +187,8 @@ TWO_STEPS: dict[str, Any] = {
 WRITE_AND_DIE = """
 import os, signal, sys
 from pathlib import Path
-from chimbuko.trace.schema import EVENTS
-from chimbuko.trace.writer import StreamWriter
+from chimbuko.core.traceschema import EVENTS
+from chimbuko.capture.trace.writer import StreamWriter
 from tests.data.broken.cases import Stream
 stream, writer = Stream(), StreamWriter(Path(sys.argv[1]), sys.argv[2])
 stream.events.pop()

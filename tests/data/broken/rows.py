@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from chimbuko.trace.writer import StreamWriter
 
+from chimbuko.capture.trace.writer import StreamWriter
 from tests.data.broken.cases import (
     ABSURD_THREAD,
     ABSURD_TIMER,
