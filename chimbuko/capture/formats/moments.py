@@ -82,7 +82,7 @@ class Moments:
         self._counts: Counter[tuple[int, int, int]] = Counter()
 
     def of(self, step: TraceStep, names: StreamNames) -> Iterator[Moment]:
-        """Return the moments of a step, kind by kind, each in order; rows with an absurd time are left out."""
+        """Return the moments of a step, kind by kind, each in order, without rows of absurd times."""
         entry, exit_ = names.event_type_id(EventType.ENTRY), names.event_type_id(EventType.EXIT)
         columns = [EVENT_TYPE, EVENT_THREAD, EVENT_TIME, EVENT_TIMER]
         for kind, thread, time_us, timer in _possible(step.events, EVENT_TIME)[:, columns].tolist():
