@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+import msgspec
 from sqlalchemy import func, or_, select
 
 from chimbuko.core.arrays import RankKey
@@ -20,11 +20,9 @@ _COLUMNS = (
 )
 
 
-class JudgedCall(NamedTuple):
-    """A call with a record of its own, without what takes reading its details."""
+class JudgedCall(msgspec.Struct, frozen=True):
+    """A call with a record of its own, and how it was judged."""
 
-    number: int
-    """Of its row in the store."""
     step: int
     row: int
     is_anomaly: bool
@@ -71,8 +69,11 @@ class RankCalls:
         """How many recorded calls a rank has."""
         return int(self._reader.rows(select(func.count()).select_from(CALLS).where(*self._is_rank))[0][0])
 
-    def within(self, first_us: int, last_us: int, most: int) -> list[JudgedCall]:
-        """The recorded calls of a rank in a range of time, the most severe first; at most so many."""
+    def within(self, first_us: int, last_us: int, most: int) -> dict[int, JudgedCall]:
+        """The recorded calls of a rank in a range of time, by the numbers of their rows in the store.
+
+        The most severe come first, and there are at most so many.
+        """
         call = CALLS.c
         statement = (
             select(*(call[name] for name in _COLUMNS))
@@ -84,11 +85,13 @@ class RankCalls:
             .order_by(call.severity_us.desc(), call.entry_us, call.id)
             .limit(most)
         )
-        functions = self._reader.names.functions
-        return [
-            JudgedCall._make((*row[:3], bool(row[3]), bool(row[4]), *row[5:7], functions[row[7]], *row[8:]))
-            for row in self._reader.rows(statement)
-        ]
+        functions, rows = self._reader.names.functions, self._reader.rows(statement)
+        return {
+            number: JudgedCall(
+                step, row, bool(is_anomaly), bool(is_open), thread, depth, functions[function], *figures
+            )
+            for number, step, row, is_anomaly, is_open, thread, depth, function, *figures in rows
+        }
 
     def records(self, numbers: Sequence[int]) -> list[CallRecord]:
         """Everything kept about calls, by the numbers of their rows; in order of entry."""

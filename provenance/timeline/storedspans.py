@@ -93,10 +93,14 @@ def _kept(provenance: Provenance, rank: RankKey, first_us: int, last_us: int) ->
     calls = RankCalls(provenance.calls, rank)
     judged = calls.within(first_us - reach, last_us + reach, MOST_JUDGED)
     # Those in the picture first, and of them the most severe.
-    judged.sort(key=lambda call: call.entry_us > last_us or call.entry_us + call.inclusive_us < first_us)
-    records = calls.records([call.number for call in judged[:MOST_WINDOWS]])
+    numbers = sorted(judged, key=lambda number: _is_outside(judged[number], first_us, last_us))
+    records = calls.records(numbers[:MOST_WINDOWS])
     empty = RankTimeline(*rank, "", [], [], [], [])
-    return _Kept(next(rank_timelines(records), empty), judged[MOST_WINDOWS:])
+    return _Kept(next(rank_timelines(records), empty), [judged[number] for number in numbers[MOST_WINDOWS:]])
+
+
+def _is_outside(call: JudgedCall, first_us: int, last_us: int) -> bool:
+    return call.entry_us > last_us or call.entry_us + call.inclusive_us < first_us
 
 
 def _span(call: Slice, function: int) -> tuple[int, ...]:

@@ -92,26 +92,6 @@ class TimelineLinks(msgspec.Struct, frozen=True):
     """How many messages or launches it stands for."""
 
 
-class JudgedSpan(msgspec.Struct, frozen=True):
-    """A call with a record of its own, and how it was judged."""
-
-    step: int
-    row: int
-    is_anomaly: bool
-    thread: int
-    depth: int
-    function: str
-    entry_us: int
-    inclusive_us: int
-    exclusive_us: int
-    is_open: bool
-    severity_us: float
-    score: float
-    expected_us: float
-    children: int
-    messages: int
-
-
 class ThreadTimes(msgspec.Struct, frozen=True):
     """One thread, or one stream of a GPU."""
 
@@ -138,7 +118,7 @@ class TimelineAnswer(Answer, frozen=True, kw_only=True):
     threads: list[ThreadTimes]
     rows: list[TimelineRow]
     links: TimelineLinks
-    judged: list[JudgedSpan]
+    judged: list[JudgedCall]
     """Recorded calls in the range, the most severe first; of very many not all."""
     lost_us: list[Interval]
     """When nothing of the rank was analysed."""
@@ -174,7 +154,7 @@ def timeline(run: ServedRun, wanted: TimelineParameters) -> TimelineAnswer:
         threads=_threads(window),
         rows=_rows(window),
         links=_links(bundled(window.links, MOST_LINKS)),
-        judged=[_judged(call) for call in judged],
+        judged=list(judged.values()),
         lost_us=[gap for gap in window.lost_us if gap[1] >= first and gap[0] <= last],
         left_out=window.left_out,
     )
@@ -245,23 +225,3 @@ def _threads(window: SpanWindow) -> list[ThreadTimes]:
 def _links(links: Links) -> TimelineLinks:
     columns = ("kind", "time_us", "thread", "depth", "other_us", "other_rank", "other_thread", "other_depth")
     return TimelineLinks(*(links[name].tolist() for name in (*columns, "tag", "size_bytes", "count")))
-
-
-def _judged(call: JudgedCall) -> JudgedSpan:
-    return JudgedSpan(
-        call.step,
-        call.row,
-        call.is_anomaly,
-        call.thread,
-        call.depth,
-        call.function,
-        call.entry_us,
-        call.inclusive_us,
-        call.exclusive_us,
-        call.is_open,
-        call.severity_us,
-        call.score,
-        call.expected_us,
-        call.children,
-        call.messages,
-    )

@@ -1496,7 +1496,7 @@ export interface components {
             threads: components["schemas"]["ThreadTimes"][];
             rows: components["schemas"]["TimelineRow"][];
             links: components["schemas"]["TimelineLinks"];
-            judged: components["schemas"]["JudgedSpan"][];
+            judged: components["schemas"]["JudgedCall"][];
             lost_us: [
                 number,
                 number
@@ -1549,20 +1549,20 @@ export interface components {
             counts: number[];
         };
         /**
-         * JudgedSpan
+         * JudgedCall
          * @description A call with a record of its own, and how it was judged.
          */
-        JudgedSpan: {
+        JudgedCall: {
             step: number;
             row: number;
             is_anomaly: boolean;
+            is_open: boolean;
             thread: number;
             depth: number;
             function: string;
             entry_us: number;
             inclusive_us: number;
             exclusive_us: number;
-            is_open: boolean;
             severity_us: number;
             score: number;
             expected_us: number;
@@ -1961,7 +1961,7 @@ export type TimelineAnswer = components['schemas']['TimelineAnswer'];
 export type ThreadTimes = components['schemas']['ThreadTimes'];
 export type TimelineRow = components['schemas']['TimelineRow'];
 export type TimelineLinks = components['schemas']['TimelineLinks'];
-export type JudgedSpan = components['schemas']['JudgedSpan'];
+export type JudgedCall = components['schemas']['JudgedCall'];
 export type MetadataAnswer = components['schemas']['MetadataAnswer'];
 export type Metadata = components['schemas']['Metadata'];
 export type CountersAnswer = components['schemas']['CountersAnswer'];

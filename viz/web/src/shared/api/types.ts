@@ -42,7 +42,7 @@ export type {
   IncidentAnswer,
   IncidentsAnswer,
   IncidentSummary,
-  JudgedSpan as Judged,
+  JudgedCall as Judged,
   KnownQuantity,
   Line,
   ListedRun,
