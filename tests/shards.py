@@ -28,8 +28,8 @@ import pytest
 from coverage import Coverage
 
 MOST_FLAKY = 2
-MOST_AGAIN = 20
-"""Number of failures above which no test runs again: so many do not fail by chance."""
+MOST_AGAIN = 5
+"""Number of failures above which no test runs again: so many are not by chance, and each may take minutes."""
 
 _NUMBER = struct.Struct("i")
 

@@ -13,12 +13,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from chimbuko.core.statistics.model import load_model
 from chimbuko.provenance.query.run import open_run
+from chimbuko.runtime.protocol.runbroker import RunBroker
 from chimbuko.runtime.runs.directory import RunDirectory
 from tests.integration.conftest import AGENT, BROKER, ROUNDS, SERVER, STORE, Command, Outcome, Run, Start
 from tests.integration.faults import (
@@ -230,8 +232,12 @@ def test_what_waits_for_delivery_outlives_its_stream_and_its_agent(start: Start,
     run = start("--period", "0.2", "--no-dashboard", "--", "sh", "-c", f"{replay}; sleep 3; exit 3")
     run.wait_until(lambda: len(run.health_so_far) == RANKS)
     store = run.service(STORE)
-    os.kill(store, signal.SIGSTOP)
-    time.sleep(2.0)
+    directory = RunDirectory(run.folder)
+    broker = RunBroker.connect(directory.read_broker_url(), directory.read_info().id)
+    with closing(broker.client):
+        os.kill(store, signal.SIGSTOP)
+        delivered = broker.client.xlen(broker.keys.records)
+        run.wait_until(lambda: broker.client.xlen(broker.keys.records) >= delivered + RANKS)
     os.kill(run.service(AGENT), signal.SIGKILL)
     # The first one is the shell.
     os.kill(run.processes("chimbuko replay")[1], signal.SIGTERM)

@@ -173,6 +173,9 @@ def test_job_script_for_hosts_runs_services_agents_and_ranks(hosts: Hosts, tmp_p
         assert len(delayed) == DELAYS, log.read_text()
 
 
+PROGRESS = "progress"
+
+
 def begin_by_hand(folder: Path, transport: Transport) -> tuple[subprocess.Popen[bytes], Path, Path]:
     """A job that streams without us, until its input ends; with the folder of its stream, and its report."""
     streams, settings, report = folder / "streams", folder / "settings", folder / "report.json"
@@ -183,9 +186,19 @@ def begin_by_hand(folder: Path, transport: Transport) -> tuple[subprocess.Popen[
     job = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
-        env={**os.environ, **environment, "STAND_IN_REPORT": str(report)},
+        env={
+            **os.environ,
+            **environment,
+            "STAND_IN_REPORT": str(report),
+            "STAND_IN_PROGRESS": str(folder / PROGRESS),
+        },
     )
     return job, streams, report
+
+
+def written(folder: Path) -> int:
+    """Steps that the job has written until now."""
+    return (folder / PROGRESS).stat().st_size
 
 
 def begin_services(run: RunDirectory, job: subprocess.Popen[bytes], *options: str) -> subprocess.Popen[bytes]:
@@ -254,12 +267,12 @@ def test_a_run_that_is_stopped_leaves_its_job_alone(transport: Transport, tmp_pa
             services.send_signal(signal.SIGTERM)
             assert agent.wait(PATIENCE_S) == 0
             assert services.wait(PATIENCE_S) == 0
-        assert job.poll() is None
+        before = written(tmp_path)
+        wait_until(lambda: written(tmp_path) > before + 5, job)
         job.communicate()
         assert job.returncode == 0
     measured = json.loads(report.read_text())
     (stream,) = health_of(run)
     assert 0 < stream.steps < measured["steps"]
-    assert max(measured["held_s"]) < 4.0
     late = subprocess.run([*CHIMBUKO, "agent", str(run.path)], capture_output=True, text=True, check=False)
     assert late.returncode == 0 and "has ended" in late.stderr

@@ -121,7 +121,7 @@ def test_without_a_flagged_call_only_the_sum_leaves_the_node(
 ) -> None:
     watch = NodeWatch("here", broker, is_first=False)
     watch.note(0, 3, pid_of(str(rank.pid)), NOTHING)
-    time.sleep(1.5)
+    until(lambda: watch._pids)
     watch.close()
     watch.send()
     assert all(one.is_sum and not len(one.core_rows()) for one in sent(broker))
@@ -133,7 +133,7 @@ def test_of_batches_that_wait_the_newest_are_kept(
     monkeypatch.setattr(nodewatch, "MOST_WAITING", 1)
     watch = NodeWatch("here", broker, is_first=True)
     watch.note(0, 3, pid_of(str(rank.pid)), flagged_now())
-    time.sleep(1.5)
+    until(lambda: watch._batches)
     watch.close()
     watch.send()
     # What was around the call came before the last sum.
