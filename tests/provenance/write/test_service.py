@@ -20,8 +20,8 @@ from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store import engine as store
 from chimbuko.provenance.store.engine import open_for_reading, open_for_writing
 from chimbuko.provenance.store.urls import STORE_VARIABLE
+from chimbuko.provenance.write import service
 from chimbuko.provenance.write import service as service_module
-from chimbuko.provenance.write import writerstatus
 from chimbuko.provenance.write.service import Destination, WriterService
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.process.signals import END
@@ -186,7 +186,7 @@ def test_a_store_that_stays_locked_ends_the_writer_with_its_reason(
     tmp_path: Path,
 ) -> None:
     monkeypatch.setattr(store, "BUSY_TIMEOUT_S", 0.01)
-    monkeypatch.setattr(writerstatus, "STOP_GRACE_S", 0.05)
+    monkeypatch.setattr(service, "STOP_GRACE_S", 0.05)
     engine.dispose()
     holder = sqlite3.connect(tmp_path / "provenance.sqlite", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
