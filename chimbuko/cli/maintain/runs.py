@@ -21,7 +21,7 @@ from chimbuko.core.calls.functionnames import shown_names
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import format_duration_us, number_of, parse_age_us, parse_duration_us
 from chimbuko.core.visible import visible
-from chimbuko.launcher.outcome.incidents import explain_run
+from chimbuko.provenance.explain.explaining import explain_run
 from chimbuko.provenance.manage.archive import is_archive, unpack_archive, write_archive
 from chimbuko.provenance.manage.inventory import stored_runs
 from chimbuko.provenance.manage.lifecycle import check_ended, delete_rows, delete_run, held

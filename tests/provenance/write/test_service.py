@@ -21,7 +21,6 @@ from chimbuko.provenance.store import engine as store
 from chimbuko.provenance.store.engine import open_for_reading, open_for_writing
 from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.provenance.write import service
-from chimbuko.provenance.write import service as service_module
 from chimbuko.provenance.write.service import Destination, WriterService
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.process.signals import END
@@ -301,7 +300,7 @@ def test_batches_are_gathered_until_somebody_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Whatever waits for the time to be over fails the test.
-    monkeypatch.setattr(service_module, "GATHER_S", 3600.0)
+    monkeypatch.setattr(service, "GATHER_S", 3600.0)
     url = engine.url.render_as_string(hide_password=False)
     writing = WriterService(broker, Destination(url, provenance.run_id))
     commits: list[int] = []
@@ -327,7 +326,7 @@ def test_batches_are_gathered_until_somebody_waits(
     assert (acknowledged(broker), len(commits)) == (3, 2)
 
     send(broker, fourth)
-    monkeypatch.setattr(service_module, "READ_BYTES", 1)
+    monkeypatch.setattr(service, "READ_BYTES", 1)
     assert not writing.serve_once(is_stopping=False)
     assert (acknowledged(broker), len(commits)) == (4, 3), "many bytes are not waited with"
     assert provenance.calls.count(ALL) == 20
