@@ -23,8 +23,8 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.measuring import table
-from chimbuko.provenance.compare.comparison import Comparison, compare
-from chimbuko.provenance.compare.merging import merged
+from chimbuko.provenance.compare.profilemerging import merged
+from chimbuko.provenance.compare.runcomparison import Comparison, compare
 from chimbuko.provenance.compare.runprofile import RunProfile, read_profile
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.runs.directory import RunDirectory

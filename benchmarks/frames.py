@@ -19,7 +19,7 @@ import pandas as pd
 
 from benchmarks.store import HEALTH, RUN, record
 from chimbuko.core.calls.recordarrays import pack
-from chimbuko.provenance.export.frames.run import Run, open_frames
+from chimbuko.provenance.export.frames import Run, open_frames
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.store.tables import CALLS

@@ -20,7 +20,7 @@ from benchmarks.store import RUN
 from benchmarks.store import record as usual_record
 from chimbuko.core.calls.record import CallRecord, Message, StackFrame, StreamHealth, WindowCall, call_id
 from chimbuko.core.calls.recordarrays import pack
-from chimbuko.provenance.manage.explain import explain
+from chimbuko.provenance.explain.explaining import explain
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.liveincidents import LiveIncidents
 from chimbuko.provenance.write.writer import Writer

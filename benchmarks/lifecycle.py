@@ -19,11 +19,10 @@ import msgspec
 
 from benchmarks.store import RUN, batch, record
 from chimbuko.provenance.manage.archive import unpack_archive, write_archive
-from chimbuko.provenance.manage.pruning import PruneRule, prune
+from chimbuko.provenance.manage.pruning import PruneRule, prune, vacuum
 from chimbuko.provenance.manage.transfer import copy_run, remove_run
 from chimbuko.provenance.store.encode import warm_kernels
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
-from chimbuko.provenance.store.vacuum import vacuum
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.runs.directory import RunDirectory
 

@@ -7,7 +7,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from chimbuko.provenance.export.frames.run import open_frames as open
+    from chimbuko.provenance.export.frames import open_frames as open
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "open"]
@@ -18,7 +18,7 @@ def __getattr__(name: str) -> Any:
     if name != "open":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        from chimbuko.provenance.export.frames.run import open_frames
+        from chimbuko.provenance.export.frames import open_frames
     except ModuleNotFoundError as error:
         if error.name != "pandas":
             raise

@@ -15,7 +15,7 @@ from chimbuko.core.calls.record import StreamHealth
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.statistics.moments import Moments
 from chimbuko.core.statistics.schema import BUCKETED_PROFILE
-from chimbuko.provenance.compare.comparison import NAMED, Comparison
+from chimbuko.provenance.compare.runcomparison import NAMED, Comparison
 from chimbuko.provenance.compare.wording import cost_changes
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.write.writer import Writer

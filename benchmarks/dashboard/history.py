@@ -21,11 +21,11 @@ from benchmarks.madestore import CALLS_PER_STEP, LOST_US, PERIOD_US, START_US, M
 from benchmarks.store import record
 from chimbuko.core.calls.recordarrays import HEAD, PackedRecords
 from chimbuko.core.config import AnalysisConfig
+from chimbuko.provenance.store.coarserlevels import LEVELS, MOST_SHOWN, lost_code
 from chimbuko.provenance.store.encode import warm_kernels
 from chimbuko.provenance.store.engine import close, open_for_writing
-from chimbuko.provenance.store.levels import LEVELS, MOST_SHOWN, lost_code
+from chimbuko.provenance.store.statements import insert
 from chimbuko.provenance.store.tables import ALL_RANKS, STEP_HISTOGRAMS, STEP_LEVELS, STEPS
-from chimbuko.provenance.store.upsert import insert
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import FunctionStatistics, RecordBatch, RunStatistics
 from chimbuko.runtime.runs.directory import RunDirectory, RunInfo, new_run

@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from chimbuko.core.errors import ChimbukoError
-from chimbuko.launcher.outcome.incidents import explain_at_end
-from chimbuko.launcher.outcome.relabel import judge_at_end
+from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.outcome.summary import Result, summarize
 from chimbuko.launcher.services.services import Services
+from chimbuko.provenance.explain.explaining import explain_at_end
+from chimbuko.provenance.explain.finaljudgement import judge_at_end
 from chimbuko.runtime.process.mishaps import words_of
 from chimbuko.runtime.runs.directory import RunDirectory
 
@@ -47,10 +48,9 @@ def close_run(
         Those on other nodes of which nothing is heard.
     """
     try:
-        if is_relabelling:
-            judge_at_end(run, is_hasty)
-        else:
-            explain_at_end(run, is_hasty)
+        judge = judge_at_end if is_relabelling else explain_at_end
+        if line := judge(run, is_hasty):
+            say(line)
     except Exception as error:
         problems.append(words_of(error))
     ended = msgspec.structs.replace(

@@ -27,7 +27,7 @@ from chimbuko.provenance.incidents.standstill import standstills
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.encode import CALL_KEY
 from chimbuko.provenance.store.engine import store_errors
-from chimbuko.provenance.store.lookup import rows_of
+from chimbuko.provenance.store.statements import rows_of
 from chimbuko.provenance.store.tables import CALLS, RUNS
 from chimbuko.runtime.protocol.membership import silent_agents
 from chimbuko.runtime.protocol.messages import RecordBatch

@@ -9,7 +9,7 @@ import msgspec
 
 from chimbuko.core.units import format_duration_us, format_significant
 from chimbuko.provenance.compare.changes import Change
-from chimbuko.provenance.compare.comparison import Comparison, RunSide, Shift
+from chimbuko.provenance.compare.runcomparison import Comparison, RunSide, Shift
 
 
 class SpeedUp(msgspec.Struct, frozen=True):

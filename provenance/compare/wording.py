@@ -16,10 +16,9 @@ from chimbuko.core.units import (
     format_signed_us,
     number_of,
 )
-from chimbuko.provenance.compare.calltime import CallTime
-from chimbuko.provenance.compare.changes import Change
-from chimbuko.provenance.compare.comparison import NAMED, Comparison, Shift
+from chimbuko.provenance.compare.changes import CallTime, Change
 from chimbuko.provenance.compare.effects import USUAL_SPREAD
+from chimbuko.provenance.compare.runcomparison import NAMED, Comparison, Shift
 from chimbuko.provenance.compare.runprofile import Findings
 
 LEAST_COMMON = 0.01

@@ -1,6 +1,6 @@
 """A run for other tools: trace viewers, tables, Chimbuko's version 2, DataFrames.
 
 May import capture.formats, causes, causes.evidence, core.calls, core.statistics,
-observe.namespaces.analyses, provenance.incidents, provenance.query, provenance.timeline and
-runtime.protocol.
+observe.namespaces.analyses, provenance.compare, provenance.incidents, provenance.query,
+provenance.store, provenance.timeline, runtime.protocol and runtime.runs.
 """

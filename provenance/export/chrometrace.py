@@ -9,13 +9,13 @@ from typing import IO, Any
 from chimbuko.capture.formats.chromewriter import ChromeFile
 from chimbuko.provenance.export.incidenttracks import calls_of_incidents, process_name, tracks_and_arrows
 from chimbuko.provenance.export.source import ExportSource
-from chimbuko.provenance.timeline.messagematching import matched
 from chimbuko.provenance.timeline.ranktimeline import (
     NODE,
     Interval,
     MessagePoint,
     RankTimeline,
     Slice,
+    matched,
     message_arguments,
     slice_arguments,
 )

@@ -20,7 +20,6 @@ from chimbuko.provenance.export.incidenttracks import (
     tracks_and_arrows,
 )
 from chimbuko.provenance.export.source import ExportSource
-from chimbuko.provenance.timeline.messagematching import matched
 from chimbuko.provenance.timeline.ranktimeline import (
     NODE,
     Interval,
@@ -29,6 +28,7 @@ from chimbuko.provenance.timeline.ranktimeline import (
     RankTimeline,
     Slice,
     edges,
+    matched,
     message_arguments,
     slice_arguments,
 )

@@ -15,8 +15,8 @@ from chimbuko.causes.incident import Incident, incident_id
 from chimbuko.causes.recurrence import Habit, Recurrence, recurrence_id
 from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.query.names import is_current
-from chimbuko.provenance.query.reader import RunReader
 from chimbuko.provenance.query.rows import AnyRow
+from chimbuko.provenance.query.runreader import RunReader
 from chimbuko.provenance.store.tables import CALLS, INCIDENTS, RECURRENCES
 
 IncidentSort = Literal["cost_us", "begin_us"]

@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from chimbuko.core.errors import ConfigError
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding
-from chimbuko.provenance.query.reader import RunReader
+from chimbuko.provenance.query.runreader import RunReader
 from chimbuko.provenance.store.tables import METRIC_FINDINGS
 
 _ID = re.compile(r"M([1-9]\d{0,8})", re.ASCII)

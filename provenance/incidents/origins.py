@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import func, select
 
 from chimbuko.provenance.query.names import is_current
-from chimbuko.provenance.query.reader import RunReader
+from chimbuko.provenance.query.runreader import RunReader
 from chimbuko.provenance.store.tables import CALLS, INCIDENTS
 
 OriginBy = Literal["rank", "function"]

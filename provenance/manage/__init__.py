@@ -1,5 +1,5 @@
-"""The life of runs in folders and stores: archived, transferred, pruned, relabelled, deleted.
+"""The life of runs in folders and stores: archived, transferred, pruned, deleted.
 
-May import capture.trace, causes, causes.evidence, core.calls, provenance.incidents, provenance.nodes,
-provenance.query, provenance.store, provenance.write, runtime.process, runtime.protocol and runtime.runs.
+May import capture.trace, causes, provenance.query, provenance.store, provenance.write, runtime.process
+and runtime.runs.
 """

@@ -1,22 +1,27 @@
-"""Removes recorded calls of a run by severity and age; what was counted of them stays.
+"""Removes recorded calls by severity and age, and gives their room back; what was counted of them stays.
 
 Abnormal calls go by a rule. A normal call goes when no abnormal one is left that is compared with it.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
+from pathlib import Path
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from sqlalchemy import BindParameter, Connection, Engine, bindparam, delete, func, select, tuple_
+from sqlalchemy import BindParameter, Connection, Engine, bindparam, delete, func, select, text, tuple_
 
 from chimbuko.core.arrays import BoolArray, Int64Array
+from chimbuko.core.errors import StoreError
 from chimbuko.core.units import format_duration_us
 from chimbuko.provenance.store.engine import store_errors
-from chimbuko.provenance.store.tables import CALLS, FUNCTIONS, NODE_STATES, PRUNINGS, RUNS
-from chimbuko.provenance.store.upsert import Accumulate
+from chimbuko.provenance.store.statements import Accumulate
+from chimbuko.provenance.store.tables import CALLS, FUNCTIONS, NODE_STATES, PRUNINGS, RUNS, SCHEMA
+from chimbuko.provenance.store.urls import public_url
 from chimbuko.provenance.write import rollups
 
 AT_ONCE = 10_000
@@ -213,3 +218,59 @@ def _tidy(engine: Engine, run: int) -> None:
 
 def _date(time_us: int) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(time_us / 1e6))
+
+
+ROOM = 2.0
+"""Room that SQLite needs for it, as a multiple of the database: a copy, and a log of the copying back."""
+
+
+class Vacuumed(msgspec.Struct, frozen=True):
+    """What the tables of a store took, with all runs in it."""
+
+    store: str
+    bytes_before: int
+    bytes_after: int
+
+
+def vacuum(engine: Engine) -> Vacuumed:
+    """Vacuum the tables of a store that was opened for writing.
+
+    Raises
+    ------
+    StoreError
+        Others use the store, or there is not enough room on its disk; it is as it was.
+    """
+    work = _vacuum_sqlite if engine.dialect.name == "sqlite" else _vacuum_postgresql
+    with store_errors(engine):
+        before, after = work(engine)
+    return Vacuumed(public_url(engine.url), before, after)
+
+
+def _vacuum_sqlite(engine: Engine) -> tuple[int, int]:
+    path = Path(engine.url.database or "").absolute()
+    before = path.stat().st_size
+    free = shutil.disk_usage(path.parent).free
+    if free < ROOM * before:
+        raise StoreError(
+            f"{path}: a vacuum takes {ROOM * before / 1e6:.1f} MB on its disk, where {free / 1e6:.1f} MB are "
+            "free; make room there"
+        )
+    # The copy goes where the room was found, and not onto a small /tmp or into memory.
+    os.environ["SQLITE_TMPDIR"] = str(path.parent)
+    with engine.connect() as connection:
+        # An engine of ours begins transactions by itself, and a vacuum cannot be in one.
+        for statement in ("COMMIT", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
+            connection.exec_driver_sql(statement)
+    return before, path.stat().st_size
+
+
+def _vacuum_postgresql(engine: Engine) -> tuple[int, int]:
+    names = list(SCHEMA.tables)
+    size = text(
+        "SELECT sum(pg_total_relation_size(name::regclass)) FROM unnest(CAST(:names AS text[])) AS name"
+    )
+    with engine.connect() as any_connection:
+        connection = any_connection.execution_options(isolation_level="AUTOCOMMIT")
+        before = connection.execute(size, {"names": names}).scalar_one()
+        connection.exec_driver_sql(f"VACUUM (ANALYZE) {', '.join(names)}")
+        return int(before), int(connection.execute(size, {"names": names}).scalar_one())

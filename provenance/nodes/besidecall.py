@@ -1,20 +1,54 @@
-"""The node beside a call: what its thread did while it went on, and who else ran on its cores."""
+"""The node beside a call: what its thread did meanwhile, who else ran on its cores, what this explains."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 
 from chimbuko.causes.evidence.flag import Flag, flag_of
 from chimbuko.causes.evidence.gputime import GpuSeen
-from chimbuko.causes.evidence.nodescene import NodeScene, called
+from chimbuko.causes.evidence.nodescene import AROUND_US, NodeScene, called
+from chimbuko.causes.evidence.part import Part
+from chimbuko.causes.evidence.scene import Scene
 from chimbuko.causes.evidence.threadtime import STOPPED, Seen
+from chimbuko.causes.split import split
 from chimbuko.core.calls.record import CallRecord
 from chimbuko.monitor.procfs.systemcalls import FILES, LOCKS, SOCKETS
 from chimbuko.monitor.samples.nodebatch import Rows, ThreadName
-from chimbuko.provenance.nodes.callcauses import scene_of
-from chimbuko.provenance.query.reader import RunReader
+from chimbuko.provenance.nodes.nodesamples import FOREVER_US, NodeSamples
+from chimbuko.provenance.query.runreader import RunReader
+
+
+def scene_of(reader: RunReader, calls: Sequence[CallRecord]) -> Scene:
+    """Calls with what their nodes did meanwhile, and usually do.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be read.
+    """
+    samples, scene = NodeSamples(reader), Scene()
+    for call in calls:
+        scene.put(flag_of(call))
+        for batch in samples.batches(call.entry_us - AROUND_US, _end_us(call) + AROUND_US, node=call.node):
+            scene.put_samples(batch)
+    for node in {call.node for call in calls}:
+        for batch in samples.batches(0, FOREVER_US, is_sum=True, node=node):
+            scene.put_samples(batch)
+    return scene
+
+
+def parts_of(scene: Scene) -> list[Part]:
+    """What all its calls together lost; ranks may have lost more meanwhile, in no call."""
+    calls = [flag for flag in scene.flags.values() if flag.loss is None]
+    return [part for flag in calls for part in split(flag, scene)]
+
+
+def _end_us(call: CallRecord) -> int:
+    return call.exit_us or call.entry_us + call.inclusive_us
+
 
 MOST_THREADS = 16
 MOST_LOOKS = 400

@@ -13,7 +13,7 @@ from chimbuko.monitor.samples.intervals import summed
 from chimbuko.monitor.samples.nodebatch import NodeBatch, NodePart, ThreadName
 from chimbuko.monitor.samples.rows import CORE, NODE, THREAD
 from chimbuko.provenance.nodes.nodesamples import FOREVER_US, NodeSamples
-from chimbuko.provenance.query.reader import RunReader
+from chimbuko.provenance.query.runreader import RunReader
 from chimbuko.provenance.store.tables import NODE_SAMPLES
 
 

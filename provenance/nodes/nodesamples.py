@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sqlalchemy import ColumnElement, select, tuple_
 
 from chimbuko.monitor.samples.nodebatch import NodeBatch, unpacked
-from chimbuko.provenance.query.reader import RunReader
+from chimbuko.provenance.query.runreader import RunReader
 from chimbuko.provenance.store.tables import NODE_SAMPLES
 
 FOREVER_US = 1 << 62

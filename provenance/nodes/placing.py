@@ -10,8 +10,8 @@ import msgspec
 from chimbuko.core.errors import ConfigError
 from chimbuko.plan.placingadvice import AgentAdvice, Measured, advise
 from chimbuko.provenance.nodes.nodelist import NodeRank, node_facts
-from chimbuko.provenance.query.reader import RunReader
 from chimbuko.provenance.query.run import open_run
+from chimbuko.provenance.query.runreader import RunReader
 from chimbuko.runtime.process.cores import core_numbers
 from chimbuko.runtime.protocol.telemetry import AgentFigures, reported_agents
 from chimbuko.runtime.runs.directory import RunDirectory

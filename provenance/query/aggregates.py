@@ -17,7 +17,7 @@ from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.names import RunNames
 from chimbuko.provenance.query.planner import Resolved, Search, of_ranks, one_of, with_index, within
 from chimbuko.provenance.query.rows import AnySelect
-from chimbuko.provenance.store.levels import TIME_LEVELS_US
+from chimbuko.provenance.store.coarserlevels import TIME_LEVELS_US
 from chimbuko.provenance.store.tables import (
     CALLS,
     FUNCTION_TOTALS,

@@ -25,8 +25,8 @@ from chimbuko.provenance.query.aggregates import (
 )
 from chimbuko.provenance.query.filters import CallFilter, CallPage, Cursor, Sort
 from chimbuko.provenance.query.planner import Resolved, Search, one_of, searches, with_index
-from chimbuko.provenance.query.reader import RunReader
 from chimbuko.provenance.query.rows import AnyRow, CallReader, is_call, select_records, select_summaries
+from chimbuko.provenance.query.runreader import RunReader
 from chimbuko.provenance.query.steps import Steps
 from chimbuko.provenance.store.decode import Names
 from chimbuko.provenance.store.tables import CALLS

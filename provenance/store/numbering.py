@@ -12,8 +12,8 @@ import numpy as np
 from sqlalchemy import Connection, Table, select
 
 from chimbuko.core.errors import StoreError
+from chimbuko.provenance.store.statements import insert
 from chimbuko.provenance.store.tables import PATHS
-from chimbuko.provenance.store.upsert import insert
 
 RANK_PATH = np.dtype([("path", np.int32), ("calls", np.int64), ("exclusive_us", np.float64)])
 """What the calls of one call path took on one rank, all together."""

@@ -429,14 +429,14 @@ VIEWS = {
 
 def make_tables(connection: Connection) -> None:
     """Make all tables, indexes and views of a store that has none of them."""
-    compiler = connection.dialect.ddl_compiler(connection.dialect, CreateTable(SCHEMA.sorted_tables[0]))
+    dialect = connection.dialect
+    bare = {"include_table": False, "literal_binds": True}
     for table in SCHEMA.tables.values():
-        connection.exec_driver_sql(compiler.process(CreateTable(table)))
+        connection.exec_driver_sql(str(CreateTable(table).compile(dialect=dialect)))
         for index in sorted(table.indexes, key=lambda one: str(one.name)):
-            statement = compiler.process(CreateIndex(index))
+            statement = str(CreateIndex(index).compile(dialect=dialect))
             if (condition := _PARTIAL.get(str(index.name))) is not None:
-                words = compiler.sql_compiler.process(condition, include_table=False, literal_binds=True)
-                statement += f" WHERE {words}"
+                statement += f" WHERE {condition.compile(dialect=dialect, compile_kwargs=bare)}"
             connection.exec_driver_sql(statement)
     for view in VIEWS.values():
         connection.exec_driver_sql(view)

@@ -11,11 +11,25 @@ import numpy as np
 from chimbuko.core.arrays import RankKey
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.timeline.edges import LAUNCH, LINK, RECEIVE, SEND, UNKNOWN, Links, between, numbered
-from chimbuko.provenance.timeline.messagematching import matched
 from chimbuko.provenance.timeline.rankcalls import JudgedCall, RankCalls
-from chimbuko.provenance.timeline.ranktimeline import Lane, MessagePoint, RankTimeline, Slice, rank_timelines
-from chimbuko.provenance.timeline.rankwindow import Interval, SpanWindow, cut, new_spans, rows_of
-from chimbuko.provenance.timeline.spans import ANOMALY, OPEN, RECORDED
+from chimbuko.provenance.timeline.ranktimeline import (
+    Lane,
+    MessagePoint,
+    RankTimeline,
+    Slice,
+    matched,
+    rank_timelines,
+)
+from chimbuko.provenance.timeline.spans import (
+    ANOMALY,
+    OPEN,
+    RECORDED,
+    Interval,
+    SpanWindow,
+    cut,
+    new_spans,
+    rows_of,
+)
 
 MOST_WINDOWS = 1000
 """Records whose windows are read for one picture, in 0.2 s."""

@@ -10,9 +10,8 @@ from sqlalchemy import Connection
 
 from chimbuko.core.calls.schema import INDEXED
 from chimbuko.provenance.store.encode import CALL_COLUMNS, CALL_KEY
-from chimbuko.provenance.store.lookup import rows_of
+from chimbuko.provenance.store.statements import Change, insert, rows_of
 from chimbuko.provenance.store.tables import CALLS
-from chimbuko.provenance.store.upsert import Change, insert
 from chimbuko.provenance.write.rollups import Counted, add
 
 Row = tuple[Any, ...]

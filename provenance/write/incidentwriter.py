@@ -1,4 +1,4 @@
-"""Writes incidents and what recurs, and which incident calls belong to."""
+"""Writes incidents, what recurs, and findings in published quantities, and to which incident calls belong."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from chimbuko.causes.incident import Incident, incident_id
 from chimbuko.causes.incidentbook import Changes
 from chimbuko.causes.recurrence import Recurrence
 from chimbuko.causes.sentence import recurrence_sentence, sentence
-from chimbuko.provenance.store.tables import CALLS, INCIDENTS, RECURRENCES
-from chimbuko.provenance.store.upsert import Upsert, insert, placeholder
+from chimbuko.observe.namespaces.analyses.metricfinding import Finding
+from chimbuko.provenance.store.statements import Upsert, insert, placeholder
+from chimbuko.provenance.store.tables import CALLS, INCIDENTS, METRIC_FINDINGS, RECURRENCES
 
 UNKNOWN = -1
 """As rank or function."""
@@ -110,3 +111,22 @@ def _packed(value: msgspec.Struct) -> bytes:
 
 def _unpacked(packed: bytes) -> Recurrence:
     return msgspec.json.decode(zlib.decompress(packed), type=Recurrence)
+
+
+def write_metric_findings(connection: Connection, run: int, found: Sequence[Finding]) -> list[int]:
+    """Write those that a run does not have yet; returns their numbers."""
+    columns = METRIC_FINDINGS.c
+    stored = connection.execute(select(columns.number, columns.details).where(columns.run == run)).all()
+    known = {_finding_of(packed).key for _, packed in stored}
+    new = {one.key: one for one in found if one.key not in known}
+    first = max((number for number, _ in stored), default=0) + 1
+    rows = [
+        (run, number, one.kind.value, one.quantity, one.begin_us, one.found_us, one.sentence, _packed(one))
+        for number, one in enumerate(new.values(), first)
+    ]
+    insert(connection, METRIC_FINDINGS, METRIC_FINDINGS.columns.keys(), rows)
+    return [row[1] for row in rows]
+
+
+def _finding_of(packed: bytes) -> Finding:
+    return msgspec.json.decode(zlib.decompress(packed), type=Finding)

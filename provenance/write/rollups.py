@@ -24,7 +24,8 @@ from sqlalchemy import (
     select,
 )
 
-from chimbuko.provenance.store.levels import TIME_LEVELS_US
+from chimbuko.provenance.store.coarserlevels import TIME_LEVELS_US
+from chimbuko.provenance.store.statements import Accumulate
 from chimbuko.provenance.store.tables import (
     CALLS,
     FUNCTION_TOTALS,
@@ -34,7 +35,6 @@ from chimbuko.provenance.store.tables import (
     STEP_TOTALS,
     TIME_TOTALS,
 )
-from chimbuko.provenance.store.upsert import Accumulate
 
 
 class Counted(NamedTuple):

@@ -1,12 +1,14 @@
 """Takes records from the broker into the store, and acknowledges what is committed.
 
-What cannot be stored now stays in the broker, unacknowledged, and is read again.
+What cannot be stored now stays in the broker, unacknowledged, and is read again. Why it cannot is said once,
+in the log and to the services.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -19,15 +21,15 @@ from sqlalchemy import Engine
 
 from chimbuko.causes.incident import Incident
 from chimbuko.core.calls.record import READING
-from chimbuko.core.errors import ServiceError, StoreError
+from chimbuko.core.errors import ChimbukoError, ServiceError, StoreError
 from chimbuko.monitor.samples.nodebatch import PackedBatch, unpacked
 from chimbuko.observe.namespaces.service.publishing import published
 from chimbuko.provenance.alerts.alerting import Alerting
 from chimbuko.provenance.alerts.sinks import Deliver
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.incidents.metricfindings import metric_findings
-from chimbuko.provenance.incidents.modecauses import ModeCauses
 from chimbuko.provenance.incidents.recurring import recurring
+from chimbuko.provenance.incidents.slowmodes import ModeCauses
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import (
     StoreBusy,
@@ -40,12 +42,55 @@ from chimbuko.provenance.store.engine import (
 from chimbuko.provenance.write.liveincidents import LiveIncidents
 from chimbuko.provenance.write.storecopies import StoreCopies
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.provenance.write.writerstatus import WriterStatus
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.protocol.messages import PAYLOAD, RecordBatch, RunStatistics, WaitsRequest
 from chimbuko.runtime.protocol.runbroker import Entries, PatientReader, RunBroker
 from chimbuko.runtime.protocol.telemetry import SlowRank
 from chimbuko.runtime.runs.directory import RunInfo
+
+FIRST_RETRY_S = 0.1
+LAST_RETRY_S = 2.0
+STOP_GRACE_S = 10.0
+"""How long to go on trying, once asked to stop, while broker or store cannot be used."""
+
+
+class WriterStatus:
+    """Says once that something does not work, and waits longer each time."""
+
+    def __init__(self, broker: RunBroker) -> None:
+        self._broker = broker
+        self._retry_s = FIRST_RETRY_S
+        self._said: type[ChimbukoError] | None = None
+        self._since_s = 0.0
+        self._stopping_since: float | None = None
+
+    def wait(self, error: ChimbukoError, is_stopping: bool) -> None:
+        """Wait before the next try; raise ``error`` where there is no more time for one."""
+        if is_stopping:
+            self._stopping_since = self._stopping_since or time.monotonic()
+            if time.monotonic() - self._stopping_since > STOP_GRACE_S:
+                raise error
+        if self._said is None:
+            self._since_s = time.monotonic()
+        if self._said is not type(error):
+            self.report(f"{error}; records wait until it works again")
+            self._said = type(error)
+        time.sleep(self._retry_s)
+        self._retry_s = min(2 * self._retry_s, LAST_RETRY_S)
+
+    def are_over(self) -> None:
+        """All works."""
+        if self._said is not None:
+            self.report(f"records are stored again, after {time.monotonic() - self._since_s:.1f} s")
+        self._said = None
+        self._retry_s = FIRST_RETRY_S
+
+    def report(self, line: str) -> None:
+        """Into the log, and to the services: their user shall see it, too."""
+        log(line)
+        with suppress(redis.RedisError):
+            self._broker.notify_user(line)
+
 
 READ_COUNT = 256
 """Batches per transaction: 1,000 records in one are stored ten times as fast as one each."""

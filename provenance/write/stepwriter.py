@@ -14,8 +14,8 @@ from sqlalchemy import Connection, delete, func, insert, literal, select
 
 from chimbuko.core.arrays import RankKey
 from chimbuko.core.calls.record import StepCount
-from chimbuko.provenance.store.levels import LEVELS, MOST_SHOWN, lost_code_sql
-from chimbuko.provenance.store.lookup import rows_of
+from chimbuko.provenance.store.coarserlevels import LEVELS, MOST_SHOWN, lost_code_sql
+from chimbuko.provenance.store.statements import Accumulate, Upsert, placeholder, rows_of
 from chimbuko.provenance.store.tables import (
     ALL_RANKS,
     NEVER_US,
@@ -24,7 +24,6 @@ from chimbuko.provenance.store.tables import (
     STEPS,
     STREAM_HEALTH,
 )
-from chimbuko.provenance.store.upsert import Accumulate, Upsert, placeholder
 
 _KEY = ("program", "rank", "step")
 _COLUMNS = StepCount.__struct_fields__

@@ -24,6 +24,7 @@ from chimbuko.observe.namespaces.analyses.metricfinding import Finding
 from chimbuko.provenance.store.encode import call_rows, node_state_rows, store_records
 from chimbuko.provenance.store.engine import store_errors
 from chimbuko.provenance.store.numbering import RANK_PATH, Numbering, PathNumbering, path_key
+from chimbuko.provenance.store.statements import Upsert
 from chimbuko.provenance.store.tables import (
     COUNTER_STATISTICS,
     DROPPED,
@@ -40,11 +41,15 @@ from chimbuko.provenance.store.tables import (
     STREAM_HEALTH,
     TEXTS,
 )
-from chimbuko.provenance.store.upsert import Upsert
 from chimbuko.provenance.store.urls import public_url
 from chimbuko.provenance.write.callwriter import write_calls
-from chimbuko.provenance.write.incidentwriter import last_number, withdraw, write_changes, write_recurrences
-from chimbuko.provenance.write.metricwriter import write_metric_findings
+from chimbuko.provenance.write.incidentwriter import (
+    last_number,
+    withdraw,
+    write_changes,
+    write_metric_findings,
+    write_recurrences,
+)
 from chimbuko.provenance.write.stepwriter import StepWriter
 from chimbuko.runtime.protocol.messages import (
     FunctionModel,

@@ -7,7 +7,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-from chimbuko.provenance.compare.comparison import compare
+from chimbuko.provenance.compare.runcomparison import compare
 from chimbuko.provenance.compare.runprofile import RunProfile, read_profile
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.runs.directory import RunDirectory

@@ -17,10 +17,10 @@ from chimbuko.capture.trace.discovery import find_recorded
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.statistics.model import load_model
 from chimbuko.launcher.agents import AgentOptions, Agents
-from chimbuko.launcher.outcome.relabel import judge_at_end
 from chimbuko.launcher.services import brokerkeeper, storeplace
 from chimbuko.launcher.services.choices import ServiceChoices, ServiceOptions
 from chimbuko.launcher.services.services import Services
+from chimbuko.provenance.explain.finaljudgement import judge_at_end
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.process.lifetime import say_ready
 from chimbuko.runtime.protocol.broker import PrivateBroker, connect

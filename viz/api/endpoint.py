@@ -19,7 +19,7 @@ import msgspec
 
 from chimbuko.core.errors import ChimbukoError
 from chimbuko.provenance.query.run import Provenance
-from chimbuko.provenance.timeline.traceindexes import TraceTimelines
+from chimbuko.provenance.timeline.traceindex import TraceTimelines
 from chimbuko.viz.api.answers import object_type
 from chimbuko.viz.api.parameters import NoParameters
 from chimbuko.viz.live.feed import Feed

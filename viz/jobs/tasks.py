@@ -23,7 +23,7 @@ from chimbuko.core.calls.record import CallRecord
 from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.export.registry import FORMATS, export
 from chimbuko.provenance.query.filters import CallFilter
-from chimbuko.provenance.timeline.traceindexes import TraceTimelines
+from chimbuko.provenance.timeline.traceindex import TraceTimelines
 from chimbuko.runtime.process.lifetime import die_with_parent
 from chimbuko.viz.api.endpoint import Answer
 from chimbuko.viz.api.endpoints.calls import FilterParameters

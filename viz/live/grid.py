@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from chimbuko.core.arrays import Int64Array, RankKey, UInt8Array
 from chimbuko.core.calls.record import Silence, StepCount
-from chimbuko.provenance.query.peaks import Peaks
-from chimbuko.provenance.store.levels import MOST_SHOWN, lost_code
+from chimbuko.provenance.query.steps import Peaks
+from chimbuko.provenance.store.coarserlevels import MOST_SHOWN, lost_code
 from chimbuko.viz.live.gridlayout import ProgramRows, arranged
 
 MOST_ROWS = 512

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from chimbuko.core.arrays import RankKey
 from chimbuko.core.calls.record import StepCount
-from chimbuko.provenance.query.peaks import Peaks, step_peaks
 from chimbuko.provenance.query.run import Provenance
-from chimbuko.provenance.store.levels import LEVELS
+from chimbuko.provenance.query.steps import Peaks, step_peaks
+from chimbuko.provenance.store.coarserlevels import LEVELS
 from chimbuko.provenance.store.tables import NEVER_US
 from chimbuko.viz.live.grid import MOST_COLUMNS, MOST_ROWS, Grid, Picture
 

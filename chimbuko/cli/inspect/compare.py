@@ -24,16 +24,16 @@ from chimbuko.core.units import (
 )
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.outcome.reach import reachable_run
-from chimbuko.provenance.compare.comparison import (
+from chimbuko.provenance.compare.profilemerging import merged
+from chimbuko.provenance.compare.runcomparison import (
     LEAST_EFFECT,
     Comparison,
     OneSided,
+    Rate,
     RunSide,
     Shift,
     compare,
 )
-from chimbuko.provenance.compare.merging import merged
-from chimbuko.provenance.compare.rates import Rate
 from chimbuko.provenance.compare.runprofile import RunProfile, read_profile
 from chimbuko.provenance.compare.speedup import in_all, speedups
 from chimbuko.provenance.compare.speedup import interval as speedup_interval

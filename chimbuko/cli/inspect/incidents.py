@@ -9,8 +9,8 @@ import click
 
 from chimbuko.cli.output.table import Column, Output, print_json
 from chimbuko.core.units import format_duration_us, number_of
-from chimbuko.launcher.outcome.incidents import explain_run
 from chimbuko.launcher.outcome.reach import reachable_run
+from chimbuko.provenance.explain.explaining import explain_run
 from chimbuko.provenance.incidents.incidentlist import Incidents, IncidentSummary, RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_findings
 from chimbuko.provenance.query.run import open_run

@@ -13,11 +13,18 @@ from chimbuko.cli.output.table import MARK, Column, Output, print_json
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import format_duration_us, format_share
 from chimbuko.launcher.outcome.reach import reachable_run
-from chimbuko.provenance.nodes.nodelanes import CoreLane, GpuLane, Lanes, Shares, ThreadLane
+from chimbuko.provenance.nodes.nodelanes import (
+    CoreLane,
+    GpuLane,
+    Lanes,
+    OtherProcess,
+    Shares,
+    ThreadLane,
+    other_processes,
+)
 from chimbuko.provenance.nodes.nodelist import DatedFinding, NodeFacts, node_facts, sampled_nodes
-from chimbuko.provenance.nodes.otherprocesses import OtherProcess, other_processes
-from chimbuko.provenance.query.reader import RunReader
 from chimbuko.provenance.query.run import open_run
+from chimbuko.provenance.query.runreader import RunReader
 
 
 class NodeView(msgspec.Struct, frozen=True):

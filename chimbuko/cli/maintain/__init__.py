@@ -2,6 +2,6 @@
 
 May import ad.analysis, ad.handoff, ad.modelsync, ad.streamprocess, capture.follow, capture.formats,
 capture.formats.readers, capture.trace, cli.output, core.calls, core.kernels, launcher, launcher.outcome,
-provenance.importing, provenance.manage, provenance.query, provenance.store, provenance.timeline,
-pserver, runtime.process, runtime.protocol and runtime.runs.
+provenance.explain, provenance.importing, provenance.manage, provenance.query, provenance.store,
+provenance.timeline, pserver, runtime.process, runtime.protocol and runtime.runs.
 """

@@ -16,9 +16,9 @@ from chimbuko.ad.modelsync.leftdeltas import agents_in
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import number_of
 from chimbuko.core.visible import visible
-from chimbuko.launcher.outcome.incidents import explain_run
 from chimbuko.launcher.outcome.leftstatistics import deliver_statistics
 from chimbuko.launcher.outcome.recovery import bring_store_home, deliver_spools, is_alive_elsewhere
+from chimbuko.provenance.explain.explaining import explain_run
 from chimbuko.provenance.manage.lifecycle import RUNNING, state_of
 from chimbuko.runtime.process.nameholding import hold, is_held
 from chimbuko.runtime.runs.directory import RunDirectory, RunInfo, claim_name

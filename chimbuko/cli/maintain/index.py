@@ -18,10 +18,14 @@ from chimbuko.core.units import number_of
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.provenance.timeline.edges import LAUNCH, LINK, RECEIVE, SEND, UNKNOWN, Links, numbered
 from chimbuko.provenance.timeline.rankcalls import RankCalls
-from chimbuko.provenance.timeline.rankwindow import SpanRow, new_spans, rows_of
-from chimbuko.provenance.timeline.spans import ANOMALY, DOUBTFUL, OPEN, RECORDED
-from chimbuko.provenance.timeline.traceindex import VERSION, IndexFiles, IndexHeader, write_index
-from chimbuko.provenance.timeline.traceindexes import recorded_by_rank
+from chimbuko.provenance.timeline.spans import ANOMALY, DOUBTFUL, OPEN, RECORDED, SpanRow, new_spans, rows_of
+from chimbuko.provenance.timeline.traceindex import (
+    VERSION,
+    IndexFiles,
+    IndexHeader,
+    recorded_by_rank,
+    write_index,
+)
 from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.runtime.runs.finding import find_run
 

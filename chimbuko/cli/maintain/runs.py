@@ -21,14 +21,13 @@ from chimbuko.core.calls.functionnames import shown_names
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import format_duration_us, number_of, parse_age_us, parse_duration_us
 from chimbuko.core.visible import visible
-from chimbuko.launcher.outcome.incidents import explain_run
+from chimbuko.provenance.explain.explaining import explain_run
 from chimbuko.provenance.manage.archive import is_archive, unpack_archive, write_archive
 from chimbuko.provenance.manage.inventory import stored_runs
 from chimbuko.provenance.manage.lifecycle import check_ended, delete_rows, delete_run, held
-from chimbuko.provenance.manage.pruning import PrunedFunction, PruneRule, prune
+from chimbuko.provenance.manage.pruning import PrunedFunction, PruneRule, prune, vacuum
 from chimbuko.provenance.manage.transfer import rename_run
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
-from chimbuko.provenance.store.vacuum import vacuum
 from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory, RunInfo, check_name
 from chimbuko.runtime.runs.finding import find_run, infos_of, noted_runs, runs_in
 

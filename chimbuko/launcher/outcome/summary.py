@@ -15,7 +15,6 @@ from chimbuko.core.calls.record import NO_ROOM_RECORDS, StreamHealth
 from chimbuko.core.traceschema import UNNAMED_FUNCTIONS, UNRESOLVED
 from chimbuko.core.units import format_duration_us, number_of
 from chimbuko.launcher.outcome.filteradvice import LARGEST_STEP_BYTES, LargeStep, advise, mend_step
-from chimbuko.launcher.outcome.incidents import MOST_SHOWN, incident_lines, slow_ranks_of, worst_lines
 from chimbuko.launcher.outcome.losses import (
     DROPPED_STEPS,
     MISSED_STEPS,
@@ -35,6 +34,7 @@ from chimbuko.launcher.outcome.losses import (
     unrecorded,
     without_end,
 )
+from chimbuko.provenance.explain.explaining import slow_ranks_of
 from chimbuko.provenance.incidents.incidentlist import IncidentPage, Incidents, RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_findings
 from chimbuko.provenance.incidents.origins import OriginList, origins
@@ -52,6 +52,7 @@ CAME = {
     Transport.RECORDED.value: "",
     "": "",
 }
+MOST_SHOWN = 5
 MOST_ORIGINS = 100
 """Functions that incidents began in or held up: those that only waited follow the others."""
 LEAST_REDUCTION = 1.5
@@ -384,3 +385,46 @@ def _total_losses(health: list[StreamHealth]) -> dict[str, int]:
         for kind, number in stream.losses.items():
             totals[kind] = totals.get(kind, 0) + number
     return totals
+
+
+def incident_lines(page: IncidentPage, recurrences: list[RecurrenceSummary]) -> list[str]:
+    """What happened, the most costly first, for people."""
+    found = [(one.cost_us, one.id, one.sentence) for one in page.incidents]
+    found += [(one.recurrence.cost_us, "again", one.sentence) for one in recurrences]
+    lines = [f"Worst of {number_of(page.total + len(recurrences), 'incidents')}, by core time lost:"]
+    lines += [
+        f"  {format_duration_us(cost_us):>8}  {name:<6} {text}"
+        for cost_us, name, text in sorted(found, reverse=True)
+    ]
+    return lines if found else []
+
+
+def worst_lines(functions: OriginList, ranks: OriginList) -> list[str]:
+    """Because of which functions and ranks core time was lost, and in which waits; for people.
+
+    Empty where no incident has a known origin.
+    """
+    began = [one for one in functions.origins if one.lost_us > 0]
+    if not began:
+        return []
+    shown = shown_names(one.function or "" for one in functions.origins)
+    lines = ["Worst functions, by core time lost because of them:"]
+    lines += [
+        f"  {format_duration_us(one.lost_us):>8}  {one.incidents:>5}×  {shown[one.function or '']}"
+        for one in began[:MOST_SHOWN]
+    ]
+    waits = sorted(functions.origins, key=lambda one: one.waited_us, reverse=True)[:MOST_SHOWN]
+    waited = [
+        f"{format_duration_us(one.waited_us)} in {shown[one.function or '']}"
+        for one in waits
+        if one.waited_us > 0
+    ]
+    if waited:
+        lines.append(f"Waited for others: {', '.join(waited)}")
+    lines.append("Worst ranks, by core time lost because of them:")
+    lines += [
+        f"  {format_duration_us(one.lost_us):>8}  {one.incidents:>5}×  rank {one.program}:{one.rank}"
+        for one in ranks.origins[:MOST_SHOWN]
+        if one.lost_us > 0
+    ]
+    return lines

@@ -10,9 +10,9 @@ from click.testing import CliRunner, Result
 
 from chimbuko.cli import main
 from chimbuko.core.config import AnalysisConfig
-from chimbuko.launcher.outcome.incidents import explain_run
 from chimbuko.launcher.outcome.summary import summarize, summary_lines
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding, Problem
+from chimbuko.provenance.explain.explaining import explain_run
 from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import RunStatistics

@@ -11,8 +11,8 @@ from scipy import stats
 from chimbuko.core.buckets import BUCKETS, EDGES_US
 from chimbuko.provenance.compare.effects import adjusted, half_width_95, shifts_between, two_sided_p
 from chimbuko.provenance.compare.levels import PARTS, Level, level_of, level_of_mean, middle_mean
-from chimbuko.provenance.compare.pairing import pair_functions
-from chimbuko.provenance.compare.rates import Rate, has_more
+from chimbuko.provenance.compare.runcomparison import Rate, has_more
+from chimbuko.provenance.compare.runprofile import pair_functions
 
 
 def counts_of(runtimes_us: np.ndarray) -> np.ndarray:

@@ -10,8 +10,8 @@ from sqlalchemy import Engine
 
 from chimbuko.causes.evidence.part import Kind
 from chimbuko.monitor.samples.nodebatch import NodeBatch, packed
+from chimbuko.provenance.explain.explaining import explain
 from chimbuko.provenance.incidents.incidentlist import Incidents
-from chimbuko.provenance.manage.explain import explain
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.liveincidents import LiveIncidents

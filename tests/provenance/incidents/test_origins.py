@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import Engine
 
+from chimbuko.provenance.explain.explaining import explain
 from chimbuko.provenance.incidents.origins import origins
-from chimbuko.provenance.manage.explain import explain
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.writer import Writer
 from tests.causes.flagged import record

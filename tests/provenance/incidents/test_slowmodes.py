@@ -14,10 +14,9 @@ from chimbuko.causes.recurrence import Habit, Recurrence
 from chimbuko.causes.sentence import recurrence_sentence
 from chimbuko.core.calls.record import CallRecord
 from chimbuko.monitor.samples.nodebatch import NodeBatch, packed
+from chimbuko.provenance.explain.explaining import explain
 from chimbuko.provenance.incidents.incidentlist import Incidents
-from chimbuko.provenance.incidents.modecauses import ModeCauses
-from chimbuko.provenance.incidents.slowmodes import slow_modes
-from chimbuko.provenance.manage.explain import explain
+from chimbuko.provenance.incidents.slowmodes import ModeCauses, slow_modes
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import FunctionStatistics, PathStatistics, RunStatistics

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from chimbuko.core.calls.record import StepCount
-from chimbuko.provenance.query.peaks import Peaks, step_peaks
 from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.query.steps import Peaks, step_peaks
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from tests.sample_records import RUN_ID, make_batch, make_run

@@ -9,8 +9,8 @@ import pytest
 import sqlalchemy
 
 from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.store.coarserlevels import LEVELS
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
-from chimbuko.provenance.store.levels import LEVELS
 from chimbuko.provenance.write.stepwriter import _of_level_below
 from tests.viz.made_run import make_run
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from chimbuko.core.calls.record import Message
-from chimbuko.provenance.timeline.messagematching import matched
-from chimbuko.provenance.timeline.ranktimeline import MessagePoint
+from chimbuko.provenance.timeline.ranktimeline import MessagePoint, matched
 
 WITHIN_US = 1_000
 

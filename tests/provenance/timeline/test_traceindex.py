@@ -9,8 +9,15 @@ import numpy as np
 import pytest
 
 from chimbuko.provenance.timeline.edges import LINK, SEND, UNKNOWN, numbered
-from chimbuko.provenance.timeline.rankwindow import MOST_SPANS, new_spans, rows_of
-from chimbuko.provenance.timeline.spans import ANOMALY, RECORDED, Spans, reduced
+from chimbuko.provenance.timeline.spans import (
+    ANOMALY,
+    MOST_SPANS,
+    RECORDED,
+    Spans,
+    new_spans,
+    reduced,
+    rows_of,
+)
 from chimbuko.provenance.timeline.traceindex import VERSION, IndexFiles, IndexHeader, SpanIndex, write_index
 
 START_US = 1_700_000_000_000_000
@@ -89,7 +96,7 @@ def test_more_than_an_answer_takes_is_reduced_further(
     index: SpanIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert MOST_SPANS > CALLS
-    monkeypatch.setattr("chimbuko.provenance.timeline.rankwindow.MOST_SPANS", 3000)
+    monkeypatch.setattr("chimbuko.provenance.timeline.spans.MOST_SPANS", 3000)
     window, level = index.window(START_US, START_US + 2_000_000, 0, [])
     assert level > 0 and window.size <= 3000
 

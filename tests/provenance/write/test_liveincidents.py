@@ -9,8 +9,8 @@ from sqlalchemy import Engine
 from chimbuko.causes.recurrence import Habit
 from chimbuko.core.calls.recordarrays import PackedRecords
 from chimbuko.core.calls.schema import Label
+from chimbuko.provenance.explain.explaining import explain
 from chimbuko.provenance.incidents.incidentlist import Incidents
-from chimbuko.provenance.manage.explain import explain
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write import liveincidents

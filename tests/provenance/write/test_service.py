@@ -20,8 +20,7 @@ from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store import engine as store
 from chimbuko.provenance.store.engine import open_for_reading, open_for_writing
 from chimbuko.provenance.store.urls import STORE_VARIABLE
-from chimbuko.provenance.write import service as service_module
-from chimbuko.provenance.write import writerstatus
+from chimbuko.provenance.write import service
 from chimbuko.provenance.write.service import Destination, WriterService
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.process.signals import END
@@ -186,7 +185,7 @@ def test_a_store_that_stays_locked_ends_the_writer_with_its_reason(
     tmp_path: Path,
 ) -> None:
     monkeypatch.setattr(store, "BUSY_TIMEOUT_S", 0.01)
-    monkeypatch.setattr(writerstatus, "STOP_GRACE_S", 0.05)
+    monkeypatch.setattr(service, "STOP_GRACE_S", 0.05)
     engine.dispose()
     holder = sqlite3.connect(tmp_path / "provenance.sqlite", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
@@ -301,7 +300,7 @@ def test_batches_are_gathered_until_somebody_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Whatever waits for the time to be over fails the test.
-    monkeypatch.setattr(service_module, "GATHER_S", 3600.0)
+    monkeypatch.setattr(service, "GATHER_S", 3600.0)
     url = engine.url.render_as_string(hide_password=False)
     writing = WriterService(broker, Destination(url, provenance.run_id))
     commits: list[int] = []
@@ -327,7 +326,7 @@ def test_batches_are_gathered_until_somebody_waits(
     assert (acknowledged(broker), len(commits)) == (3, 2)
 
     send(broker, fourth)
-    monkeypatch.setattr(service_module, "READ_BYTES", 1)
+    monkeypatch.setattr(service, "READ_BYTES", 1)
     assert not writing.serve_once(is_stopping=False)
     assert (acknowledged(broker), len(commits)) == (4, 3), "many bytes are not waited with"
     assert provenance.calls.count(ALL) == 20

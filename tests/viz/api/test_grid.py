@@ -11,8 +11,8 @@ import pytest
 
 from chimbuko.core.calls.record import SILENT, Silence
 from chimbuko.provenance.query.run import open_run
+from chimbuko.provenance.store.coarserlevels import lost_code
 from chimbuko.provenance.store.engine import open_for_writing
-from chimbuko.provenance.store.levels import lost_code
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import RunStatistics
 from chimbuko.viz.live import gridreading

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from chimbuko.causes.recurrence import Habit, Recurrence
-from chimbuko.launcher.outcome.incidents import explain_run
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding, Problem
+from chimbuko.provenance.explain.explaining import explain_run
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from chimbuko.launcher.outcome.incidents import explain_run
+from chimbuko.provenance.explain.explaining import explain_run
 from chimbuko.provenance.query.filters import AnomalyFilter
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.engine import open_for_reading

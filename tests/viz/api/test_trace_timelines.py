@@ -21,7 +21,7 @@ from chimbuko.core.traceschema import TraceStep
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.provenance.timeline.rankcalls import RankCalls
-from chimbuko.provenance.timeline.traceindexes import TraceTimelines
+from chimbuko.provenance.timeline.traceindex import TraceTimelines
 from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.viz.api.endpoint import ServedRun
 from chimbuko.viz.api.endpoints.timeline import TimelineAnswer, TimelineParameters, timeline

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from chimbuko.provenance.explain.explaining import explain
 from chimbuko.provenance.incidents.incidentlist import IncidentPage, Incidents
-from chimbuko.provenance.manage.explain import explain
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.engine import close, open_for_writing
 from tests.viz.conftest import Watched, dashboard

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from chimbuko.core.arrays import RankKey
 from chimbuko.core.calls.record import StepCount
-from chimbuko.provenance.query.peaks import Peaks
-from chimbuko.provenance.store.levels import lost_code
+from chimbuko.provenance.query.steps import Peaks
+from chimbuko.provenance.store.coarserlevels import lost_code
 from chimbuko.viz.live import grid as grid_module
 from chimbuko.viz.live.grid import MOST_COLUMNS, MOST_REPORTED, Grid, GridUpdate, Picture
 from chimbuko.viz.live.gridlayout import arranged

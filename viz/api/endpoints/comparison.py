@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Meta
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.provenance.compare.comparison import Comparison, compare
-from chimbuko.provenance.compare.merging import merged
+from chimbuko.provenance.compare.profilemerging import merged
+from chimbuko.provenance.compare.runcomparison import Comparison, compare
 from chimbuko.provenance.compare.runprofile import read_profile
 from chimbuko.provenance.compare.wording import sentences
 from chimbuko.provenance.query.filters import Text

@@ -14,7 +14,7 @@ from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.query.filters import Whole
 from chimbuko.provenance.timeline.edges import Links, bundled
 from chimbuko.provenance.timeline.rankcalls import JudgedCall, RankCalls
-from chimbuko.provenance.timeline.rankwindow import SpanRow, SpanWindow
+from chimbuko.provenance.timeline.spans import SpanRow, SpanWindow
 from chimbuko.provenance.timeline.storedspans import stored_window
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
 from chimbuko.viz.api.parameters import RankText, differences, parse_rank

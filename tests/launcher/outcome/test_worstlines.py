@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chimbuko.launcher.outcome.incidents import worst_lines
+from chimbuko.launcher.outcome.summary import worst_lines
 from chimbuko.provenance.incidents.origins import Origin, OriginList
 
 

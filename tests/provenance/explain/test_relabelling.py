@@ -12,10 +12,10 @@ from sqlalchemy import Engine
 from chimbuko.core.arrays import Float64Array
 from chimbuko.core.calls.record import CallRecord, StepCount, StreamHealth
 from chimbuko.core.calls.schema import Label
+from chimbuko.provenance.explain import relabelling as module
+from chimbuko.provenance.explain.explaining import explain
+from chimbuko.provenance.explain.relabelling import Relabelled, Verdicts, relabel
 from chimbuko.provenance.incidents.incidentlist import Incidents
-from chimbuko.provenance.manage import relabel as module
-from chimbuko.provenance.manage.explain import explain
-from chimbuko.provenance.manage.relabel import Relabelled, Verdicts, relabel
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.writer import Writer

@@ -36,20 +36,18 @@ from chimbuko.core.calls.record import (
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.statistics.schema import schema_of
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding
-from chimbuko.provenance.compare.comparison import compare
+from chimbuko.provenance.compare.runcomparison import compare
 from chimbuko.provenance.compare.runprofile import read_profile
-from chimbuko.provenance.export.frames.callframes import (
+from chimbuko.provenance.export.framecolumns import (
     calls_frame,
+    described,
     details_frame,
     filter_of,
+    frame_of,
     limited,
     nodes_by_rank,
-    records,
-)
-from chimbuko.provenance.export.frames.columns import (
-    described,
-    frame_of,
     nodes_of,
+    records,
     shifts_frame,
     totals_frame,
     with_times,
@@ -340,9 +338,9 @@ class Run:
     def compare(self, after: Run, by: Literal["function", "path"] = "function") -> pd.DataFrame:
         """What has changed from this run to a later one, by function or call path; most important first.
 
-        Columns are the fields of ``chimbuko.provenance.compare.comparison.Shift``, with those of both runs as
-        ``mean_before_us`` and ``mean_after_us``. What only one of the runs calls comes last, with the verdict
-        ``new`` or ``vanished``.
+        Columns are the fields of ``Shift`` in ``chimbuko.provenance.compare.runcomparison``, with those of
+        both runs as ``mean_before_us`` and ``mean_after_us``. What only one of the runs calls comes last,
+        with the verdict ``new`` or ``vanished``.
         """
         found = compare(read_profile(self._provenance), read_profile(after.provenance))
         return shifts_frame(found, by)

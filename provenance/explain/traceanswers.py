@@ -23,7 +23,7 @@ from chimbuko.core.calls.record import CallRecord
 from chimbuko.core.calls.recordarrays import pack
 from chimbuko.core.errors import TraceFormatError
 from chimbuko.provenance.query.run import Provenance
-from chimbuko.provenance.timeline.traceindexes import recorded_by_rank
+from chimbuko.provenance.timeline.traceindex import recorded_by_rank
 from chimbuko.runtime.protocol.messages import RecordBatch, WaitsRequest
 from chimbuko.runtime.runs.directory import RunDirectory
 

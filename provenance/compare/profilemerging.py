@@ -1,4 +1,4 @@
-"""Several runs of one program as one profile, which still knows each of them. Pure."""
+"""Merges several runs of one program into one profile, which still knows each of them. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import numpy as np
 
 from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.compare.levels import Level
-from chimbuko.provenance.compare.pairing import FunctionKey, pair_functions
 from chimbuko.provenance.compare.runprofile import (
     Findings,
+    FunctionKey,
     FunctionProfile,
     PathProfile,
     RankProfile,
     RunProfile,
+    pair_functions,
 )
 
 Item = TypeVar("Item")

@@ -17,10 +17,10 @@ from chimbuko.core.buckets import EDGES_US
 from chimbuko.core.calls.record import CallRecord, CounterStatistics
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.statistics.schema import BUCKETED_PROFILE
-from chimbuko.provenance.compare.comparison import compare
+from chimbuko.provenance.compare.runcomparison import compare
 from chimbuko.provenance.compare.runprofile import read_profile
-from chimbuko.provenance.export.frames.run import Run, open_frames
-from chimbuko.provenance.manage.explain import explain
+from chimbuko.provenance.explain.explaining import explain
+from chimbuko.provenance.export.frames import Run, open_frames
 from chimbuko.provenance.query.aggregates import By
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.store.engine import close, open_for_writing

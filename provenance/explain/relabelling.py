@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,20 +12,28 @@ import numpy as np
 import numpy.typing as npt
 from sqlalchemy import Connection, Engine, and_, bindparam, delete, func, select, update
 
-from chimbuko.core.arrays import Float64Array
+from chimbuko.core.arrays import BoolArray, Float64Array
 from chimbuko.core.calls.record import call_id, severity_us
-from chimbuko.provenance.manage.recount import Relabelling, recount
 from chimbuko.provenance.store.engine import store_errors
-from chimbuko.provenance.store.tables import CALLS, FUNCTIONS, INCIDENTS, MODELS, PROGRAMS, RUNS
-from chimbuko.provenance.write.rollups import rebuild
+from chimbuko.provenance.store.tables import (
+    CALLS,
+    FUNCTION_STATISTICS,
+    FUNCTIONS,
+    INCIDENTS,
+    MODELS,
+    PROGRAMS,
+    RUNS,
+    STEPS,
+    STREAM_HEALTH,
+)
+from chimbuko.provenance.write.rollups import rebuild as rebuild_sums
+from chimbuko.provenance.write.stepwriter import rebuild as rebuild_steps
 
 AT_ONCE = 10_000
 """Calls judged together."""
 CLEARLY = 3.0
 """What was expected of a call because of comparable ones differs by this factor from what its function takes
 (``chimbuko.ad.calls.usual``): then it stays."""
-
-BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,30 @@ class Relabelled(msgspec.Struct, frozen=True):
     now_abnormal: int
     deleted: int
     """Of those that are normal now."""
+
+
+@dataclass(frozen=True)
+class Relabelling:
+    """What was said of some calls of one function, and what is now; parallel arrays."""
+
+    function: int
+    keys: npt.NDArray[np.int64]
+    """Numbers of the calls in the store."""
+    ranks: npt.NDArray[np.int64]
+    """Program and rank, i8[calls, 2]."""
+    steps: npt.NDArray[np.int64]
+    was_anomaly: BoolArray
+    is_anomaly: BoolArray
+    is_relabelled: BoolArray
+    """Whether that is another label than while the run went on."""
+    old_severity_us: Float64Array
+    severity_us: Float64Array
+    expected_us: Float64Array
+
+    @property
+    def is_acquitted(self) -> BoolArray:
+        """Whether they are abnormal no longer."""
+        return self.was_anomaly & ~self.is_anomaly
 
 
 def relabel(engine: Engine, run_id: str, judge: Judge, is_deleting: bool) -> Relabelled:
@@ -87,12 +120,12 @@ def relabel(engine: Engine, run_id: str, judge: Judge, is_deleting: bool) -> Rel
             change = some.changed(some.verdicts.is_anomaly | stays)
             _write(connection, change, some.verdicts, version or 0)
             changes.append(change)
-        recount(connection, run, changes)
+        _recount(connection, run, changes)
         now_normal = [key for change in changes for key in change.keys[change.is_acquitted].tolist()]
         if is_deleting and now_normal:
             gone = [{"key": key} for key in now_normal]
             connection.execute(delete(CALLS).where(CALLS.c.id == bindparam("key")), gone)
-        rebuild(connection, run)
+        rebuild_sums(connection, run)
     return Relabelled(
         sum(len(change.keys) for change in changes),
         len(now_normal),
@@ -230,3 +263,118 @@ def _write(connection: Connection, change: Relabelling, verdicts: Verdicts, vers
         gone = [{"key": key} for key in change.keys[change.is_acquitted].tolist()]
         without = update(CALLS).where(CALLS.c.id == bindparam("key")).values(incident_id=None)
         connection.execute(without, gone)
+
+
+@dataclass
+class _Difference:
+    anomalies: int = 0
+    severity_us: float = 0.0
+
+
+def _recount(connection: Connection, run: int, changes: Sequence[Relabelling]) -> None:
+    """Make all counts of a run follow from the new labels, which the calls have already.
+
+    Anomalies that were counted and not recorded stay counted.
+    """
+    steps: dict[tuple[int, int, int], _Difference] = defaultdict(_Difference)
+    ranks: Counter[tuple[int, int]] = Counter()
+    functions: dict[int, _Difference] = defaultdict(_Difference)
+    for change in changes:
+        anomalies = change.is_anomaly.astype(np.int64) - change.was_anomaly
+        lost_us = np.where(change.is_anomaly, change.severity_us, 0.0)
+        lost_us -= np.where(change.was_anomaly, change.old_severity_us, 0.0)
+        for at in np.flatnonzero((anomalies != 0) | (lost_us != 0.0)).tolist():
+            program, rank = change.ranks[at].tolist()
+            ranks[program, rank] += int(anomalies[at])
+            for one in (steps[program, rank, int(change.steps[at])], functions[change.function]):
+                one.anomalies += int(anomalies[at])
+                one.severity_us += float(lost_us[at])
+    _add_to_steps(connection, run, steps)
+    _add_to_ranks(connection, run, ranks)
+    _add_to_functions(connection, run, functions)
+
+
+def _add_to_steps(connection: Connection, run: int, steps: dict[tuple[int, int, int], _Difference]) -> None:
+    if not steps:
+        return
+    step, call = STEPS.c, CALLS.c
+    highest = (
+        select(func.coalesce(func.max(call.score), 0.0))
+        .where(
+            call.run == run,
+            call.program == bindparam("of_program"),
+            call.rank == bindparam("of_rank"),
+            call.step == bindparam("of_step"),
+            call.is_anomaly,
+        )
+        .scalar_subquery()
+    )
+    statement = (
+        update(STEPS)
+        .where(
+            step.run == run,
+            step.program == bindparam("of_program"),
+            step.rank == bindparam("of_rank"),
+            step.step == bindparam("of_step"),
+        )
+        .values(
+            anomalies=step.anomalies + bindparam("more"),
+            severity_us=step.severity_us + bindparam("more_us"),
+            highest_score=highest,
+        )
+    )
+    connection.execute(
+        statement,
+        [
+            {"of_program": p, "of_rank": r, "of_step": s, "more": one.anomalies, "more_us": one.severity_us}
+            for (p, r, s), one in steps.items()
+        ],
+    )
+    rebuild_steps(connection, run)
+
+
+def _add_to_ranks(connection: Connection, run: int, ranks: Counter[tuple[int, int]]) -> None:
+    stream = STREAM_HEALTH.c
+    of_rank = and_(
+        stream.run == run, stream.program == bindparam("of_program"), stream.rank == bindparam("of_rank")
+    )
+    rows = [{"of_program": p, "of_rank": r, "more": more} for (p, r), more in ranks.items() if more]
+    if rows:
+        statement = update(STREAM_HEALTH).where(of_rank)
+        connection.execute(statement.values(anomalies=stream.anomalies + bindparam("more")), rows)
+
+
+def _add_to_functions(connection: Connection, run: int, functions: dict[int, _Difference]) -> None:
+    columns = FUNCTION_STATISTICS.c
+    for function, one in functions.items():
+        of_function = and_(columns.run == run, columns.function == function)
+        values: dict[str, Any] = {
+            "anomalies": columns.anomalies + one.anomalies,
+            "severity_us": columns.severity_us + one.severity_us,
+        }
+        flagged = select(columns.anomalies + one.anomalies).where(of_function)
+        by_step = _by_step(connection, run, function)
+        # Of one with anomalies that are not recorded nobody knows in which steps these were.
+        if connection.execute(flagged).scalar() == by_step.sum():
+            values |= {
+                "flagged_steps": len(by_step),
+                **{
+                    f"flagged_{name}": float((by_step**power).sum())
+                    for power, name in ((2, "squares"), (3, "cubes"), (4, "fourths"))
+                },
+                "most_flagged": int(by_step.max(initial=0)),
+            }
+            if len(by_step):
+                values["fewest_flagged"] = int(by_step.min())
+        connection.execute(update(FUNCTION_STATISTICS).where(of_function).values(values))
+
+
+def _by_step(connection: Connection, run: int, function: int) -> Float64Array:
+    """Abnormal calls of a function in each step of a rank that has any."""
+    call = CALLS.c
+    statement = (
+        select(func.count())
+        .where(call.run == run, call.function == function, call.is_anomaly)
+        .group_by(call.program, call.rank, call.step)
+    )
+    return np.array(connection.scalars(statement).all(), np.float64)

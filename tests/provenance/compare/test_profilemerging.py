@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.provenance.compare.comparison import compare
 from chimbuko.provenance.compare.levels import level_of_mean
-from chimbuko.provenance.compare.merging import merged
+from chimbuko.provenance.compare.profilemerging import merged
+from chimbuko.provenance.compare.runcomparison import compare
 from chimbuko.provenance.compare.runprofile import (
     Findings,
     FunctionProfile,

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from chimbuko.ad.detectors.offline import FinalJudge
 from chimbuko.core.arrays import Float64Array
 from chimbuko.core.statistics.model import load_model
-from chimbuko.launcher.outcome.incidents import explain_at_end, explain_run, is_explained_at_end
-from chimbuko.launcher.outcome.progress import say
-from chimbuko.provenance.manage.relabel import Relabelled, Verdicts, relabel
+from chimbuko.provenance.explain.explaining import explain_at_end, explain_run, is_explained_at_end
+from chimbuko.provenance.explain.relabelling import Relabelled, Verdicts, relabel
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.runtime.runs.directory import RunDirectory
 
@@ -54,8 +53,10 @@ def relabel_run(
     return relabelled
 
 
-def judge_at_end(run: RunDirectory, is_hasty: Callable[[], bool]) -> None:
-    """Judge the calls of a run that has just ended once more; very many stay as they are.
+def judge_at_end(run: RunDirectory, is_hasty: Callable[[], bool]) -> str:
+    """Judge the calls of a run that has just ended once more, and return what is to be said of it.
+
+    Very many calls stay as they are.
 
     Parameters
     ----------
@@ -68,11 +69,9 @@ def judge_at_end(run: RunDirectory, is_hasty: Callable[[], bool]) -> None:
         The store cannot be read or written.
     """
     if not run.model_path.exists() or not is_explained_at_end(run):
-        explain_at_end(run, is_hasty)
-        return
+        return explain_at_end(run, is_hasty)
     relabelled = relabel_run(run, is_deleting=False, is_hasty=is_hasty)
-    if relabelled.now_normal or relabelled.now_abnormal:
-        say(relabelled_line(relabelled))
+    return relabelled_line(relabelled) if relabelled.now_normal or relabelled.now_abnormal else ""
 
 
 def relabelled_line(relabelled: Relabelled) -> str:

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from chimbuko.core.calls.functionnames import short_name
 from chimbuko.core.errors import ConfigError
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding, Problem
-from chimbuko.provenance.compare.comparison import Comparison, compare
 from chimbuko.provenance.compare.levels import level_of_mean
-from chimbuko.provenance.compare.merging import merged
+from chimbuko.provenance.compare.profilemerging import merged
+from chimbuko.provenance.compare.runcomparison import Comparison, compare
 from chimbuko.provenance.compare.runprofile import (
     Findings,
     PathProfile,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
@@ -12,15 +13,18 @@ from chimbuko.causes.evidence.flag import Flag, flag_of, may_matter
 from chimbuko.causes.incidentbook import IncidentBook
 from chimbuko.causes.interruptions import Interruptions
 from chimbuko.core.calls.record import CallRecord
+from chimbuko.provenance.explain.traceanswers import answers_of_trace
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.incidents.recurring import recurring
 from chimbuko.provenance.nodes.nodesamples import NodeSamples
 from chimbuko.provenance.query.filters import CallFilter
-from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.query.run import Provenance, open_run
+from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.inquiries import Inquiries
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import WaitsRequest
 from chimbuko.runtime.protocol.telemetry import SlowRank
+from chimbuko.runtime.runs.directory import RunDirectory
 
 AT_ONCE = 2_000
 """Calls that are looked at together."""
@@ -28,6 +32,9 @@ HORIZON_US = 60_000_000
 """Calls that ended so much earlier have nothing to do with one any more: they are forgotten."""
 
 FOREVER_US = 1 << 62
+
+MOST_AT_END = 100_000
+"""Abnormal calls that are judged and explained once more when a run ends, in half a minute."""
 
 
 class Explained(msgspec.Struct, frozen=True):
@@ -115,3 +122,75 @@ def _batches(flags: Iterator[Flag]) -> Iterator[list[Flag]]:
     while some := list(itertools.islice(flags, AT_ONCE)):
         yield some
     yield []
+
+
+def explain_at_end(run: RunDirectory, is_hasty: Callable[[], bool]) -> str:
+    """Find the incidents of a run that has just ended, and return what is to be said of it; mostly nothing.
+
+    Of very many calls what was found live stays.
+
+    Parameters
+    ----------
+    is_hasty
+        As for ``explain_run``.
+
+    Raises
+    ------
+    ChimbukoError
+        The store cannot be read or written.
+    """
+    if is_explained_at_end(run):
+        explain_run(run, is_hasty)
+        return ""
+    command = shlex.join(["chimbuko", "relabel", str(run.path)])
+    return (
+        f"incidents are those that were found live, for there are more than {MOST_AT_END:,} anomalies; "
+        f"'{command}' judges them again, and finds their incidents anew"
+    )
+
+
+def is_explained_at_end(run: RunDirectory) -> bool:
+    """Whether the anomalies of a run are few enough."""
+    with open_run(run) as provenance:
+        return provenance.calls.count(CallFilter(), most=MOST_AT_END + 1) <= MOST_AT_END
+
+
+def explain_run(run: RunDirectory, is_hasty: Callable[[], bool] = lambda: False) -> Explained:
+    """Find the incidents of a run, and keep them in its store.
+
+    Parameters
+    ----------
+    is_hasty
+        Whether what is not on record is looked for in the run's trace no further, where that was kept.
+
+    Raises
+    ------
+    ChimbukoError
+        The store cannot be read or written.
+    """
+    info = run.read_info()
+    engine = open_for_writing(run.used_store_url(info))
+    try:
+        requests: list[WaitsRequest] = []
+        explained = explain(engine, info.id, slow_ranks_of(run), requests.extend)
+        batches = answers_of_trace(run, Provenance(engine, info.id), requests, is_hasty)
+        if not batches:
+            return explained
+        Writer(engine, info.id).write(batches)
+        return explain(engine, info.id, slow_ranks_of(run))
+    finally:
+        close(engine)
+
+
+class _Report(msgspec.Struct):
+    """The part of a run's report that findings are made of."""
+
+    slow_ranks: list[SlowRank] = []
+
+
+def slow_ranks_of(run: RunDirectory) -> list[SlowRank]:
+    """Ranks that were slow all the time; none where the server was killed, which is said elsewhere."""
+    try:
+        return msgspec.json.decode(run.read_report(), type=_Report).slow_ranks
+    except FileNotFoundError:
+        return []

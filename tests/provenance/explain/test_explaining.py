@@ -9,9 +9,9 @@ from sqlalchemy import Engine, update
 
 from chimbuko.causes.recurrence import Habit
 from chimbuko.core.errors import ConfigError
+from chimbuko.provenance.explain import explaining as module
+from chimbuko.provenance.explain.explaining import Explained, explain
 from chimbuko.provenance.incidents.incidentlist import Incidents
-from chimbuko.provenance.manage import explain as module
-from chimbuko.provenance.manage.explain import Explained, explain
 from chimbuko.provenance.manage.transfer import copy_run
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance

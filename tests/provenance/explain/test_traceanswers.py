@@ -10,7 +10,7 @@ import pytest
 from chimbuko.capture.trace.writer import StreamWriter
 from chimbuko.core.calls.record import StreamHealth
 from chimbuko.core.traceschema import StreamNames
-from chimbuko.launcher.outcome.incidents import explain_run
+from chimbuko.provenance.explain.explaining import explain_run
 from chimbuko.provenance.incidents.incidentlist import IncidentDetails, Incidents
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.engine import close, open_for_writing
