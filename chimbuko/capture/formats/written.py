@@ -26,10 +26,10 @@ class TraceWriter(Protocol):
 
 
 FORMATS: Final = {
-    ".json": ("chrome", "Writer"),
-    ".pfw": ("chrome", "PerfFlowAspectWriter"),
-    ".pftrace": ("perfetto", "Writer"),
-    ".perfetto-trace": ("perfetto", "Writer"),
+    ".json": ("chromewriter", "Writer"),
+    ".pfw": ("chromewriter", "PerfFlowAspectWriter"),
+    ".pftrace": ("perfettowriter", "Writer"),
+    ".perfetto-trace": ("perfettowriter", "Writer"),
 }
 
 
@@ -39,7 +39,7 @@ def is_known(path: Path) -> bool:
 
 
 def writer_of(path: Path, file: IO[bytes]) -> TraceWriter:
-    """A writer into an open file, by the name of it.
+    """Return a writer into an open file, by its name.
 
     Raises
     ------
@@ -49,7 +49,9 @@ def writer_of(path: Path, file: IO[bytes]) -> TraceWriter:
     module, name = FORMATS[path.suffix]
     try:
         loaded = importlib.import_module(f"chimbuko.capture.formats.{module}")
-    except ImportError as error:
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("chimbuko"):
+            raise
         raise TraceFormatError(f"{path}: to write it, pip install 'chimbuko[perfetto]'") from error
     writer: TraceWriter = getattr(loaded, name)(file)
     return writer

@@ -28,7 +28,12 @@ from chimbuko.monitor.samples.nodebatch import packed, unpacked
 from chimbuko.monitor.samples.rows import ANYBODY
 from chimbuko.monitor.sampling.watch import Watch
 
-HOT = GpuReading("Made 100", 52.0, 2 * 10**9, 80 * 10**9, 400.0, 91.0, True, frozenset((os.getpid(), 1)))
+
+def busy_here() -> GpuReading:
+    """A reading of a GPU that this process uses: files of tests run in forks of the process that read them."""
+    return GpuReading("Made 100", 52.0, 2 * 10**9, 80 * 10**9, 400.0, 91.0, True, frozenset((os.getpid(), 1)))
+
+
 COOL = GpuReading("Made 100", 0.0, 10**9, 80 * 10**9, 70.0, 40.0, False)
 SILENT = GpuReading("Old", None, None, None, None, None, None)
 
@@ -48,7 +53,7 @@ class MadeGpus:
 
 
 def test_a_watched_program_has_its_gpus_in_all_reports(tmp_path: Path) -> None:
-    made = MadeGpus([COOL, SILENT], [COOL, SILENT], [HOT, SILENT])
+    made = MadeGpus([COOL, SILENT], [COOL, SILENT], [busy_here(), SILENT])
     watch = Watch([os.getpid()], Gpus([made]))
     table = CsvWriter(tmp_path, "here")
     watch.step()
@@ -114,7 +119,7 @@ def nvml(**other: object) -> types.SimpleNamespace:
 
 
 def test_nvml_is_asked_in_its_units() -> None:
-    assert Nvml(nvml()).read() == [HOT]
+    assert Nvml(nvml()).read() == [busy_here()]
     at_its_limit = nvml(nvmlDeviceGetCurrentClocksThrottleReasons=lambda _: 0x4)
     assert Nvml(at_its_limit).read()[0].is_throttled is False
 
@@ -191,7 +196,7 @@ def test_while_a_library_is_opened_others_print_where_they_did(capsys: pytest.Ca
 
 
 def test_an_agent_has_them_in_its_samples_and_findings() -> None:
-    made = MadeGpus([COOL, SILENT], [HOT, SILENT])
+    made = MadeGpus([COOL, SILENT], [busy_here(), SILENT])
     collector = Collector("here", gpus=Gpus([made]))
     collector.watch(Watched(os.getpid(), 0, 3))
     for _ in range(3):
