@@ -30,7 +30,7 @@ from chimbuko.monitor.sampling.watch import Watch
 
 
 def busy_here() -> GpuReading:
-    """A reading of a GPU that this process uses: files of tests run in forks of the process that read them."""
+    """A reading of a GPU that this process uses: files of tests run in forks."""
     return GpuReading("Made 100", 52.0, 2 * 10**9, 80 * 10**9, 400.0, 91.0, True, frozenset((os.getpid(), 1)))
 
 
