@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import msgspec
 
 from chimbuko.causes.evidence.flag import Flag
-from chimbuko.causes.evidence.losses import is_loss_id
+from chimbuko.causes.evidence.flag import is_loss_id
 from chimbuko.causes.evidence.part import OF_NODE, Kind, Part
 from chimbuko.causes.evidence.scene import Scene
 from chimbuko.causes.grouping import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from chimbuko.causes.because import because, lost_by
+from chimbuko.causes.interruptions import because, lost_by
 from chimbuko.causes.recurrence import Recurrence
 from chimbuko.provenance.nodes.callcauses import parts_of, scene_of
 from chimbuko.provenance.query.filters import CallSummary

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from chimbuko.causes.evidence.flag import Flag, flag_of
-from chimbuko.causes.evidence.gputime import GpuSeen
+from chimbuko.causes.evidence.nodescene import GpuSeen
 from chimbuko.causes.evidence.nodescene import NodeScene, called
 from chimbuko.causes.evidence.threadtime import STOPPED, Seen
 from chimbuko.core.calls.record import CallRecord

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from chimbuko.causes.because import because, lost_by
+from chimbuko.causes.interruptions import because, lost_by
 from chimbuko.causes.evidence.part import OF_NODE, Kind, Part
 from chimbuko.causes.recurrence import Habit, Recurrence
 from chimbuko.causes.sentence import recurrence_sentence

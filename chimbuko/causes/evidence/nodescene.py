@@ -1,16 +1,20 @@
-"""What nodes did while calls were slow: samples by thread, core and time."""
+"""What nodes did while calls were slow: samples by thread, core and time.
+
+What the GPUs of a node did while a call lost time, and what they usually do. No I/O, no clock.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+import numpy as np
+from chimbuko.monitor.samples.intervals import overlaps_us
+from chimbuko.monitor.samples.nodebatch import Rows
+from chimbuko.monitor.samples.rows import ANYBODY
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
-
-import numpy as np
 import numpy.typing as npt
-
 from chimbuko.causes.evidence.flag import Flag
-from chimbuko.causes.evidence.gputime import GpuSeen, gpus_in
 from chimbuko.causes.evidence.part import ANALYSIS
 from chimbuko.causes.evidence.threadtime import Seen, Usual, seen_in
 from chimbuko.monitor.procfs.numbers import parse_cpulist
@@ -18,6 +22,64 @@ from chimbuko.monitor.procfs.task import is_of_analysis
 from chimbuko.monitor.samples.intervals import ends_us, joined, overlapping, overlaps_us, summed
 from chimbuko.monitor.samples.nodebatch import NodeBatch, Rows, ThreadName
 from chimbuko.monitor.samples.rows import GPU, THREAD
+
+COVERED_BY_GPU_SAMPLES = 0.5
+"""Of the time that was lost, which samples have to be of."""
+
+
+@dataclass(frozen=True)
+class GpuShares:
+    """Of some time."""
+
+    busy: float = 0.0
+    throttled: float = 0.0
+
+
+@dataclass(frozen=True)
+class GpuSeen:
+    """One GPU."""
+
+    number: int
+    now: GpuShares
+    """In the time that was lost."""
+    usual: GpuShares
+    foreign: int
+    """Processes that used it and are none of the program's, at most."""
+
+
+def gpus_in(rows: Rows, usual: Rows, pid: int | None, begin_us: int, end_us: int) -> Iterator[GpuSeen]:
+    """GPUs that a process may have used from one time to another, as far as samples are of that.
+
+    Parameters
+    ----------
+    rows
+        GPU rows, in no order; those of one GPU do not overlap.
+    usual
+        GPU rows of a longer time, which may contain the others.
+    pid
+        The process; None where it is not known.
+    """
+    inside_us = overlaps_us(rows, begin_us, end_us)
+    is_its = (inside_us > 0) & np.isin(rows["pid"], (ANYBODY, -2 if pid is None else pid))
+    for number in np.unique(rows["gpu"][is_its]).tolist():
+        of_gpu = is_its & (rows["gpu"] == number)
+        if inside_us[of_gpu].sum() < COVERED_BY_GPU_SAMPLES * (end_us - begin_us):
+            continue
+        yield GpuSeen(
+            number,
+            _gpu_shares(rows[of_gpu], inside_us[of_gpu] / np.maximum(rows["length_us"][of_gpu], 1)),
+            _gpu_shares(of_usual := usual[usual["gpu"] == number], np.ones(len(of_usual))),
+            int(rows["foreign"][of_gpu].max()),
+        )
+
+
+def _gpu_shares(rows: Rows, parts: np.ndarray[tuple[int], np.dtype[np.float64]]) -> GpuShares:
+    """Of these parts of rows."""
+    length_us = float((rows["length_us"] * parts).sum())
+    if length_us <= 0:
+        return GpuShares()
+    return GpuShares(*(float((rows[name] * parts).sum()) / length_us for name in ("busy_us", "throttled_us")))
+
 
 COVERED = 0.6
 """Of the time that was lost, which looks at the thread have to be of; else those of a period are taken."""

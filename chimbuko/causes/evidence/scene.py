@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from chimbuko.causes.evidence.ends import Ends
 from chimbuko.causes.evidence.flag import Flag
-from chimbuko.causes.evidence.flagindex import FlagIndex
-from chimbuko.causes.evidence.losses import losses_in
+from chimbuko.causes.evidence.flag import FlagIndex
+from chimbuko.causes.evidence.flag import losses_in
 from chimbuko.causes.evidence.nodescene import AROUND_US, NodeScene
 from chimbuko.causes.evidence.part import Kind
 from chimbuko.causes.evidence.threadtime import Seen

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from chimbuko.causes.evidence.flag import Flag
-from chimbuko.causes.evidence.gputime import GpuSeen
+from chimbuko.causes.evidence.nodescene import GpuSeen
 from chimbuko.causes.evidence.part import Kind, Part
 from chimbuko.causes.evidence.scene import Scene
 

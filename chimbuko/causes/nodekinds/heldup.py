@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from chimbuko.causes.evidence.flag import Flag
-from chimbuko.causes.evidence.losses import sampled_part
+from chimbuko.causes.evidence.flag import sampled_part
 from chimbuko.causes.evidence.nodescene import Rival
 from chimbuko.causes.evidence.part import ANALYSIS, LIMIT, Kind, Part
 from chimbuko.causes.evidence.scene import POLLING_SHARE, Scene
