@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chimbuko.causes.drift import Drift, drifts_of
-from chimbuko.causes.modes import SlowMode, slow_modes_of
+from chimbuko.causes.incidents.drift import Drift, drifts_of
+from chimbuko.causes.incidents.slowmodes import SlowMode, slow_modes_of
 from chimbuko.core.arrays import Float64Array
 from chimbuko.core.statistics.schema import schema_of
 from chimbuko.provenance.query.run import Provenance

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from chimbuko.causes.interruptions import because, lost_by
+from chimbuko.causes.incidents.interruptions import because, lost_by
 from chimbuko.causes.recurrence import Recurrence
-from chimbuko.provenance.nodes.callcauses import parts_of, scene_of
+from chimbuko.provenance.nodes.callcauses import evidence_of, parts_of
 from chimbuko.provenance.query.filters import CallSummary
 from chimbuko.provenance.query.run import Provenance
 
@@ -57,8 +57,8 @@ class ModeCauses:
     def _asked(self, mode: Recurrence, recorded: Sequence[CallSummary]) -> Recurrence:
         step = -(-len(recorded) // MOST_EXPLAINED) or 1
         calls = [self._provenance.calls.record(call.id) for call in recorded[::step]]
-        scene = scene_of(self._provenance.reader, calls)
-        return because(mode, lost_by(parts_of(scene)), scene.nodes)
+        evidence = evidence_of(self._provenance.reader, calls)
+        return because(mode, lost_by(parts_of(evidence)), evidence.nodes)
 
 
 def _are_alike(one: Recurrence, other: Recurrence) -> bool:

@@ -6,8 +6,8 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 
-from chimbuko.causes.drift import Drift
-from chimbuko.causes.recurrence import Habit, Recurrence
+from chimbuko.causes.incidents.drift import Drift
+from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.provenance.incidents.learned import learned
 from chimbuko.provenance.incidents.modecauses import ModeCauses
 from chimbuko.provenance.incidents.slowmodes import slow_modes
@@ -60,7 +60,7 @@ def _of_drift(
     begin_us, end_us = provenance.steps.time_range() or (0, 0)
     return Recurrence(
         program=program,
-        kind=Habit.DRIFT,
+        kind=RecurrenceKind.DRIFT,
         function=drift.function,
         calls=calls[program, drift.function],
         cost_us=drift.lost_us,
@@ -94,7 +94,7 @@ def _of_slow_ranks(provenance: Provenance, slow_ranks: Sequence[SlowRank]) -> li
         found.append(
             Recurrence(
                 program=program,
-                kind=Habit.SLOW_RANKS,
+                kind=RecurrenceKind.SLOW_RANKS,
                 function="",
                 calls=0,
                 cost_us=sum(lost_us),

@@ -8,8 +8,8 @@ from itertools import pairwise
 from statistics import median
 
 from chimbuko.causes.incident import NodeLoss
-from chimbuko.causes.modes import APART, SlowMode
-from chimbuko.causes.recurrence import Habit, Recurrence
+from chimbuko.causes.incidents.slowmodes import APART, SlowMode
+from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.calls.record import judged_us
 from chimbuko.core.calls.waiting import Waits, waits_in
 from chimbuko.provenance.incidents.incidentlist import Incidents
@@ -88,7 +88,7 @@ def _finding(
     examples = [*worst, *([newest.id] if newest is not None and newest.id not in worst else [])]
     found = Recurrence(
         program=program,
-        kind=Habit.SLOW_MODE,
+        kind=RecurrenceKind.SLOW_MODE,
         function=mode.function,
         calls=slow,
         cost_us=cost_us,

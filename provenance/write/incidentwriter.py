@@ -10,9 +10,9 @@ import msgspec
 from sqlalchemy import Connection, delete, func, select
 
 from chimbuko.causes.incident import Incident, incident_id
-from chimbuko.causes.incidentbook import Changes
+from chimbuko.causes.incidents.sentence import recurrence_sentence, sentence
+from chimbuko.causes.incidents.tracker import Changes
 from chimbuko.causes.recurrence import Recurrence
-from chimbuko.causes.sentence import recurrence_sentence, sentence
 from chimbuko.provenance.store.tables import CALLS, INCIDENTS, RECURRENCES
 from chimbuko.provenance.store.upsert import Upsert, insert, placeholder
 

@@ -8,16 +8,15 @@ What ranks lost as their node kept them from running, by its samples: in the sam
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, insort
 from collections import Counter
-from dataclasses import dataclass
-from chimbuko.causes.evidence.part import Kind
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from chimbuko.causes.part import HeldUp
 from chimbuko.core.calls.record import CallRecord, Collective, Message, judged_us
 from chimbuko.core.calls.schema import Label
 from chimbuko.core.calls.waiting import Waits, waits_in
-from bisect import bisect_left, insort
-from collections.abc import Iterator
-from dataclasses import replace
-from chimbuko.core.calls.waiting import Waits
 from chimbuko.monitor.samples.nodebatch import SAMPLED_US, NodeBatch, RankLoss
 
 LEAST_UNFLAGGED_US = 5_000.0
@@ -84,7 +83,7 @@ class Flag:
     """Whether it ran on a GPU."""
     counted: tuple[tuple[str, int], ...] = ()
     """By how much counters rose in it alone: metrics but for clocks, and bytes of files."""
-    loss: Kind | None = None
+    loss: HeldUp | None = None
     """Of what is no call, but time in which its node kept the rank from running, whatever calls it was in: by
     what. None of a call."""
 
@@ -288,7 +287,7 @@ def is_loss_id(call_id: str) -> bool:
 
 
 def _flag_of_loss(loss: RankLoss, node: str) -> Flag:
-    kind = Kind.STOPPED if loss.is_stopped else Kind.WAITED_FOR_CORE
+    kind = HeldUp.STOPPED if loss.is_stopped else HeldUp.WAITED_FOR_CORE
     return Flag(
         id=f"{_FIRST}{loss.program}:{loss.rank}:{loss.begin_us}{kind.value[0]}",
         program=loss.program,

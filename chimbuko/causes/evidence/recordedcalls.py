@@ -12,15 +12,14 @@ What the rows of a rank answer to those who ask whom a delay held up, and what i
 
 from __future__ import annotations
 
-import numpy as np
-from chimbuko.causes.evidence.recordedrows import Indices, Interval, RecordedRows
-from chimbuko.core.calls.record import CallRecord
-from chimbuko.core.calls.waiting import Waits, waits_in
-from dataclasses import dataclass
-from chimbuko.causes.evidence.recordedrows import Indices, Interval, RecordedRows, Runtimes
-from chimbuko.core.calls.waiting import Waits, is_communication, waits_in
 from collections.abc import Sequence
-from chimbuko.causes.evidence.recordedrows import Interval, RecordedRows
+from dataclasses import dataclass
+
+import numpy as np
+
+from chimbuko.causes.evidence.recordedrows import Indices, Interval, RecordedRows, Runtimes
+from chimbuko.core.calls.record import CallRecord
+from chimbuko.core.calls.waiting import Waits, is_communication, waits_in
 
 MOST_CALLS = 4
 """Of a rank and interval, those that lost most."""
