@@ -137,7 +137,7 @@ class Alerting:
             alert = LossAlert(
                 run=self._run_id,
                 incident=one.id,
-                cause=one.kind.value,
+                cause=one.kind,
                 node=one.node,
                 program=one.program,
                 ranks=sorted({loss.rank for loss in one.losses}),

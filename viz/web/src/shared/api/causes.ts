@@ -1,11 +1,12 @@
 /**
  * Causes of lost time, in the order in which calls are asked for them. Written by docs/pagetypes.py.
  *
- * `id` is the value of `kind` in the API, and the name of the cause; `colour` one of the styles `cause-…` in
- * `incident.css`. `isWait`: the call waited for another one. `isHeldUp`: the node kept the thread from running.
- * `text` completes "This much time was lost …". In it `{function}`, `{rank}`, `{by}` and `{count}` are fields of the
- * API's `Part`, and `{meanwhile}` says what the other rank was doing; `{by|someone}` has a text for an empty field,
- * `{count program}` a noun that is counted; what is in brackets is left out where a field in it is empty.
+ * `id` is the value of `kind` in the API, and the name of the cause; `colour` one of the styles `cause-…`
+ * in `incident.css`. `isWait`: the call waited for another one. `isHeldUp`: the node kept the thread from
+ * running. `text` completes "This much time was lost …". In it `{function}`, `{rank}`, `{by}` and `{count}`
+ * are fields of the API's `Part`, and `{meanwhile}` says what the other rank was doing; `{by|someone}` has a
+ * text for an empty field, `{count program}` a noun that is counted; what is in brackets is left out where a
+ * field in it is empty.
  */
 export const CAUSES = [
   {"id": "stopped", "colour": "node", "isWait": false, "isHeldUp": true, "text": "while its process was stopped"},
