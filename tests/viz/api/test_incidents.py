@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from chimbuko.causes.recurrence import Habit, Recurrence
+from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding, Problem
 from chimbuko.provenance.explain.explaining import explain_run
 from chimbuko.provenance.query.run import open_run
@@ -90,7 +90,20 @@ def test_findings_in_published_quantities_stand_with_the_incidents(made: MadeRun
 def test_a_finding_has_an_address_that_stays(made: MadeRun, api: Api) -> None:
     explain_run(made.directory)
     habit = Recurrence(
-        0, Habit.DRIFT, "step", 9, 5e6, 0.0, 1.0, ["step"], [1], 1, 2, [], typical_us=2.0, usual_us=1.0
+        0,
+        RecurrenceKind.DRIFT,
+        "step",
+        9,
+        5e6,
+        0.0,
+        1.0,
+        ["step"],
+        [1],
+        1,
+        2,
+        [],
+        typical_us=2.0,
+        usual_us=1.0,
     )
     costly = msgspec.structs.replace(habit, function="solve", cost_us=9e6)
     engine = open_for_writing(made.directory.read_info().store_url)
