@@ -21,13 +21,13 @@ from measuring import cpu_seconds, in_child
 from chimbuko.ad.analysis.detection import Detection
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.ad.handoff.bell import AgentBell
 from chimbuko.ad.handoff.flightrecorder import FlightRecorder
+from chimbuko.ad.handoff.notifiers import AgentNotifier
 from chimbuko.ad.handoff.processspecs import StreamProcessSpec
 from chimbuko.ad.handoff.spool import SpoolReader
 from chimbuko.ad.records.windows import Windows
+from chimbuko.ad.streamprocess.kernelwarmup import warm_kernels
 from chimbuko.ad.streamprocess.process import StreamProcess
-from chimbuko.ad.streamprocess.warmup import warm_kernels
 from chimbuko.capture.trace.discovery import Transport
 from chimbuko.capture.trace.reader import StreamReader
 from chimbuko.core.calls.record import call_id
@@ -93,7 +93,7 @@ def analyse(spec: StreamProcessSpec, *, with_stages: bool = False, with_latencie
                 patches.enter_context(_stages_clocked(result))
             if with_latencies:
                 patches.enter_context(_labels_clocked(result))
-            result.cpu_s = cpu_seconds(lambda: StreamProcess(spec, AgentBell()).run())
+            result.cpu_s = cpu_seconds(lambda: StreamProcess(spec, AgentNotifier()).run())
         return result
 
     return in_child(work)

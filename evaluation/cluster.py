@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.ad.analysis.statistics import Learned
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
+from chimbuko.ad.analysis.streamstatistics import Learned
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics, StreamShare
 from chimbuko.core.arrays import Float64Array
@@ -17,8 +17,7 @@ from chimbuko.core.calls.record import CallRecord
 from chimbuko.core.calls.recordarrays import PackedRecords, unpack
 from chimbuko.core.calls.schema import Label
 from chimbuko.core.config import AnalysisConfig
-from chimbuko.core.statistics.packed import PackedTable
-from chimbuko.core.statistics.schema import FLAGS
+from chimbuko.core.statistics.schema import FLAGS, PackedTable
 from chimbuko.core.traceschema import StreamNames, TraceStep
 from chimbuko.pserver.state.modelversions import Published
 from chimbuko.pserver.state.serverstate import ServerState

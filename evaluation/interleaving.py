@@ -15,9 +15,9 @@ import numpy as np
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.modelsync.pendingdeltas import PendingDeltas
 from chimbuko.core.config import AnalysisConfig
-from chimbuko.core.statistics.packed import PackedTable
-from chimbuko.pserver.state.checkpoint import SavedState
+from chimbuko.core.statistics.schema import PackedTable
 from chimbuko.pserver.state.modelversions import Published
+from chimbuko.pserver.state.savedstate import SavedState
 from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.runtime.protocol.messages import ALL_EPOCHS, Acknowledgement, Delta, FunctionName, ModelUpdate
 from evaluation.cluster import Cluster, ClusterAgent, Source

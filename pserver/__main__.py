@@ -14,12 +14,12 @@ from chimbuko.core.config import DETECTORS, METRICS, AnalysisConfig
 from chimbuko.core.errors import ChimbukoError
 from chimbuko.core.statistics.model import Model, load_model, save_model
 from chimbuko.core.statistics.schema import schema_of
-from chimbuko.pserver.metricsport import MetricsPort
-from chimbuko.pserver.server import SavePlace, Server
-from chimbuko.pserver.state.checkpoint import read_state
+from chimbuko.pserver.kernelwarmup import warm_kernels
+from chimbuko.pserver.metrics import MetricsPort
+from chimbuko.pserver.server import Server, StateFile
 from chimbuko.pserver.state.runreport import write_report
+from chimbuko.pserver.state.savedstate import read_state
 from chimbuko.pserver.state.serverstate import ServerState
-from chimbuko.pserver.warmup import warm_kernels
 from chimbuko.runtime.process.lifetime import do_without_scipy, log, say_ready
 from chimbuko.runtime.process.signals import StopSignal
 from chimbuko.runtime.protocol.metricsplace import TOKEN_VARIABLE
@@ -74,7 +74,7 @@ def main() -> None:
         server = Server(
             RunBroker.from_environment(options.run_id),
             state,
-            SavePlace(options.state, options.state_copy),
+            StateFile(options.state, options.state_copy),
             metrics,
             is_urgent=StopSignal(wake, signal.SIGTERM),
         )

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from chimbuko.pserver.runfigures import FIELDS, Figures, ProgramFigures
+from chimbuko.pserver.metrics import FIELDS, Figures, ProgramFigures
 from chimbuko.runtime.protocol.telemetry import SILENT_AFTER_S, AgentFigures
 
 if TYPE_CHECKING:

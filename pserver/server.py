@@ -15,9 +15,9 @@ from typing import Any, cast
 import msgspec
 import redis
 
-from chimbuko.pserver.metricsport import MetricsPort
-from chimbuko.pserver.state.checkpoint import SavedState, write_state
+from chimbuko.pserver.metrics import MetricsPort
 from chimbuko.pserver.state.modelversions import Published
+from chimbuko.pserver.state.savedstate import SavedState, write_state
 from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.process.signals import StopSignal
@@ -60,7 +60,7 @@ def _encoded(acknowledgements: dict[str, Acknowledgement]) -> dict[Any, Any]:
 
 
 @dataclass(frozen=True)
-class SavePlace:
+class StateFile:
     """Where the state is saved."""
 
     path: Path | None = None
@@ -88,7 +88,7 @@ class Server:
         self,
         broker: RunBroker,
         state: ServerState,
-        place: SavePlace,
+        place: StateFile,
         metrics: MetricsPort | None = None,
         is_urgent: Callable[[], bool] = lambda: False,
     ) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from chimbuko.ad.handoff.processspecs import AgentSpec
-from chimbuko.ad.streamprocess.forkclient import ForkServer
+from chimbuko.ad.streamprocess.forkserver import ForkServer
 from chimbuko.capture.trace.adios import adios2_bindings
 from chimbuko.core.errors import ChimbukoError, ServiceError
 from chimbuko.runtime.process.lifetime import die_with_parent, do_without_scipy, log, say_ready
@@ -37,7 +37,7 @@ def load() -> None:
 
         import chimbuko.ad.agent.agent
         import chimbuko.ad.streamprocess.process  # noqa: F401
-        from chimbuko.ad.streamprocess.warmup import warm_kernels
+        from chimbuko.ad.streamprocess.kernelwarmup import warm_kernels
 
         warm_kernels()
 

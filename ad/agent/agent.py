@@ -22,15 +22,14 @@ from chimbuko.ad.agent.waitsearch import WaitSearch
 from chimbuko.ad.agent.watchdog import HangWatchdog
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.processspecs import AgentSpec
-from chimbuko.ad.handoff.shortfalls import Part
+from chimbuko.ad.handoff.shortage import StreamPart
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
 from chimbuko.ad.modelsync.modelsync import SECURE_S, ModelSync
-from chimbuko.ad.streamprocess.forkclient import ForkServer
+from chimbuko.ad.streamprocess.forkserver import ForkServer
 from chimbuko.ad.streams.deltalog import LOG_NAME, DeltaLog
-from chimbuko.ad.streams.leftstreams import left_streams
-from chimbuko.ad.streams.roomnews import RoomNews
-from chimbuko.ad.streams.streamhandle import StreamHandle
-from chimbuko.ad.streams.supervisor import TICK_S, Supervisor
+from chimbuko.ad.streams.shortagenotices import ShortageNotices
+from chimbuko.ad.streams.streamhandle import StreamHandle, left_streams
+from chimbuko.ad.streams.streamsupervisor import TICK_S, Supervisor
 from chimbuko.capture.follow.alarm import Alarm
 from chimbuko.capture.follow.presence import Role, announce
 from chimbuko.capture.follow.starter import GuardStarter
@@ -117,15 +116,17 @@ class Agent:
         self._is_live = bool(spec.live_folder)
         statistics = AgentStatistics(spec.agent, time.time_ns(), self._schema, spec.config.server_parts)
         reports = Path(spec.scratch) / "reports"
-        self._bell = forks.bell
-        self._watch = HangWatchdog(spec.agent, reports, self._streams, statistics, self._bell, spec.config)
+        self._notifier = forks.notifier
+        self._watch = HangWatchdog(
+            spec.agent, reports, self._streams, statistics, self._notifier, spec.config
+        )
         period_s, lockstep = spec.config.period_us / 1e6, spec.config.lockstep
         self._delta_log = delta_log = DeltaLog(Path(spec.scratch) / LOG_NAME)
         self._statistics = ModelSync(
-            broker, statistics, self._streams, self._bell, delta_log, period_s, lockstep
+            broker, statistics, self._streams, self._notifier, delta_log, period_s, lockstep
         )
         view = AgentTelemetry(spec.node, forks.pid, statistics, self._streams)
-        self._news = RoomNews(broker, Path(spec.scratch).parents[1], spec.node)
+        self._news = ShortageNotices(broker, Path(spec.scratch).parents[1], spec.node)
         is_sampled = self._is_live and spec.config.node_samples
         self._node = NodeWatch(spec.node, broker, spec.index == 0) if is_sampled else None
         self._link = SpoolShipper(
@@ -135,7 +136,7 @@ class Agent:
             self._watch.delivery,
             view,
             self._news,
-            self._bell,
+            self._notifier,
             lockstep,
             self._node,
         )
@@ -193,7 +194,7 @@ class Agent:
         if lost := self._watch.lost_reports():
             self._news.lost_reports(lost)
         self._is_closing.set()
-        self._bell.ring()
+        self._notifier.notify()
         self._await_delivery(link)
 
     def _newest_end_us(self, should_stop: StopSignal) -> int:
@@ -267,7 +268,7 @@ class Agent:
                 if self._is_closing.is_set():
                     self._link.flush()
                 if self._delta_log.is_failing:
-                    self._news.without(Part.JOURNAL, self._spec.agent)
+                    self._news.without(StreamPart.JOURNAL, self._spec.agent)
                 self._link.exchange_once()
                 self._recorders.serve()
                 self._waits.serve()

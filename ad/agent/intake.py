@@ -15,7 +15,7 @@ from chimbuko.ad.handoff.processspecs import AgentSpec
 from chimbuko.ad.handoff.sparsefile import is_out_of_memory
 from chimbuko.ad.modelsync.modelsync import ModelSync
 from chimbuko.ad.streams.arrivals import Arrival, Arrivals, Instance
-from chimbuko.ad.streams.roomnews import RoomNews
+from chimbuko.ad.streams.shortagenotices import ShortageNotices
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.capture.trace.discovery import StreamName, Transport
 from chimbuko.core.calls.record import UNREAD_STREAMS, UNREADABLE_STREAMS, StreamHealth
@@ -68,7 +68,7 @@ class Intake:
         broker: RunBroker,
         streams: list[StreamHandle],
         statistics: ModelSync,
-        news: RoomNews,
+        news: ShortageNotices,
     ) -> None:
         self._spec = spec
         self._broker = broker

@@ -12,11 +12,11 @@ import msgspec
 
 from chimbuko.ad.agent.agenttelemetry import AgentTelemetry
 from chimbuko.ad.agent.nodewatch import NodeWatch
-from chimbuko.ad.handoff.bell import AgentBell
-from chimbuko.ad.handoff.shortfalls import Part
+from chimbuko.ad.handoff.notifiers import AgentNotifier
+from chimbuko.ad.handoff.shortage import StreamPart
 from chimbuko.ad.handoff.spool import SpoolDelivery
 from chimbuko.ad.modelsync.modelsync import ModelSync
-from chimbuko.ad.streams.roomnews import RoomNews
+from chimbuko.ad.streams.shortagenotices import ShortageNotices
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.core.calls.record import (
     SILENT,
@@ -71,7 +71,7 @@ class SpoolShipper:
         The agent's own spool.
     node
         The watch over the node; None where all streams are recorded, or it is not wanted.
-    bell
+    notifier
         Streams ring it when they have something that shall not wait.
     """
 
@@ -82,8 +82,8 @@ class SpoolShipper:
         streams: list[StreamHandle],
         reports: SpoolDelivery,
         view: AgentTelemetry,
-        news: RoomNews,
-        bell: AgentBell,
+        news: ShortageNotices,
+        notifier: AgentNotifier,
         is_lockstep: bool,
         node: NodeWatch | None = None,
     ) -> None:
@@ -94,7 +94,7 @@ class SpoolShipper:
         self._reports = reports
         self._view = view
         self._news = news
-        self._bell = bell
+        self._notifier = notifier
         self._is_lockstep = is_lockstep
         self._node = node
         self._looked_at = self._answered_at = 0.0
@@ -115,7 +115,7 @@ class SpoolShipper:
             if self._is_flushing or self._is_behind or self._quiet_rounds >= QUIET_ROUNDS:
                 self._ship()
                 self._quiet_rounds = 0
-            self._hear_plights()
+            self._note_shortages()
             self._report_silence()
             self._news.report(self._is_flushing)
             self._view.report(self._is_flushing)
@@ -129,7 +129,7 @@ class SpoolShipper:
             # In lockstep the exchange waits, and no longer than the streams do.
             quiet_s = ROUND_S if self._is_behind else QUIET_ROUND_S
             due_s = min(self._looked_at + quiet_s, self._statistics.due_s)
-            if self._bell.wait(due_s - time.monotonic()):
+            if self._notifier.wait(due_s - time.monotonic()):
                 self._statistics.heed(time.monotonic())
                 self._quiet_rounds = QUIET_ROUNDS
                 # What rings meanwhile has its turn in the same round.
@@ -217,16 +217,16 @@ class SpoolShipper:
         stream.health = health if word is None or word.steps < health.steps else word
         self._statistics.note_health(stream.health)
 
-    def _hear_plights(self) -> None:
+    def _note_shortages(self) -> None:
         """What streams go without, and how they fare meanwhile."""
         for stream in list(self._streams):
-            shortfall = stream.new_shortfall()
-            for part in shortfall.without if shortfall else ():
-                self._news.without(Part(part), stream.key)
+            shortage = stream.new_shortage()
+            for part in shortage.without if shortage else ():
+                self._news.without(StreamPart(part), stream.key)
             if not stream.open_calls.has_room:
-                self._news.without(Part.OPEN_CALLS, stream.key)
+                self._news.without(StreamPart.OPEN_CALLS, stream.key)
             if not stream.box.has_whole_model:
-                self._news.without(Part.MODEL, stream.key)
+                self._news.without(StreamPart.MODEL, stream.key)
             word = stream.new_word()
             if word is not None:
                 self._note_health(stream, word)

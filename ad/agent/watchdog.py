@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.ad.detectors import make_detector
-from chimbuko.ad.handoff.bell import AgentBell
 from chimbuko.ad.handoff.exchange import Cell, Phase
+from chimbuko.ad.handoff.notifiers import AgentNotifier
 from chimbuko.ad.handoff.opencalls import OpenCalls
 from chimbuko.ad.handoff.spool import SpoolDelivery, SpoolFrame, SpoolWriter
 from chimbuko.ad.kernels.stack import UNCERTAIN, UNKNOWN
@@ -201,7 +201,7 @@ class HangWatchdog:
         Names the spool.
     folder
         Of the spool.
-    bell
+    notifier
         Rung when something was found.
     """
 
@@ -211,12 +211,12 @@ class HangWatchdog:
         folder: Path,
         streams: list[StreamHandle],
         statistics: AgentStatistics,
-        bell: AgentBell,
+        notifier: AgentNotifier,
         config: AnalysisConfig,
     ) -> None:
         self._streams = streams
         self._statistics = statistics
-        self._bell = bell
+        self._notifier = notifier
         self._config = config
         self._detector = make_detector(config)
         self._ignored = [function_matcher(pattern) for pattern in config.ignore]
@@ -282,7 +282,7 @@ class HangWatchdog:
         if stream.rhythm.is_silent and stream.silence is None:
             stream.learn_names()
             stream.silence = _silence(opened, stream.names)
-            self._bell.ring()
+            self._notifier.notify()
         self._report(stream, opened, stream.rhythm.quiet_s * 1e6, drained)
 
     def _report(self, stream: StreamHandle, opened: OpenCalls, silence_us: float, drained: int) -> None:
@@ -316,7 +316,7 @@ class HangWatchdog:
                 version = self._statistics.model.version
                 record = pack_report(opened, call, report, elapsed, version, stream.names)
                 self._spool.append(SpoolFrame(record, [], [], _origin(stream)))
-                self._bell.ring()
+                self._notifier.notify()
                 reported[place] = float(elapsed[call])
 
     def _known(self, stream: StreamHandle, opened: OpenCalls) -> Float64Array:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.ad.analysis.statistics import StreamStatistics, Timers
+from chimbuko.ad.analysis.streamstatistics import StreamStatistics, Timers
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.calls.usual import UsualRuntimes
 from chimbuko.ad.detectors import make_detector

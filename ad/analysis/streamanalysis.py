@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 
 from chimbuko.ad.analysis.detection import Detection
-from chimbuko.ad.analysis.statistics import Learned
-from chimbuko.ad.analysis.telemetry import RankSpeeds, StreamTelemetry, Traffic
+from chimbuko.ad.analysis.streamstatistics import Learned
+from chimbuko.ad.analysis.streamtelemetry import RankSpeeds, StreamTelemetry, Traffic
 from chimbuko.ad.calls.callpaths import CallPaths, busiest
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.records.channels import Channels, landmarks

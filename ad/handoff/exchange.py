@@ -23,13 +23,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.ad.analysis.statistics import Learned
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis
-from chimbuko.ad.analysis.telemetry import StreamTelemetry
-from chimbuko.ad.handoff.bell import Bell
+from chimbuko.ad.analysis.streamstatistics import Learned
+from chimbuko.ad.analysis.streamtelemetry import StreamTelemetry
+from chimbuko.ad.handoff.notifiers import MappedSemaphore
 from chimbuko.ad.handoff.outbox import OutboxCopy
-from chimbuko.ad.handoff.shortfalls import SIZE_BYTES as SHORTFALL_BYTES
-from chimbuko.ad.handoff.shortfalls import ShortfallCells
+from chimbuko.ad.handoff.shortage import SHORTAGE_BYTES as SHORTAGE_BYTES
+from chimbuko.ad.handoff.shortage import ShortageCells
 from chimbuko.ad.handoff.sparsefile import SparseFile
 from chimbuko.ad.kernels.stack import MAX_TIMERS
 from chimbuko.core.arrays import Float64Array, Int64Array, Rows
@@ -38,7 +38,7 @@ from chimbuko.core.statistics.schema import TableSchema
 from chimbuko.runtime.protocol.messages import NO_EPOCH
 
 _HEADER_CELLS = 64
-_HEADER_BYTES = mmap.PAGESIZE + SHORTFALL_BYTES
+_HEADER_BYTES = mmap.PAGESIZE + SHORTAGE_BYTES
 
 
 class Cell(IntEnum):
@@ -143,8 +143,8 @@ class ExchangeBox:
         self._file = self._memory.file
         memory = self._memory.memory
         self._cells = np.frombuffer(memory, np.int64, _HEADER_CELLS)
-        self._bell = Bell(memory, self._cells.nbytes)
-        self.shortfall = ShortfallCells(np.frombuffer(memory, np.uint8, SHORTFALL_BYTES, mmap.PAGESIZE))
+        self._notifier = MappedSemaphore(memory, self._cells.nbytes)
+        self.shortage = ShortageCells(np.frombuffer(memory, np.uint8, SHORTAGE_BYTES, mmap.PAGESIZE))
         at = _HEADER_BYTES
         self._slots = [OutboxCopy(self._memory, at + number * slot_bytes, schema) for number in (0, 1)]
         at += 2 * slot_bytes
@@ -168,7 +168,7 @@ class ExchangeBox:
             slot.allocate()
         if not self[Cell.IS_MADE]:
             self._cells[[Cell.MODEL_GENERATION, Cell.MODEL_EPOCH, Cell.CLOSED_EPOCH]] = NO_EPOCH
-            self._bell.make()
+            self._notifier.initialise()
             self[Cell.IS_MADE] = 1
 
     def __getitem__(self, cell: Cell) -> int:
@@ -246,7 +246,7 @@ class ExchangeBox:
         Waits for it, and no longer than for a signal.
         """
         if self[Cell.MODEL_EPOCH] < epoch:
-            self._bell.wait(timeout_s)
+            self._notifier.wait(timeout_s)
         return self[Cell.MODEL_EPOCH] >= epoch
 
     def _take_model(self, analysis: StreamAnalysis) -> None:
@@ -331,7 +331,7 @@ class ExchangeBox:
         self[Cell.MODEL_EPOCH] = epoch
         self._unlock()
         if self[Cell.PHASE] == Phase.WAITING:
-            self._bell.ring()
+            self._notifier.notify()
         return True
 
     def _try_lock(self) -> bool:

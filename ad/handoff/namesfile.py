@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.core.atomicfile import write_atomically
 from chimbuko.core.calls.record import Metadata
+from chimbuko.core.files import write_atomically
 from chimbuko.core.traceschema import StreamNames
 
 NAMES = "names"

@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.ad.analysis.statistics import Learned
 from chimbuko.ad.analysis.streamanalysis import Extent
+from chimbuko.ad.analysis.streamstatistics import Learned
 from chimbuko.ad.handoff.sparsefile import SparseFile
-from chimbuko.ad.handoff.telemetry import PathOutbox, TelemetryOutbox
+from chimbuko.ad.handoff.telemetryoutbox import PathOutbox, TelemetryOutbox
 from chimbuko.ad.kernels.stack import MAX_TIMERS
 from chimbuko.core.calls.record import StepCount
 from chimbuko.core.statistics.schema import FLAGS, TableSchema

@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from chimbuko.core.arrays import Float64Array, Int64Array, longer
-from chimbuko.core.statistics.packed import PackedTable
-from chimbuko.core.statistics.schema import TableSchema
+from chimbuko.core.statistics.schema import PackedTable, TableSchema
 from chimbuko.runtime.protocol.messages import NO_EPOCH, FunctionName, ModelUpdate
 from chimbuko.runtime.protocol.partition import part_of_function
 
 
 @dataclass
-class _PublishedPart:
+class _PublishedRows:
     """What one part of the server has published."""
 
     server: int = 0
@@ -42,7 +41,7 @@ class AgentModel:
 
     def __init__(self, schema: TableSchema, parts: int = 1) -> None:
         self._schema = schema
-        self._parts = [_PublishedPart() for _ in range(parts)]
+        self._parts = [_PublishedRows() for _ in range(parts)]
         self._numbers: dict[tuple[int, str], int] = {}
         self.names: list[FunctionName] = []
         """By the agent's number."""
@@ -161,7 +160,7 @@ class AgentModel:
             parts[timer] = part_of_function(program, name, len(self._parts))
         return parts
 
-    def _take_table(self, known: _PublishedPart, update: ModelUpdate, table: PackedTable) -> None:
+    def _take_table(self, known: _PublishedRows, update: ModelUpdate, table: PackedTable) -> None:
         """The rows that an update has itself, of functions that are used here."""
         keys = [known.functions[number] for number in np.frombuffer(update.numbers, np.int32).tolist()]
         own = np.array([known.own.get(key, -1) for key in keys], np.int64)

@@ -16,8 +16,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.ad.analysis.statistics import Learned
-from chimbuko.ad.analysis.telemetry import StreamTelemetry
+from chimbuko.ad.analysis.streamstatistics import Learned
+from chimbuko.ad.analysis.streamtelemetry import StreamTelemetry
 from chimbuko.ad.modelsync.agentmodel import AgentModel
 from chimbuko.core.arrays import BoolArray, Float64Array, Int32Array, Int64Array, Rows, longer
 from chimbuko.core.calls.pathtable import PATH, PathTable

@@ -9,8 +9,7 @@ from pathlib import Path
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
 from chimbuko.ad.modelsync.deltamaker import DeltaMaker
 from chimbuko.ad.streams.deltalog import LOG_FILES, LOG_NAME, DeltaLog
-from chimbuko.ad.streams.leftstreams import left_streams
-from chimbuko.ad.streams.streamhandle import BOX
+from chimbuko.ad.streams.streamhandle import BOX, left_streams
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.statistics.schema import schema_of
 from chimbuko.runtime.process.nameholding import hold

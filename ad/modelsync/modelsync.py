@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 import redis
 
-from chimbuko.ad.handoff.bell import AgentBell
 from chimbuko.ad.handoff.exchange import Cell
+from chimbuko.ad.handoff.notifiers import AgentNotifier
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
 from chimbuko.ad.modelsync.deltamaker import LOCK_POLL_S, DeltaMaker
 from chimbuko.ad.streamprocess.commits import quiet_s
@@ -19,7 +19,7 @@ from chimbuko.ad.streams.deltalog import DeltaLog
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.core.arrays import Int64Array
 from chimbuko.core.calls.record import StreamHealth
-from chimbuko.core.statistics.packed import PackedTable
+from chimbuko.core.statistics.schema import PackedTable
 from chimbuko.runtime.protocol.messages import (
     ALL_EPOCHS,
     PAYLOAD,
@@ -64,7 +64,7 @@ class ModelSync:
     ----------
     streams
         Grows as the supervisor finds streams.
-    bell
+    notifier
         In lockstep they ring it when they have closed an epoch.
     delta_log
         Where deltas stand for a successor of this agent until they are merged.
@@ -77,7 +77,7 @@ class ModelSync:
         broker: RunBroker,
         statistics: AgentStatistics,
         streams: list[StreamHandle],
-        bell: AgentBell,
+        notifier: AgentNotifier,
         delta_log: DeltaLog,
         period_s: float,
         is_lockstep: bool,
@@ -86,7 +86,7 @@ class ModelSync:
         self._parts = [broker.keys.part(part) for part in range(statistics.parts)]
         self._statistics = statistics
         self._streams = streams
-        self._bell = bell
+        self._notifier = notifier
         self._period_s = period_s
         self._is_lockstep = is_lockstep
         self._maker = DeltaMaker(statistics, delta_log, period_s, is_lockstep)
@@ -203,7 +203,7 @@ class ModelSync:
             left_s = until - time.monotonic()
             if left_s <= 0.0:
                 return False
-            self._bell.wait(left_s)
+            self._notifier.wait(left_s)
         return True
 
     def _has_closed(self) -> bool:

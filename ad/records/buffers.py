@@ -11,7 +11,7 @@ from chimbuko.ad.kernels import retained
 from chimbuko.ad.kernels.recordtables import ROOMS, WINDOW, Out, Places, Room
 from chimbuko.ad.kernels.retained import EMPTY, HELD, MAX_COUNTERS, SIZES, Links, Pool, Sizes
 from chimbuko.ad.kernels.stack import NONE
-from chimbuko.ad.records.attachments import table
+from chimbuko.ad.records.selection import table
 from chimbuko.core.calls.recordarrays import COUNTER, HEAD, MEMBER, MESSAGE, PARTS
 from chimbuko.core.config import AnalysisConfig
 

@@ -11,8 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from chimbuko.ad.kernels import channels as kernels
-from chimbuko.ad.records.attachments import table
-from chimbuko.ad.records.selection import NO_ROWS
+from chimbuko.ad.records.selection import NO_ROWS, table
 from chimbuko.core.arrays import Int32Array, Table, UInt32Array, as_table
 from chimbuko.core.traceschema import (
     COMM_COLUMNS,

@@ -13,8 +13,7 @@ import numpy.typing as npt
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.kernels import correlation as kernels
 from chimbuko.ad.kernels.stack import NONE
-from chimbuko.ad.records.attachments import NO_LAUNCHES, CallLaunches, table
-from chimbuko.ad.records.selection import Selection
+from chimbuko.ad.records.selection import NO_LAUNCHES, CallLaunches, Selection, table
 from chimbuko.core.arrays import Int32Array, UInt64Array
 from chimbuko.core.calls.recordarrays import MEMBER, NO_CALL, UNKNOWN_THREAD
 from chimbuko.core.traceschema import COUNTER_NUMBER, COUNTER_VALUE, StreamNames, TraceStep

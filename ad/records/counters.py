@@ -14,8 +14,8 @@ from chimbuko.ad.kernels import metrics as kernels
 from chimbuko.ad.kernels.metrics import EVENT, METRIC, NUMBERED, UNDECIDED, WATCHED, read_counters, recognise
 from chimbuko.ad.kernels.retained import MAX_COUNTERS, open_rows
 from chimbuko.ad.kernels.stack import MAX_THREAD_ID, NONE
-from chimbuko.ad.records.attachments import NO_METRICS, CallMetrics, StepCounters, table
 from chimbuko.ad.records.correlation import CORRELATION_ID
+from chimbuko.ad.records.selection import NO_METRICS, CallMetrics, StepCounters, table
 from chimbuko.core.arrays import Float64Array, Int32Array, UInt64Array, grown, longer
 from chimbuko.core.calls.record import CounterStatistics
 from chimbuko.core.calls.recordarrays import COUNTER

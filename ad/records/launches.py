@@ -11,9 +11,8 @@ import msgspec
 import numpy as np
 
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.ad.records.attachments import CallLaunches
 from chimbuko.ad.records.correlation import MOST_NODES, Correlation, Place
-from chimbuko.ad.records.selection import Selection
+from chimbuko.ad.records.selection import CallLaunches, Selection
 from chimbuko.core.calls.recordarrays import PackedRecords, joined
 from chimbuko.core.traceschema import StreamNames, TraceStep
 

@@ -17,10 +17,9 @@ from chimbuko.ad.kernels import windows as kernels
 from chimbuko.ad.kernels.output import put_out
 from chimbuko.ad.kernels.recordtables import About, Chosen
 from chimbuko.ad.kernels.retained import MAX_COUNTERS, Here
-from chimbuko.ad.records.attachments import NO_COUNTERS, CallLaunches, CallMetrics, StepCounters
 from chimbuko.ad.records.buffers import WindowTables
 from chimbuko.ad.records.channels import Notes
-from chimbuko.ad.records.selection import Selection
+from chimbuko.ad.records.selection import NO_COUNTERS, CallLaunches, CallMetrics, Selection, StepCounters
 from chimbuko.core.calls.recordarrays import PackedRecords
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.traceschema import EventType, StreamNames, TraceStep

@@ -7,6 +7,10 @@ loads all again, and knows nothing of who is to end first where memory does.
 
 ``forkclient`` describes what it is asked and what it answers. When its input ends it ends its children and
 itself.
+
+The conversation of an agent with its fork server, and the agent's end of it.
+
+JSON lines: ``Request`` on the server's standard input, ``Event`` on its standard output.
 """
 
 from __future__ import annotations
@@ -17,25 +21,125 @@ import select
 import signal
 import sys
 import traceback
+from contextlib import suppress
 
 import msgspec
 from setproctitle import setproctitle
 
-from chimbuko.ad.handoff.bell import AgentBell
+from chimbuko.ad.handoff.notifiers import AgentNotifier
 from chimbuko.ad.handoff.processspecs import StreamProcessSpec
-from chimbuko.ad.streamprocess.forkclient import Event, Request
+from chimbuko.core.errors import ServiceError
 from chimbuko.runtime.process.lifetime import Sacrifice, die_with_parent, oom_score, set_oom_score
 from chimbuko.runtime.process.signals import END, ignore_others
+from chimbuko.runtime.process.starting import become_fork, end_fork, signals_wait
 
 
-def serve(agent: int, blocked: set[int], bell: AgentBell) -> None:
+class Request(msgspec.Struct, frozen=True):
+    """What the agent asks for: start a stream's process, or kill the process of ``kill``."""
+
+    start: StreamProcessSpec | None = None
+    kill: str = ""
+
+
+class Event(msgspec.Struct, frozen=True):
+    """What happened: ``started`` and ``ended`` for each process."""
+
+    kind: str
+    key: str = ""
+    pid: int = 0
+    code: int = 0
+
+
+class ForkServer:
+    """The agent's end of the conversation. It forks the server, so the agent has no threads yet.
+
+    Raises
+    ------
+    ServiceError
+        There is no process to be had.
+    """
+
+    def __init__(self) -> None:
+        agent = os.getpid()
+        self.notifier = AgentNotifier()
+        """Rung by the processes of the streams."""
+        asked, self._input = os.pipe()
+        self._output, reports = os.pipe()
+        with signals_wait() as blocked:
+            try:
+                self._pid = os.fork()
+            except OSError as error:
+                raise ServiceError(f"the fork server did not start ({error.strerror})") from None
+            if self._pid == 0:
+                become_fork("chimbuko.ad.streamprocess.forkserver", asked, reports, 2, (self.notifier.file,))
+                end_fork(lambda: serve(agent, blocked, self.notifier))
+        os.close(asked)
+        os.close(reports)
+        os.set_blocking(self._output, False)
+        self._pending = b""
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._pid
+
+    @property
+    def reports(self) -> int:
+        """File that can be read when something has happened."""
+        return self._output
+
+    def ask(self, request: Request) -> None:
+        """Send one request.
+
+        Raises
+        ------
+        ServiceError
+            The fork server is gone.
+        """
+        try:
+            os.write(self._input, msgspec.json.encode(request) + b"\n")
+        except BrokenPipeError:
+            raise ServiceError("the fork server of this agent is gone") from None
+
+    def events(self) -> list[Event]:
+        """What happened since the last time.
+
+        Raises
+        ------
+        ServiceError
+            The fork server is gone.
+        """
+        try:
+            received = os.read(self._output, 1 << 16)
+        except BlockingIOError:
+            return []
+        if not received:
+            raise ServiceError("the fork server of this agent is gone")
+        *lines, self._pending = (self._pending + received).split(b"\n")
+        return [msgspec.json.decode(line, type=Event) for line in lines]
+
+    def wake(self) -> None:
+        """Make it go on if it was stopped."""
+        with suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGCONT)
+
+    def close(self) -> None:
+        """End it, and with it all children that are left."""
+        os.close(self._input)
+        self.wake()
+        with suppress(ChildProcessError):
+            os.waitpid(self._pid, 0)
+        os.close(self._output)
+
+
+def serve(agent: int, blocked: set[int], notifier: AgentNotifier) -> None:
     """Serve requests of an agent, its process id, until standard input ends.
 
     Parameters
     ----------
     blocked
         Signals that it is to block.
-    bell
+    notifier
         That its children ring.
     """
     ignore_others()
@@ -56,7 +160,7 @@ def serve(agent: int, blocked: set[int], bell: AgentBell) -> None:
                 break
             *lines, pending = (pending + received).split(b"\n")
             for line in lines:
-                _obey(msgspec.json.decode(line, type=Request), children, bell)
+                _obey(msgspec.json.decode(line, type=Request), children, notifier)
         _reap(children)
     for pid in children:
         # The one that waits for its stream's writer to let it in ends when that is done; a stopped one has
@@ -74,11 +178,11 @@ def _ends_of_forks() -> int:
     return reading
 
 
-def _obey(request: Request, children: dict[int, str], bell: AgentBell) -> None:
+def _obey(request: Request, children: dict[int, str], notifier: AgentNotifier) -> None:
     if request.start is not None:
         pid = os.fork()
         if pid == 0:
-            _become_child(request.start, bell)
+            _become_child(request.start, notifier)
         children[pid] = request.start.key
         _say(Event("started", request.start.key, pid))
     for pid, key in children.items():
@@ -86,7 +190,7 @@ def _obey(request: Request, children: dict[int, str], bell: AgentBell) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def _become_child(spec: StreamProcessSpec, bell: AgentBell) -> None:
+def _become_child(spec: StreamProcessSpec, notifier: AgentNotifier) -> None:
     code = 1
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -105,7 +209,7 @@ def _become_child(spec: StreamProcessSpec, bell: AgentBell) -> None:
         # Loaded with the kernels, before the fork.
         from chimbuko.ad.streamprocess.process import run_child
 
-        code = run_child(spec, bell)
+        code = run_child(spec, notifier)
     except BaseException:
         traceback.print_exc()
     finally:

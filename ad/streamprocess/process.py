@@ -18,19 +18,18 @@ from pathlib import Path
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.ad.calls.stacks import MAIN_THREAD
 from chimbuko.ad.detectors import make_detector
-from chimbuko.ad.handoff.bell import AgentBell
 from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.handoff.flightrecorder import FlightRecorder
 from chimbuko.ad.handoff.namesfile import NamesFile, new_metadata
+from chimbuko.ad.handoff.notifiers import AgentNotifier
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
 from chimbuko.ad.handoff.processspecs import NO_MEMORY, StreamProcessSpec, claim
-from chimbuko.ad.handoff.shortfalls import Part
+from chimbuko.ad.handoff.shortage import ShortageReporter, StreamPart
 from chimbuko.ad.handoff.sparsefile import is_out_of_memory
 from chimbuko.ad.handoff.spool import SpoolFrame, SpoolWriter
-from chimbuko.ad.streamprocess.checkpoint import Checkpoint, CheckpointFiles
 from chimbuko.ad.streamprocess.commits import CommitSchedule, Uncommitted
-from chimbuko.ad.streamprocess.shortage import Shortage
 from chimbuko.ad.streamprocess.sources import open_source
+from chimbuko.ad.streamprocess.streamcheckpoint import Checkpoint, CheckpointFiles
 from chimbuko.capture.follow.presence import Role, announce
 from chimbuko.capture.trace.discovery import Transport
 from chimbuko.capture.trace.source import TraceSource, Waiting
@@ -62,14 +61,14 @@ LAST_ROOM_S = 3.0
 class StreamProcess:
     """Drains one stream to its end, or until it is asked to leave that to a successor (``END``)."""
 
-    def __init__(self, spec: StreamProcessSpec, bell: AgentBell) -> None:
+    def __init__(self, spec: StreamProcessSpec, notifier: AgentNotifier) -> None:
         self._spec = spec
-        self._bell = bell
+        self._notifier = notifier
         schema = make_detector(spec.config).schema
         self._claim = claim(Path(spec.box).parent)
         self._box = ExchangeBox(Path(spec.box), schema, spec.program, spec.rank)
         self._box[Cell.PHASE] = Phase.OPENING
-        self._shortage = Shortage(self._box.shortfall)
+        self._shortage = ShortageReporter(self._box.shortage)
         self._spool = SpoolWriter(Path(spec.spool), spec.key, spec.config.spool_limit_bytes)
         self._names = StreamNames()
         self._names_file = NamesFile(Path(spec.names))
@@ -84,11 +83,11 @@ class StreamProcess:
         self._checkpoints = CheckpointFiles(Path(spec.box).parent)
         self._begin(self._checkpoints.load(self._box[Cell.ACTIVE], self._names))
         if not self._recorder.has_room:
-            self._go_without(Part.RECORDER, NO_ROOM_RECORDERS)
+            self._go_without(StreamPart.RECORDER, NO_ROOM_RECORDERS)
         if not self._open_calls.has_room:
-            self._go_without(Part.OPEN_CALLS, NO_ROOM_OPEN_CALLS)
+            self._go_without(StreamPart.OPEN_CALLS, NO_ROOM_OPEN_CALLS)
 
-    def _go_without(self, part: Part, kind: str) -> None:
+    def _go_without(self, part: StreamPart, kind: str) -> None:
         self._shortage.note(part)
         if not self._analysis.has_lost(kind):
             self._analysis.lose(kind)
@@ -149,7 +148,7 @@ class StreamProcess:
         if is_over and is_committed:
             self._box[Cell.CLOSED_EPOCH] = ALL_EPOCHS
             self._box[Cell.PHASE] = phase
-        self._bell.ring()
+        self._notifier.notify()
 
     def _ask_to_go(self, signum: int, frame: object) -> None:
         """A reader that dies in a bad moment takes an SST writer with it: so this only leaves word."""
@@ -212,7 +211,7 @@ class StreamProcess:
         self._spool.append(frame)
         self._count_lost()
         if not self._spool.has_room:
-            self._shortage.note(Part.FINDINGS)
+            self._shortage.note(StreamPart.FINDINGS)
 
     def _count_lost(self) -> None:
         spool = self._spool
@@ -263,7 +262,7 @@ class StreamProcess:
             if self._names_file.save(self._names):
                 self._box[Cell.NAMES_VERSION] += 1
         except OSError:
-            self._shortage.block(Part.NAMES)
+            self._shortage.block(StreamPart.NAMES)
             return False
         return True
 
@@ -276,7 +275,7 @@ class StreamProcess:
         self._commit_surely()
         self._box[Cell.CLOSED_EPOCH] = epoch - 1
         self._box[Cell.PHASE] = Phase.WAITING
-        self._bell.ring()
+        self._notifier.notify()
         while not self._box.wait_for_epoch(epoch - 1, EPOCH_WAIT_S):
             if self._is_asked_to_go:
                 return False
@@ -345,21 +344,21 @@ class StreamProcess:
                 self._analysis, frame.steps, lambda slot: self._checkpoints.save(slot, kept)
             )
         except OSError:
-            self._shortage.block(Part.STATISTICS)
+            self._shortage.block(StreamPart.STATISTICS)
             self._shortage.report(frame.health)
             return False
         self._shortage.unblock()
         if not is_exchanged:
             return False
         if self._checkpoints.is_failing:
-            self._shortage.note(Part.CHECKPOINT)
+            self._shortage.note(StreamPart.CHECKPOINT)
         if kept.frame is not None:
             self._append(kept.frame)
         self._shortage.report(frame.health)
         self._known_metadata, self._counters_due_us = kept.known_metadata, kept.counters_due_us
         self._uncommitted.clear()
         if not (self._spec.config.lockstep or self._schedule.is_quiet):
-            self._bell.ring()
+            self._notifier.notify()
         self._schedule.done(time.monotonic())
         if self._source is not None:
             self._source.give_back(self._analysis.stacks.last_step + 1)
@@ -378,10 +377,10 @@ class StreamProcess:
         )
 
 
-def run_child(spec: StreamProcessSpec, bell: AgentBell) -> int:
+def run_child(spec: StreamProcessSpec, notifier: AgentNotifier) -> int:
     """Body of a stream's process; its exit code, ``NO_MEMORY`` where that came to an end."""
     try:
-        StreamProcess(spec, bell).run()
+        StreamProcess(spec, notifier).run()
     except (MemoryError, OSError) as error:
         if not is_out_of_memory(error):
             raise

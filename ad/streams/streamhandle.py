@@ -3,13 +3,16 @@
 When a stream counts as silent: it gives no step for much longer than it used to. No clock.
 
 How much of its time a process could do anything in: what it waited for a core does not count.
+
+Streams of an agent that has died: what was found and learned in them waits in its folder.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +25,7 @@ from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.handoff.namesfile import NAMES, read_names
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
 from chimbuko.ad.handoff.processspecs import READER, StreamProcessSpec
-from chimbuko.ad.handoff.shortfalls import Shortfall
+from chimbuko.ad.handoff.shortage import StorageShortage
 from chimbuko.ad.handoff.spool import SpoolDelivery, SpoolFrame, SpoolWriter
 from chimbuko.ad.streams.deltalog import Taken
 from chimbuko.capture.follow.instances import empty_aside
@@ -30,9 +33,10 @@ from chimbuko.capture.trace.discovery import StreamName, Transport
 from chimbuko.core.calls.record import READING, Silence, StreamHealth
 from chimbuko.core.calls.recordarrays import PackedRecords
 from chimbuko.core.config import AnalysisConfig
-from chimbuko.core.statistics.schema import TableSchema
+from chimbuko.core.statistics.schema import TableSchema, schema_of
 from chimbuko.core.traceschema import StreamNames
 from chimbuko.monitor.procfs.task import parse_schedstat, parse_stat
+from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.protocol.messages import ALL_EPOCHS
 
 LEAST_S = 5.0
@@ -185,7 +189,7 @@ class StreamHandle:
 
     word: StreamHealth | None = None
     """Totals that came past the spool: there was no room in it."""
-    _plight_version: int = 0
+    _shortage_version: int = 0
     _is_word_new: bool = False
 
     def __post_init__(self) -> None:
@@ -257,17 +261,17 @@ class StreamHandle:
                 self.word, self._is_word_new = totals, True
         self.is_over = True
 
-    def new_shortfall(self) -> Shortfall | None:
+    def new_shortage(self) -> StorageShortage | None:
         """What its process had to say past the spool since the last time."""
-        version = self.box.shortfall.version
-        if version == self._plight_version:
+        version = self.box.shortage.version
+        if version == self._shortage_version:
             return None
-        shortfall = self.box.shortfall.read()
-        if shortfall is not None:
-            self._plight_version = version
-            if not self.is_over or shortfall.health.state != READING:
-                self.word, self._is_word_new = shortfall.health, True
-        return shortfall
+        shortage = self.box.shortage.read()
+        if shortage is not None:
+            self._shortage_version = version
+            if not self.is_over or shortage.health.state != READING:
+                self.word, self._is_word_new = shortage.health, True
+        return shortage
 
     def new_word(self) -> StreamHealth | None:
         """``word``, if there is one since the last time."""
@@ -330,3 +334,24 @@ class StreamHandle:
     @property
     def _names_path(self) -> Path:
         return self.folder / NAMES
+
+
+_STREAM_FOLDER = re.compile(r"(?P<program>\d+)-(?P<rank>\d+)")
+
+
+def left_streams(
+    folder: Path, node: str, config: AnalysisConfig, known: Collection[Path] = ()
+) -> list[StreamHandle]:
+    """The streams in an agent's folder, but for those that are known; none has a process."""
+    found: list[StreamHandle] = []
+    for place in sorted(folder.glob(f"*/{BOX}")):
+        parts = _STREAM_FOLDER.fullmatch(place.parent.name)
+        if parts is None or place.parent in known:
+            continue
+        name = StreamName("", int(parts["rank"]), place.parent)
+        program, schema = int(parts["program"]), schema_of(config.detector)
+        try:
+            found.append(StreamHandle(name, Transport.SST, program, node, place.parent, config, schema))
+        except (OSError, MemoryError) as error:
+            log(f"{place.parent}: what is left in it cannot be delivered ({error})")
+    return found

@@ -32,7 +32,7 @@ from chimbuko.provenance.store.engine import close, open_for_reading, open_for_w
 from chimbuko.provenance.store.tables import STEP_HISTOGRAMS
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.pserver.server import KEPT_FRAMES_BYTES, TICK_S
-from chimbuko.pserver.state.ranks import Ranks, SavedRanks
+from chimbuko.pserver.state.rankstatistics import Ranks, SavedRanks
 from chimbuko.runtime.process.lifetime import say_ready
 from chimbuko.runtime.process.signals import StopSignal
 from chimbuko.runtime.protocol.broker import BROKER_VARIABLE

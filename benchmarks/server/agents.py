@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.server.load import Load, Seconds, flagged, health, rank_timers, step_count, traffic
-from chimbuko.ad.analysis.statistics import Learned
+from chimbuko.ad.analysis.streamstatistics import Learned
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics, StreamShare
 from chimbuko.core.calls.record import StepCount, StreamHealth
 from chimbuko.core.statistics.convergence import HELD_PERIODS

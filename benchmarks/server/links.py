@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.server.agents import RealAgent, SimulatedAgent
 from benchmarks.server.services import KEYS, SEAL
 from benchmarks.server.wire import Requests, command
-from chimbuko.core.statistics.packed import PackedTable
+from chimbuko.core.statistics.schema import PackedTable
 from chimbuko.runtime.protocol.messages import Acknowledgement, FunctionName, ModelUpdate
 
 READ_COUNT = b"100"

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from chimbuko.ad.analysis.statistics import Learned
-from chimbuko.ad.analysis.telemetry import LEAST_SHARE, MOST_FUNCTIONS
+from chimbuko.ad.analysis.streamstatistics import Learned
+from chimbuko.ad.analysis.streamtelemetry import LEAST_SHARE, MOST_FUNCTIONS
 from chimbuko.core.arrays import Float64Array
 from chimbuko.core.buckets import BUCKETS, EDGES_US
 from chimbuko.core.calls.record import StepCount, StreamHealth

@@ -12,7 +12,7 @@ from unittest.mock import patch
 from chimbuko.ad.analysis.detection import Detection
 from chimbuko.ad.handoff.processspecs import StreamProcessSpec
 from chimbuko.ad.streamprocess import process
-from chimbuko.ad.streamprocess.forkclient import ForkServer
+from chimbuko.ad.streamprocess.forkserver import ForkServer
 from chimbuko.ad.streamprocess.process import StreamProcess
 from chimbuko.capture.trace import reader
 from chimbuko.capture.trace.reader import StreamReader

@@ -21,9 +21,9 @@ from benchmarks.transports.clocked import LABEL, LABELS, clocked_fork_server
 from chimbuko.ad.agent.agenttelemetry import cpu_s
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.spool import SpoolReader
-from chimbuko.ad.streamprocess.warmup import warm_kernels
+from chimbuko.ad.streamprocess.kernelwarmup import warm_kernels
 from chimbuko.ad.streams.streamhandle import StreamHandle
-from chimbuko.ad.streams.supervisor import TICK_S, Supervisor
+from chimbuko.ad.streams.streamsupervisor import TICK_S, Supervisor
 from chimbuko.capture.follow.guard import Options
 from chimbuko.capture.follow.presence import Role, announce, guard_of
 from chimbuko.capture.follow.starter import GuardStarter

@@ -23,7 +23,7 @@ from pathlib import Path
 from benchmarks.measuring import table
 from benchmarks.whole.cases import PARTS, Case
 from benchmarks.whole.costs import Cost, measure
-from chimbuko.ad.streamprocess.warmup import warm_kernels
+from chimbuko.ad.streamprocess.kernelwarmup import warm_kernels
 
 STUDENT_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
 """Two-sided 95 % quantiles of Student's t distribution, from one degree of freedom on."""

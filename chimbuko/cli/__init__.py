@@ -14,7 +14,7 @@ import click
 
 from chimbuko import __version__
 from chimbuko.core.errors import ChimbukoError
-from chimbuko.core.visible import visible
+from chimbuko.core.names import visible
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -31,7 +31,7 @@ from chimbuko.launcher.shieldcheck import check_shield
 from chimbuko.provenance.store.engine import ping
 from chimbuko.runtime.process.signals import no_ctrl_c
 from chimbuko.runtime.protocol.broker import LOOPBACK, PrivateBroker, address_of, connect
-from chimbuko.runtime.runs.filesystems import is_on_network
+from chimbuko.runtime.runs.scratch import is_on_network
 
 STEPS = 3
 SLOW_JOIN_S = 2.0

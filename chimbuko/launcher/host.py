@@ -20,9 +20,9 @@ from chimbuko.capture.formats.apart import sorted_out
 from chimbuko.capture.trace.discovery import Transport
 from chimbuko.capture.trace.recordedstreams import note_recorded, recorded_streams
 from chimbuko.capture.trace.tausettings import application_settings
-from chimbuko.core.atomicfile import write_atomically
 from chimbuko.core.calls.record import ENDED
 from chimbuko.core.errors import ChimbukoError, ConfigError, ServiceError
+from chimbuko.core.files import write_atomically
 from chimbuko.core.units import number_of
 from chimbuko.launcher.agents import check_agents
 from chimbuko.launcher.assembly import recorded_at, run_with_store, taken_in

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from chimbuko.capture.trace.discovery import STREAM_PREFIX, Transport
 from chimbuko.capture.trace.shield import REPORT_VARIABLE
-from chimbuko.core.atomicfile import write_atomically
+from chimbuko.core.files import write_atomically
 from chimbuko.runtime.preload import PRELOAD_VARIABLE
 from chimbuko.runtime.runs.directory import AGENT_MARK, COMING_MARK
 

@@ -24,8 +24,8 @@ from msgspec import Meta
 from sqlalchemy import Engine
 
 from chimbuko import __version__
-from chimbuko.core.atomicfile import replace
 from chimbuko.core.errors import ConfigError, StoreError
+from chimbuko.core.files import replace
 from chimbuko.provenance.manage.transfer import AlreadyStored, copy_run
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement
 from chimbuko.core.calls.functionnames import function_matcher
 from chimbuko.core.calls.schema import SORTS, CallFields
 from chimbuko.core.errors import ConfigError
-from chimbuko.core.patterns import name_matcher
+from chimbuko.core.names import name_matcher
 from chimbuko.provenance.store.tables import CALLS
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from chimbuko.capture.trace.discovery import StreamName
 from chimbuko.capture.trace.recordedstreams import Stamp, recorded_streams, stamp_of
 from chimbuko.core.arrays import RankKey
 from chimbuko.core.errors import ConfigError, TraceFormatError
-from chimbuko.core.ownfolder import is_own_folder, make_own_folder
+from chimbuko.core.files import is_own_folder, make_own_folder
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.timeline.edges import LINK, Links, around, between, joined
 from chimbuko.provenance.timeline.rankcalls import RankCalls

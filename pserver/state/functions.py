@@ -19,8 +19,14 @@ from chimbuko.core.kernels.merge import add_cells
 from chimbuko.core.statistics import flaggedsteps
 from chimbuko.core.statistics.convergence import CONVERGED_CALLS
 from chimbuko.core.statistics.flaggedsteps import FLAGGED_STEPS
-from chimbuko.core.statistics.packed import PackedTable, cells_of, pack_cells, unpack_cells
-from chimbuko.core.statistics.schema import FLAGS, TableSchema
+from chimbuko.core.statistics.schema import (
+    FLAGS,
+    PackedTable,
+    TableSchema,
+    cells_of,
+    pack_cells,
+    unpack_cells,
+)
 from chimbuko.runtime.protocol.messages import FunctionName, FunctionStatistics
 
 

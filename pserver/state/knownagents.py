@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from chimbuko.core.arrays import Int64Array
-from chimbuko.pserver.state.checkpoint import SavedAgent
+from chimbuko.pserver.state.savedstate import SavedAgent
 from chimbuko.runtime.protocol.messages import Acknowledgement, Delta, FunctionName
 
 

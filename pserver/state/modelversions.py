@@ -10,8 +10,7 @@ import numpy as np
 
 from chimbuko.core.arrays import Float64Array, Int64Array
 from chimbuko.core.statistics.convergence import HELD_PERIODS
-from chimbuko.core.statistics.packed import PackedTable
-from chimbuko.core.statistics.schema import TableSchema
+from chimbuko.core.statistics.schema import PackedTable, TableSchema
 from chimbuko.pserver.state.functions import Functions
 from chimbuko.runtime.protocol.messages import NO_EPOCH, FunctionModel, FunctionName, ModelUpdate
 

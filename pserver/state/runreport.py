@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 
 from chimbuko.core.arrays import Float64Array
-from chimbuko.core.atomicfile import write_atomically
 from chimbuko.core.errors import ServiceError
+from chimbuko.core.files import write_atomically
 from chimbuko.core.statistics.moments import Moments
 from chimbuko.core.statistics.schema import PROFILE
 from chimbuko.pserver.state.functions import Functions

@@ -18,13 +18,13 @@ from chimbuko.core.calls.record import StepCount, StreamHealth
 from chimbuko.core.statistics.flaggedsteps import FLAGGED_STEPS
 from chimbuko.core.statistics.model import Model
 from chimbuko.core.statistics.schema import PROFILE, TableSchema
-from chimbuko.pserver.state.checkpoint import VERSIONS_PER_SAVE, SavedState
 from chimbuko.pserver.state.functions import Functions
 from chimbuko.pserver.state.knownagents import KnownAgent, KnownAgents
 from chimbuko.pserver.state.modelversions import ModelVersions, Published
-from chimbuko.pserver.state.ranks import Ranks
+from chimbuko.pserver.state.rankstatistics import Ranks
 from chimbuko.pserver.state.runreport import Report, make_report
-from chimbuko.pserver.state.telemetry import Telemetry
+from chimbuko.pserver.state.runtelemetry import Telemetry
+from chimbuko.pserver.state.savedstate import VERSIONS_PER_SAVE, SavedState
 from chimbuko.runtime.protocol.messages import (
     ALL_EPOCHS,
     NO_EPOCH,

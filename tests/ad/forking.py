@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from chimbuko.ad.streamprocess.forkclient import ForkServer
-from chimbuko.ad.streamprocess.warmup import warm_kernels
+from chimbuko.ad.streamprocess.forkserver import ForkServer
+from chimbuko.ad.streamprocess.kernelwarmup import warm_kernels
 from chimbuko.runtime.process.starting import uncollected
 
 

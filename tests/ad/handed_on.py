@@ -12,7 +12,7 @@ import numpy as np
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
 from chimbuko.ad.records.reportedcalls import REPORT
-from chimbuko.ad.streamprocess.checkpoint import Checkpoint, CheckpointFiles
+from chimbuko.ad.streamprocess.streamcheckpoint import Checkpoint, CheckpointFiles
 from chimbuko.capture.trace.reader import StreamReader
 from chimbuko.core.calls.pathtable import PATH
 from chimbuko.core.calls.recordarrays import HEAD, PARTS, PackedRecords

@@ -17,7 +17,7 @@ UNUSED = ["sqlalchemy.dialects.postgresql", "prometheus_client", "urllib.request
 """Without --store, --metrics, --alert, and a first visitor."""
 
 
-LOADED = ["chimbuko.cli", "chimbuko.core", "chimbuko.core.errors", "chimbuko.core.visible"]
+LOADED = ["chimbuko.cli", "chimbuko.core", "chimbuko.core.errors", "chimbuko.core.names"]
 """Modules of ours that the list of verbs takes."""
 
 

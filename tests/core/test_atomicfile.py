@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.core.atomicfile import write_atomically
+from chimbuko.core.files import write_atomically
 
 
 def test_the_new_text_takes_the_place_of_the_old_one(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.core.ownfolder import is_own_folder, make_own_folder
+from chimbuko.core.files import is_own_folder, make_own_folder
 
 
 def test_a_folder_is_made_for_its_owner_only_and_found_again(tmp_path: Path) -> None:

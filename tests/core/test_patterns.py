@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.core.patterns import name_matcher
+from chimbuko.core.names import name_matcher
 
 TEXT = st.text("ab*?.\n(", max_size=12)
 

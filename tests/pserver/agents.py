@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from chimbuko.ad.analysis.statistics import Learned
+from chimbuko.ad.analysis.streamstatistics import Learned
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics, StreamShare
 from chimbuko.core.arrays import Float64Array, Rows
 from chimbuko.core.calls.pathtable import PATH
 from chimbuko.core.calls.record import StepCount, StreamHealth
-from chimbuko.core.statistics.packed import PackedTable
-from chimbuko.core.statistics.schema import PROFILE, TableSchema
+from chimbuko.core.statistics.schema import PROFILE, PackedTable, TableSchema
 from chimbuko.pserver.state.modelversions import Published
 from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.runtime.protocol.messages import Delta, FunctionName

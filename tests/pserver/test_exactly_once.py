@@ -16,13 +16,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from chimbuko.ad.analysis.statistics import Learned
+from chimbuko.ad.analysis.streamstatistics import Learned
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics, Outgoing, StreamShare
 from chimbuko.ad.modelsync.pendingdeltas import PendingRounds
 from chimbuko.core.calls.record import StepCount
 from chimbuko.core.statistics.moments import Moments
 from chimbuko.core.statistics.schema import PROFILE
-from chimbuko.pserver.state.checkpoint import SavedState
+from chimbuko.pserver.state.savedstate import SavedState
 from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.runtime.protocol.messages import Acknowledgement, Delta
 from chimbuko.runtime.protocol.partition import part_of_function

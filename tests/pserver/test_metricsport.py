@@ -19,9 +19,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from chimbuko.core.calls.record import StreamHealth
 from chimbuko.core.errors import ConfigError, ServiceError
 from chimbuko.core.statistics.schema import PROFILE
-from chimbuko.pserver.metricsport import MetricsPort
+from chimbuko.pserver.metrics import MOST_GROUPS, MetricsPort, RunFigures
 from chimbuko.pserver.prometheus import MOST_CONNECTIONS, MOST_SILENT, PrometheusCollector
-from chimbuko.pserver.runfigures import MOST_GROUPS, RunFigures
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
 from chimbuko.runtime.protocol.messages import PAYLOAD, Delta, Frame, FunctionStatistics, RankStatistics

@@ -17,8 +17,7 @@ import redis
 from chimbuko.core.calls.record import StepCount
 from chimbuko.core.errors import ServiceError
 from chimbuko.core.statistics.moments import Moments
-from chimbuko.core.statistics.packed import PackedTable
-from chimbuko.core.statistics.schema import PROFILE
+from chimbuko.core.statistics.schema import PROFILE, PackedTable
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
 from chimbuko.runtime.protocol.messages import (

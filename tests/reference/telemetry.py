@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from chimbuko.ad.analysis.telemetry import MOST_RANKS
-from chimbuko.ad.kernels.traffic import MOST_MESSAGE_BYTES
+from chimbuko.ad.analysis.streamtelemetry import MOST_RANKS
+from chimbuko.ad.kernels.channels import MOST_MESSAGE_BYTES
 from chimbuko.core.arrays import Rows
 from chimbuko.core.traceschema import TraceStep
 from chimbuko.runtime.protocol.telemetry import OTHERS

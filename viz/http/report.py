@@ -14,8 +14,8 @@ from urllib.parse import quote
 import msgspec
 from flask.testing import FlaskClient
 
-from chimbuko.core.atomicfile import write_atomically
 from chimbuko.core.errors import ConfigError
+from chimbuko.core.files import write_atomically
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.viz.api.blueprint import make_api

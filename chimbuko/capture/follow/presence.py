@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from pathlib import Path
 
-from chimbuko.core.atomicfile import write_atomically
+from chimbuko.core.files import write_atomically
 
 LOCK = "guard.lock"
 STOPPED = "T"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from chimbuko.capture.follow.holes import punch
 from chimbuko.capture.follow.room import Room
-from chimbuko.runtime.runs.filesystems import is_on_network
+from chimbuko.runtime.runs.scratch import is_on_network
 
 NEEDED_BYTES = 256 << 20
 """Some seconds of all ranks of a node, where nobody reads, and what the guard keeps free."""

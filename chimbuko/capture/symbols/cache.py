@@ -12,7 +12,7 @@ import msgspec
 
 from chimbuko.capture.symbols.buildid import DEBUG_FOLDER, build_id
 from chimbuko.capture.symbols.requests import BinarySymbols
-from chimbuko.core.atomicfile import write_atomically
+from chimbuko.core.files import write_atomically
 
 MOST_BYTES = 1 << 28
 FORMAT = 1

@@ -11,8 +11,8 @@ import click
 from chimbuko.capture.trace.tausettings import SELECT_FILE_NAME, TimerFilter
 from chimbuko.cli.output.table import Column, Output, print_json
 from chimbuko.core.errors import ConfigError
+from chimbuko.core.names import visible
 from chimbuko.core.units import format_duration_us, format_share, number_of
-from chimbuko.core.visible import visible
 from chimbuko.launcher.outcome.filteradvice import FilterAdvice, FunctionCost, advise
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.query.run import open_run

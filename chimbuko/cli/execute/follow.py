@@ -17,8 +17,8 @@ from chimbuko.capture.formats.following import Following
 from chimbuko.capture.trace.discovery import SST
 from chimbuko.capture.trace.tausettings import WriterSettings
 from chimbuko.core.errors import ConfigError
+from chimbuko.core.names import visible
 from chimbuko.core.units import parse_duration_us
-from chimbuko.core.visible import visible
 from chimbuko.runtime.process.wakeup import Ending
 
 NOT_FOUND = 127

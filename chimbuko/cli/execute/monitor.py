@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import click
 
 from chimbuko.core.errors import ConfigError, ServiceError
+from chimbuko.core.names import visible
 from chimbuko.core.units import parse_duration_us
-from chimbuko.core.visible import visible
 from chimbuko.monitor.procfs.numbers import format_cpulist
 from chimbuko.monitor.procfs.topology import read_topology
 from chimbuko.monitor.procfs.topologytree import summary

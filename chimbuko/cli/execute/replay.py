@@ -22,8 +22,8 @@ from chimbuko.capture.trace.isolated import apart
 from chimbuko.capture.trace.replay import Pace, Replayed, replay_stream, start_of
 from chimbuko.cli.output.table import print_json
 from chimbuko.core.errors import ChimbukoError, ConfigError, TraceFormatError
+from chimbuko.core.names import visible
 from chimbuko.core.units import number_of
-from chimbuko.core.visible import visible
 from chimbuko.runtime.process.signals import no_ctrl_c
 
 

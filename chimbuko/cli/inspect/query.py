@@ -12,8 +12,8 @@ from chimbuko.cli.output.incident import stuck_lines
 from chimbuko.cli.output.table import MARK, Column, Output, print_json
 from chimbuko.core.calls.functionnames import shown_names
 from chimbuko.core.calls.schema import SORTS, Label
+from chimbuko.core.names import visible
 from chimbuko.core.units import format_duration_us, number_of
-from chimbuko.core.visible import visible
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.query.filters import CallFilter, CallPage, CallSummary
 from chimbuko.provenance.query.run import Provenance, open_run

@@ -19,8 +19,8 @@ from chimbuko.capture.trace.writer import StreamWriter
 from chimbuko.cli.output.table import Column, Output, print_json
 from chimbuko.core.calls.record import CallRecord, StreamHealth
 from chimbuko.core.errors import ConfigError, ServiceError
+from chimbuko.core.names import visible
 from chimbuko.core.units import format_duration_us, parse_duration_us
-from chimbuko.core.visible import visible
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.protocol.messages import PAYLOAD, RecallAnswer, RecallRequest

@@ -9,7 +9,7 @@ import click
 
 from chimbuko.cli.output.table import print_json
 from chimbuko.core.errors import ConfigError
-from chimbuko.core.visible import visible
+from chimbuko.core.names import visible
 from chimbuko.launcher.outcome.reach import reachable_run
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from chimbuko.cli.output.table import Column, Output, print_json
 from chimbuko.core.errors import ConfigError
-from chimbuko.core.visible import visible
+from chimbuko.core.names import visible
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.store.engine import open_for_reading
 from chimbuko.provenance.store.readonly import TIME_LIMIT_S, Value, answer_to, parameters_of

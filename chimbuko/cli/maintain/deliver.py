@@ -14,8 +14,8 @@ import msgspec
 from chimbuko.ad.handoff.spool import spools_in
 from chimbuko.ad.modelsync.leftdeltas import agents_in
 from chimbuko.core.errors import ConfigError
+from chimbuko.core.names import visible
 from chimbuko.core.units import number_of
-from chimbuko.core.visible import visible
 from chimbuko.launcher.outcome.leftstatistics import deliver_statistics
 from chimbuko.launcher.outcome.recovery import bring_store_home, deliver_spools, is_alive_elsewhere
 from chimbuko.provenance.explain.explaining import explain_run

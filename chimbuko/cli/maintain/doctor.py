@@ -10,7 +10,7 @@ import click
 
 from chimbuko.cli.output.table import print_json
 from chimbuko.core.errors import ChimbukoError
-from chimbuko.core.visible import visible
+from chimbuko.core.names import visible
 from chimbuko.launcher.checkup import check_up
 from chimbuko.launcher.nodecheck import Finding, check_node
 from chimbuko.provenance.store.urls import STORE_VARIABLE

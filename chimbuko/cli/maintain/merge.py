@@ -10,8 +10,8 @@ import click
 from chimbuko.capture.formats.apart import sorted_out
 from chimbuko.capture.formats.tracemerge import merge
 from chimbuko.capture.trace.discovery import find_recorded
+from chimbuko.core.names import visible
 from chimbuko.core.units import format_duration_us, number_of
-from chimbuko.core.visible import visible
 
 
 @click.command("merge", short_help="Put traces of any formats together into one, on one clock.")

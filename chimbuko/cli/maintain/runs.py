@@ -19,8 +19,8 @@ from chimbuko.cli.output import runlist
 from chimbuko.cli.output.table import Column, Output, print_json
 from chimbuko.core.calls.functionnames import shown_names
 from chimbuko.core.errors import ConfigError
+from chimbuko.core.names import visible
 from chimbuko.core.units import format_duration_us, number_of, parse_age_us, parse_duration_us
-from chimbuko.core.visible import visible
 from chimbuko.provenance.explain.explaining import explain_run
 from chimbuko.provenance.manage.archive import is_archive, unpack_archive, write_archive
 from chimbuko.provenance.manage.inventory import stored_runs

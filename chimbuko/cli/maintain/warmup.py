@@ -45,10 +45,10 @@ def compile_kernels() -> None:
     """Compile all kernels, or load those that are compiled."""
     from numba.core.registry import cpu_target
 
-    from chimbuko.ad.streamprocess.warmup import warm_kernels
+    from chimbuko.ad.streamprocess.kernelwarmup import warm_kernels
     from chimbuko.capture.formats.readers.jsontext import warm_kernels as warm_text_kernels
     from chimbuko.provenance.store.encode import warm_kernels as warm_store_kernels
-    from chimbuko.pserver.warmup import warm_kernels as warm_server_kernels
+    from chimbuko.pserver.kernelwarmup import warm_kernels as warm_server_kernels
 
     # Compiling makes millions of objects, few of them in cycles: looking for those took 9 % of its time.
     gc.set_threshold(100_000)

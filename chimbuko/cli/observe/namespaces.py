@@ -15,8 +15,8 @@ from chimbuko.cli.observe.service import VERBS
 from chimbuko.cli.options.services import service_option
 from chimbuko.cli.output.table import print_json
 from chimbuko.core.errors import ChimbukoError, ConfigError
+from chimbuko.core.names import escaped_json, visible
 from chimbuko.core.units import parse_duration_us
-from chimbuko.core.visible import escaped_json, visible
 from chimbuko.observe.namespaces.tree.texts import FORMATS
 from chimbuko.runtime.process.lifetime import log as say
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from chimbuko.core.visible import visible
+from chimbuko.core.names import visible
 
 
 def advised_option(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -14,8 +14,8 @@ import msgspec
 
 from chimbuko.cli.output.table import Column, Output
 from chimbuko.core.errors import ChimbukoError
+from chimbuko.core.names import escaped_json, visible
 from chimbuko.core.units import format_change, format_share, number_of
-from chimbuko.core.visible import escaped_json, visible
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.outcome.summary import Result, problem_lines, summary_lines
 from chimbuko.plan.placingadvice import AgentAdvice, points

@@ -15,7 +15,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from chimbuko.core.visible import escaped_json, visible
+from chimbuko.core.names import escaped_json, visible
 
 
 def print_json(value: Any, enc_hook: Callable[[Any], Any] | None = None) -> None:

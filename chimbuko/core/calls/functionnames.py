@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
-from chimbuko.core.patterns import name_matcher
+from chimbuko.core.names import name_matcher
 from chimbuko.core.traceschema import ROOT_TIMER_NAME
 
 PROGRAM = "(program)"

@@ -20,9 +20,8 @@ from pathlib import Path
 import msgspec
 
 import chimbuko
-from chimbuko.core.atomicfile import write_atomically
 from chimbuko.core.errors import ServiceError
-from chimbuko.core.ownfolder import is_own_folder
+from chimbuko.core.files import is_own_folder, write_atomically
 
 CACHE_VARIABLE = "NUMBA_CACHE_DIR"
 """Numba's own: where it keeps what it has compiled."""

@@ -10,11 +10,10 @@ import msgspec
 import numpy as np
 
 from chimbuko.core.arrays import Float64Array
-from chimbuko.core.atomicfile import write_atomically
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.errors import ConfigError
-from chimbuko.core.statistics.packed import PackedTable
-from chimbuko.core.statistics.schema import TableSchema, schema_of
+from chimbuko.core.files import write_atomically
+from chimbuko.core.statistics.schema import PackedTable, TableSchema, schema_of
 
 FORMAT = 2
 """Of the file; others are refused."""

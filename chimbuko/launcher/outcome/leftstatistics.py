@@ -16,8 +16,8 @@ from chimbuko.core.statistics.schema import schema_of
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.pserver.state.checkpoint import SavedState, read_state, write_state
 from chimbuko.pserver.state.runreport import joined_reports, write_report
+from chimbuko.pserver.state.savedstate import SavedState, read_state, write_state
 from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.protocol.messages import Delta, FunctionStatistics, RunStatistics

@@ -14,8 +14,8 @@ import redis
 
 from chimbuko.core.calls.functionnames import shown_name
 from chimbuko.core.calls.record import Silence, StreamHealth
+from chimbuko.core.names import visible
 from chimbuko.core.units import number_of
-from chimbuko.core.visible import visible
 from chimbuko.runtime.process.lifetime import log, write_error
 from chimbuko.runtime.protocol.messages import Frame
 from chimbuko.runtime.protocol.runbroker import Entries, RunBroker

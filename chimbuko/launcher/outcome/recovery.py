@@ -15,7 +15,7 @@ import msgspec
 
 from chimbuko.ad.handoff.namesfile import NAMES, read_names
 from chimbuko.ad.handoff.spool import SpoolReader, spools_in
-from chimbuko.core.atomicfile import replace
+from chimbuko.core.files import replace
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.provenance.manage.lifecycle import DIED, INTERRUPTED, RUNNING, silence_s, state_of
 from chimbuko.provenance.store.engine import close, open_for_writing

@@ -9,8 +9,8 @@ from typing import Any, cast
 import msgspec
 import redis
 
-from chimbuko.core.atomicfile import write_atomically
 from chimbuko.core.errors import ServiceError
+from chimbuko.core.files import write_atomically
 from chimbuko.runtime.process.supervisor import Revivals
 from chimbuko.runtime.protocol.broker import PrivateBroker
 from chimbuko.runtime.protocol.rankclaims import beginnings, rivalries

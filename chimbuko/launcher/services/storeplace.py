@@ -15,9 +15,9 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.core.atomicfile import write_atomically
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.errors import ServiceError
+from chimbuko.core.files import write_atomically
 from chimbuko.core.statistics.model import joined_models, load_model, save_model
 from chimbuko.launcher.outcome.leftstatistics import merge_left
 from chimbuko.launcher.outcome.recovery import bring_store_home, deliver_spools
@@ -25,12 +25,12 @@ from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.pserver.state.runreport import Report, joined_reports, read_report, write_report
 from chimbuko.runtime.runs.directory import RunDirectory, RunInfo
-from chimbuko.runtime.runs.filesystems import is_on_network
 from chimbuko.runtime.runs.scratch import (
     SERVICES_PART,
     ScratchNote,
     agents_at_work,
     forget,
+    is_on_network,
     note_run,
     rescued_folders,
     scratch_folder,

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.core.arrays import UInt64Array
+from chimbuko.core.names import visible
 from chimbuko.core.traceschema import COMM_PARTNER, COMM_RANK, COMM_SIZE, COMM_TYPE
 from chimbuko.core.units import number_of
-from chimbuko.core.visible import visible
 
 MOST_RANKS = 1 << 20
 """A rank beyond it is damage, or a wildcard."""

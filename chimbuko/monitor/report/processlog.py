@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from chimbuko.core.atomicfile import write_atomically
+from chimbuko.core.files import write_atomically
 from chimbuko.monitor.procfs.numbers import format_cpulist
 from chimbuko.monitor.procfs.system import NodeMemory
 from chimbuko.monitor.procfs.topologytree import Topology

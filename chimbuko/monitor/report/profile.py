@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.core.atomicfile import write_atomically
 from chimbuko.core.errors import ConfigError
+from chimbuko.core.files import write_atomically
 from chimbuko.core.units import format_share, number_of
 from chimbuko.monitor.procfs.numbers import format_cpulist
 from chimbuko.monitor.report.finding import Finding, workers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from chimbuko.core.atomicfile import write_atomically
+from chimbuko.core.files import write_atomically
 from chimbuko.monitor.procfs.gpuspan import BUSY, GB, MEMORY, POWER
 from chimbuko.monitor.sampling.identity import Identity
 from chimbuko.monitor.sampling.span import Span

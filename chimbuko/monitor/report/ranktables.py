@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from chimbuko.core.atomicfile import write_atomically
 from chimbuko.core.errors import ConfigError, TraceFormatError
+from chimbuko.core.files import write_atomically
 from chimbuko.core.units import number_of
 from chimbuko.instrument.recorder.layout import COUNTS, COUNTS_MAGIC, TRAFFIC, VERSION
 from chimbuko.monitor.report.matrix import MOST_RANKS, MessageMatrix

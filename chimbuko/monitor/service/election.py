@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from chimbuko.core.atomicfile import write_atomically
 from chimbuko.core.errors import ConfigError
+from chimbuko.core.files import write_atomically
 from chimbuko.monitor.sampling.identity import start_ticks_of
 
 JOB_VARIABLES = ("SLURM_JOB_ID", "SLURM_STEP_ID", "PBS_JOBID", "PALS_APID", "FLUX_JOB_ID", "LSB_JOBID")

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.core.visible import visible
+from chimbuko.core.names import visible
 from chimbuko.monitor.procfs.numbers import format_cpulist
 from chimbuko.monitor.service.election import Election, folder_of_job
 from chimbuko.monitor.service.session import Session

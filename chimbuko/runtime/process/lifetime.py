@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from chimbuko.core.visible import visible
+from chimbuko.core.names import visible
 from chimbuko.runtime.process.signals import END, ignore_others
 
 OOM_VARIABLE = "CHIMBUKO_OOM_SCORE_ADJ"

@@ -15,7 +15,7 @@ import numpy as np
 from chimbuko.core.calls.rawrows import RecordedStep
 from chimbuko.core.calls.record import READING, CounterStatistics, Metadata, StepCount, StreamHealth
 from chimbuko.core.calls.recordarrays import COUNTER, HEAD, MEMBER, MESSAGE, PackedRecords
-from chimbuko.core.statistics.packed import PackedTable
+from chimbuko.core.statistics.schema import PackedTable
 from chimbuko.core.traceschema import StreamNames
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.protocol.telemetry import (

@@ -22,10 +22,10 @@ from pathlib import Path
 import msgspec
 
 from chimbuko import __version__
-from chimbuko.core.atomicfile import write_atomically
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.errors import ConfigError
-from chimbuko.core.visible import visible
+from chimbuko.core.files import write_atomically
+from chimbuko.core.names import visible
 
 
 def write_secret(path: Path, text: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
-from chimbuko.core.patterns import name_matcher
+from chimbuko.core.names import name_matcher
 
 VARIABLES = (
     *("TAU_*", "PROFILEDIR", "ADIOS2*", "SST_*", "LD_PRELOAD"),

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from chimbuko.core.atomicfile import write_atomically
 from chimbuko.core.errors import ConfigError
+from chimbuko.core.files import write_atomically
 from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory, RunInfo
 
 STATE_VARIABLE = "XDG_STATE_HOME"

@@ -11,12 +11,12 @@ import redis
 
 from chimbuko.ad.agent.intake import Intake
 from chimbuko.ad.detectors import make_detector
-from chimbuko.ad.handoff.bell import AgentBell
+from chimbuko.ad.handoff.notifiers import AgentNotifier
 from chimbuko.ad.handoff.processspecs import AgentSpec
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
 from chimbuko.ad.modelsync.modelsync import ModelSync
 from chimbuko.ad.streams.deltalog import DeltaLog
-from chimbuko.ad.streams.roomnews import RoomNews
+from chimbuko.ad.streams.shortagenotices import ShortageNotices
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.capture.follow.instances import aside_of
 from chimbuko.core.config import AnalysisConfig
@@ -68,8 +68,10 @@ def intake_of(tmp_path: Path, broker: RunBroker, streams: list[StreamHandle]) ->
     scratch.mkdir(parents=True, exist_ok=True)
     spec = AgentSpec("agent-0", "run", 0, 1, "node", str(scratch), config, live_folder=str(live))
     statistics = AgentStatistics(spec.agent, 1, make_detector(config).schema)
-    link = ModelSync(broker, statistics, streams, AgentBell(), DeltaLog(scratch / "last-delta"), 1.0, False)
-    return Intake(spec, broker, streams, link, RoomNews(broker, tmp_path, "node"))
+    link = ModelSync(
+        broker, statistics, streams, AgentNotifier(), DeltaLog(scratch / "last-delta"), 1.0, False
+    )
+    return Intake(spec, broker, streams, link, ShortageNotices(broker, tmp_path, "node"))
 
 
 def test_both_instances_of_a_program_are_taken_in_wherever_the_broker_is_away(

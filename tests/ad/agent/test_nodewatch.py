@@ -20,12 +20,12 @@ from chimbuko.ad.agent import nodewatch
 from chimbuko.ad.agent.agenttelemetry import AgentTelemetry
 from chimbuko.ad.agent.nodewatch import NodeWatch
 from chimbuko.ad.agent.spoolshipper import SpoolShipper
-from chimbuko.ad.handoff.bell import AgentBell
+from chimbuko.ad.handoff.notifiers import AgentNotifier
 from chimbuko.ad.handoff.spool import SpoolDelivery, SpoolFrame, SpoolWriter
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
 from chimbuko.ad.modelsync.modelsync import ModelSync
 from chimbuko.ad.streams.deltalog import DeltaLog
-from chimbuko.ad.streams.roomnews import RoomNews
+from chimbuko.ad.streams.shortagenotices import ShortageNotices
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.capture.trace.discovery import StreamName, Transport
 from chimbuko.core.calls.record import Metadata, StreamHealth
@@ -207,16 +207,16 @@ def test_findings_are_delivered_although_the_samples_have_ended(tmp_path: Path, 
     spool = SpoolWriter(stream.delivery.folder, stream.key, 1 << 20)
     spool.append(SpoolFrame(pack([make_record()]), [], pid_of(NO_PID), health))
     statistics = AgentStatistics("agent", 1, PROFILE)
-    bell = AgentBell()
+    notifier = AgentNotifier()
     watch = NodeWatch("here", broker, is_first=True)
     shipper = SpoolShipper(
         broker,
-        ModelSync(broker, statistics, [], bell, DeltaLog(tmp_path / "delta_log"), 1.0, False),
+        ModelSync(broker, statistics, [], notifier, DeltaLog(tmp_path / "delta_log"), 1.0, False),
         [stream],
         SpoolDelivery("agent", tmp_path / "spool"),
         AgentTelemetry("here", os.getpid(), statistics, [stream]),
-        RoomNews(broker, tmp_path, "here"),
-        bell,
+        ShortageNotices(broker, tmp_path, "here"),
+        notifier,
         is_lockstep=False,
         node=watch,
     )

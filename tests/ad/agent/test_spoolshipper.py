@@ -12,12 +12,12 @@ import pytest
 from chimbuko.ad.agent import spoolshipper
 from chimbuko.ad.agent.agenttelemetry import AgentTelemetry
 from chimbuko.ad.agent.spoolshipper import MOST_IN_FLIGHT_BYTES, SpoolShipper
-from chimbuko.ad.handoff.bell import AgentBell
+from chimbuko.ad.handoff.notifiers import AgentNotifier
 from chimbuko.ad.handoff.spool import SpoolDelivery, SpoolFrame, SpoolWriter
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
 from chimbuko.ad.modelsync.modelsync import ModelSync
 from chimbuko.ad.streams.deltalog import DeltaLog
-from chimbuko.ad.streams.roomnews import RoomNews
+from chimbuko.ad.streams.shortagenotices import ShortageNotices
 from chimbuko.core.calls.record import StreamHealth
 from chimbuko.core.calls.recordarrays import pack
 from chimbuko.core.statistics.schema import PROFILE
@@ -50,12 +50,12 @@ def test_what_is_not_stored_waits_in_the_spool_and_not_in_the_broker(
         delivery = SpoolDelivery("agent", tmp_path / "spool")
         sender = SpoolShipper(
             broker,
-            ModelSync(broker, statistics, [], AgentBell(), DeltaLog(tmp_path / "delta_log"), 1.0, False),
+            ModelSync(broker, statistics, [], AgentNotifier(), DeltaLog(tmp_path / "delta_log"), 1.0, False),
             [],
             delivery,
             AgentTelemetry("node1", os.getpid(), statistics, []),
-            RoomNews(broker, tmp_path, "node1"),
-            AgentBell(),
+            ShortageNotices(broker, tmp_path, "node1"),
+            AgentNotifier(),
             is_lockstep=False,
         )
         for _ in range(20):

@@ -11,9 +11,9 @@ import pytest
 from chimbuko.ad.agent.watchdog import HangWatchdog
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.ad.detectors import make_detector
-from chimbuko.ad.handoff.bell import AgentBell
 from chimbuko.ad.handoff.exchange import Cell, Phase
 from chimbuko.ad.handoff.namesfile import NamesFile
+from chimbuko.ad.handoff.notifiers import AgentNotifier
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.capture.trace.discovery import StreamName, Transport
@@ -75,7 +75,7 @@ class Rank:
         self.agent = Agent("agent-0", 1, schema)
         self.broker = Broker()
         self.watch = HangWatchdog(
-            "agent-0", folder / "reports", [self.stream], self.agent.statistics, AgentBell(), config
+            "agent-0", folder / "reports", [self.stream], self.agent.statistics, AgentNotifier(), config
         )
         self.analysis = StreamAnalysis(StreamIdentity(0, number, "node1"), config)
         spec = self.stream.next_attempt()
@@ -231,7 +231,7 @@ def test_recorded_stream_that_broke_off_is_held_against_the_others(tmp_path: Pat
     other.step((0, MAIN, START_US), (0, STEP, START_US + 40_000_000))
     both = [rank.stream, other.stream]
     watch = HangWatchdog(
-        "agent-0", tmp_path / "reports of both", both, rank.agent.statistics, AgentBell(), config
+        "agent-0", tmp_path / "reports of both", both, rank.agent.statistics, AgentNotifier(), config
     )
     watch.look_back(watch.newest_us)
     ((_, frame),) = watch.delivery.take(1 << 20)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chimbuko.ad.analysis.statistics import Learned
-from chimbuko.ad.analysis.telemetry import MOST_FUNCTIONS, MOST_ROWS, RankSpeeds
+from chimbuko.ad.analysis.streamstatistics import Learned
+from chimbuko.ad.analysis.streamtelemetry import MOST_FUNCTIONS, MOST_ROWS, RankSpeeds
 from chimbuko.core.statistics.schema import PROFILE
 from chimbuko.core.traceschema import StreamNames
 from chimbuko.runtime.protocol.telemetry import PERIODS_PER_WINDOW

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.ad.analysis.telemetry import MOST_DESTINATIONS, MOST_RANKS, Traffic
+from chimbuko.ad.analysis.streamtelemetry import MOST_DESTINATIONS, MOST_RANKS, Traffic
 from chimbuko.core.traceschema import EventType, StreamNames, TraceStep
 from chimbuko.runtime.protocol.telemetry import OTHERS
 from tests.plainpython import examples

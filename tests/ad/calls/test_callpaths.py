@@ -9,11 +9,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.ad.analysis.statistics import Learned
+from chimbuko.ad.analysis.streamstatistics import Learned
 from chimbuko.ad.calls.callpaths import CallPaths, busiest
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.calls.usual import UsualRuntimes
-from chimbuko.ad.handoff.telemetry import PathOutbox
+from chimbuko.ad.handoff.telemetryoutbox import PathOutbox
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics, StreamShare
 from chimbuko.core.arrays import Rows
 from chimbuko.core.calls.pathtable import PATH, PathTable

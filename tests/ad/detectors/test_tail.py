@@ -28,7 +28,7 @@ clusters = st.lists(
 
 
 def counts_of(some: list[tuple[int, int, int]]) -> np.ndarray:
-    """Bell-shaped clusters."""
+    """MappedSemaphore-shaped clusters."""
     counts = np.zeros(BUCKETS)
     for start, width, calls in some:
         shape = np.sin(np.pi * (np.arange(width) + 0.5) / width) ** 2

@@ -17,12 +17,12 @@ from chimbuko.ad.handoff.exchange import ExchangeBox
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
 from chimbuko.ad.handoff.sparsefile import SparseFile
 from chimbuko.ad.streams.streamhandle import StreamHandle
-from chimbuko.ad.streams.supervisor import Supervisor
+from chimbuko.ad.streams.streamsupervisor import Supervisor
 from chimbuko.capture.trace.discovery import Transport, parse_stream_path
 from chimbuko.core.calls.record import UNREADABLE_STREAMS
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.statistics.schema import PROFILE
-from chimbuko.pserver.state.checkpoint import read_state, write_state
+from chimbuko.pserver.state.savedstate import read_state, write_state
 from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.runtime.protocol.messages import RecordBatch
 from tests.ad.forking import warm_fork_server

@@ -15,9 +15,9 @@ import pytest
 import redis
 
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
-from chimbuko.ad.handoff.bell import AgentBell
 from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Outbox
 from chimbuko.ad.handoff.namesfile import NamesFile
+from chimbuko.ad.handoff.notifiers import AgentNotifier
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
 from chimbuko.ad.modelsync.modelsync import ModelSync
 from chimbuko.ad.streams.deltalog import DeltaLog
@@ -103,7 +103,7 @@ class Node:
         self.delta_log = DeltaLog(folder / "last-delta")
         self.statistics = AgentStatistics("agent-0", time.time_ns(), PROFILE, parts)
         self.link = ModelSync(
-            self.broker, self.statistics, [self.stream], AgentBell(), self.delta_log, 0.01, is_lockstep
+            self.broker, self.statistics, [self.stream], AgentNotifier(), self.delta_log, 0.01, is_lockstep
         )
         self.link.let_inherit(self.stream)
         self._reported = 0

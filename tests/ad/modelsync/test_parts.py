@@ -17,7 +17,7 @@ from chimbuko.ad.handoff.namesfile import NamesFile
 from chimbuko.core.statistics.schema import PROFILE
 from chimbuko.core.traceschema import StreamNames, TraceStep
 from chimbuko.pserver import server as serving
-from chimbuko.pserver.server import SavePlace, Server
+from chimbuko.pserver.server import Server, StateFile
 from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.runtime.protocol.broker import PrivateBroker
 from chimbuko.runtime.protocol.partition import part_of_function
@@ -50,7 +50,7 @@ class Whole:
         self._brokers = [RunBroker.connect(broker.url, run) for _ in range(PARTS)]
         Node.clients += [one.client for one in self._brokers]
         self._parts = [
-            Server(one, ServerState(part=part, parts=PARTS, server=1 + part), SavePlace())
+            Server(one, ServerState(part=part, parts=PARTS, server=1 + part), StateFile())
             for part, one in enumerate(self._brokers)
         ]
         self._steps = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from chimbuko.ad.modelsync.pendingdeltas import PendingDeltas, PendingRounds
-from chimbuko.core.statistics.packed import PackedTable
+from chimbuko.core.statistics.schema import PackedTable
 from chimbuko.runtime.protocol.messages import Acknowledgement, Delta
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from chimbuko.ad.kernels import correlation as kernels
 from chimbuko.ad.kernels.stack import CALL, NONE, THREAD
-from chimbuko.ad.records.attachments import table
 from chimbuko.ad.records.correlation import ring
+from chimbuko.ad.records.selection import table
 from chimbuko.core.arrays import Table
 from tests.plainpython import examples
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.ad.records.attachments import StepCounters
 from chimbuko.ad.records.counters import Counters
+from chimbuko.ad.records.selection import StepCounters
 from chimbuko.core.calls.record import CounterStatistics
 from chimbuko.core.statistics.moments import Moments
 from chimbuko.core.traceschema import MAX_TIME_US, StreamNames, TraceStep

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.ad.records.attachments import NO_COUNTERS, NO_LAUNCHES
 from chimbuko.ad.records.launches import Launches
-from chimbuko.ad.records.selection import Selection
+from chimbuko.ad.records.selection import NO_COUNTERS, NO_LAUNCHES, Selection
 from chimbuko.ad.records.windows import StepFacts, Windows
 from chimbuko.core.calls.record import CallRecord, StreamHealth, call_id
 from chimbuko.core.calls.recordarrays import PackedRecords, unpack

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.kernels import retained
 from chimbuko.ad.kernels.recordtables import MAX_FRAMES
-from chimbuko.ad.records.attachments import NO_COUNTERS, NO_LAUNCHES
-from chimbuko.ad.records.selection import Selection
+from chimbuko.ad.records.selection import NO_COUNTERS, NO_LAUNCHES, Selection
 from chimbuko.ad.records.windows import StepFacts, Windows
 from chimbuko.core.calls.record import CallRecord, StreamHealth
 from chimbuko.core.calls.recordarrays import PackedRecords, unpack

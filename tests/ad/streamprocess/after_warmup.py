@@ -11,10 +11,10 @@ from tempfile import TemporaryDirectory
 
 from numba.core.dispatcher import Dispatcher
 
-from chimbuko.ad.handoff.bell import AgentBell
+from chimbuko.ad.handoff.notifiers import AgentNotifier
 from chimbuko.ad.handoff.processspecs import StreamProcessSpec
+from chimbuko.ad.streamprocess.kernelwarmup import warm_kernels
 from chimbuko.ad.streamprocess.process import StreamProcess
-from chimbuko.ad.streamprocess.warmup import warm_kernels
 from chimbuko.capture.trace.discovery import Transport, parse_stream_path
 from chimbuko.core.config import AnalysisConfig
 
@@ -43,7 +43,7 @@ def analyse(stream: Path, config: AnalysisConfig, folder: Path) -> None:
         config=config,
         **files,
     )
-    StreamProcess(spec, AgentBell()).run()
+    StreamProcess(spec, AgentNotifier()).run()
 
 
 def main() -> None:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from chimbuko.ad.detectors import make_detector
-from chimbuko.ad.handoff.bell import AgentBell
 from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.handoff.namesfile import NamesFile, read_names
+from chimbuko.ad.handoff.notifiers import AgentNotifier
 from chimbuko.ad.handoff.spool import SpoolReader
 from chimbuko.ad.streamprocess.process import StreamProcess
 from chimbuko.capture.trace.discovery import Transport
@@ -65,7 +65,7 @@ def test_a_recorded_stream_ends_with_everything_handed_over(
     stream = real_traces / "heat4" / "tau-metrics-heat2d-2.bp"
     spec = spec_of(tmp_path, stream, AnalysisConfig(), Transport.RECORDED, rank=2)
     agent = ExchangeBox(tmp_path / "box", make_detector(spec.config).schema, spec.program, spec.rank)
-    StreamProcess(spec, AgentBell()).run()
+    StreamProcess(spec, AgentNotifier()).run()
     frames = SpoolReader(tmp_path / "spool").read(1 << 62)
     batches = [msgspec.msgpack.decode(frame, type=RecordBatch) for _, frame in frames]
     health = batches[-1].health
@@ -101,7 +101,7 @@ def test_a_stream_that_is_missing_is_broken_and_says_so(
 ) -> None:
     spec = spec_of(tmp_path, tmp_path / "none.bp", AnalysisConfig(), Transport.RECORDED)
     box = ExchangeBox(tmp_path / "box", BUCKETED_PROFILE)
-    StreamProcess(spec, AgentBell()).run()
+    StreamProcess(spec, AgentNotifier()).run()
     assert box[Cell.PHASE] == Phase.BROKEN
     assert "no such trace stream" in capfd.readouterr().err
     (frame,) = SpoolReader(tmp_path / "spool").read(1 << 62)

@@ -16,15 +16,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from chimbuko.ad.handoff.bell import AgentBell, Bell
 from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Phase
+from chimbuko.ad.handoff.notifiers import AgentNotifier, MappedSemaphore
 from chimbuko.ad.handoff.outbox import OutboxCopy
 from chimbuko.ad.handoff.processspecs import StreamProcessSpec
 from chimbuko.ad.handoff.spool import SpoolWriter
 from chimbuko.ad.streamprocess import commits
 from chimbuko.ad.streamprocess import process as child
-from chimbuko.ad.streamprocess.checkpoint import Checkpoint, CheckpointFiles
 from chimbuko.ad.streamprocess.process import StreamProcess
+from chimbuko.ad.streamprocess.streamcheckpoint import Checkpoint, CheckpointFiles
 from chimbuko.capture.follow import holes
 from chimbuko.capture.follow.followedstream import FollowedStream
 from chimbuko.capture.follow.holes import GUARD, FirstStep
@@ -83,7 +83,7 @@ def at_agents_pace(monkeypatch: pytest.MonkeyPatch, agent: Agent) -> None:
     """Whenever a process of the stream waits for its agent, that has its turn."""
     clock = SimpleNamespace(**vars(time) | {"sleep": lambda seconds: agent.tick()})
     monkeypatch.setattr(child, "time", clock)
-    monkeypatch.setattr(Bell, "wait", lambda bell, timeout_s: agent.tick())
+    monkeypatch.setattr(MappedSemaphore, "wait", lambda notifier, timeout_s: agent.tick())
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory, made: MadeStream) -> d
         agent = Agent(spec)
         with pytest.MonkeyPatch.context() as patch:
             at_agents_pace(patch, agent)
-            StreamProcess(spec, AgentBell()).run()
+            StreamProcess(spec, AgentNotifier()).run()
         outcomes[lockstep] = outcome = agent.outcome()
         assert agent.box[Cell.PHASE] == Phase.ENDED
         assert [step.step for step in outcome.steps] == list(range(STEPS))
@@ -206,7 +206,7 @@ def run_until_over(
     def body(deadly: int) -> None:
         setattr(owner, name, dying(owner, name, left, is_done, deadly))
         try:
-            StreamProcess(spec, AgentBell()).run()
+            StreamProcess(spec, AgentNotifier()).run()
         except Death:
             os._exit(DIED)
 
@@ -307,7 +307,7 @@ def test_steps_are_given_back_only_when_what_they_brought_is_kept(
     monkeypatch.setattr(ExchangeBox, "exchange", noting_exchange)
     monkeypatch.setattr(FollowedStream, "give_back", noting_give_back)
     monkeypatch.setattr(commits, "COMMIT_PERIOD_S", 0.0)
-    StreamProcess(spec, AgentBell()).run()
+    StreamProcess(spec, AgentNotifier()).run()
     assert given_back[-1] == STEPS
     assert agent.outcome().health.steps == STEPS
     assert (aside_of(path, 0) / "data.0").stat().st_blocks * 512 <= 2 * 4096
@@ -333,7 +333,7 @@ def test_a_process_that_is_asked_to_go_leaves_everything_to_its_successor(
     monkeypatch.setattr(StreamProcess, "_step", step_and_ask)
     processes = 0
     while not agent.is_over:
-        StreamProcess(spec, AgentBell()).run()
+        StreamProcess(spec, AgentNotifier()).run()
         processes += 1
     assert processes == 5
     # Nothing was read twice.
@@ -354,7 +354,7 @@ def test_real_processes_killed_at_random_while_the_stream_is_written(
     deadline = time.monotonic() + PATIENCE_S
     # Its folder is there before any of its files.
     path.mkdir()
-    reader = Forked(lambda: StreamProcess(spec, AgentBell()).run())
+    reader = Forked(lambda: StreamProcess(spec, AgentNotifier()).run())
     writer = StreamWriter(path, "BP5")
     while not agent.is_over:
         assert time.monotonic() < deadline
@@ -373,7 +373,7 @@ def test_real_processes_killed_at_random_while_the_stream_is_written(
             kills_left -= 1
         if reader.has_ended() and not agent.is_over:
             assert reader.code == -signal.SIGKILL
-            reader = Forked(lambda: StreamProcess(spec, AgentBell()).run())
+            reader = Forked(lambda: StreamProcess(spec, AgentNotifier()).run())
     reader.kill()
     assert agent.box[Cell.PHASE] == Phase.ENDED
     assert_same(agent.outcome(), undisturbed[lockstep], is_exact=lockstep)
@@ -387,7 +387,7 @@ def test_steps_that_were_dropped_are_counted_and_what_is_around_them_is_there(
     drop_before(path, 9)
     spec = spec_of(tmp_path, path)
     agent = Agent(spec)
-    StreamProcess(spec, AgentBell()).run()
+    StreamProcess(spec, AgentNotifier()).run()
     outcome = agent.outcome()
     assert [step.step for step in outcome.steps] == list(range(9, STEPS))
     assert (outcome.health.gap_steps, outcome.health.steps, outcome.health.state) == (9, STEPS - 9, "ended")
@@ -411,7 +411,7 @@ def test_dropped_steps_at_the_end_of_a_stream_are_counted_too(tmp_path: Path, ma
             return got
 
         patch.setattr(FollowedStream, "next_step", dropping)
-        StreamProcess(spec, AgentBell()).run()
+        StreamProcess(spec, AgentNotifier()).run()
     outcome = agent.outcome()
     assert outcome.health.steps == 10
     assert outcome.health.gap_steps == STEPS - 10
@@ -436,7 +436,7 @@ def test_nobody_takes_for_very_many_steps_and_then_all_of_them_come(
             assert agent.take()
 
     monkeypatch.setattr(child, "time", SimpleNamespace(**vars(time) | {"sleep": wait}))
-    StreamProcess(spec, AgentBell()).run()
+    StreamProcess(spec, AgentNotifier()).run()
     assert agent.outcome().taken_steps == agent.outcome().steps
 
 
@@ -454,8 +454,8 @@ def test_a_disk_that_was_full_for_checkpoints_costs_steps_but_counts_none_twice(
         patch.setattr(CheckpointFiles, "save", lambda files, slot, kept: None)
         patch.setattr(StreamProcess, "_step", dying(StreamProcess, "_step", None, False, 10))
         with pytest.raises(Death):
-            StreamProcess(spec, AgentBell()).run()
-    StreamProcess(spec, AgentBell()).run()
+            StreamProcess(spec, AgentNotifier()).run()
+    StreamProcess(spec, AgentNotifier()).run()
     outcome = agent.outcome()
     numbers = [step.step for step in outcome.steps]
     assert numbers == sorted(set(numbers))
@@ -478,6 +478,6 @@ def test_metadata_that_came_without_a_count_is_there_after_a_death(tmp_path: Pat
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(StreamProcess, "_step", dying(StreamProcess, "_step", None, False, 9))
         with pytest.raises(Death):
-            StreamProcess(spec, AgentBell()).run()
-    StreamProcess(spec, AgentBell()).run()
+            StreamProcess(spec, AgentNotifier()).run()
+    StreamProcess(spec, AgentNotifier()).run()
     assert agent.outcome().metadata[0, 0, "late", "x"] == 1

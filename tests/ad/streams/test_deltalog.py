@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.ad.streams.deltalog import DeltaLog, Entry, Taken
-from chimbuko.core.statistics.packed import PackedTable
+from chimbuko.core.statistics.schema import PackedTable
 from chimbuko.runtime.protocol.messages import Delta
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.ad.analysis.statistics import FlaggedSteps, Learned
-from chimbuko.ad.analysis.telemetry import StreamTelemetry
+from chimbuko.ad.analysis.streamstatistics import FlaggedSteps, Learned
+from chimbuko.ad.analysis.streamtelemetry import StreamTelemetry
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics, StreamShare
 from chimbuko.core.statistics.flaggedsteps import empty, merged, moments_per_step
 from chimbuko.core.statistics.moments import Moments

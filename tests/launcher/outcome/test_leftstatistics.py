@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from chimbuko.ad.analysis.statistics import Learned
+from chimbuko.ad.analysis.streamstatistics import Learned
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics, StreamShare
 from chimbuko.ad.streams.deltalog import LOG_NAME, DeltaLog, Entry
 from chimbuko.core.calls.record import StepCount
@@ -20,7 +20,7 @@ from chimbuko.launcher.outcome.leftstatistics import deliver_statistics, merge_l
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.pserver.state.checkpoint import read_state, write_state
+from chimbuko.pserver.state.savedstate import read_state, write_state
 from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.runtime.protocol.messages import Delta, FunctionStatistics
 from chimbuko.runtime.runs.directory import RunDirectory, new_run

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from chimbuko.core.buckets import BUCKETS, EDGES_US
 from chimbuko.core.kernels.buckets import bucket_of, count_above, exceeded_by
 from chimbuko.core.kernels.decay import ERA_CALLS, MEMORY_CALLS
-from chimbuko.core.statistics.packed import cells_of, pack_cells
+from chimbuko.core.statistics.schema import cells_of, pack_cells
 from chimbuko.pserver.state.functions import Decay
 from tests.plainpython import examples
 from tests.reference.eras import NaiveEras

@@ -9,12 +9,12 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.ad.analysis.statistics import Learned
+from chimbuko.ad.analysis.streamstatistics import Learned
 from chimbuko.core.calls.record import StepCount, StreamHealth
 from chimbuko.core.statistics.model import Model
 from chimbuko.core.statistics.moments import Moments
 from chimbuko.core.statistics.schema import BUCKETED_PROFILE, PROFILE
-from chimbuko.pserver.state.checkpoint import SavedState
+from chimbuko.pserver.state.savedstate import SavedState
 from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.runtime.protocol.messages import ALL_EPOCHS, Acknowledgement, Delta
 from chimbuko.runtime.protocol.telemetry import OTHERS, TIMER, TelemetryDelta

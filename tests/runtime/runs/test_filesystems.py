@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.runtime.runs.filesystems import is_on_network
+from chimbuko.runtime.runs.scratch import is_on_network
 
 MOUNTS = r"""
 /dev/sda1 / ext4 rw 0 0

@@ -12,8 +12,8 @@ from pathlib import Path as FilePath
 from types import TracebackType
 from typing import Any, Self
 
-from chimbuko.core.atomicfile import write_atomically
 from chimbuko.core.errors import ConfigError, ServiceError
+from chimbuko.core.files import write_atomically
 from chimbuko.core.units import number_of
 from chimbuko.observe.namespaces.analyses.registry import analyse
 from chimbuko.observe.namespaces.client.asking import Progress, ask_worker, state_path

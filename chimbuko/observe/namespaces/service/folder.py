@@ -22,8 +22,8 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import msgspec
 import redis
 
-from chimbuko.core.atomicfile import write_atomically
 from chimbuko.core.errors import ConfigError
+from chimbuko.core.files import write_atomically
 from chimbuko.observe.namespaces.exchange.keys import check_name
 from chimbuko.observe.namespaces.exchange.place import READER, WRITER, Place, parse_place
 from chimbuko.runtime.protocol.broker import connect

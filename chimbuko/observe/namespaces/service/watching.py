@@ -16,8 +16,8 @@ from pathlib import Path
 
 import redis
 
-from chimbuko.core.atomicfile import write_atomically
 from chimbuko.core.errors import ChimbukoError
+from chimbuko.core.files import write_atomically
 from chimbuko.observe.namespaces.analyses.gathering import Gathered
 from chimbuko.observe.namespaces.analyses.metricanomalies import MetricAnomalies
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding

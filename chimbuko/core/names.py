@@ -1,10 +1,35 @@
-"""Names of functions as users write them: exact, or with ``*`` for any text and ``?`` for any character."""
+"""Names of functions as users write them: exact, or with ``*`` for any text and ``?`` for any character.
+
+Texts of others as a terminal may get them: names of functions, nodes, programs and files.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from functools import partial
+
+_ACTING = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]",
+)
+"""Control characters, those that turn the direction of writing, ends of lines, and halves of characters."""
+
+
+def visible(text: str) -> str:
+    """The text with what acts on a terminal written out, as in Python: an escape as ``\\\\x1b``.
+
+    A name comes from the program that is analysed, or from a file of somebody else: raw it could colour, move
+    and erase what stands on the terminal, answer in place of the user, or pass for another name.
+    """
+    return _ACTING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def escaped_json(text: str) -> str:
+    """The same of JSON, or YAML with its strings in double quotes: who reads it gets what was there.
+
+    JSON itself writes out the control characters of ASCII alone.
+    """
+    return _ACTING.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
 
 
 def name_matcher(pattern: str) -> Callable[[str], bool]:

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from chimbuko.ad.analysis.statistics import Learned
-from chimbuko.ad.kernels.traffic import OTHERS_ROW, count_sends
+from chimbuko.ad.analysis.streamstatistics import Learned
+from chimbuko.ad.kernels.channels import OTHERS_ROW, count_sends
 from chimbuko.core.arrays import Float64Array, Rows, grown
 from chimbuko.core.statistics import flaggedsteps
 from chimbuko.core.statistics.schema import TableSchema

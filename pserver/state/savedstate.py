@@ -6,13 +6,13 @@ from pathlib import Path
 
 import msgspec
 
-from chimbuko.core.atomicfile import write_atomically
 from chimbuko.core.calls.record import StreamHealth
 from chimbuko.core.errors import ServiceError
-from chimbuko.core.statistics.packed import PackedTable
+from chimbuko.core.files import write_atomically
+from chimbuko.core.statistics.schema import PackedTable
 from chimbuko.pserver.state.functions import SavedFunctions
-from chimbuko.pserver.state.ranks import SavedRanks
-from chimbuko.pserver.state.telemetry import SavedTelemetry
+from chimbuko.pserver.state.rankstatistics import SavedRanks
+from chimbuko.pserver.state.runtelemetry import SavedTelemetry
 
 VERSIONS_PER_SAVE = 1_000_000
 """More than are published from one save to the next."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chimbuko.core.errors import ServiceError
-from chimbuko.pserver.state.checkpoint import read_state, write_state
+from chimbuko.pserver.state.savedstate import read_state, write_state
 from chimbuko.pserver.state.serverstate import ServerState
 from tests.pserver.state.test_serverstate import health_of, learned_of, make_agent, timers_of
 

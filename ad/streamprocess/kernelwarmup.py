@@ -12,7 +12,7 @@ from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.flightrecorder import FlightRecorder, read_recording
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
-from chimbuko.ad.handoff.telemetry import PathOutbox
+from chimbuko.ad.handoff.telemetryoutbox import PathOutbox
 from chimbuko.core.calls.pathtable import PathTable
 from chimbuko.core.config import DETECTORS, AnalysisConfig
 from chimbuko.core.traceschema import EventType, Operation, StreamNames, TraceStep

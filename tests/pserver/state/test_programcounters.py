@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from chimbuko.core.calls.record import CounterStatistics
 from chimbuko.core.statistics.moments import Moments
-from chimbuko.pserver.state.counters import Counters
+from chimbuko.pserver.state.programtotals import ProgramCounters
 from chimbuko.runtime.protocol.telemetry import StreamCounters
 
 values = st.lists(st.integers(0, 1 << 40), min_size=1, max_size=5)
@@ -24,12 +24,12 @@ def reported(program: int, rank: int, name: str, of: list[int]) -> StreamCounter
 @given(st.lists(st.tuples(stream, values), max_size=30))
 def test_the_total_is_that_of_all_values(appended: list[tuple[tuple[int, int, str], list[int]]]) -> None:
     """Each stream reports its totals again with each new value."""
-    counters = Counters()
+    counters = ProgramCounters()
     streams: dict[tuple[int, int, str], list[int]] = {}
     for key, more in appended:
         streams.setdefault(key, []).extend(more)
         counters.take([reported(*key, streams[key])] * 2)
-    restored = Counters()
+    restored = ProgramCounters()
     restored.restore(counters.dump())
     for one in (counters, restored):
         totals = {(total.program, total.statistics.name): total for total in one.everything()}
@@ -48,7 +48,7 @@ def test_the_total_is_that_of_all_values(appended: list[tuple[tuple[int, int, st
 
 
 def test_what_grew_by_a_tenth_is_reported() -> None:
-    counters = Counters()
+    counters = ProgramCounters()
     changes = []
     for count in range(1, 201):
         counters.take([reported(0, 3, "bytes", [8] * count)])

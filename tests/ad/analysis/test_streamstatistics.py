@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.ad.analysis.statistics import Learned, StreamStatistics
+from chimbuko.ad.analysis.streamstatistics import Learned, StreamStatistics
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.core.statistics.moments import Moments
 from chimbuko.core.statistics.schema import BUCKETED_PROFILE

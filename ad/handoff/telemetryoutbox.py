@@ -6,7 +6,7 @@ import mmap
 
 import numpy as np
 
-from chimbuko.ad.analysis.telemetry import MOST_DESTINATIONS, MOST_ROWS, StreamTelemetry
+from chimbuko.ad.analysis.streamtelemetry import MOST_DESTINATIONS, MOST_ROWS, StreamTelemetry
 from chimbuko.ad.handoff.sparsefile import SparseFile
 from chimbuko.ad.kernels.stack import MAX_TIMERS
 from chimbuko.core.arrays import Int64Array, Rows, as_table, copied

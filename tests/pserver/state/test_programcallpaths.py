@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from chimbuko.core.arrays import Rows
 from chimbuko.core.calls.pathtable import OTHER_PATHS, PATH
-from chimbuko.pserver.state.programpaths import Paths
+from chimbuko.pserver.state.programtotals import ProgramCallPaths
 from chimbuko.runtime.protocol.messages import PathStatistics
 from chimbuko.runtime.protocol.telemetry import ProgramPaths
 from tests.core.calls.test_callpaths import path_rows
@@ -19,8 +19,8 @@ NUMBERS = np.array([2, 0, 1])
 """Of functions, from the agent's to the server's."""
 
 
-def new_paths() -> Paths:
-    return Paths(lambda number: f"f{number}")
+def new_paths() -> ProgramCallPaths:
+    return ProgramCallPaths(lambda number: f"f{number}")
 
 
 def reported(rows: Rows, program: int = 0) -> ProgramPaths:

@@ -9,8 +9,7 @@ import time
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from chimbuko.ad.handoff.shortfalls import Part
-from chimbuko.ad.streamprocess.shortage import WORDS
+from chimbuko.ad.handoff.shortage import WORDS, StreamPart
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.protocol.runbroker import RunBroker
 
@@ -19,7 +18,7 @@ GATHER_S = 0.5
 MOST_NAMED = 8
 
 
-class RoomNews:
+class ShortageNotices:
     """Gathers what is missing, from any thread, and says each thing once.
 
     Parameters
@@ -36,7 +35,7 @@ class RoomNews:
         self._gathered: dict[str, list[str]] = {}
         self._due_s = 0.0
 
-    def without(self, part: Part, stream: str) -> None:
+    def without(self, part: StreamPart, stream: str) -> None:
         """A stream goes without a part, now or for good."""
         self._note(f"{self._where}: {{}} without {WORDS[part]}", stream)
 

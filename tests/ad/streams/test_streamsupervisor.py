@@ -14,10 +14,10 @@ import pytest
 
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.exchange import Phase
-from chimbuko.ad.streamprocess.forkclient import ForkServer
-from chimbuko.ad.streams import supervisor
+from chimbuko.ad.streamprocess.forkserver import ForkServer
+from chimbuko.ad.streams import streamsupervisor
 from chimbuko.ad.streams.streamhandle import StreamHandle
-from chimbuko.ad.streams.supervisor import Supervisor
+from chimbuko.ad.streams.streamsupervisor import Supervisor
 from chimbuko.capture.trace.discovery import Transport, parse_stream_path
 from chimbuko.core.calls.record import StreamHealth
 from chimbuko.core.config import AnalysisConfig
@@ -75,7 +75,7 @@ def test_stream_read_to_its_end(forks: ForkServer, tmp_path: Path) -> None:
 def test_stream_whose_reader_hangs_is_lost(
     forks: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervisor, "HUNG_S", 1.5)
+    monkeypatch.setattr(streamsupervisor, "HUNG_S", 1.5)
     path = tmp_path / "tau-metrics-app-3.bp"
     path.mkdir()
     # Whoever opens it waits for a writer.
@@ -90,7 +90,7 @@ def test_stream_whose_reader_hangs_is_lost(
 def test_a_reader_that_gets_no_core_is_not_mistaken_for_one_that_hangs(
     forks: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervisor, "HUNG_S", 2.5)
+    monkeypatch.setattr(streamsupervisor, "HUNG_S", 2.5)
     path = tmp_path / "tau-metrics-app-0.bp"
     write_stream(path, random_stream(1, [(4, 2, 2)] * 500), "BP5")
     stream = recorded(path, tmp_path / "stream")

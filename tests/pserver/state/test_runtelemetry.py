@@ -6,7 +6,7 @@ import numpy as np
 
 from chimbuko.core.arrays import Rows
 from chimbuko.core.calls.record import CounterStatistics
-from chimbuko.pserver.state.telemetry import SavedTelemetry, Telemetry
+from chimbuko.pserver.state.runtelemetry import SavedTelemetry, Telemetry
 from chimbuko.runtime.protocol.telemetry import (
     FLAGGED,
     PACE,

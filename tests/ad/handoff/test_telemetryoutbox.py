@@ -6,8 +6,8 @@ import mmap
 
 import numpy as np
 
-from chimbuko.ad.analysis.telemetry import MOST_ROWS, StreamTelemetry
-from chimbuko.ad.handoff.telemetry import TelemetryOutbox
+from chimbuko.ad.analysis.streamtelemetry import MOST_ROWS, StreamTelemetry
+from chimbuko.ad.handoff.telemetryoutbox import TelemetryOutbox
 from chimbuko.runtime.protocol.telemetry import PACE, TRAFFIC
 
 

@@ -1,4 +1,4 @@
-"""Bells between processes: who waits for one takes no time meanwhile."""
+"""Notifiers between processes: a process that waits for one uses no CPU time meanwhile."""
 
 from __future__ import annotations
 
@@ -16,44 +16,44 @@ class _Time(ctypes.Structure):
     _fields_ = (("s", ctypes.c_long), ("ns", ctypes.c_long))
 
 
-class Bell:
-    """Wakes one process that waits for a number in shared memory.
+class MappedSemaphore:
+    """POSIX semaphore in shared memory that wakes one process, which waits for a number there.
 
-    It is a POSIX semaphore: nobody owns it, so the death of a process harms nobody.
+    Nobody owns a semaphore, so the death of a process harms no other.
 
     Parameters
     ----------
     memory, at
-        Shared, ``SIZE_BYTES`` from there on.
+        Shared memory, and the offset of the ``SIZE_BYTES`` that the semaphore takes there.
     """
 
     SIZE_BYTES = 32
-    """Of ``sem_t`` on machines of 64 bits."""
+    """Size of ``sem_t`` on 64-bit machines."""
 
     def __init__(self, memory: mmap.mmap, at: int) -> None:
         self._semaphore = (ctypes.c_char * self.SIZE_BYTES).from_buffer(memory, at)
 
-    def make(self) -> None:
-        """Before anybody else uses it."""
+    def initialise(self) -> None:
+        """Initialise the semaphore, before any other process uses it."""
         _libc.sem_init(self._semaphore, 1, 0)
 
-    def ring(self) -> None:
-        """Wake who waits, or else who waits next."""
-        rung = ctypes.c_int()
-        _libc.sem_getvalue(self._semaphore, ctypes.byref(rung))
-        if rung.value <= 0:
+    def notify(self) -> None:
+        """Wake the process that waits, or else the next that will."""
+        value = ctypes.c_int()
+        _libc.sem_getvalue(self._semaphore, ctypes.byref(value))
+        if value.value <= 0:
             _libc.sem_post(self._semaphore)
 
     def wait(self, timeout_s: float) -> None:
-        """Wait until it rings, a signal comes or the time is over; what is waited for may be there or not."""
+        """Wait for a notification, a signal or the timeout; the caller checks what it waited for."""
         seconds, fraction = divmod(time.time() + timeout_s, 1.0)
         _libc.sem_timedwait(self._semaphore, ctypes.byref(_Time(int(seconds), int(1e9 * fraction))))
 
 
-class AgentBell:
-    """Wakes an agent when any of its streams has something that it should not wait for.
+class AgentNotifier:
+    """Event counter (eventfd) that wakes an agent when one of its streams has something urgent for it.
 
-    The processes of the streams inherit it, so there is no file that there might be no room for.
+    The processes of the streams inherit the descriptor, so no file is needed for which storage could be full.
     """
 
     def __init__(self) -> None:
@@ -61,14 +61,14 @@ class AgentBell:
         self._poll = select.poll()
         self._poll.register(self.file, select.POLLIN)
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Wake the agent, or let it go on at once when it waits next."""
-        # It is full after 2^64 rings that nobody has heard.
+        # The counter is full after 2^64 notifications that nobody has read.
         with suppress(BlockingIOError):
             os.eventfd_write(self.file, 1)
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until it rings or the time is over; whether it has rung since the last time."""
+        """Wait for a notification or the timeout; return whether there was one since the last call."""
         if not self._poll.poll(1000 * max(timeout_s, 0.0)):
             return False
         os.eventfd_read(self.file)

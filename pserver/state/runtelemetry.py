@@ -8,8 +8,7 @@ import msgspec
 import numpy as np
 
 from chimbuko.core.arrays import Int64Array, Rows, grown
-from chimbuko.pserver.state.counters import Counters, SavedCounter
-from chimbuko.pserver.state.programpaths import Paths
+from chimbuko.pserver.state.programtotals import ProgramCallPaths, ProgramCounters, SavedCounter
 from chimbuko.pserver.state.stragglers import SavedProgram, SlowRanks
 from chimbuko.pserver.state.totals import RowIndex, Totals
 from chimbuko.runtime.protocol.telemetry import (
@@ -64,13 +63,13 @@ class Telemetry:
         self._flagged = FlaggedCalls()
         self._traffic = Totals(TRAFFIC, "destination", ("messages", "size_bytes"), MOST_PAIRS)
         self._timers = Totals(TIMER, "function", ("calls", "inclusive_us", "exclusive_us"), MOST_TIMERS)
-        self._counters = Counters()
+        self._counters = ProgramCounters()
         self._agents: dict[str, AgentFigures] = {}
         self._changed_agents: set[str] = set()
         self._silent: SilentAgents = {}
         self._are_others_silent = False
         self._slow = SlowRanks()
-        self.paths = Paths(function_name)
+        self.paths = ProgramCallPaths(function_name)
         """Reported beside the other telemetry."""
 
     def take(self, agent: str, delta: TelemetryDelta, numbers: Int64Array) -> None:

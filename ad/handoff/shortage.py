@@ -1,0 +1,151 @@
+"""What a stream's process cannot keep, reported to its agent at the head of their shared file.
+
+For this there is always room: it is taken before the first step is read.
+
+What the process of a stream has to go without while there is no room in ``$TMPDIR``.
+"""
+
+from __future__ import annotations
+
+import time
+from enum import IntEnum
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.core.arrays import Int64Array
+from chimbuko.core.calls.record import StreamHealth
+
+SHORTAGE_BYTES = 4096
+_MOST_TRIES = 100
+
+
+class StreamPart(IntEnum):
+    """What a stream may have to go without, what matters least first."""
+
+    RECORDER = 0
+    OPEN_CALLS = 1
+    CHECKPOINT = 2
+    FINDINGS = 3
+    NAMES = 4
+    STATISTICS = 5
+    MODEL = 6
+    JOURNAL = 7
+    """Of the agent."""
+
+
+class StorageShortage(msgspec.Struct, frozen=True, array_like=True):
+    """How a stream fares while there is no room for all of it."""
+
+    health: StreamHealth
+    """Its totals by now."""
+    without: list[int]
+    """``StreamPart``: what it has had to go without so far."""
+
+
+class _Cell(IntEnum):
+    SEQUENCE = 0
+    """Odd while the stream's process writes."""
+    SIZE = 1
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(StorageShortage)
+
+
+class ShortageCells:
+    """One end; the stream's process writes, its agent reads.
+
+    Parameters
+    ----------
+    memory
+        u1[SIZE_BYTES], shared.
+    """
+
+    def __init__(self, memory: npt.NDArray[np.uint8]) -> None:
+        self._cells: Int64Array = memory[: 8 * len(_Cell)].view(np.int64)
+        self._content = memory[8 * len(_Cell) :]
+
+    def report(self, shortage: StorageShortage) -> None:
+        """Replace what was reported before."""
+        content = np.frombuffer(_encoder.encode(shortage), np.uint8)
+        if len(content) > len(self._content):
+            # Only damaged streams have so many kinds of losses; it is reported when there is room.
+            return
+        # A process that was killed while it wrote has left it odd.
+        self._cells[_Cell.SEQUENCE] |= 1
+        self._content[: len(content)] = content
+        self._cells[_Cell.SIZE] = len(content)
+        self._cells[_Cell.SEQUENCE] += 1
+
+    @property
+    def version(self) -> int:
+        """Another one each time that something is reported; 0 before that."""
+        return int(self._cells[_Cell.SEQUENCE])
+
+    def read(self) -> StorageShortage | None:
+        """What was reported last; None where nothing was, or where each attempt met a writer."""
+        for _ in range(_MOST_TRIES):
+            before = self.version
+            content = self._content[: self._cells[_Cell.SIZE]].tobytes()
+            if before and before % 2 == 0 and before == self.version:
+                return _decoder.decode(content)
+        return None
+
+
+WORDS = {
+    StreamPart.RECORDER: "flight recorder; 'chimbuko recall' finds nothing",
+    StreamPart.OPEN_CALLS: "list of open calls; overdue ones are not seen",
+    StreamPart.CHECKPOINT: "checkpoint; a reader that takes over begins behind a gap",
+    StreamPart.FINDINGS: "findings; they wait in memory, the most severe if they are many",
+    StreamPart.NAMES: "names of functions; steps wait until there is",
+    StreamPart.STATISTICS: "statistics; steps wait until there is",
+    StreamPart.JOURNAL: "copy of its last statistics; killed now, it loses them",
+    StreamPart.MODEL: "model of new functions; they are judged by the newest calls of the rank itself",
+}
+"""What each part is, and what it means to be without."""
+
+
+class ShortageReporter:
+    """Keeps account of what is missing, for the stream's agent: that says it.
+
+    Parameters
+    ----------
+    cells
+        Where its agent hears of it.
+    """
+
+    def __init__(self, cells: ShortageCells) -> None:
+        self._cells = cells
+        self._without: set[StreamPart] = set()
+        self._blocked_at_s: float | None = None
+
+    def note(self, part: StreamPart) -> None:
+        """There is no room for a part."""
+        self._without.add(part)
+
+    def report(self, health: StreamHealth) -> None:
+        """Report to the agent how the stream fares, if anything is or was missing."""
+        if self._without:
+            self._cells.report(StorageShortage(health, sorted(self._without)))
+
+    def block(self, part: StreamPart) -> None:
+        """Nothing can be committed, as there is no room for a part."""
+        self.note(part)
+        if self._blocked_at_s is None:
+            self._blocked_at_s = time.monotonic()
+
+    def unblock(self) -> None:
+        """There is room for a commit."""
+        self._blocked_at_s = None
+
+    @property
+    def is_blocking(self) -> bool:
+        """Whether nothing can be committed."""
+        return self._blocked_at_s is not None
+
+    @property
+    def blocked_s(self) -> float:
+        """For how long nothing could be committed."""
+        return 0.0 if self._blocked_at_s is None else time.monotonic() - self._blocked_at_s
