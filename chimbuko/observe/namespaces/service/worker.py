@@ -1,4 +1,4 @@
-"""The process that runs analyses for programs of a job that ask for it: a Celery worker.
+"""Celery worker that runs analyses for the programs of a job.
 
 An analysis runs in a process of its own, so that one which hangs, or brings its process down, fails alone.
 What a worker was at that was killed is done by another one, or by the same when it is there again.
@@ -28,17 +28,19 @@ from chimbuko.runtime.process.lifetime import die_with_parent, end_within, log, 
 from chimbuko.runtime.process.signals import END, FROM_OTHERS, heed
 
 LIMIT_S = 600.0
-"""An analysis may take so long, unless something else is said."""
+"""Default time limit of an analysis, in seconds."""
 MARGIN_S = 10.0
-"""So long after the limit what a worker has begun is taken for lost with it, and given to another one."""
+"""Time after the limit at which an analysis that a worker has begun counts as lost, and is given to another
+one.
+"""
 LOST_LOOK_S = 5
-"""Between two looks for what was lost in that way."""
+"""Interval between two looks for analyses that were lost in that way."""
 END_S = 5.0
-"""To leave to another worker what this one was at, and end."""
+"""Time in which a worker hands its analysis back and ends."""
 LITTLE_TALK = ("--without-mingle", "--without-gossip", "--without-heartbeat")
-"""Workers need not know of each other."""
+"""Options of Celery that switch off messages between workers."""
 NICENESS = 10
-"""The application comes first."""
+"""Niceness of the worker: the application comes first."""
 
 
 def work(folder: ServiceFolder, job: str, at_once: int, limit_s: float, on_ready: Callable[[], None]) -> None:
@@ -129,14 +131,14 @@ def _follow_worker(**_: Any) -> None:
 
 
 def _end(*_: object) -> None:
-    """At once: what it was at is done by another worker."""
+    """End at once: another worker does the analysis."""
     state.should_terminate = os.EX_OK
     # Where its broker is away Celery only looks for that.
     end_within(END_S)
 
 
 def main() -> None:
-    """What the process does that a service starts."""
+    """Run the worker that a service starts."""
     folder, job, at_once = sys.argv[1:]
     ready_output = os.dup(1)
     # What else is said goes into the log.
