@@ -32,7 +32,7 @@ PROCESSES = click.IntRange(1, 64)
 
 
 def load() -> None:
-    """All that forks of one process share is loaded with this module."""
+    """Load this module before forking: forks of one process share its imports."""
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of the API, from the declarations of its endpoints."""
+"""OpenAPI 3.1 document of the API, made from the declarations of its endpoints."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Object = dict[str, Any]
 
 
 def document(endpoints: Sequence[Endpoint]) -> Object:
-    """Of these endpoints."""
+    """Return the OpenAPI document of these endpoints."""
     answers, components = _schemas([endpoint.answer for endpoint in endpoints])
     (error,), error_component = _schemas([ErrorBody])
     paths = {
