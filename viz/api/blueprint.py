@@ -36,7 +36,7 @@ class SharedAnswers:
     Parameters
     ----------
     lasts_s
-        How old an answer may be, from when it was begun.
+        Greatest age of an answer, from when it was begun.
     """
 
     def __init__(self, lasts_s: float = LASTS_S) -> None:
@@ -108,7 +108,8 @@ def _json(body: bytes) -> Response:
 
 
 def _lines(items: Iterator[Any], twin: Any) -> Iterator[bytes]:
-    """Yield chunks of lines. Errors before the first line are raised at once; a later error is the last line.
+    """Yield chunks of lines. Errors before the first line are raised at once; a later error is the last
+    line.
     """
     first = list(islice(items, 1))
     return _chunks(chain(first, items), twin)

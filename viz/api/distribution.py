@@ -71,7 +71,7 @@ class Distribution(msgspec.Struct, frozen=True):
 
 def distribution(model: FunctionModel, config: AnalysisConfig) -> Distribution:
     """Return the distribution in the model of a function that a run with these settings made."""
-    # Here because it loads compiled code, a third of the time that a dashboard would start in.
+    # Imported here because it loads compiled code, which would be a third of a dashboard's time to start.
     from chimbuko.ad.detectors.limits import ordinary_spans, threshold_of
 
     schema, stored = schema_of(config.detector), stored_schema_of(config.detector)

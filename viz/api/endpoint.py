@@ -118,5 +118,5 @@ def _statement_endpoint(
         return StatementAnswer(sql=statement(run, wanted))
 
     ask.__name__ = f"{handler.__name__}_statement"
-    ask.__doc__ = f"What `{path}` answers, as one SELECT for `chimbuko sql`."
+    ask.__doc__ = f"The question of `{path}` as one SELECT for `chimbuko sql`."
     return Endpoint(f"/sql{path}", ask, parameters, object_type(StatementAnswer), False)

@@ -123,7 +123,7 @@ class RunsList:
             of_store[url] = _totals_in(url)
         found = of_store[url]
         totals = None if found is None else found.get(info.id, RunTotals())
-        # Of a database elsewhere the size was noted at the end: rows are not counted for a list.
+        # The size of a database elsewhere was noted at the end of the run: rows are not counted for a list.
         size = left_bytes(run) if run.store_path.exists() else max(left_bytes(run), info.stored_bytes)
         self._totals[run.path] = marks, totals, size
         return totals, size

@@ -74,7 +74,8 @@ def _compared(match: Match, value: bool | float | str) -> str:
 
 
 def _known(column: str, name: str) -> str:
-    """Return the condition on a name; a known name stands for itself alone, as C++ signatures contain ``*``.
+    """Return the condition on a name; a known name stands for itself alone, as C++ signatures contain
+    ``*``.
     """
     exact = f"{column} = {literal(name)}"
     if not re.search(r"[*?]", name):

@@ -52,7 +52,7 @@ def compressed(response: Response, accepted: Accept) -> Response:
         Encodings that the client takes.
     """
     response.vary.add("Accept-Encoding")
-    # A file to be saved may be large, and goes as it is: to squeeze it would hold it in memory.
+    # A file to be saved may be large, and is sent as it is: compressing it would hold it in memory.
     is_saved = response.headers.get("Content-Disposition", "").startswith("attachment")
     if response.status_code != 200 or is_saved or not accepted.quality("gzip"):
         return response
@@ -113,7 +113,7 @@ def create_app(
     feed
         Current knowledge of the run; the caller starts and stops it.
     token
-        What every request must show, in ``?token=``, cookie, or ``Authorization: Bearer``.
+        Token that every request must show, in ``?token=``, cookie, or ``Authorization: Bearer``.
     hosts
         Names by which the server may be called, beside those of the loopback.
     static
@@ -200,7 +200,7 @@ def _add_page(app: Flask, run_name: str, static: Path) -> None:
 def _add_limit(app: Flask) -> None:
     @app.before_request
     def refuse_bodies() -> None:
-        # Nothing here reads one: events come in by Socket.IO, which is in front of this.
+        # No endpoint reads a body: events arrive through Socket.IO, which is in front of this.
         if (request.content_length or 0) > MOST_BODY_BYTES or "Transfer-Encoding" in request.headers:
             abort(413)
 
@@ -218,7 +218,7 @@ def _add_errors(app: Flask, lost: Path) -> None:
             answer = page_of(lost, request.path, lost=error.description or error.name)
             answer.status_code = 404
             return answer
-        # Its own headers stay: which methods are allowed, what ranges there are.
+        # The error's own headers stay: allowed methods, and ranges.
         response = Response(status=status, headers=error.get_headers(request.environ))
         response.set_data(error_body(status, error.description or error.name))
         response.mimetype = "application/json"

@@ -42,7 +42,7 @@ class AccessControl:
         self._hosts = LOOPBACK_NAMES | {host.lower() for host in hosts}
         # Browsers share cookies among all ports of a host: each dashboard has its own.
         self.cookie = "chimbuko-" + self._derived(b"name")[:12]
-        # Not the token itself, which may hold characters that a cookie cannot.
+        # The cookie does not hold the token itself, which may have characters that a cookie cannot hold.
         self._pass = self._derived(b"pass")
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -76,7 +76,7 @@ class AccessControl:
     def _let_in(
         self, environ: WSGIEnvironment, start_response: StartResponse, query: list[tuple[str, str]]
     ) -> Iterable[bytes]:
-        # Relative, because a proxy may have put a path in front of ours.
+        # The redirect is relative, because a proxy may have put a path in front.
         page = "./" + quote(environ.get("PATH_INFO", "/").encode("latin-1").rsplit(b"/", 1)[-1])
         location = page + ("?" + urlencode(query) if query else "")
         cookie = f"{self.cookie}={self._pass}; Path=/; HttpOnly; SameSite=Strict"

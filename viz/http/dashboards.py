@@ -22,9 +22,9 @@ class Dashboard:
     token, hosts, is_alone
         As in ``create_app``.
     broker_url
-        Of the run's broker; None to follow its store alone.
+        URL of the run's broker; None to follow its store alone.
     worker_pool
-        Where long questions are answered; None for a worker of our own at the run's broker, or a private one.
+        Pool that answers long questions; None for a worker of its own at the run's broker, or a private one.
 
     Raises
     ------
@@ -69,7 +69,8 @@ class Dashboard:
         self._queue.start()
 
     def stop(self) -> None:
-        """Accept no more long questions, and send pages the last updates; the state of the run stays known.
+        """Accept no more long questions, and send pages the last updates; the state of the run stays
+        known.
         """
         self._queue.stop()
         self._feed.stop()

@@ -37,7 +37,7 @@ Watched = tuple[str, ...]
 class Events:
     """Sender of updates to pages.
 
-    What is sent is encoded once for all pages of a room: one room gets all frames, and there is one for each
+    Each message is encoded once for all pages of a room: one room gets all frames, and there is one for each
     set of watched ranks.
     """
 

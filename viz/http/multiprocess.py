@@ -49,7 +49,7 @@ def serving_together(
     listening
         A socket that listens, in place of ``port``.
     front
-        Where browsers reach it; None for the loopback.
+        Front of the dashboard towards browsers; None for the loopback.
 
     Raises
     ------

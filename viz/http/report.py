@@ -1,4 +1,5 @@
-"""Report of a run as one file that opens without a server: the page, with the answers that it would ask for.
+"""Report of a run as one file that opens without a server: the page, with the answers that it would ask
+for.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def write_report(
     Parameters
     ----------
     most_bytes
-        Of the file. The most important comes first, and what does not fit is said on the page.
+        Largest size of the file. The most important comes first, and the page names what does not fit.
 
     Raises
     ------
@@ -226,7 +227,7 @@ def _lanes(answers: _Answers, incident: dict[str, Any]) -> None:
     numbers = dict.fromkeys([*origin, *(one["rank"] for one in incident["waited"])])
     ranks = [f"{incident['program']}:{number}" for number in numbers][:LANES]
     begin_us, end_us = incident["begin_us"], incident["end_us"]
-    # As JavaScript rounds.
+    # Rounded as in JavaScript.
     margin_us = max(1, int((end_us - begin_us) * MARGIN + 0.5))
     times = [("from_us", str(begin_us - margin_us)), ("to_us", str(end_us + margin_us))]
     for rank in ranks:

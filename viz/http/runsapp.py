@@ -134,12 +134,13 @@ class RunsApp:
         while True:
             with self._lock:
                 if self._stopping.is_set():
-                    # A page that was sent away asks again at once; what it opened now nobody would close.
+                    # A page that was disconnected asks again at once; nobody would close the dashboard that
+                    # it opened now.
                     raise ServiceError("the server is ending")
                 one = self._open.setdefault(name, _OpenRun())
             with one.opening:
                 if self._open.get(name) is not one:
-                    # It was closed meanwhile.
+                    # The dashboard was closed meanwhile.
                     continue
                 one.asked_s = time.monotonic()
                 if one.dashboard is None or not one.dashboard.run.info_path.exists():

@@ -91,7 +91,7 @@ class _Handler(WSGIRequestHandler):
         """Log nothing: such messages are about clients that fell silent, or speak another protocol. Failures
         in an answer are in the server's own log.
 
-        What fails in an answer is in the server's own log.
+        Failures in an answer are in the server's own log.
         """
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
@@ -140,7 +140,7 @@ class _IdleConnections:
         for one in connections:
             self.discard(one)
             with suppress(OSError):
-                # Its thread, which waits for it, ends.
+                # The connection's thread, which waits for it, ends.
                 socket.socket.shutdown(one, socket.SHUT_RDWR)
 
 
@@ -204,13 +204,13 @@ def serving(
     port
         0 takes any that is free.
     worker_pool
-        Where long questions are answered; None for a worker of our own at the run's broker, or a private one.
+        Pool that answers long questions; None for a worker of its own at the run's broker, or a private one.
     listening
         A socket that listens, in place of ``port``.
     is_alone
         Whether no other process serves that socket.
     front
-        Where browsers reach it; None for the loopback.
+        Front of the dashboard towards browsers; None for the loopback.
 
     Raises
     ------
@@ -286,7 +286,7 @@ def _wait_for_answer(front: Front, port: int, token: str, path: str) -> None:
     address = LOOPBACK if front.address == EVERYWHERE else front.address
     connection = http.client.HTTPConnection(address, port, timeout=10)
     if front.certificate is not None:
-        # It is we who answer: that our certificate is valid for this address need not be.
+        # This process itself answers: its certificate need not be valid for this address.
         trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
         connection = http.client.HTTPSConnection(address, port, timeout=10, context=trusting)

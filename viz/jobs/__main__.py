@@ -32,7 +32,7 @@ NICENESS = 10
     "--folder",
     type=click.Path(path_type=Path),
     required=True,
-    help="Where jobs have their folders; a second worker over it ends at once.",
+    help="Folder of the jobs' folders; a second worker over it ends at once.",
 )
 @click.option("--idle", "idle_s", type=float, required=True, help="End after so many seconds without work.")
 @click.option("--sweep", is_flag=True, help="Remove the folder if the dashboard ended without doing so.")
@@ -41,7 +41,7 @@ def main(folder: Path, idle_s: float, sweep: bool) -> None:
     signal.signal(END, _end)
     os.nice(NICENESS)
     dashboard = os.getppid()
-    # What is said goes into the log.
+    # All messages go into the log.
     os.dup2(2, 1)
     try:
         claim = hold(worker_name(folder))

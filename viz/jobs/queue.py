@@ -85,7 +85,7 @@ class JobQueue:
     run
         The run's folder.
     channel
-        Of the message queue, the same for all processes of the dashboard.
+        Channel of the message queue, the same for all processes of the dashboard.
     """
 
     def __init__(self, run: Path, worker_pool: WorkerPool, channel: str) -> None:
@@ -182,7 +182,7 @@ class JobQueue:
             except ChimbukoError as error:
                 self._fail_all(str(error))
             except Exception:
-                # Who asks next is to have an answer.
+                # The thread goes on, so that the next question is answered.
                 logging.getLogger("chimbuko.viz").exception("long questions failed")
                 self._fail_all(FAILED)
         self._close()
@@ -303,7 +303,7 @@ class JobQueue:
             for job in list(self._jobs):
                 self._end(job)
         except redis.RedisError:
-            pass  # They end by themselves.
+            pass  # Its jobs end by themselves.
         self.queue.leave()
         self._worker_pool.close()
 

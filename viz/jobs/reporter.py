@@ -67,7 +67,7 @@ class Reporter:
                 wanted = self._is_wanted()
                 heard_s = time.monotonic()
             except redis.RedisError:
-                # It may be started again; a job outlives that, but not its end.
+                # The broker may be started again, which a job survives; it does not survive the broker's end.
                 wanted = time.monotonic() - heard_s < ALIVE_S
             if not wanted:
                 return self._interrupt()

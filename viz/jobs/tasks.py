@@ -128,7 +128,8 @@ def _rank(text: str) -> RankKey:
 
 
 def _make(run: JobRun, timelines: TraceTimelines, ranks: list[RankKey], progress: Progress) -> None:
-    # A process of its own: damaged files crash ADIOS2, and rebuilding calls is the analysis' work, not ours.
+    # This is a process of its own, as damaged files crash ADIOS2, and as rebuilding calls is the analysis'
+    # work.
     command = [sys.executable, "-m", "chimbuko", "index", str(run.directory.path), "--json"]
     command += [
         "--to",

@@ -40,11 +40,11 @@ class WorkerPool:
     Parameters
     ----------
     url
-        Of a broker that others look after; None for a private one.
+        URL of a broker that others look after; None for a private one.
     has_worker
         Whether a worker of our own answers; else those that somebody starts at that broker.
     folder
-        Where jobs have their folders, which workers and all processes of the dashboard share; None for a new
+        Folder of the jobs' folders, which workers and all processes of the dashboard share; None for a new
         one, which is gone at the end.
     logs
         Folder for the logs of worker and broker; None for ``folder``.
@@ -153,7 +153,7 @@ class WorkerPool:
             self._broker = PrivateBroker((self._logs or self.folder) / "jobs-broker.log")
             self._url = self._broker.url
         if self._worker is not None:
-            # It would look for the broker at longer and longer intervals.
+            # Celery would look for the broker at longer and longer intervals.
             self._worker.stop(0.0)
         self._broker.start()
 

@@ -107,7 +107,7 @@ class Agents:
     def _is_silent(self, name: str, now_s: float) -> bool:
         age_s = self._age_s(name, now_s)
         is_old = age_s is not None and age_s > SILENT_AFTER_S
-        # What has read all its streams need not speak of itself.
+        # An agent that has read all its streams need not report any more.
         return name in self._silent or (is_old and self._figures[name].streams > 0)
 
     def _age_s(self, name: str, now_s: float | None) -> float | None:

@@ -65,7 +65,7 @@ class Feed:
     Parameters
     ----------
     broker_url
-        Where the run's frames are; None follows the store alone.
+        URL of the broker with the run's frames; None follows the store alone.
 
     Raises
     ------
@@ -117,7 +117,7 @@ class Feed:
         for thread in (self._thread, self._grid_thread):
             if thread.ident is not None:
                 thread.join()
-        # A run ends its dashboard right after its own last words.
+        # A run ends its dashboard right after its last message.
         self._read_info_s = -HEARTBEAT_S
         self._learn()
         self._emit()
@@ -223,7 +223,7 @@ class Feed:
             started_s = time.monotonic()
             has_waited = self._learn()
             if version != self._tally.version or time.monotonic() - emitted_s >= HEARTBEAT_S:
-                # What comes after a pause is reported at once, and no more than four times a second.
+                # News after a pause are reported at once, and then no more than four times a second.
                 self._stopping.wait(emitted_s + TICK_S - time.monotonic())
                 version, emitted_s = self._tally.version, time.monotonic()
                 self._emit()
@@ -337,7 +337,7 @@ class Feed:
             self._read_grid(since)
 
     def _begin_grid(self) -> None:
-        # Where it fails, who asks for the grid tries again.
+        # If it fails, the next reader of the grid tries again.
         with suppress(ChimbukoError):
             self._read_grid_once()
 
@@ -359,7 +359,7 @@ class Feed:
         stored = read_stored(self._provenance, sums.ranks, (since, last_step), width)
         with self._lock:
             stored.add_to(self._grid)
-            # Who asks for the grid gets it with this; who has it already is reported to read it again.
+            # New readers of the grid get it with this; pages that have it already are told to read it again.
             self._grid.forget_changes()
 
     def _name_ranks(self) -> None:

@@ -96,7 +96,7 @@ class Grid:
         self.steps_per_column = steps_per_column
         self.columns = 0
         self._at: dict[RankKey, int] = {}
-        # By layer and column, since what comes in is of few columns and many ranks. 0 is unknown, all else
+        # Ordered by layer and column, since news are of few columns and many ranks. 0 is unknown, all else
         # one more.
         self._most = np.zeros((LAYERS, MOST_COLUMNS, 64), np.uint8)
         self._starts = np.zeros(MOST_COLUMNS, np.int64)
@@ -233,7 +233,7 @@ class Grid:
         end = begin + columns * wide
         by_rank = self._most[:, begin:end].reshape(LAYERS, columns, wide, self._most.shape[2]).max(axis=2)
         most = by_rank[:, :, _slots(layout.members, self._order[first : last + 1])].max(axis=2)
-        # What is unknown becomes 255.
+        # Unknown cells become 255.
         cells, lost = ((of_layer.T - np.uint8(1)).tobytes() for of_layer in most)
         starts = np.where(self._starts == 0, _NEVER, self._starts)[begin:end]
         earliest = starts.reshape(columns, wide).min(axis=1)

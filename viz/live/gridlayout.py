@@ -39,7 +39,7 @@ class Layout:
 def arranged(ranks: Sequence[RankKey], first_place: int, most_rows: int) -> Layout:
     """Put ranks, in order of program and rank, into rows; the first of them is at ``first_place``.
 
-    Where there are more programs than rows, each has one all the same.
+    If there are more programs than rows, each still has one.
     """
     of_programs = [
         (program, [rank for _, rank in keys]) for program, keys in groupby(ranks, lambda key: key[0])

@@ -54,7 +54,7 @@ def read_stored(
     Parameters
     ----------
     ranks
-        How many there are.
+        Number of all ranks.
     among
         First and last rank wanted; None for all.
     """

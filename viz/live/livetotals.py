@@ -113,7 +113,7 @@ class LiveTotals:
     Parameters
     ----------
     parts
-        Of the parameter server that makes the frames.
+        Number of parts of the parameter server that makes the frames.
     """
 
     def __init__(self, parts: int = 1) -> None:
@@ -210,7 +210,7 @@ class LiveTotals:
         """Widen the analysed time by that of ``steps``."""
         for step in steps:
             if not step.start_us:
-                continue  # A step without events, before there were any, has no time.
+                continue  # A step without events, before the first event, has no time.
             self.zero_us = min(step.start_us, step.start_us if self.zero_us is None else self.zero_us)
             self.newest_us = max(step.end_us, self.newest_us or 0)
 
@@ -227,7 +227,8 @@ class LiveTotals:
         return msgspec.structs.replace(held, n=n, top=held.top[:n], bottom=held.bottom[:n])
 
     def function_ranking(self, statistic: Statistic, n: int) -> FunctionRanking:
-        """Return the ``n`` functions with the largest value, and the ``n`` with the smallest; ties by name.
+        """Return the ``n`` functions with the largest value, and the ``n`` with the smallest; ties by
+        name.
         """
         steps = self.sums().steps_by_program
         rows = [_flagged(row, steps.get(row.program, 0)) for row in self.functions.values()]

@@ -223,7 +223,7 @@ def _toml(path: Path, text: str) -> Any:
 
 def _yaml(path: Path, text: str) -> Any:
     try:
-        # Not among what Chimbuko needs: who writes YAML has it.
+        # PyYAML is no dependency of Chimbuko: users who write YAML have it.
         yaml = importlib.import_module("yaml")
     except ImportError:
         raise ConfigError(f"{path}: YAML is read by PyYAML; install 'pyyaml', or write TOML") from None

@@ -243,7 +243,7 @@ class _Course:
                             if value is not None:
                                 found[name] = value
         except ChimbukoError as error:
-            say(f"{task.name}: what is recommended cannot be read: {error}")
+            say(f"{task.name}: the recommended values cannot be read: {error}")
         return found
 
 

@@ -82,7 +82,7 @@ class SlurmJob:
     def start_task(self, launch: Launch, wrapper: Sequence[str]) -> list[str]:
         """See ``Machine``."""
         resources = launch.resources
-        # --exact: it takes the cores that it needs, and not whole nodes. No memory is set apart for it.
+        # --exact: the task takes the cores that it needs, and not whole nodes. No memory is set apart for it.
         return [
             *("srun", "--exact", "--mem=0", "--kill-on-bad-exit=1", f"--job-name={launch.task}"),
             *(f"--nodes={resources.nodes}", f"--nodelist={','.join(launch.place)}"),

@@ -78,15 +78,15 @@ def task_started(
     Parameters
     ----------
     name
-        Of the task; unique in the workflow.
+        Name of the task; unique in the workflow.
     program
-        That it runs.
+        Program that the task runs.
     nodes, ranks, cores
-        On which nodes, in how many processes, and on how many cores in all.
+        Nodes, number of processes, and number of cores in all.
     attempt
-        From 1 on.
+        Number of the attempt, from 1 on.
     place
-        Of the service of namespaces; default that in ``CHIMBUKO_NAMESPACES``.
+        Address of the service of namespaces; default that in ``CHIMBUKO_NAMESPACES``.
 
     Raises
     ------

@@ -52,7 +52,7 @@ class Scheduler:
     Parameters
     ----------
     tasks
-        Whose dependencies lead to no circle, and which fit on the nodes.
+        Tasks that fit on the nodes, without circular dependencies.
     """
 
     def __init__(self, tasks: Sequence[Task], nodes: Iterable[Node]) -> None:
@@ -126,7 +126,7 @@ class Scheduler:
         return [course.note(event.code, event.reason)]
 
     def _interrupt(self) -> list[Instruction]:
-        # A second interrupt ends again what still runs: whoever does it may then be less patient.
+        # A second interrupt ends what still runs once more; the tasks may then be given less time.
         self._is_ending = True
         instructions: list[Instruction] = []
         for course in self._courses.values():

@@ -37,11 +37,11 @@ class Companion:
     Parameters
     ----------
     name
-        For people.
+        Name in messages.
     words, again
         Command, and the one by which it is started again.
     log
-        Gets its output; None for that of this process.
+        File for its output; None for that of this process.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Services:
     Parameters
     ----------
     folder
-        Of the workflow.
+        Folder of the workflow.
     should_stop
         Whether the workflow shall end; services are not waited for then.
     advising
@@ -259,7 +259,7 @@ class Services:
             Path.cwd(),
             again=[*CHIMBUKO, "serve", run, "--resume"],
         )
-        # First in the list, so that whatever happens it is ended.
+        # The service is in the list before anything can fail, so that it is ended in any case.
         self._analysis.append(services)
         services.wait_until(self._is_analysis_ready, self._should_stop)
         if not self._should_stop():

@@ -68,15 +68,15 @@ class AnomalyParameters(AnomalyFilter, frozen=True, kw_only=True):
 class FilterParameters(AnomalyParameters, frozen=True, kw_only=True):
     """Filter of calls: those to which all given conditions apply."""
 
-    label: Annotated[Literal["anomaly", "normal", "any"], Meta(description="What the detector said.")] = (
-        "anomaly"
-    )
+    label: Annotated[
+        Literal["anomaly", "normal", "any"], Meta(description="Label that the detector gave.")
+    ] = "anomaly"
 
 
 class OrderedFilterParameters(FilterParameters, frozen=True, kw_only=True):
     """Filter of calls, and their order."""
 
-    sort: Annotated[Sort, Meta(description="What calls are sorted by.")] = "severity_us"
+    sort: Annotated[Sort, Meta(description="Field by which calls are sorted.")] = "severity_us"
     descending: Annotated[bool, Meta(description="Whether the largest comes first.")] = True
 
 
@@ -149,7 +149,7 @@ def all_calls(run: ServedRun, wanted: OrderedFilterParameters) -> Iterator[CallS
     """List all calls that a filter matches, one per line, with the fields of lists."""
     chosen, cursor = wanted.call_filter(), None
     while True:
-        # By pages: a statement left open for a slow reader would keep the store from tidying up.
+        # Read in pages: a statement left open for a slow reader would keep the store from removing old data.
         page = run.provenance.calls.page(
             chosen, sort=wanted.sort, descending=wanted.descending, limit=MAX_LIMIT, cursor=cursor
         )
@@ -217,7 +217,7 @@ def _removed(run: ServedRun) -> str:
 class TotalsParameters(AnomalyParameters, frozen=True, kw_only=True):
     """Filter of calls, and the property by which they are grouped."""
 
-    by: Annotated[By, Meta(description="What the calls of one total have in common.")]
+    by: Annotated[By, Meta(description="Property that the calls of one total have in common.")]
     width_us: Annotated[
         Annotated[int, Meta(ge=1, le=MOST)] | None,
         Meta(description="Least length of intervals of time; rounded up to whole seconds."),

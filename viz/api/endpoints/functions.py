@@ -32,7 +32,8 @@ class FunctionParameters(msgspec.Struct, frozen=True, kw_only=True):
 
     name: Annotated[Text, Meta(description="The whole name of a function, as lists show it.")]
     program: Annotated[
-        Number | None, Meta(description="Number of its program; the one where it lost most time by default.")
+        Number | None,
+        Meta(description="Number of its program; by default the one where the function lost most time."),
     ] = None
 
 
@@ -101,7 +102,7 @@ class PathsParameters(msgspec.Struct, frozen=True, kw_only=True):
     rank: Annotated[
         RankText | None,
         Meta(
-            description="Only calls of this rank, as `program:rank`: what they took is known once its stream "
+            description="Only calls of this rank, as `program:rank`: their times are known once its stream "
             "has ended, how runtimes are spread over all ranks together only."
         ),
     ] = None
@@ -178,14 +179,14 @@ class PathTree:
     def add_total(self, total: Total) -> None:
         """Add the cost of the abnormal calls of a path."""
         if total.program is None or not total.functions:
-            return  # Of calls whose path is not known.
+            return  # The path of these calls is not known.
         node = self.node(total.program, total.functions)
         node.path, node.anomalies, node.severity_us = total.path, total.anomalies, total.severity_us
 
 
 def _paths_statement(_: ServedRun, wanted: PathsParameters) -> str | None:
     if wanted.rank is not None:
-        return None  # Of one rank it would be another table.
+        return None  # The paths of one rank are in another table.
     name = "" if wanted.function is None else f" AND f.name = {literal(wanted.function)}"
     return paths_statement(of_program("f", wanted.program) + name)
 

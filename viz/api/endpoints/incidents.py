@@ -26,7 +26,9 @@ IncidentId = Annotated[str, Meta(pattern="^I[0-9]{1,9}$", description="The id of
 class IncidentsParameters(msgspec.Struct, frozen=True, kw_only=True):
     """Filter of incidents, their order, and the wanted page of the list."""
 
-    sort: Annotated[IncidentSort, Meta(description="The most costly, or the earliest first.")] = "cost_us"
+    sort: Annotated[
+        IncidentSort, Meta(description="Order of the incidents: the most costly, or the earliest first.")
+    ] = "cost_us"
     with_short: Annotated[
         bool, Meta(description="Whether the short delays that are reported as one finding are listed, too.")
     ] = False
@@ -93,7 +95,7 @@ class MetricFindingAnswer(Answer, frozen=True, kw_only=True):
 class OriginsParameters(msgspec.Struct, frozen=True, kw_only=True):
     """Kind of the origins of incidents: ranks, or functions."""
 
-    by: Annotated[OriginBy, Meta(description="What is listed.")] = "rank"
+    by: Annotated[OriginBy, Meta(description="Kind of origins: ranks, or functions.")] = "rank"
     n: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="How many.")] = 5
 
 
@@ -150,7 +152,8 @@ def recurrence(run: ServedRun, wanted: RecurrenceParameters) -> RecurrenceAnswer
 
 @get("/metric-findings/{finding_id}")
 def one_metric_finding(run: ServedRun, wanted: MetricFindingParameters) -> MetricFindingAnswer:
-    """Return one finding in a published quantity: the problem, the ranks, and the step since which it lasts.
+    """Return one finding in a published quantity: the problem, the ranks, and the step since which it
+    lasts.
     """
     try:
         found = metric_finding(run.provenance.reader, wanted.finding_id)

@@ -46,9 +46,13 @@ class TimesParameters(msgspec.Struct, frozen=True, kw_only=True):
     """Node, range of time, and number of intervals."""
 
     node: NodeName
-    begin_us: Annotated[int, Meta(ge=0, le=MOST_US, description="Where the first interval begins.")]
-    length_us: Annotated[int, Meta(ge=1, le=MOST_US, description="Of all intervals together.")]
-    columns: Annotated[int, Meta(ge=1, le=MOST_COLUMNS, description="Intervals, all of one length.")] = 200
+    begin_us: Annotated[
+        int, Meta(ge=0, le=MOST_US, description="Beginning of the first interval, in µs since the epoch.")
+    ]
+    length_us: Annotated[int, Meta(ge=1, le=MOST_US, description="Length of all intervals together.")]
+    columns: Annotated[
+        int, Meta(ge=1, le=MOST_COLUMNS, description="Number of intervals, all of one length.")
+    ] = 200
 
 
 class LanesParameters(TimesParameters, frozen=True, kw_only=True):
@@ -107,7 +111,7 @@ def node(run: ServedRun, wanted: NodeParameters) -> NodeAnswer:
 def node_threads(run: ServedRun, wanted: LanesParameters) -> ThreadsAnswer:
     """Return the activity of the threads of a node over time, in intervals of one length.
 
-    Where intervals are short enough to show them, by samples of 1 s and of 20 ms from around abnormal calls,
+    If intervals are short enough they come from samples of 1 s and, around abnormal calls, of 20 ms,
     else by sums over 10 s and more.
     """
     first = int(wanted.cursor or 0)

@@ -30,11 +30,11 @@ class RankingParameters(msgspec.Struct, frozen=True, kw_only=True):
     statistic: Annotated[
         Statistic,
         Meta(
-            description="Of the anomalies per step; `steps` is how many steps there are, "
+            description="Statistic of the anomalies per step; `steps` is the number of steps, "
             "`severity_us` the time that the abnormal calls lost."
         ),
     ] = "mean"
-    n: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="How many at either end.")] = 5
+    n: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="Number of entries at either end.")] = 5
 
 
 class RankingAnswer(Answer, frozen=True, kw_only=True):
@@ -63,7 +63,8 @@ def _ranks_statement(_: ServedRun, wanted: RankingParameters) -> str | None:
 def ranks(run: ServedRun, wanted: RankingParameters) -> RankingAnswer:
     """Return the most and the least problematic ranks.
 
-    By one statistic of their anomalies per step, or by what those lost, over all their analysed steps.
+    They are ranked by one statistic of their anomalies per step, or of the time that those lost, over all
+    their analysed steps.
     """
     ranking = run.feed.ranking(wanted.statistic, wanted.n)
     return RankingAnswer(**msgspec.structs.asdict(ranking))
@@ -84,8 +85,8 @@ class FunctionRankingAnswer(Answer, frozen=True, kw_only=True):
 def function_ranking(run: ServedRun, wanted: RankingParameters) -> FunctionRankingAnswer:
     """Return the most and the least problematic functions.
 
-    By one statistic of their abnormal calls per analysed step of a rank, over all steps of all ranks of their
-    program, those without any included.
+    They are ranked by one statistic of their abnormal calls per analysed step of a rank, over all steps of
+    all ranks of their program, those without any included.
     """
     ranking = run.feed.function_ranking(wanted.statistic, wanted.n)
     return FunctionRankingAnswer(**msgspec.structs.asdict(ranking))

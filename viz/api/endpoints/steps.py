@@ -89,7 +89,9 @@ class StepColumnsAnswer(Answer, frozen=True, kw_only=True):
 class LevelParameters(msgspec.Struct, frozen=True, kw_only=True):
     """Number of steps that are summed up."""
 
-    level: Annotated[int, Meta(ge=0, le=4, description="Steps are summed up by 8 to this power.")] = 2
+    level: Annotated[
+        int, Meta(ge=0, le=4, description="Power of 8 that is the number of steps summed up.")
+    ] = 2
 
 
 class StepSumsParameters(LevelParameters, frozen=True, kw_only=True):
@@ -202,7 +204,7 @@ def _history(
     """Return the steps of these ranks, those of the store and those that it does not have yet."""
     first = None if after is None else after + 1
     last = (-1 if after is None else after) + max(1, STEPS_AT_ONCE // len(keys))
-    # The feed is asked first: what it forgets in between is in the store by then.
+    # The feed is asked first: steps that it forgets in between are in the store by then.
     recent = run.feed.recent_steps(keys)
     found = {(step.program, step.rank, step.step): step for step in recent}
     for step in run.provenance.steps.counts(keys, first, last):

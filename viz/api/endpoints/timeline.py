@@ -176,7 +176,8 @@ def _rank(text: str) -> RankKey:
 
 
 def _extent(run: ServedRun, rank: RankKey) -> Interval:
-    """Return the first and last time of the rank's analysed steps; where there is none yet, those of the run.
+    """Return the first and last time of the rank's analysed steps; where there is none yet, those of
+    the run.
     """
     extent = RankCalls(run.provenance.calls, rank).time_range()
     if extent is None:

@@ -79,11 +79,12 @@ class StreamsParameters(PageParameters, frozen=True, kw_only=True):
     """Order of the streams, and the wanted page of the list."""
 
     sort: Annotated[
-        Order, Meta(description="Most loss first, most rows, the largest step; or ranks in order.")
+        Order,
+        Meta(description="Order of the streams: by loss, rows or step, the most first; or by rank."),
     ] = "loss"
     state: Annotated[
         Literal["reading", "silent", "ended", "broken", "lost"] | None,
-        Meta(description="Streams in this state only."),
+        Meta(description="State of the wanted streams."),
     ] = None
 
 
@@ -243,7 +244,7 @@ def placement(run: ServedRun) -> PlacementAnswer:
         try:
             found.append(_advised(advise(measured)))
         except ConfigError:
-            # It has not said enough yet.
+            # The agent has not reported enough yet.
             continue
     return PlacementAnswer(nodes=found)
 
@@ -299,7 +300,7 @@ def _summed(agents: list[AgentState]) -> AgentState:
 
 def _storage(run: ServedRun, trace_bytes: int) -> Storage:
     path = run.feed.run.store_path
-    # With what the log holds; its index is gone when nobody reads.
+    # The write-ahead log counts, too; its index is gone when nobody reads.
     files = [one for one in (path, path.with_name(path.name + "-wal")) if one.exists()]
     return Storage(trace_bytes, sum(one.stat().st_size for one in files) if files else None)
 

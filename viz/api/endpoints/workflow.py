@@ -55,8 +55,8 @@ class WorkflowAnswer(Answer, frozen=True, kw_only=True):
 class QuantityParameters(msgspec.Struct, frozen=True, kw_only=True):
     """Namespace and path of a quantity."""
 
-    namespace: Annotated[Text, Meta(description="Namespace in which it was published.")]
-    name: Annotated[Text, Meta(description="Its path, without `Rank N`, as `workflow` has it.")]
+    namespace: Annotated[Text, Meta(description="Namespace in which the quantity was published.")]
+    name: Annotated[Text, Meta(description="Path of the quantity, without `Rank N`, as `workflow` gives it.")]
 
 
 class QuantityAnswer(Answer, frozen=True, kw_only=True):

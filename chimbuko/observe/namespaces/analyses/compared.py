@@ -55,8 +55,8 @@ class Compared:
         return Finding(Problem.DEPARTURE, self._quantity, ranks, since, step, change)
 
     def _away(self, values: Floats, is_number: npt.NDArray[np.bool_]) -> Floats:
-        """Return the distance of each rank from its usual place, by differences or by ratios, whichever is the
-        smaller one.
+        """Return the distance of each rank from its usual place, by differences or by ratios, whichever is
+        the smaller one.
 
         All of them may move by the same amount, or by the same factor: a departure is none of both.
         """
@@ -81,7 +81,7 @@ class _Measure:
         )
         sigma = scale(beside)
         largest = 1.0 if by_ratio else max(float(np.abs(samples).max()), np.finfo(np.float64).tiny)
-        # Of one rank alone so few samples say little: no rank counts as much quieter than most are.
+        # So few samples of one rank say little: no rank counts as much quieter than most are.
         self._sigma = np.maximum(sigma, max(float(np.median(sigma)), _ROUNDING * largest))
 
     def away(self, values: Floats, is_number: npt.NDArray[np.bool_]) -> Floats:

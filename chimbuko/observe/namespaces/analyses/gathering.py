@@ -26,7 +26,7 @@ _Point = tuple[int, float]
 class Points:
     """Curve with a bounded number of points: times and values in the order in which they came.
 
-    Where there are too many, of each four that follow on each other the least and the largest stay, so that
+    Where there are too many, the least and the largest of each four successive points stay, so that
     no peak is lost. What is not a number stands out more than any number.
     """
 
@@ -192,7 +192,8 @@ class _Task:
     def _enter(self, time: str, state: str) -> None:
         with suppress(ValueError, OverflowError):
             time_us = round(float(time) * 1e6)
-            # Each of a thousand ranks begins: the first one counts, whichever is heard of first.
+            # Each of a thousand ranks reports its beginning: the earliest counts, in whatever order they
+            # arrive.
             before_us = max((one for one in self.states if one <= time_us), default=time_us)
             if self.states.get(before_us) == state:
                 return

@@ -87,7 +87,7 @@ class MetricAnomalies:
         if before == source:
             return False
         is_later = self._steps.get(before, self._counted[before]) > step
-        # It has ended: what it has published does not go on.
+        # The client has ended: its quantities do not continue.
         del self._known[before][name]
         if not self._known[before]:
             for gone in (self._known, self._steps, self._counted):

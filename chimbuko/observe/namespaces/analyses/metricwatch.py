@@ -66,7 +66,7 @@ class Conserved:
         towards = changes * np.sign(changes.sum())
         order = np.argsort(-towards)
         most = max(1, int(MOST_RANKS * len(changes)))
-        # What all ranks have in common is nobody's.
+        # A change that all ranks have in common is no single rank's.
         own = np.maximum(towards - np.median(towards), 0.0)
         for count in range(1, most + 1):
             if own[order[:count]].sum() > STANDS_OUT * towards.sum():
@@ -90,9 +90,9 @@ class MetricWatch:
     Parameters
     ----------
     roles
-        Of the quantities that are watched.
+        Roles of the quantities that are watched.
     ranks
-        How many there are.
+        Number of ranks.
     """
 
     def __init__(self, roles: Mapping[str, Role], ranks: int) -> None:

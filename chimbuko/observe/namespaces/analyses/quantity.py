@@ -24,8 +24,8 @@ KEPT_TIMES = 1024
 class Quantity:
     """Collector of the values of single ranks, which judges a step once all ranks have come to it.
 
-    Which ranks there are is not known beforehand: when one joins or stays away, it is learned anew what is
-    usual.
+    The ranks are not known beforehand: when one joins or stays away, the usual behaviour is
+    learned anew.
     """
 
     def __init__(self, name: str, role: Role) -> None:
@@ -56,7 +56,7 @@ class Quantity:
         is_new = step not in self._waiting
         values = self._waiting[step]
         values[rank] = value
-        # Otherwise nothing can have come to be ready; of many ranks that is most values.
+        # Otherwise no step can have become complete; with many ranks that holds for most values.
         if is_new or len(values) == len(self._ranks):
             if len(self._waiting) > MOST_WAITING:
                 yield from self._leave_behind()
@@ -97,7 +97,7 @@ class Quantity:
             values = self._waiting.pop(step)
             self._judged = step
             self.samples += 1
-            # Of a step that not all ranks have published it can only be said what is no number.
+            # In a step that not all ranks have published only values that are no numbers can be found.
             is_whole = all(rank in values for rank in self._ranks)
             yield from self._look(step, values, self._watch.take if is_whole else self._watch.take_some)
 

@@ -57,7 +57,7 @@ def analyse(name: str, observations: Sequence[Observation]) -> Tree:
     ConfigError
         There is no such analysis, or it cannot be loaded, or fails.
     ObservationError
-        What it gives cannot be published.
+        Its results cannot be published.
     """
     if name in OURS:
         return _as_tree(name, OURS[name](observations))
@@ -78,9 +78,7 @@ def analyse(name: str, observations: Sequence[Observation]) -> Tree:
 
 def _as_tree(what: str, found: object) -> Tree:
     if not isinstance(found, Mapping):
-        raise ObservationError(
-            f"{what} gives a {type(found).__name__}; let it give dictionaries in each other"
-        )
+        raise ObservationError(f"{what} returns a {type(found).__name__}; let it return nested dictionaries")
     try:
         return Tree((path, leaf_at(path, value)) for path, value in flattened(found))
     except ObservationError as error:

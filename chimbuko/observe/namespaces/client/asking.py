@@ -37,7 +37,8 @@ class Progress(StrEnum):
 
 
 def state_path(into: str) -> Path:
-    """Return the path of the group with the progress of the analysis whose results are published in ``into``.
+    """Return the path of the group with the progress of the analysis whose results are published in
+    ``into``.
     """
     return (GROUP, *parse_path(into))
 
@@ -46,7 +47,7 @@ def analyses_app(url: str, place: Place, **settings: Any) -> Celery:
     """Return the Celery application for the analyses of a job, with ``settings`` of Celery, at a broker with
     these rights.
     """
-    # Loaded here: publishing should not wait for it.
+    # Celery is loaded here: publishing should not wait for it.
     from chimbuko.runtime.protocol.celeryapp import celery_app
 
     prefix = asked_prefix(place.service, place.job)

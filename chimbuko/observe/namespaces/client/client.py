@@ -40,7 +40,7 @@ class Client:
     place
         Folder of a service, file of a job, or URL; default that in ``CHIMBUKO_NAMESPACES``.
     rank
-        Of this process; default what MPI or the scheduler says, or else 0. Instances of a namespace are
+        Rank of this process; default that of MPI or the scheduler, or else 0. Instances of a namespace are
         assigned to ranks by turns.
 
     Raises
@@ -132,7 +132,7 @@ class Namespace:
         Parameters
         ----------
         key
-            As text (``FIELD_0/min``), or the keys of its path (``["FIELD_0", "min"]``).
+            Path as text (``FIELD_0/min``), or as its keys (``["FIELD_0", "min"]``).
         value
             A boolean, number, string, or array of numbers.
         mode
@@ -176,7 +176,9 @@ class Namespace:
             _wait(self._publish_committed())
 
     def commit_async(self) -> Future[None] | None:
-        """Commit or publish without waiting; return None where there was nothing to publish."""
+        """Act as the method without ``_async`` does, but without waiting; return None where there was nothing
+        to publish.
+        """
         return self._publish_committed() if self._pending.commit() else None
 
     def publish(self) -> None:
@@ -184,7 +186,9 @@ class Namespace:
         _wait(self.publish_async())
 
     def publish_async(self) -> Future[None] | None:
-        """Commit or publish without waiting; return None where there was nothing to publish."""
+        """Act as the method without ``_async`` does, but without waiting; return None where there was nothing
+        to publish.
+        """
         self._pending.commit()
         return self._publish_committed()
 
@@ -201,7 +205,8 @@ class Namespace:
         return self._send(*one.taken())
 
     def analyse(self, analysis: str, into: str | None = None) -> Tree:
-        """Run an analysis over everything that all clients published in the namespace, and return its results.
+        """Run an analysis over everything that all clients published in the namespace, and return its
+        results.
 
         Parameters
         ----------
@@ -222,7 +227,7 @@ class Namespace:
     def analyse_async(self, analysis: str, into: str) -> None:
         """Ask a worker of the job for an analysis that takes long (``chimbuko namespaces work``).
 
-        What it finds is published in the group ``into`` of the namespace. How far it has come is published in
+        Its results are published in the group ``into`` of the namespace. Its progress is published in
         ``analyses/INTO``, see ``analysis_progress``. Where no worker is there it waits for one.
 
         Raises
@@ -260,7 +265,7 @@ class Namespace:
             There is no such form, or the file cannot be written.
         """
         if form not in FORMATS:
-            raise ConfigError(f"{form!r}: no form of a file; there are {', '.join(FORMATS)}")
+            raise ConfigError(f"{form!r}: no format; there are {', '.join(FORMATS)}")
         with Reader(self._client._place) as reader:
             text = FORMATS[form](reader.tree(self.name))
         try:
@@ -272,7 +277,8 @@ class Namespace:
         return self._send(*self._pending.taken())
 
     def _send(self, change: Change, commits: int) -> Future[None] | None:
-        """Publish a change, as several publications where it is large, and return the future of the last one.
+        """Publish a change, as several publications where it is large, and return the future of the
+        last one.
         """
         if os.getpid() != self._client._process:
             raise ServiceError("this client belongs to the process that was forked; make one in each process")

@@ -290,7 +290,7 @@ class Outbox:
         """Send letters, and remove those that have arrived or were refused from the list."""
         for shard in dict.fromkeys(letter.shard for letter in letters):
             together = [letter for letter in letters if letter.shard == shard]
-            # All or none: what was sent after one that did not arrive would make that one an old one.
+            # All or none: a later publication that arrived would make one that did not arrive an old one.
             with self._client.pipeline(transaction=True) as pipeline:
                 for letter in together:
                     pipeline.xadd(shard.log, {PAYLOAD: letter.data}, nomkstream=True)

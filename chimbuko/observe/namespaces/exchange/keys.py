@@ -30,8 +30,8 @@ def check_name(name: str, what: str) -> str:
 class Shard:
     """Keys of one shard: the part of a job's namespace that one instance keeps.
 
-    What stands in braces decides where in a cluster a key is: those of a shard change together, and different
-    shards are spread over the nodes.
+    The part in braces decides on which node of a cluster a key is: those of a shard change together, and
+    different shards are spread over the nodes.
     """
 
     service: str

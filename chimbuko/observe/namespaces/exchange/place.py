@@ -112,7 +112,7 @@ def find_place(place: str | Path | None, role: str = WRITER) -> Place:
         Folder of a service (then its default job is meant), file of a job, or URL; None for that in
         ``CHIMBUKO_NAMESPACES``.
     role
-        Which of a job's places is taken where a folder is given.
+        Role whose address is taken where a folder is given.
 
     Raises
     ------

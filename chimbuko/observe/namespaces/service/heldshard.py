@@ -28,7 +28,7 @@ class Retention:
     Parameters
     ----------
     keep_bytes
-        Of the log, and of the leaves.
+        Bytes to keep of the log, and of the leaves.
     """
 
     def __init__(self, keep_bytes: int, state: ShardState) -> None:
@@ -117,7 +117,7 @@ class HeldShard:
     Parameters
     ----------
     owner
-        Of the lease; unique among all processes that ever were.
+        Owner of the lease: a name that no other process ever has.
     """
 
     def __init__(self, client: redis.Redis, shard: Shard, owner: str, keep_bytes: int) -> None:
@@ -167,7 +167,7 @@ class HeldShard:
         try:
             return ShardState.of(fields)
         except ObservationError as error:
-            # Of another version: what is in the log is all that there is.
+            # The state is of another version: it is built anew from the log.
             log(f"{self._shard.state}: begins anew: {error}")
             self._client.delete(self._shard.state)
             return ShardState()

@@ -36,7 +36,7 @@ class Instance:
     Parameters
     ----------
     number
-        Of the instance, from 0 on.
+        Number of the instance, from 0 on.
     """
 
     def __init__(self, folder: ServiceFolder, client: redis.Redis, namespace: str, number: int) -> None:
@@ -76,7 +76,7 @@ class Instance:
             for number in range(settings.instances)
         }
         for shard in [shard for shard in self._held if shard not in wanted]:
-            # Of a job that has gone.
+            # The job has gone.
             del self._held[shard]
         for shard in wanted:
             is_mine = shard.instance == self._number

@@ -56,7 +56,7 @@ def grant(client: redis.Redis, place: Place, role: str) -> None:
     rules = f"{_CONNECTING} {_CLUSTER} {_READING} %R~{prefix}* %R~{about_key(place.service)}".split()
     if role == WRITER:
         rules += f"{_WRITING} ~{prefix}*}}log".split()
-        # What Celery does to ask a worker.
+        # Commands that Celery uses to ask a worker.
         rules.append(f"({_ASKING} ~{asked_prefix(place.service, place.job)}*)")
     rules = ["reset", "on", f">{unquote(parts.password or '')}", *rules]
     words = ["SETUSER", unquote(parts.username or ""), *rules]
@@ -173,7 +173,7 @@ class Serving:
         self._introduce()
         settings = self._options.settings
         if self._options.workers:
-            # The first to end: it may have something to publish.
+            # This process ends first: it may have something to publish.
             self._instances.add(self._worker(self._options.workers), can_go_on=True)
         for namespace in settings.namespaces:
             for number in range(settings.instances):
@@ -261,7 +261,7 @@ class Serving:
         self._revivals = self._revivals.started(now_s)
         with self._mishaps.survived("the broker ended and cannot be started again yet"):
             broker.start()
-            # It keeps what was published, but no rights.
+            # The broker keeps publications, but no rights.
             self._granted.clear()
             self._introduce()
         return ["the broker ended early and was started again"]

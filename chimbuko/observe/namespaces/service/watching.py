@@ -44,11 +44,11 @@ class LateObservations:
     Parameters
     ----------
     open_reader
-        Connects to the service; raises ``ChimbukoError`` where that is not possible now.
+        Function that connects to the service; raises ``ChimbukoError`` where that is not possible now.
     since_us
-        What was published before, in µs since the epoch, is of no concern.
+        Time in µs since the epoch; earlier publications are left out.
     report
-        Takes a line: once that the service cannot be used yet, and once that it can.
+        Function that takes a line: once that the service cannot be used yet, and once that it can.
     """
 
     def __init__(
@@ -184,9 +184,14 @@ def main() -> None:
     """Run the process."""
     parser = argparse.ArgumentParser(prog="chimbuko.observe.namespaces.service", description=__doc__)
     parser.add_argument("--run-id", required=True)
-    parser.add_argument("--since-us", type=int, default=0, help="What was published before is left out.")
-    parser.add_argument("--parts", type=int, default=1, help="Of the parameter server.")
-    parser.add_argument("--views", type=Path, required=True, help="File for what charts show.")
+    parser.add_argument(
+        "--since-us",
+        type=int,
+        default=0,
+        help="Time in µs since the epoch; earlier publications are left out.",
+    )
+    parser.add_argument("--parts", type=int, default=1, help="Number of parts of the parameter server.")
+    parser.add_argument("--views", type=Path, required=True, help="File for the data of charts.")
     options = parser.parse_args()
     should_stop = StopSignal()
     try:

@@ -73,7 +73,8 @@ def work(folder: ServiceFolder, job: str, at_once: int, limit_s: float, on_ready
 
 def _make_app(folder: ServiceFolder, job: str, limit_s: float) -> Celery:
     place = folder.place(job, WRITER)
-    # With all rights, which only the owner has: programs can ask, and not take away what others have asked.
+    # Only the owner has all rights: programs can ask for analyses, and not take away what others have asked
+    # for.
     url = folder.broker_path.read_text()
     app = analyses_app(url, place, task_acks_late=True, task_time_limit=limit_s)
     app.conf.broker_transport_options |= {
@@ -97,7 +98,7 @@ def _make_app(folder: ServiceFolder, job: str, limit_s: float) -> Celery:
 
     def note_failure(exception: BaseException, kwargs: dict[str, str], **_: Any) -> None:
         why = _why(exception, kwargs["analysis"], limit_s)
-        # What this worker was at when it was asked to end is left to another one.
+        # The analysis that this worker was running when it was asked to end is left to another one.
         is_left = isinstance(exception, WorkerLostError) and state.should_terminate is not None
         _note_failure(place, "" if is_left else why, **kwargs)
 
@@ -115,7 +116,7 @@ def _note_failure(place: Place, why: str, namespace: str, analysis: str, into: s
             else:
                 one.analyse_async(analysis, into)
     except ChimbukoError as error:
-        log(f"how far analysis {analysis} has come cannot be published: {error}")
+        log(f"the progress of analysis {analysis} cannot be published: {error}")
 
 
 def _why(exception: BaseException, analysis: str, limit_s: float) -> str:
@@ -133,7 +134,7 @@ def _follow_worker(**_: Any) -> None:
 def _end(*_: object) -> None:
     """End at once: another worker does the analysis."""
     state.should_terminate = os.EX_OK
-    # Where its broker is away Celery only looks for that.
+    # While its broker is away Celery only looks for that.
     end_within(END_S)
 
 
@@ -141,7 +142,7 @@ def main() -> None:
     """Run the worker that a service starts."""
     folder, job, at_once = sys.argv[1:]
     ready_output = os.dup(1)
-    # What else is said goes into the log.
+    # Other messages go into the log.
     os.dup2(2, 1)
 
     def on_ready() -> None:

@@ -105,7 +105,7 @@ def read_profile(data: bytes) -> Profile:
     try:
         reader.read(lines, lambda record: _take(record, reader, profile))
     except Exception as error:
-        # Of its reader, in many ways: a backslash at the end of a line stops an iterator of it.
+        # Caliper's reader fails in many ways: a backslash at the end of a line stops one of its iterators.
         reason = " ".join(str(error).split())[:80] or type(error).__name__
         raise ObservationError(f"it holds a line that is not Caliper's ({reason})") from error
     if not profile.exclusive_us:
@@ -177,18 +177,19 @@ def monitor(command: Sequence[str], folder: Path | None, program: str, service: 
     Parameters
     ----------
     command
-        A program to run; empty for none.
+        Program to run; empty for none.
     folder
-        Where the profiles are; without one a program writes into a temporary folder.
+        Folder of the profiles; without one a program writes to a temporary folder.
     program
-        Stands before the keys; empty for nothing.
+        Name that stands before the keys; empty for none.
 
     Raises
     ------
     ConfigError, ServiceError
         There is no such folder or service, or the program cannot be run.
     """
-    # A place that does not answer is said before the program runs. All ranks are published by this process.
+    # A service that does not answer is reported before the program runs. This process publishes for all
+    # ranks.
     with Client(service, rank=0) as client, _place(folder) as profiles:
         following = CaliperProfiles(profiles, client, program, is_ours=folder is None)
         if not command:
@@ -227,7 +228,7 @@ class CaliperProfiles:
     Parameters
     ----------
     is_ours
-        The folder is for nobody else: profiles that there are newer ones of are removed.
+        Whether the folder is this program's own, so that profiles with newer ones are removed.
     """
 
     def __init__(self, folder: Path, client: Client, program: str, is_ours: bool) -> None:
@@ -248,7 +249,7 @@ class CaliperProfiles:
     def look(self) -> None:
         """Publish new profiles."""
         for process, path in self._newest().items():
-            # One that is just being written is read the next time.
+            # A profile that is just being written is read the next time.
             with suppress(OSError):
                 about = path.stat()
                 version = about.st_mtime_ns, about.st_size, about.st_ino

@@ -26,7 +26,7 @@ class HardwarePublisher:
     Parameters
     ----------
     place
-        Of the service of namespaces; default that in ``CHIMBUKO_NAMESPACES``.
+        Address of the service of namespaces; default that in ``CHIMBUKO_NAMESPACES``.
 
     Raises
     ------
@@ -57,13 +57,14 @@ class HardwarePublisher:
 
 
 def observed(stat: str, uptime: str, meminfo: str, processes: int) -> dict[str, Any]:
-    """Return the values of one sample from the contents of files of ``/proc``; what is not there is left out.
+    """Return the values of one sample from the contents of files of ``/proc``; what is not there is
+    left out.
     """
     cpus = {}
     for line in stat.splitlines():
         name, _, ticks = line.partition(" ")
         if not name.startswith("cpu"):
-            # They stand first.
+            # These lines stand first.
             break
         cpus[name] = ticks.strip()
     values: dict[str, Any] = {"Num Processes": processes, "stat": cpus}

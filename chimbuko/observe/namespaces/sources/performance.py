@@ -82,7 +82,7 @@ class TauLayout:
         Parameters
         ----------
         answers
-            Of all parts of the server. Ranks whose node nobody has said are left out.
+            Answers of all parts of the server. Ranks whose node is not known are left out.
         """
         answers = [_with_keys(answer) for answer in answers]
         self._choose(answers)
@@ -162,18 +162,17 @@ _decoder = msgspec.msgpack.Decoder(RankTimers)
 class PerformancePublisher:
     """Publisher of the parameter server's answers, which it asks for now and then.
 
-    What they answer are totals: nothing counts twice, whoever of those concerned has died in between.
+    The answers are totals: nothing counts twice, whoever of those concerned has died in between.
 
     Parameters
     ----------
     broker
-        Of the run.
+        Broker of the run.
     parts
-        Of the parameter server.
+        Number of parts of the parameter server.
     open_client
-        Connects to the service of namespaces; raises ``ChimbukoError`` where that is not possible now.
-    report
-        Takes a line: once, where what is published is refused.
+        Function that connects to the service of namespaces; raises ``ChimbukoError`` where that is not
+        possible now. report Function that takes a line: once, where publications are refused.
     """
 
     def __init__(
@@ -261,7 +260,7 @@ class PerformancePublisher:
         try:
             self._client = self._client or self._open_client()
         except ChimbukoError:
-            # Who reads there says so.
+            # Readers of these messages report it.
             return False
         try:
             namespace = self._client.create(NAMESPACE)
@@ -276,5 +275,5 @@ class PerformancePublisher:
         return True
 
     def _give_up(self, error: BaseException) -> None:
-        self._report(f"what functions take on each rank is not published: {error}")
+        self._report(f"the times of functions on each rank are not published: {error}")
         self._has_ended = True

@@ -105,7 +105,7 @@ def relay(command: Sequence[str], place: str | Path | Place | None = None) -> in
     ConfigError, ServiceError
         There is no service, or the program cannot be run.
     """
-    # A place that does not answer is said before the program runs.
+    # A service that does not answer is reported before the program runs.
     found = place if isinstance(place, Place) else find_place(place)
     with found.connect() as connection:
         found.about(connection)
@@ -197,7 +197,7 @@ class _File:
             self._read_to += len(data)
             found += self.lines.take(data)
         if self._read_to > begin:
-            # Where that cannot be done the file only grows.
+            # If that is not possible the file only grows.
             _libc.fallocate(
                 self._descriptor,
                 _KEEP_SIZE_AND_PUNCH_HOLE,

@@ -73,7 +73,7 @@ def is_same(left: Leaf, right: Leaf) -> bool:
 def joined(old: Leaf, more: Leaf) -> Leaf:
     """Return a leaf with another one of the same type appended.
 
-    What is too large for a leaf loses its beginning.
+    A result that is too large for a leaf loses its beginning.
     """
     if element_type(old) != element_type(more):
         return more
@@ -147,7 +147,7 @@ def _checked_array(value: object) -> Leaf:
 
 
 def _is_same_number(new: Array, old: Array) -> bool:
-    # What does not fit wraps around, also to what counts as its own number in the other sign.
+    # A value that does not fit wraps around, and may come back as itself with the other sign.
     return np.array_equal(new, old) and np.array_equal(_signs(new), _signs(old))
 
 

@@ -80,7 +80,8 @@ def check_key(key: object) -> None:
 
 
 def key_of(text: str) -> str:
-    """Return the key that stands for any text, such as the name of a function; it leaves room for an ending.
+    """Return the key that stands for any text, such as the name of a function; it leaves room for an
+    ending.
     """
     encoded = text.encode(errors="replace").replace(b"\0", b"?")
     if len(encoded) > LONGEST_KEY_BYTES - _SPARE_BYTES:

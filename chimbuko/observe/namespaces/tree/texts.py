@@ -64,7 +64,8 @@ def json_text(values: object) -> str:
 
 
 def yaml(tree: Tree) -> str:
-    """Return a tree as YAML; keys and strings are in double quotes, so that none is taken for another type.
+    """Return a tree as YAML; keys and strings are in double quotes, so that none is taken for another
+    type.
     """
     lines = list(_lines(nested((path, plain(leaf)) for path, leaf in tree), 0))
     return "\n".join(lines or ["{}"]) + "\n"
