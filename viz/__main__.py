@@ -32,7 +32,7 @@ PROCESSES = click.IntRange(1, 64)
 
 
 def load() -> None:
-    """All that forks of one process share is loaded with this module."""
+    """Load this module before forking: forks of one process share its imports."""
 
 
 @click.command()
@@ -45,30 +45,34 @@ def load() -> None:
     help="Port on the loopback; 0 takes any that is free.",
 )
 @click.option(
-    "--broker", envvar=BROKER_VARIABLE, help="URL of the run's broker; else the store alone is followed."
+    "--broker",
+    envvar=BROKER_VARIABLE,
+    help="URL of the run's broker; without one the store alone is followed.",
 )
 @click.option(
     "--jobs-broker",
     envvar=JOBS_VARIABLE,
-    help="URL of a broker where Celery workers that you started answer long questions; else one of ours.",
+    help="URL of a broker where Celery workers that you started answer long questions; else one is started.",
 )
 @click.option(
     "--jobs-folder",
     type=click.Path(path_type=Path),
     envvar=FOLDER_VARIABLE,
-    help="Folder for their files, which dashboard and workers share; else a temporary one.",
+    help="Folder for their files, which dashboard and workers share; by default a temporary one.",
 )
 @click.option(
     "--processes", type=PROCESSES, default=1, show_default=True, help="Server processes on the port."
 )
 @click.option("--listening", type=int, hidden=True, help="A socket that listens, in place of --port.")
 @click.option("--shared", type=int, hidden=True, help="A socket that other processes serve, too.")
-@click.option("--sweep", is_flag=True, hidden=True, help="Remove --jobs-folder if our parent did not.")
-@click.option("--own-worker", is_flag=True, hidden=True, help="Have a worker of ours at --jobs-broker.")
-@click.option("--bind", default=Front.bind, show_default=True, help="What it listens on.")
+@click.option(
+    "--sweep", is_flag=True, hidden=True, help="Remove --jobs-folder if the parent process did not."
+)
+@click.option("--own-worker", is_flag=True, hidden=True, help="Start a worker at --jobs-broker.")
+@click.option("--bind", default=Front.bind, show_default=True, help="Address on which the server listens.")
 @click.option("--certificate", type=click.Path(path_type=Path), help="Certificates in PEM, for TLS.")
 @click.option("--key", type=click.Path(path_type=Path), help="Key of the certificate, in PEM.")
-@click.option("--public-url", default="", help="Where browsers reach it.")
+@click.option("--public-url", default="", help="URL by which browsers reach the server.")
 @click.option("--host", "hosts", multiple=True, help="A further name by which browsers may call this server.")
 def main(
     run_dir: Path,
@@ -90,7 +94,7 @@ def main(
     """Serve the dashboard of one run until it is asked to end."""
     stopping = Ending()
     signal.signal(END, stopping.set)
-    # Started by a user it is its own master.
+    # If a user has started it, it has no parent to follow.
     heed(FROM_OTHERS, stopping.set)
     front = Front(bind, certificate, key, public_url)
     parent = os.getppid()

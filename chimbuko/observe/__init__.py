@@ -1,4 +1,5 @@
-"""What programs and workflows report of themselves: namespaces and tasks.
+"""Observations that programs, nodes and workflows publish of themselves: namespaces, and tasks of
+workflows.
 
 May import nothing of ours.
 """

@@ -1,4 +1,5 @@
-"""What travels as arrays between our processes, as JSON objects with named fields.
+"""Encoding of answers: types that travel as arrays between Chimbuko's processes, as JSON objects with
+named fields.
 
 Of each type there is made, once, a twin whose structs are objects. The schema of an answer is the twin's,
 and every answer is converted to the twin before it is encoded: what does not fit the schema is not sent.
@@ -17,24 +18,24 @@ import msgspec
 
 
 class ErrorBody(msgspec.Struct, frozen=True):
-    """The one form that errors of the API have."""
+    """Error of the API."""
 
     ok: bool
     """False."""
     error: str
-    """One line: what is wrong, and what to do."""
+    """Message in one line: the problem, and what to do."""
     status: int
-    """The answer's HTTP status."""
+    """HTTP status of the answer."""
 
 
 def error_body(status: int, text: str) -> bytes:
-    """An error as JSON."""
+    """Return an error as JSON."""
     return msgspec.json.encode(ErrorBody(False, text, status))
 
 
 @cache
 def object_type(kind: Any) -> Any:
-    """The twin of a type: the same fields, as objects, all of them required."""
+    """Return the twin of a type: the same fields, as objects, all of them required."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         hints = get_type_hints(kind, include_extras=True)
         fields = [(name, object_type(hints[name])) for name in kind.__struct_fields__]
@@ -49,5 +50,5 @@ def object_type(kind: Any) -> Any:
 
 
 def encode(value: Any, twin: Any) -> bytes:
-    """A value of some type as JSON, by the type's twin."""
+    """Return a value of some type as JSON, by the type's twin."""
     return msgspec.json.encode(msgspec.convert(value, twin, from_attributes=True))

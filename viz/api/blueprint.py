@@ -1,4 +1,4 @@
-"""Serves endpoints: reads what is asked, and sends objects, or lines as they come.
+"""Serving of endpoints: requests are read, and answered with objects, or with lines as they come.
 
 Answers that many ask for at the same time: each is made once, and given to all of them.
 """
@@ -25,16 +25,18 @@ from chimbuko.viz.api.openapi import LINES, ROOT, document
 from chimbuko.viz.api.parameters import read_parameters
 
 LASTS_S = 0.5
-"""A page asks again every two seconds, so 100 of them ask the same 50 times a second."""
+"""Time in seconds for which an answer is shared: a page asks again every two seconds, so 100 of them ask the
+same 50 times a second.
+"""
 
 
 class SharedAnswers:
-    """Answers for a moment, by question. What fails is not kept.
+    """Answers that are shared for a moment, by question. Failures are not kept.
 
     Parameters
     ----------
     lasts_s
-        How old an answer may be, from when it was begun.
+        Greatest age of an answer, from when it was begun.
     """
 
     def __init__(self, lasts_s: float = LASTS_S) -> None:
@@ -43,7 +45,7 @@ class SharedAnswers:
         self._answers: dict[Hashable, tuple[float, Future[bytes]]] = {}
 
     def get(self, question: Hashable, make: Callable[[], bytes]) -> bytes:
-        """The answer that is there, or is being made, or is made now."""
+        """Return the answer that is there, or is being made, or is made now."""
         now_s = time.monotonic()
         with self._lock:
             self._answers = {
@@ -65,11 +67,11 @@ class SharedAnswers:
 
 
 CHUNK_BYTES = 65_536
-"""Of lines that are sent together: about what a connection takes at once."""
+"""Bytes of lines that are sent together: about what a connection takes at once."""
 
 
 def make_api(run: ServedRun, endpoints: Sequence[Endpoint]) -> Blueprint:
-    """The API of one run, and the document that describes it."""
+    """Return the API of one run, and the document that describes it."""
     api = Blueprint("api", __name__, url_prefix=ROOT)
     description = msgspec.json.encode(document(endpoints))
     shared = SharedAnswers()
@@ -98,7 +100,7 @@ def _view(run: ServedRun, endpoint: Endpoint, shared: SharedAnswers) -> Any:
 
 
 def _json(body: bytes) -> Response:
-    """An answer that need not be sent again to who has it."""
+    """Return an answer that is not sent again to clients that have it."""
     response = Response(body, mimetype="application/json")
     response.add_etag(weak=True)
     response.make_conditional(request)
@@ -106,7 +108,9 @@ def _json(body: bytes) -> Response:
 
 
 def _lines(items: Iterator[Any], twin: Any) -> Iterator[bytes]:
-    """Chunks of lines. What goes wrong before the first is raised at once; later on it is the last line."""
+    """Yield chunks of lines. Errors before the first line are raised at once; a later error is the last
+    line.
+    """
     first = list(islice(items, 1))
     return _chunks(chain(first, items), twin)
 

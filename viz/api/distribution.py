@@ -1,4 +1,4 @@
-"""How the runtimes of a function are distributed, out of what its detector keeps of them."""
+"""Distribution of the runtimes of a function, from the model that its detector keeps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chimbuko.runtime.protocol.messages import FunctionModel
 
 
 class Runtimes(msgspec.Struct, frozen=True):
-    """Runtimes of the calls of a function."""
+    """Statistics of the runtimes of a function's calls."""
 
     calls: int
     mean_us: float
@@ -28,7 +28,7 @@ class Runtimes(msgspec.Struct, frozen=True):
 
 
 class Bucket(msgspec.Struct, frozen=True):
-    """Calls that took at least ``lower_us`` and less than ``upper_us``.
+    """Number of calls that took at least ``lower_us`` and less than ``upper_us``.
 
     Not a whole number where older calls have begun to count less than newer ones.
     """
@@ -39,14 +39,16 @@ class Bucket(msgspec.Struct, frozen=True):
 
 
 class Span(msgspec.Struct, frozen=True):
-    """Runtimes of at least ``lower_us`` and less than ``upper_us``; null where there is no such limit."""
+    """Range of runtimes of at least ``lower_us`` and less than ``upper_us``; null where there is no such
+    limit.
+    """
 
     lower_us: float | None
     upper_us: float | None
 
 
 class Distribution(msgspec.Struct, frozen=True):
-    """What the detector knew of a function in one version of the global model."""
+    """Distribution of a function's runtimes in one version of the global model."""
 
     program: int
     function: str
@@ -54,20 +56,22 @@ class Distribution(msgspec.Struct, frozen=True):
     exclusive: Runtimes
     inclusive: Runtimes
     buckets: list[Bucket] | None
-    """Of the runtime that is judged, from the first that is not empty to the last; null where the
-    detector has none."""
+    """Histogram of the runtime that is judged, from the first bucket that is not empty to the last; null
+    where the detector has none.
+    """
     counted: list[Bucket] | None
-    """Over the whole run, in which no call counts less than another; null in older stores."""
+    """Histogram over the whole run, in which no call counts less than another; null in older stores."""
     ordinary: list[Span]
-    """Runtimes that this model does not flag; one span without limits where it flags none, because
-    too little is known or the function is ignored."""
+    """Ranges of runtimes that this model does not flag; one range without limits where it flags none, because
+    too little is known or the function is ignored.
+    """
     threshold: float
-    """Of the function, in the detector's own measure."""
+    """Threshold of the function, in the detector's own measure."""
 
 
 def distribution(model: FunctionModel, config: AnalysisConfig) -> Distribution:
-    """Of the model of a function that a run with these settings made."""
-    # Here because it loads compiled code, a third of the time that a dashboard would start in.
+    """Return the distribution in the model of a function that a run with these settings made."""
+    # Imported here because it loads compiled code, which would be a third of a dashboard's time to start.
     from chimbuko.ad.detectors.limits import ordinary_spans, threshold_of
 
     schema, stored = schema_of(config.detector), stored_schema_of(config.detector)

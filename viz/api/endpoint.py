@@ -1,4 +1,4 @@
-"""An endpoint of the API: a function that is asked with typed parameters and gives a typed answer.
+"""Endpoint of the API: a function with typed parameters and a typed answer.
 
 Its path, the types in its signature and its docstring are all there is: requests are read, answers encoded,
 and the document for others is written from them.
@@ -26,47 +26,47 @@ from chimbuko.viz.live.feed import Feed
 
 
 class Missing(ChimbukoError):
-    """What an address names is not there."""
+    """Error: there is nothing at an address."""
 
 
 @dataclass(frozen=True)
 class ServedRun:
-    """The run that is asked about."""
+    """Run that is served."""
 
     provenance: Provenance
-    """What is stored of it."""
+    """Stored results of the run."""
     feed: Feed
-    """What is known of it right now."""
+    """Live state of the run."""
 
     @cached_property
     def timelines(self) -> TraceTimelines:
-        """Its recorded trace, as far as it lies where the run found it."""
+        """Return the recorded trace of the run, as far as it lies where the run found it."""
         return TraceTimelines(self.feed.run, self.provenance)
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What all answers have."""
+    """Base of all answers."""
 
     ok: bool = True
 
 
 class StatementAnswer(Answer, frozen=True, kw_only=True):
-    """A question as SQL."""
+    """SQL statement for an endpoint's question."""
 
     sql: str | None
-    """One SELECT for `chimbuko sql`; null where none answers just this."""
+    """SELECT for `chimbuko sql`; null where no statement answers just this."""
 
 
 Statement = Callable[[ServedRun, Any], str | None]
-"""Makes the SELECT for an endpoint's parameters."""
+"""Function that returns the SELECT for an endpoint's parameters."""
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One address that can be asked with GET."""
+    """Address that answers GET requests."""
 
     path: str
-    """Below the API's root; parameters in braces."""
+    """Path below the API's root; parameters in braces."""
     handler: Callable[..., Any]
     parameters: type[msgspec.Struct]
     answer: Any
@@ -74,25 +74,26 @@ class Endpoint:
     is_lines: bool
     """Whether the answer is a stream of lines, one JSON object each."""
     statement: Endpoint | None = None
-    """Gives the same question as SQL."""
+    """Function that returns the same question as SQL."""
 
     @property
     def name(self) -> str:
-        """Unique among endpoints."""
+        """Name, unique among endpoints."""
         return self.handler.__name__
 
     @property
     def description(self) -> str:
-        """What it answers, the first line in short."""
+        """Description of the endpoint; its first line is the summary."""
         return inspect.getdoc(self.handler) or ""
 
     def ask(self, run: ServedRun, parameters: msgspec.Struct) -> Any:
-        """The answer, or an iterator over its lines."""
+        """Return the answer, or an iterator over its lines."""
         return self.handler(run) if self.parameters is NoParameters else self.handler(run, parameters)
 
 
 def get(path: str, statement: Statement | None = None) -> Callable[[Callable[..., Any]], Endpoint]:
-    """Make an endpoint of a function of a ``ServedRun`` and, if it takes any, a struct of parameters.
+    """Return a decorator that makes an endpoint of a function of a ``ServedRun`` and, if it takes any, a
+    struct of parameters.
 
     It returns a struct, or an iterator over structs for an answer in lines. With ``statement`` there is one
     below ``/sql``, too, that gives the same question as SQL.
@@ -117,5 +118,5 @@ def _statement_endpoint(
         return StatementAnswer(sql=statement(run, wanted))
 
     ask.__name__ = f"{handler.__name__}_statement"
-    ask.__doc__ = f"What `{path}` answers, as one SELECT for `chimbuko sql`."
+    ask.__doc__ = f"The question of `{path}` as one SELECT for `chimbuko sql`."
     return Endpoint(f"/sql{path}", ask, parameters, object_type(StatementAnswer), False)

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of the API, from the declarations of its endpoints."""
+"""OpenAPI 3.1 document of the API, made from the declarations of its endpoints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LINES = "application/x-ndjson"
 _ERRORS = {
     "400": "An argument is unknown, missing, or cannot be used.",
     "401": "The token is missing or wrong.",
-    "404": "What the address names is not there.",
+    "404": "There is nothing at this address.",
     "default": "Any other error.",
 }
 
@@ -26,7 +26,7 @@ Object = dict[str, Any]
 
 
 def document(endpoints: Sequence[Endpoint]) -> Object:
-    """Of these endpoints."""
+    """Return the OpenAPI document of these endpoints."""
     answers, components = _schemas([endpoint.answer for endpoint in endpoints])
     (error,), error_component = _schemas([ErrorBody])
     paths = {
@@ -38,7 +38,7 @@ def document(endpoints: Sequence[Endpoint]) -> Object:
         "info": {
             "title": "Chimbuko",
             "version": __version__,
-            "summary": "What was found abnormal in one run, and how its analysis fares.",
+            "summary": "Findings of one run, and the health of its analysis.",
             "description": "Times are µs since the Unix epoch on the trace's clock, durations are µs.",
             "license": {"name": "MIT", "identifier": "MIT"},
         },
@@ -95,7 +95,7 @@ def _parameters(endpoint: Endpoint) -> list[Object]:
 
 
 def _parameter(name: str, schema: Object, is_in_path: bool, is_required: bool) -> Object:
-    # An argument is left out, never null.
+    # An argument can be left out, and is never null.
     options = [option for option in schema.pop("anyOf", ()) if option != {"type": "null"}]
     if len(options) == 1:
         schema |= options[0]

@@ -1,9 +1,4 @@
-"""Reads the arguments of a request into the parameters of its endpoint; what is wrong is said in one line.
-
-Pieces of lists that are held in memory; the cursor is the place of the next entry.
-
-Numbers in columns: less to send than one object for each row.
-"""
+"""Parameters of endpoints: arguments of requests, with one line for each error, and pages of lists."""
 
 from __future__ import annotations
 
@@ -41,15 +36,15 @@ ProgramWanted = Annotated[Number | None, Meta(description="Number of a program o
 _INTEGER = re.compile("-?[0-9]{1,18}")
 _REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _SHOWN = 80
-"""Characters of an argument that an error repeats."""
+"""Most characters of an argument that an error repeats."""
 
 
 class NoParameters(msgspec.Struct, frozen=True):
-    """For endpoints that take none."""
+    """Parameters of endpoints that take none."""
 
 
 def read_parameters(arguments: Arguments, kind: type[P]) -> P:
-    """The arguments as a struct of this kind.
+    """Return the arguments as a struct of this kind.
 
     Raises
     ------
@@ -70,13 +65,13 @@ def read_parameters(arguments: Arguments, kind: type[P]) -> P:
 
 
 def parse_rank(text: str) -> tuple[int | None, int]:
-    """``program:rank``, or a rank of whatever program: text that matches ``AnyRankText``."""
+    """Parse ``program:rank``, or a rank of any program: text that matches ``AnyRankText``."""
     program, colon, rank = text.rpartition(":")
     return (int(program) if colon else None), int(rank)
 
 
 def rank_text(key: RankKey) -> str:
-    """How the API and addresses name a rank."""
+    """Return a rank as text, as the API and addresses of pages write it."""
     return f"{key[0]}:{key[1]}"
 
 
@@ -88,7 +83,7 @@ def _fields(kind: type[msgspec.Struct]) -> dict[str, inspect.Field]:
 
 
 def _bare(kind: inspect.Type) -> inspect.Type:
-    """A type without description and None."""
+    """Return a type without description and None."""
     if isinstance(kind, inspect.Metadata):
         return _bare(kind.type)
     if isinstance(kind, inspect.UnionType):
@@ -125,7 +120,7 @@ def _scalar(kind: inspect.Type, text: str) -> Any:
 
 
 def _sentence(message: str, values: dict[str, Any], fields: dict[str, inspect.Field]) -> str:
-    """What ``msgspec`` says of a value, in the words of who gave it."""
+    """Return a message of ``msgspec`` in the terms of the request."""
     if missing := re.search("missing required field `(.*)`", message):
         return f"{missing[1]}: missing; give {_description(fields[missing[1]])}"
     what, _, place = message.partition(" - at `$.")
@@ -158,34 +153,34 @@ Place = Annotated[
 
 
 class PageParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """Which piece of a list is wanted."""
+    """Wanted page of a list."""
 
     limit: Limit = 50
     cursor: Place = None
 
 
 class Paged(Protocol):
-    """Parameters that say which piece of a list is wanted."""
+    """Protocol of parameters that give the wanted page of a list."""
 
     @property
     def limit(self) -> int:
-        """Most entries of the piece."""
+        """Most entries of the page."""
         ...
 
     @property
     def cursor(self) -> str | None:
-        """Where it begins; None for the first one."""
+        """Cursor at which the page begins; None for the first page."""
         ...
 
 
 def page_of(rows: Sequence[T], wanted: Paged) -> tuple[list[T], str | None]:
-    """The wanted piece, and the cursor of the one that follows; None at the end."""
+    """Return the wanted page, and the cursor of the next one; None at the end."""
     first = int(wanted.cursor or 0)
     end = first + wanted.limit
     return list(rows[first:end]), str(end) if end < len(rows) else None
 
 
 def differences(values: npt.NDArray[np.int64]) -> list[int]:
-    """The first of ``values``, i8[n], and of the others how much they exceed the one before."""
+    """Return the first of ``values``, i8[n], and then the difference of each value to the one before it."""
     found: list[int] = np.diff(values, prepend=values.dtype.type(0)).tolist()
     return found

@@ -1,4 +1,4 @@
-"""The runs of one folder as a list."""
+"""List of the runs of one folder."""
 
 from __future__ import annotations
 
@@ -21,56 +21,56 @@ from chimbuko.viz.api.endpoint import Answer
 
 
 class ListedRun(msgspec.Struct, frozen=True):
-    """A run in a folder of runs."""
+    """Run in a folder of runs."""
 
     folder: str
-    """What it is called here."""
+    """Name of the run's folder."""
     id: str
     name: str
     address: str
-    """Its page is at ``r/`` and this: its name, where no other run of the folder has that."""
+    """Address of the run's page, below ``r/``: its name, where no other run of the folder has that."""
     program: str
-    """What ran, without what started it; of recorded traces all programs, where that is known."""
+    """Program, without the command that started it; of recorded traces all programs, where that is known."""
     command: list[str]
     state: str
-    """``running``, ``finished``, ``interrupted``, ``failed``, ``imported`` or ``died``."""
+    """State: ``running``, ``finished``, ``interrupted``, ``failed``, ``imported`` or ``died``."""
     started_us: int
     is_this: bool
     path: str
-    """Where its folder is, for commands."""
+    """Path of the run's folder, for commands."""
     ended_us: int
-    """0 while it goes on."""
+    """Time of the end in µs since the epoch; 0 while the run goes on."""
     duration_us: int | None
-    """Up to now where it goes on; null where it died."""
+    """Duration in µs, up to now while the run goes on; null where it died."""
     exit_code: int | None
     ranks: int | None
-    """Null where its store cannot be read."""
+    """Number of ranks; null where the store cannot be read."""
     anomalies: int | None
     lost_us: float | None
-    """Core time that incidents and what recurs cost."""
+    """Core time that incidents and recurring findings cost, in µs."""
     loss: float | None
     """Share of steps that were not analysed; null where none is known."""
     stored_bytes: int
-    """What it takes in its folder, or what its store was noted to take elsewhere."""
+    """Size of the run in its folder, or of its store elsewhere as last noted, in bytes."""
 
 
 class RunsAnswer(Answer, frozen=True, kw_only=True):
-    """The runs of a folder: those that go on, then the newest first."""
+    """Runs of a folder: running ones, then the newest first."""
 
     runs: list[ListedRun]
     folder: str
-    """Where they are."""
+    """Path of the folder."""
 
 
 class RunsList:
-    """The runs of a folder. What has not changed since it was last asked for is not read again."""
+    """List of the runs of a folder. Runs that have not changed since the last request are not read again."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._totals: dict[Path, tuple[object, RunTotals | None, int]] = {}
 
     def answer(self, this: RunDirectory | None = None) -> RunsAnswer:
-        """The list now, for the page of ``this`` run or of none."""
+        """Return the present list, for the page of ``this`` run or of none."""
         runs = list(readable_runs(self._folder))
         names = addresses(runs)
         now_us = time.time_ns() // 1000
@@ -113,7 +113,7 @@ class RunsList:
         state: str,
         of_store: dict[str, dict[str, RunTotals] | None],
     ) -> tuple[RunTotals | None, int]:
-        """What was found in a run, None where that cannot be read, and its size in bytes."""
+        """Return the findings in a run, None where they cannot be read, and its size in bytes."""
         marks = None if state == RUNNING else (info, _changed_ns(run.store_path))
         known = self._totals.get(run.path)
         if marks is not None and known is not None and known[0] == marks:
@@ -123,7 +123,7 @@ class RunsList:
             of_store[url] = _totals_in(url)
         found = of_store[url]
         totals = None if found is None else found.get(info.id, RunTotals())
-        # Of a database elsewhere the size was noted at the end: rows are not counted for a list.
+        # The size of a database elsewhere was noted at the end of the run: rows are not counted for a list.
         size = left_bytes(run) if run.store_path.exists() else max(left_bytes(run), info.stored_bytes)
         self._totals[run.path] = marks, totals, size
         return totals, size
@@ -137,14 +137,14 @@ def _program(run: RunDirectory, info: RunInfo) -> str:
 
 
 def readable_runs(folder: Path) -> Iterator[tuple[RunDirectory, RunInfo]]:
-    """The runs of a folder, by path. A damaged one is no reason to show none."""
+    """Return the runs of a folder, by path. Damaged ones are left out."""
     for run in runs_in(folder):
         with suppress(ConfigError):
             yield run, run.read_info()
 
 
 def addresses(runs: Iterable[tuple[RunDirectory, RunInfo]]) -> dict[RunDirectory, str]:
-    """What each run of a folder is called in addresses: its name, or its folder's where several have that."""
+    """Return the address of each run of a folder: its name, or its folder's where several have that name."""
     named = [(run, info.name) for run, info in runs]
     times = Counter(name for _, name in named)
     return {run: name if times[name] == 1 else run.path.name for run, name in named}
@@ -158,7 +158,9 @@ def _changed_ns(path: Path) -> int | None:
 
 
 def _totals_in(url: str) -> dict[str, RunTotals] | None:
-    """Of all runs of a store, by id; None where it cannot be read, or is of another version."""
+    """Return the totals of all runs of a store, by id; None where it cannot be read, or is of another
+    version.
+    """
     try:
         engine = open_as_it_is(url)
         try:

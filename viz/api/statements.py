@@ -1,4 +1,5 @@
-"""What an endpoint answers, as one SELECT over a run's tables that a user can read, change and ask again.
+"""SQL statements of endpoints' questions: one SELECT over a run's tables that a user can read, change
+and ask again.
 
 For ``chimbuko sql``, on SQLite and PostgreSQL alike. There ``:run`` stands for the run's number, and
 ``:run_id`` for its id.
@@ -16,26 +17,30 @@ _SUMS = (
     "count(*) AS anomalies, sum(severity_us) AS severity_us, max(severity_us) AS highest_severity_us, "
     "max(score) AS highest_score"
 )
-"""Of abnormal calls that have something in common."""
+"""Columns with sums over abnormal calls that have something in common."""
 
 _OPERATORS = {"equal": "=", "least": ">=", "most": "<="}
 _TABLES = {"anomaly": ("anomalies",), "normal": ("normal_calls",), None: ("anomalies", "normal_calls")}
 
 
 def literal(text: str) -> str:
-    """A text as a literal."""
+    """Return a text as a literal of SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def calls_statement(wanted: CallFilter, detector: str, finding: FindingCalls | None, order: str = "") -> str:
-    """The calls that a filter matches, in a run that has this detector; ``finding`` is what it names."""
+    """Return the statement for the calls that a filter matches, in a run with this detector; ``finding`` is
+    the finding that the filter names.
+    """
     where = conditions(wanted, detector, finding)
     calls = " UNION ALL ".join(f"SELECT * FROM {table} WHERE {where}" for table in _TABLES[wanted.label])
     return f"{calls}{order}"
 
 
 def conditions(wanted: CallFilter, detector: str, finding: FindingCalls | None) -> str:
-    """All that a filter asks for but its label, of rows of the views ``anomalies`` and ``normal_calls``."""
+    """Return all conditions of a filter but its label, for rows of the views ``anomalies`` and
+    ``normal_calls``.
+    """
     found = ["run_id = :run_id"]
     for name, match in MATCHES.items():
         value = getattr(wanted, name)
@@ -69,7 +74,9 @@ def _compared(match: Match, value: bool | float | str) -> str:
 
 
 def _known(column: str, name: str) -> str:
-    """A name that is itself known is that one alone: C++ signatures contain ``*``."""
+    """Return the condition on a name; a known name stands for itself alone, as C++ signatures contain
+    ``*``.
+    """
     exact = f"{column} = {literal(name)}"
     if not re.search(r"[*?]", name):
         return exact
@@ -78,7 +85,8 @@ def _known(column: str, name: str) -> str:
 
 
 def _matches(column: str, pattern: str) -> str:
-    """A pattern with ``*`` and ``?``.
+    """Return the condition for a pattern with ``*`` and ``?``. LIKE ignores case on SQLite, so each
+    literal piece is compared as well.
 
     LIKE ignores case on SQLite, so each piece must be there as it is written, too.
     """
@@ -97,7 +105,7 @@ def _escaped(text: str) -> str:
 
 
 def _holds(text: str) -> str:
-    """Part of a name on the call path, or of the node's."""
+    """Return the condition for a part of a name on the call path, or of the node's name."""
     part = literal(f"%{_escaped(text.lower())}%")
     paths = _paths_below(f"lower(name) LIKE {part} ESCAPE '\\'")
     names = " OR ".join(f"lower({column}) LIKE {part} ESCAPE '\\'" for column in ("node", "function"))
@@ -105,7 +113,7 @@ def _holds(text: str) -> str:
 
 
 def _paths_below(condition: str) -> str:
-    """Call paths on which a function fulfils a condition."""
+    """Return the statement for call paths on which a function fulfils a condition."""
     return (
         "WITH RECURSIVE found(number) AS (SELECT p.number FROM paths p JOIN functions f "
         f"ON f.run = p.run AND f.number = p.function WHERE p.run = :run AND {condition} "
@@ -115,13 +123,14 @@ def _paths_below(condition: str) -> str:
 
 
 def call_statement(event_id: str) -> str:
-    """One call's numbers, whether it is abnormal or recorded for comparison."""
+    """Return the statement for the figures of one call, whether it is abnormal or recorded for comparison."""
     where = f"run_id = :run_id AND call = {literal(event_id)}"
     return f"SELECT * FROM anomalies WHERE {where} UNION ALL SELECT * FROM normal_calls WHERE {where}"
 
 
 def totals_statement(where: str, by: By, width_us: int, limit: int) -> str:
-    """Sums over the abnormal calls that fulfil a condition, by what they have in common.
+    """Return the statement for sums over the abnormal calls that fulfil a condition, grouped by what they
+    have in common. Intervals of time have ``width_us``.
 
     Intervals of time have ``width_us``.
     """
@@ -136,7 +145,7 @@ def totals_statement(where: str, by: By, width_us: int, limit: int) -> str:
 
 
 def functions_statement(condition: str, order: str = "") -> str:
-    """Statistics of functions over all their calls."""
+    """Return the statement for statistics of functions over all their calls."""
     return (
         "SELECT f.program, f.name, s.* FROM function_statistics s "
         "JOIN functions f ON f.run = s.run AND f.number = s.function "
@@ -145,7 +154,9 @@ def functions_statement(condition: str, order: str = "") -> str:
 
 
 def paths_statement(condition: str) -> str:
-    """Call paths that end in some functions, outermost caller first, with what is known of each."""
+    """Return the statement for call paths that end in some functions, outermost caller first, with their
+    statistics.
+    """
     return (
         "WITH RECURSIVE tree(number, function, callers) AS ("
         "SELECT p.number, p.function, f.name FROM paths p JOIN functions f "
@@ -164,7 +175,9 @@ def paths_statement(condition: str) -> str:
 
 
 def ranking_statement(order: str, most: int) -> str:
-    """The ranks with the largest and then those with the smallest value of a column below."""
+    """Return the statement for the ranks with the largest and then those with the smallest value of a column
+    below.
+    """
     ranks = (
         "SELECT program, rank, count(*) AS steps, sum(anomalies) AS total, "
         "sum(anomalies) * 1.0 / count(*) AS mean, "
@@ -182,14 +195,14 @@ def ranking_statement(order: str, most: int) -> str:
 
 
 def steps_statement(ranks: list[tuple[int, int]], after: int | None) -> str:
-    """Each analysed step of some ranks, given as program and rank."""
+    """Return the statement for each analysed step of some ranks, given as program and rank."""
     each = " OR ".join(f"(program = {program} AND rank = {rank})" for program, rank in ranks)
     later = "" if after is None else f" AND step > {after}"
     return f"SELECT * FROM steps WHERE run = :run AND ({each}){later} ORDER BY program, rank, step"
 
 
 def metadata_statement(condition: str) -> str:
-    """What ranks say of themselves."""
+    """Return the statement for the metadata of ranks."""
     return (
         "SELECT m.program, m.rank, m.thread, k.text AS key, v.text AS value FROM metadata m "
         "JOIN texts k ON k.run = m.run AND k.number = m.key "
@@ -199,7 +212,7 @@ def metadata_statement(condition: str) -> str:
 
 
 def counters_statement(condition: str) -> str:
-    """All values of each counter of each rank together."""
+    """Return the statement for the totals of each counter of each rank."""
     return (
         "SELECT c.program, c.rank, t.text AS counter, c.n, c.mean, "
         "CASE WHEN c.n > 1 THEN c.m2 / (c.n - 1) ELSE 0 END AS variance, c.minimum, c.maximum "
@@ -209,6 +222,6 @@ def counters_statement(condition: str) -> str:
 
 
 def of_program(alias: str, program: int | None, rank: int | None = None) -> str:
-    """Further conditions on a table's program and rank, each with AND before it."""
+    """Return further conditions on a table's program and rank, each with AND before it."""
     given = (("program", program), ("rank", rank))
     return "".join(f" AND {alias}.{name} = {value}" for name, value in given if value is not None)

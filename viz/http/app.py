@@ -1,9 +1,7 @@
-"""The web application: page, API and events of one run, behind one door.
+"""Web application: page, API and events of one run, behind one access control.
 
-Answers compressed on their way out, whole ones and those that are still being made.
-
-Flask-Compress packs each answer anew or needs a cache beside it; of a run with 10,000 ranks all pages ask
-for the same.
+Answers are compressed on their way out, whole ones and streams. Flask-Compress compresses each
+answer anew or needs a cache beside it; of a run with 10,000 ranks all pages ask for the same.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ from chimbuko.viz.jobs.queue import JobQueue
 from chimbuko.viz.live.feed import Feed
 
 SMALLEST_BYTES = 1400
-"""Less fits into one packet anyway."""
+"""Size in bytes below which answers are not compressed: less fits into one packet anyway."""
 LEVEL = 5
 MOST_KEPT = 32
 LARGEST_KEPT_BYTES = 1_000_000
@@ -46,7 +44,7 @@ _GZIP_FORMAT = 31
 
 
 def compressed(response: Response, accepted: Accept) -> Response:
-    """The response, compressed where that pays: histories and scripts shrink to a quarter.
+    """Return the response, compressed where that pays: histories and scripts shrink to a quarter.
 
     Parameters
     ----------
@@ -54,7 +52,7 @@ def compressed(response: Response, accepted: Accept) -> Response:
         Encodings that the client takes.
     """
     response.vary.add("Accept-Encoding")
-    # A file to be saved may be large, and goes as it is: to squeeze it would hold it in memory.
+    # A file to be saved may be large, and is sent as it is: compressing it would hold it in memory.
     is_saved = response.headers.get("Content-Disposition", "").startswith("attachment")
     if response.status_code != 200 or is_saved or not accepted.quality("gzip"):
         return response
@@ -75,7 +73,9 @@ def _pack(body: bytes) -> bytes:
 
 
 _packed = lru_cache(MOST_KEPT)(_pack)
-"""Answers that many ask for are packed once; they are the same object, whose hash is known."""
+"""Compressed answers that many pages ask for, each compressed once; they are the same object, whose hash is
+known.
+"""
 
 
 def _compressed_stream(chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -106,14 +106,14 @@ def create_app(
     queue: JobQueue | None = None,
     is_alone: bool = True,
 ) -> Flask:
-    """The dashboard of one run, as a WSGI application.
+    """Return the dashboard of one run, as a WSGI application.
 
     Parameters
     ----------
     feed
         Current knowledge of the run; the caller starts and stops it.
     token
-        What every request must show, in ``?token=``, cookie, or ``Authorization: Bearer``.
+        Token that every request must show, in ``?token=``, cookie, or ``Authorization: Bearer``.
     hosts
         Names by which the server may be called, beside those of the loopback.
     static
@@ -147,7 +147,7 @@ def create_app(
 
 
 def plain_app(static: Path, lost: Path) -> Flask:
-    """An application with the files that pages need, and what holds for all answers.
+    """Return an application with the files of the pages, and the headers of all answers.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def plain_app(static: Path, lost: Path) -> Flask:
 
 
 def page_of(file: Path, path: str, **data: str) -> Response:
-    """A page of ours, as it is at ``path``; its scripts find ``data`` with its base."""
+    """Return a built page as it is at ``path``; its scripts find ``data`` with its base."""
     if not file.is_file():
         return Response(NOT_BUILT + "\n", 503, mimetype="text/plain")
     # Relative, so that the page finds its files behind a proxy that puts a path in front.
@@ -200,7 +200,7 @@ def _add_page(app: Flask, run_name: str, static: Path) -> None:
 def _add_limit(app: Flask) -> None:
     @app.before_request
     def refuse_bodies() -> None:
-        # Nothing here reads one: events come in by Socket.IO, which is in front of this.
+        # No endpoint reads a body: events arrive through Socket.IO, which is in front of this.
         if (request.content_length or 0) > MOST_BODY_BYTES or "Transfer-Encoding" in request.headers:
             abort(413)
 
@@ -218,7 +218,7 @@ def _add_errors(app: Flask, lost: Path) -> None:
             answer = page_of(lost, request.path, lost=error.description or error.name)
             answer.status_code = 404
             return answer
-        # Its own headers stay: which methods are allowed, what ranges there are.
+        # The error's own headers stay: allowed methods, and ranges.
         response = Response(status=status, headers=error.get_headers(request.environ))
         response.set_data(error_body(status, error.description or error.name))
         response.mimetype = "application/json"
@@ -226,7 +226,7 @@ def _add_errors(app: Flask, lost: Path) -> None:
 
 
 def _seal(response: Response) -> Response:
-    """What every answer of ours carries."""
+    """Add the headers that every answer carries."""
     response.headers["Content-Security-Policy"] = POLICY
     response.headers["X-Content-Type-Options"] = "nosniff"
     response.headers["Referrer-Policy"] = "no-referrer"

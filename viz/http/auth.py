@@ -1,4 +1,4 @@
-"""Who may come in: every request needs the run's token, and a host name that is ours.
+"""Access control: every request needs the run's token, and a host name of the server.
 
 It stands in front of everything, event sockets too, as WSGI middleware.
 """
@@ -25,7 +25,8 @@ NO_TOKEN = "This dashboard needs its token: open the address that 'chimbuko run'
 
 
 class AccessControl:
-    """Middleware that lets in who shows the token: as ``?token=``, cookie, or ``Authorization: Bearer``.
+    """Middleware that admits requests with the token: as ``?token=``, cookie, or ``Authorization:
+    Bearer``.
 
     Parameters
     ----------
@@ -41,11 +42,11 @@ class AccessControl:
         self._hosts = LOOPBACK_NAMES | {host.lower() for host in hosts}
         # Browsers share cookies among all ports of a host: each dashboard has its own.
         self.cookie = "chimbuko-" + self._derived(b"name")[:12]
-        # Not the token itself, which may hold characters that a cookie cannot.
+        # The cookie does not hold the token itself, which may have characters that a cookie cannot hold.
         self._pass = self._derived(b"pass")
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """Let the request in, or refuse it."""
+        """Admit the request, or refuse it."""
         host = host_name(environ.get("HTTP_HOST", ""))
         if host not in self._hosts and not (EVERYWHERE in self._hosts and _is_address(host)):
             text = f"Host {host!r} is not a name of this dashboard: use localhost, or start it with "
@@ -75,7 +76,7 @@ class AccessControl:
     def _let_in(
         self, environ: WSGIEnvironment, start_response: StartResponse, query: list[tuple[str, str]]
     ) -> Iterable[bytes]:
-        # Relative, because a proxy may have put a path in front of ours.
+        # The redirect is relative, because a proxy may have put a path in front.
         page = "./" + quote(environ.get("PATH_INFO", "/").encode("latin-1").rsplit(b"/", 1)[-1])
         location = page + ("?" + urlencode(query) if query else "")
         cookie = f"{self.cookie}={self._pass}; Path=/; HttpOnly; SameSite=Strict"
@@ -90,7 +91,7 @@ _PRIVATE = [("Cache-Control", "no-store"), ("Referrer-Policy", "no-referrer")]
 
 
 def host_name(host: str) -> str:
-    """A ``Host`` header without its port; IPv6 addresses without brackets."""
+    """Return a ``Host`` header without its port; IPv6 addresses without brackets."""
     name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
     return name.lower()
 
@@ -109,7 +110,7 @@ def _bearer(environ: WSGIEnvironment) -> str:
 
 
 def asks_for_page(environ: WSGIEnvironment) -> bool:
-    """Whether a browser goes there, and no program or script of a page asks."""
+    """Whether a browser navigates to a page, rather than a program or a script asking for data."""
     is_visit = environ.get("HTTP_SEC_FETCH_MODE") == "navigate"
     return is_visit or "text/html" in environ.get("HTTP_ACCEPT", "")
 

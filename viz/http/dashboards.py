@@ -1,4 +1,4 @@
-"""The dashboard of one run, and all that stands behind it, from its start to its end."""
+"""Dashboard of one run with everything behind it, from its start to its end."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from chimbuko.viz.live.feed import Feed
 
 
 class Dashboard:
-    """The open dashboard of a run.
+    """Open dashboard of a run.
 
     Parameters
     ----------
     token, hosts, is_alone
         As in ``create_app``.
     broker_url
-        Of the run's broker; None to follow its store alone.
+        URL of the run's broker; None to follow its store alone.
     worker_pool
-        Where long questions are answered; None for a worker of our own at the run's broker, or a private one.
+        Pool that answers long questions; None for a worker of its own at the run's broker, or a private one.
 
     Raises
     ------
@@ -59,20 +59,22 @@ class Dashboard:
 
     @property
     def events(self) -> Events:
-        """Its pages."""
+        """Link to the dashboard's pages."""
         events: Events = self.app.extensions[EVENTS]
         return events
 
     def start(self) -> None:
-        """Begin to follow the run, and to take long questions."""
+        """Begin to follow the run, and to accept long questions."""
         self._feed.start()
         self._queue.start()
 
     def stop(self) -> None:
-        """Take no more long questions, and send pages what came last; what is known stays known."""
+        """Accept no more long questions, and send pages the last updates; the state of the run stays
+        known.
+        """
         self._queue.stop()
         self._feed.stop()
 
     def close(self) -> None:
-        """Leave the store."""
+        """Close the store."""
         self._provenance.close()

@@ -1,4 +1,5 @@
-"""What is new, sent to pages over Socket.IO: the same frame to all, and to each the steps that it watches.
+"""Live events, sent to pages over Socket.IO: the same update to all, and to each the steps that it
+watches.
 
 A page that does not read gets nothing more until it has read what waits for it, and then a frame that says
 that something is missing. So what waits is bounded, and nobody waits for anybody.
@@ -22,11 +23,11 @@ from chimbuko.viz.jobs.messagequeue import EVENTS
 from chimbuko.viz.live.feed import Update
 
 MOST_WATCHED = 64
-"""Ranks whose steps one page gets live: more than it can tell apart."""
+"""Most ranks whose steps one page gets live: more than it can tell apart."""
 MOST_WAITING = 16
-"""Packets that wait for one page: two seconds' worth, 100 kB."""
+"""Most packets that wait for one page: two seconds' worth, 100 kB."""
 ALL_FRAMES = "frames"
-"""Room of the pages that read."""
+"""Name of Socket.IO's room of the pages that keep up."""
 
 _RANK = re.compile(r"\d{1,9}:\d{1,9}")
 
@@ -34,9 +35,9 @@ Watched = tuple[str, ...]
 
 
 class Events:
-    """Sends updates to pages.
+    """Sender of updates to pages.
 
-    What is sent is encoded once for all pages of a room: one room gets all frames, and there is one for each
+    Each message is encoded once for all pages of a room: one room gets all frames, and there is one for each
     set of watched ranks.
     """
 
@@ -52,11 +53,11 @@ class Events:
 
     @property
     def pages(self) -> int:
-        """How many pages there are."""
+        """Number of connected pages."""
         return len(self._pages)
 
     def send_away(self) -> None:
-        """End the links of all pages, which try to come back and are then answered why they cannot."""
+        """Disconnect all pages; they try to come back, and are told then why they cannot."""
         server = self._sockets.server
         for page in list(self._pages):
             link = server.eio.sockets.pop(server.manager.eio_sid_from_sid(page, EVENTS), None)
@@ -65,7 +66,7 @@ class Events:
                 link.close(wait=False)
 
     def send(self, update: Update) -> None:
-        """One frame to all pages that read, and new steps to those that watch their ranks."""
+        """Send an update to all pages that keep up, and new steps to those that watch their ranks."""
         frame = _frame(update)
         with self._lock:
             caught_up = self._look_after_slow_pages()
@@ -88,7 +89,7 @@ class Events:
         self._sockets.emit(event, content, namespace=EVENTS, to=room)
 
     def _look_after_slow_pages(self) -> list[str]:
-        """Take pages that do not read out of all rooms; returns those that have read everything since."""
+        """Remove pages that do not read from all rooms, and return those that have read everything since."""
         caught_up = []
         for page in self._pages:
             waiting = self._waiting(page)
@@ -102,7 +103,7 @@ class Events:
         return caught_up
 
     def _waiting(self, page: str) -> int:
-        """Packets that were sent to a page and not taken by its connection."""
+        """Return the number of packets that were sent to a page and not taken by its connection."""
         server = self._sockets.server
         socket = server.eio.sockets.get(server.manager.eio_sid_from_sid(page, EVENTS))
         return 0 if socket is None else int(socket.queue.qsize())

@@ -1,4 +1,4 @@
-"""The entry in JupyterLab's launcher: jupyter-server-proxy starts the dashboard, and lets its user in."""
+"""Entry in JupyterLab's launcher: jupyter-server-proxy starts the dashboard, and admits its user."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from chimbuko.runtime.runs.directory import RUNS_FOLDER
 from chimbuko.viz.http.listening import TOKEN_VARIABLE
 
 START_S = 60
-"""Until the dashboard has to answer: on a network file system its modules take a while to load."""
+"""Time in seconds until the dashboard has to answer: on a network file system its modules take a while to
+load.
+"""
 
 
 def server() -> dict[str, Any]:
-    """What jupyter-server-proxy has to know of the dashboard: its entry point calls this.
+    """Return the settings of the dashboard for jupyter-server-proxy, which calls this as an entry point.
 
     All runs of ``chimbuko-runs`` in the folder of the Jupyter server are shown; at first there may be none.
     Jupyter has looked at who asks, and where the page came from. What it passes on holds our token, which no
@@ -36,6 +38,6 @@ def server() -> dict[str, Any]:
 
 
 def _command() -> list[str]:
-    """Asked for when the dashboard starts, in the folder of the Jupyter server."""
+    """Return the command of the dashboard; called when it starts, in the folder of the Jupyter server."""
     RUNS_FOLDER.mkdir(exist_ok=True)
     return [sys.executable, "-m", "chimbuko", "view", "--port", "{port}", str(RUNS_FOLDER)]

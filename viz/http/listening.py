@@ -1,4 +1,4 @@
-"""Where a dashboard answers, and by what names and address browsers reach it."""
+"""Address of a dashboard: where it listens, and by which names and URL browsers reach it."""
 
 from __future__ import annotations
 
@@ -18,25 +18,27 @@ from chimbuko.runtime.runs.directory import kept_token
 TOKEN_VARIABLE = "CHIMBUKO_TOKEN"
 """Environment variable with the token."""
 SHORTEST_TOKEN = 16
-"""Characters of a token for a dashboard that others reach: fewer can be guessed."""
+"""Least characters of a token for a dashboard that others reach: fewer can be guessed."""
 EVERYWHERE = "0.0.0.0"
 
 
 @dataclass(frozen=True)
 class Front:
-    """What browsers see of a dashboard."""
+    """Front of a dashboard towards browsers: addresses, TLS and token."""
 
     bind: str = LOOPBACK
-    """An address, a network interface, or a name of this host; ``0.0.0.0`` for all."""
+    """Address, network interface, or name of this host on which to listen; ``0.0.0.0`` for all."""
     certificate: Path | None = None
-    """Chain in PEM, for TLS; None for none."""
+    """Certificate chain in PEM, for TLS; None for none."""
     key: Path | None = None
-    """Of the certificate; None where it is in the same file."""
+    """Key of the certificate; None where it is in the same file."""
     public_url: str = ""
-    """Where browsers reach it: through a proxy, or a port of a container. Empty for ``bind`` and the port."""
+    """URL by which browsers reach the dashboard: through a proxy, or a port of a container. Empty for
+    ``bind`` and the port.
+    """
 
     def listen(self, port: int) -> socket.socket:
-        """A socket that listens; 0 takes any port that is free.
+        """Return a socket that listens; port 0 takes any that is free.
 
         Raises
         ------
@@ -60,7 +62,8 @@ class Front:
             ) from None
 
     def token(self, kept: Path) -> str:
-        """The token in the environment, or else the one that is kept in that file, from its first use on.
+        """Return the token in the environment, or else the one that is kept in that file, from its first use
+        on.
 
         So pages go on by themselves when their server is started again.
 
@@ -79,7 +82,7 @@ class Front:
         return given or kept_token(kept)
 
     def tls(self) -> ssl.SSLContext | None:
-        """For connections of browsers; None where they are not encrypted.
+        """Return the TLS context for connections of browsers; None where they are not encrypted.
 
         Raises
         ------
@@ -101,24 +104,24 @@ class Front:
 
     @property
     def address(self) -> str:
-        """IPv4 address that it listens on."""
+        """Return the IPv4 address on which to listen."""
         return address_of(self.bind)
 
     @property
     def names(self) -> frozenset[str]:
-        """Names by which browsers may call it, beside those of the loopback."""
+        """Return the names by which browsers may call the dashboard, beside those of the loopback."""
         found = {self.bind, self.address, urlsplit(self.public_url).hostname or ""}
         return frozenset((found | ({platform.node()} if self.bind != LOOPBACK else set())) - {""})
 
     def url(self, port: int, token: str) -> str:
-        """Address of the page with the token."""
+        """Return the URL of the page with the token."""
         host = platform.node() if self.address == EVERYWHERE else self.address
         scheme = "https" if self.certificate else "http"
         root = self.public_url.rstrip("/") or f"{scheme}://{host}:{port}"
         return f"{root}/?token={quote(token, safe='')}"
 
     def words(self) -> list[str]:
-        """For a process that serves it, as options."""
+        """Return the options for a process that serves the dashboard."""
         given = {
             "--bind": self.bind,
             "--certificate": self.certificate,

@@ -1,4 +1,4 @@
-"""Several server processes on one port: a page is served by any of them, and one that dies is replaced."""
+"""Several server processes on one port: any of them serves a page, and one that dies is replaced."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def serving_together(
     listening: socket.socket | None = None,
     front: Front | None = None,
 ) -> Iterator[str]:
-    """Serve the dashboard of a run by several processes while the context lasts; gives its address.
+    """Serve the dashboard of a run with several processes while the context lasts, and yield its URL.
 
     Each follows the run by itself. A broker joins them, so that a page whose link was lost may come back to
     another one: that of the workers elsewhere, or a private one.
@@ -49,7 +49,7 @@ def serving_together(
     listening
         A socket that listens, in place of ``port``.
     front
-        Where browsers reach it; None for the loopback.
+        Front of the dashboard towards browsers; None for the loopback.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def _members(
     stopping: Ending,
     joint: PrivateBroker | None,
 ) -> Iterator[None]:
-    """Processes that are looked after while the context lasts."""
+    """Run processes that are restarted when they end, while the context lasts."""
     group = ServiceGroup([])
     ended = threading.Event()
 

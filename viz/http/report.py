@@ -1,4 +1,6 @@
-"""A run as one file that opens without a server: the page, with the answers that it would ask for."""
+"""Report of a run as one file that opens without a server: the page, with the answers that it would ask
+for.
+"""
 
 from __future__ import annotations
 
@@ -27,34 +29,36 @@ from chimbuko.viz.live.feed import Feed
 from chimbuko.viz.live.livetotals import STATISTICS
 
 MOST_BYTES = 5_000_000
-"""Of a report: what mail servers let through, with room to spare."""
+"""Most bytes of a report: what mail servers let through, with room to spare."""
 MOST_FINDINGS = 30
 MOST_CALLS = 30
 MOST_QUANTITIES = 30
 MOST_RANKS = 64
-"""Whose steps are in a report."""
+"""Most ranks whose steps are in a report."""
 LANES = 13
-"""Ranks of an incident that its page draws, ``MOST_LANES`` there."""
+"""Most ranks of an incident that its page draws, ``MOST_LANES`` there."""
 MARGIN = 0.06
-"""Of an incident's length, before and after it, as its page has it."""
+"""Margin before and after an incident, as a share of its length, as on its page."""
 COLUMNS = 1200
 PICTURE = ("columns", "after")
-"""Parameters that depend on the picture: the page leaves them out where it looks for an answer."""
+"""Parameters that depend on the size of the picture: the page leaves them out where it looks for an answer.
+"""
 ALWAYS_LEFT_OUT = ["timelines of whole ranks", "comparison with other runs", "exports"]
 
 ENOUGH_MISSED = 3
-"""Answers of one kind for which there was no room: no further ones are tried, as each takes its time."""
+"""Number of answers of one kind without room after which no further ones are tried, as each takes its time.
+"""
 
 Query = list[tuple[str, str]]
 
 
 class WrittenReport(msgspec.Struct, frozen=True):
-    """What was written."""
+    """Summary of a written report."""
 
     path: str
     size_bytes: int
     left_out: list[str]
-    """What of the run is not in it, in words."""
+    """Parts of the run that are not in the report, in words."""
 
 
 class _Answers:
@@ -67,7 +71,9 @@ class _Answers:
         self.missed: Counter[str] = Counter()
 
     def ask(self, path: str, query: Query | None = None, what: str = "") -> dict[str, Any]:
-        """The answer, which is kept; empty where there is none, or it would be too much: of ``what``."""
+        """Return an answer after keeping it; empty where there is none, or no room for it, which is noted as
+        a lack of ``what``.
+        """
         key = _key(path, query or [])
         if key in self.found:
             return dict(msgspec.json.decode(self.found[key]))
@@ -96,7 +102,7 @@ def write_report(
     Parameters
     ----------
     most_bytes
-        Of the file. The most important comes first, and what does not fit is said on the page.
+        Largest size of the file. The most important comes first, and the page names what does not fit.
 
     Raises
     ------
@@ -129,7 +135,7 @@ def write_report(
 
 
 def _collect(answers: _Answers) -> list[str]:
-    """Ask what the pages ask, the most important first; says what is left out."""
+    """Ask the questions of the pages, the most important first, and return the parts that are left out."""
     run = answers.ask("run")
     incidents = answers.ask("incidents", [("limit", str(MOST_FINDINGS))])
     answers.ask("grid", what="the map of all ranks")
@@ -165,7 +171,7 @@ def _collect(answers: _Answers) -> list[str]:
 
 
 def _ranking(answers: _Answers) -> list[dict[str, Any]]:
-    """Ranks by their anomalies."""
+    """Ask for the rankings of ranks by their anomalies."""
     query = [("statistic", "total"), ("n", str(MOST_RANKS))]
     rows: list[dict[str, Any]] = answers.ask("ranks", query).get("top", [])
     return rows
@@ -185,7 +191,7 @@ def _health(answers: _Answers, last_step: int) -> None:
 
 
 def _findings(answers: _Answers, listed: dict[str, Any]) -> int:
-    """How many are in it, each with all that its page shows."""
+    """Ask for the findings, each with everything on its page, and return how many fit."""
     for name, path in (("recurrences", "recurrences"), ("metrics", "metric-findings")):
         for one in listed.get(name, []):
             answers.ask(f"{path}/{one['id']}", what="findings")
@@ -201,7 +207,9 @@ def _findings(answers: _Answers, listed: dict[str, Any]) -> int:
 
 
 def _published(answers: _Answers, listed: dict[str, Any]) -> None:
-    """What programs published, in overview, and charts: of findings first, then of what most is known of."""
+    """Ask for published quantities: the overview, and charts, those with findings first, then those with the
+    most values.
+    """
     what = "charts of what was published"
     known = answers.ask("workflow", what="the workflow").get("quantities", [])
     known.sort(key=lambda one: (one["namespace"] != "application", -one["points"]))
@@ -214,12 +222,12 @@ def _published(answers: _Answers, listed: dict[str, Any]) -> None:
 
 
 def _lanes(answers: _Answers, incident: dict[str, Any]) -> None:
-    """Timelines of the ranks concerned, as ``incident/model/lanes.ts`` chooses them."""
+    """Ask for the timelines of the ranks concerned, as ``incident/model/lanes.ts`` chooses them."""
     origin = [] if incident["rank"] is None else [incident["rank"]]
     numbers = dict.fromkeys([*origin, *(one["rank"] for one in incident["waited"])])
     ranks = [f"{incident['program']}:{number}" for number in numbers][:LANES]
     begin_us, end_us = incident["begin_us"], incident["end_us"]
-    # As JavaScript rounds.
+    # Rounded as in JavaScript.
     margin_us = max(1, int((end_us - begin_us) * MARGIN + 0.5))
     times = [("from_us", str(begin_us - margin_us)), ("to_us", str(end_us + margin_us))]
     for rank in ranks:
@@ -228,14 +236,14 @@ def _lanes(answers: _Answers, incident: dict[str, Any]) -> None:
 
 
 def _steps(answers: _Answers, rank: str, last_step: int) -> None:
-    """The newest steps of a rank, as far as one answer holds them."""
+    """Ask for the newest steps of a rank, as far as one answer holds them."""
     after = max(0, last_step - 10_000) - 1
     query = [("rank", rank)] + ([("after", str(after))] if after >= 0 else [])
     answers.ask("step-columns", query, "steps of ranks")
 
 
 def _calls(answers: _Answers) -> None:
-    """The worst calls, each with its page."""
+    """Ask for the worst calls, each with its page."""
     page: Query = [("sort", "severity_us"), ("descending", "true")]
     answers.ask("calls", [("label", "any"), *page, ("limit", "50")])
     answers.ask("points", [("label", "any")], "the chart of calls")
@@ -252,7 +260,7 @@ def _calls(answers: _Answers) -> None:
 
 
 def _function(answers: _Answers, name: str, program: int) -> None:
-    """All that the page of a function shows."""
+    """Ask for everything on the page of a function."""
     what = "pages of functions"
     answers.ask("function", [("name", name), ("program", str(program))], what)
     function: Query = [("function", name), ("program", str(program))]
@@ -270,18 +278,20 @@ def _call(answers: _Answers, call_id: str) -> None:
 
 
 def _key(path: str, query: Query) -> str:
-    """A question as ``shared/api/report.ts`` writes it."""
+    """Return the key of a question, as ``shared/api/report.ts`` writes it."""
     words = [f"{_encoded(name)}={_encoded(value)}" for name, value in query if name not in PICTURE]
     return f"{path}?{'&'.join(sorted(words))}"
 
 
 def _encoded(text: str) -> str:
-    """As JavaScript's ``encodeURIComponent`` has it."""
+    """Return a text encoded as by JavaScript's ``encodeURIComponent``."""
     return quote(text, safe="-_.!~*'()")
 
 
 def _page(name: str, script: str, style: str, content: bytes) -> bytes:
-    """The file. No character of the packed answers means anything in HTML, nor does the run's name here."""
+    """Return the content of the file. No character of the compressed answers means anything in HTML, nor does
+    the run's name here.
+    """
     packed = base64.b64encode(gzip.compress(content, mtime=0)).decode()
     home = "r/" + quote(name, safe="")
     closed = script.replace("</script", "<\\/script").replace("<!--", "<\\!--")

@@ -1,4 +1,5 @@
-"""All runs of a folder behind one door: their list, and of each run the page, API and events.
+"""Application for all runs of a folder behind one access control: their list, and the page, API and
+events of each run.
 
 The page of a run is where it always is, at ``/r/NAME``; its API and events are below ``/of/NAME/``, and there
 from the first request on.
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 LOOK_S = 1.0
-"""How often it is seen whether runs that are open are still there."""
+"""Interval in seconds between checks whether open runs are still there."""
 IDLE_S = 600.0
-"""A run that no page shows, and nobody has asked about for so long, is closed."""
+"""Time in seconds after which a run that no page shows, and nobody has asked about, is closed."""
 LIST_LASTS_S = 1.0
 
 _OF_RUN = re.compile(r"/of/([^/]+)(/.*)", re.DOTALL)
@@ -44,7 +45,7 @@ _OF_RUN = re.compile(r"/of/([^/]+)(/.*)", re.DOTALL)
 
 @dataclass
 class _OpenRun:
-    """A run that was asked about."""
+    """Run whose dashboard is open."""
 
     opening: threading.Lock = field(default_factory=threading.Lock)
     dashboard: Dashboard | None = None
@@ -52,7 +53,7 @@ class _OpenRun:
 
 
 class RunsApp:
-    """The dashboards of all runs of a folder, as a WSGI application and a context, which closes them.
+    """Dashboards of all runs of a folder, as a WSGI application and a context manager, which closes them.
 
     Parameters
     ----------
@@ -119,7 +120,7 @@ class RunsApp:
         return app(environ, start_response)
 
     def _dashboard(self, name: str) -> Dashboard:
-        """The dashboard of the run with this address, which is opened where it is not.
+        """Return the dashboard of the run with this address, and open it if it is not open.
 
         Raises
         ------
@@ -133,12 +134,13 @@ class RunsApp:
         while True:
             with self._lock:
                 if self._stopping.is_set():
-                    # A page that was sent away asks again at once; what it opened now nobody would close.
+                    # A page that was disconnected asks again at once; nobody would close the dashboard that
+                    # it opened now.
                     raise ServiceError("the server is ending")
                 one = self._open.setdefault(name, _OpenRun())
             with one.opening:
                 if self._open.get(name) is not one:
-                    # It was closed meanwhile.
+                    # The dashboard was closed meanwhile.
                     continue
                 one.asked_s = time.monotonic()
                 if one.dashboard is None or not one.dashboard.run.info_path.exists():
@@ -178,7 +180,7 @@ def _run_at(folder: Path, name: str) -> RunDirectory:
 
 
 def _pages(folder: Path, static: Path) -> Flask:
-    """The list of runs, and the pages themselves."""
+    """Return the application with the list of runs and the pages themselves."""
     app = plain_app(static, static / "runs.html")
     runs, shared = RunsList(folder), SharedAnswers(LIST_LASTS_S)
 

@@ -1,4 +1,4 @@
-"""Serves the dashboard of one run, or those of all runs of a folder.
+"""Server of the dashboard of one run, or of those of all runs of a folder.
 
 By Werkzeug's server, a thread for each connection: pages are few, and where they are many several processes
 share the port (``multiprocess``). A server such as gunicorn brings a master of its own, which forks: not
@@ -35,19 +35,24 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 REQUEST_S = 10.0
-"""A client that says nothing for so long before its request is whole is sent away."""
+"""Time in seconds after which a client that sends nothing before its request is complete is disconnected."""
 WHOLE_REQUEST_S = 30.0
-"""A client whose request is not whole after so long is sent away, too, whatever it says meanwhile."""
+"""Time in seconds after which a client whose request is not complete is disconnected, even if it keeps
+sending.
+"""
 MOST_IDLE = 128
-"""Connections that wait for a request, each of which has a thread; beyond that the oldest one is closed."""
+"""Most connections that wait for a request, each of which has a thread; beyond that the oldest one is closed.
+"""
 LAST_QUESTIONS_S = 1.0
-"""Pages of a run that has just ended ask for their lists once more, until they ask nothing for so long."""
+"""Time in seconds without a request after which pages of an ended run are taken to have asked for their last
+lists.
+"""
 MOST_LAST_QUESTIONS_S = 5.0
-"""For so long at most the end waits for them, on a busy machine."""
+"""Longest time in seconds that the end of the server waits for these requests, on a busy machine."""
 
 
 class _Handler(WSGIRequestHandler):
-    """Keeps no log of requests: the first one's address holds the token.
+    """Handler of a connection, without a log of requests: the first one's address holds the token.
 
     Encrypts in the thread of the connection: Werkzeug itself would do it where it takes connections, so that
     a client that says nothing would keep out all others.
@@ -56,7 +61,7 @@ class _Handler(WSGIRequestHandler):
     server: _Server
 
     def setup(self) -> None:
-        """Begin a connection, encrypted where it shall be."""
+        """Begin a connection, encrypted if the server uses TLS."""
         context: ssl.SSLContext | None = self.server.ssl_context
         if context is not None:
             self.request = context.wrap_socket(self.request, server_side=True, do_handshake_on_connect=False)
@@ -67,7 +72,7 @@ class _Handler(WSGIRequestHandler):
         super().setup()
 
     def run_wsgi(self) -> None:
-        """Answer a request, which may take as long as it takes: a link to a page stays for hours."""
+        """Answer a request, for as long as that takes: a link to a page stays for hours."""
         self.server.idle.discard(self.request)
         self.request.settimeout(None)
         with nullcontext() if "Upgrade" in self.headers else self.server.answering():
@@ -83,13 +88,14 @@ class _Handler(WSGIRequestHandler):
             self.request.close()
 
     def log(self, type: str, message: str, *args: Any) -> None:
-        """Nothing: all that comes here is of clients that fell silent, or speak another language.
+        """Log nothing: such messages are about clients that fell silent, or speak another protocol. Failures
+        in an answer are in the server's own log.
 
-        What fails in an answer is in the server's own log.
+        Failures in an answer are in the server's own log.
         """
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Refuse what is no request at all, in the form that all errors have."""
+        """Refuse what is no request at all, with an error in the API's form."""
         body = error_body(code, message or HTTPStatus(code).phrase)
         self.close_connection = True
         self.send_response(code)
@@ -101,7 +107,8 @@ class _Handler(WSGIRequestHandler):
 
 
 class _IdleConnections:
-    """Connections that wait for a request, the oldest first: no more than ``MOST_IDLE``.
+    """Idle connections, the oldest first: no more than ``MOST_IDLE``. Clients without a token can hold
+    many connections, but none of the threads.
 
     Who has no token can hold as many connections as he likes, but not our threads.
     """
@@ -111,21 +118,21 @@ class _IdleConnections:
         self._lock = threading.Lock()
 
     def add(self, connection: socket.socket) -> None:
-        """One waits; where these are too many, the oldest one is closed."""
+        """Add an idle connection, and close the oldest one where there are too many."""
         with self._lock:
             self._waiting[connection] = time.monotonic()
             oldest = list(self._waiting)[: len(self._waiting) - MOST_IDLE]
         self._send_away(oldest)
 
     def end_late(self) -> None:
-        """Close those that have waited for too long."""
+        """Close connections that have been idle for too long."""
         latest_s = time.monotonic() - WHOLE_REQUEST_S
         with self._lock:
             late = list(takewhile(lambda one: self._waiting[one] < latest_s, self._waiting))
         self._send_away(late)
 
     def discard(self, connection: socket.socket) -> None:
-        """One waits no more."""
+        """Remove a connection that is not idle any more."""
         with self._lock:
             self._waiting.pop(connection, None)
 
@@ -133,12 +140,14 @@ class _IdleConnections:
         for one in connections:
             self.discard(one)
             with suppress(OSError):
-                # Its thread, which waits for it, ends.
+                # The connection's thread, which waits for it, ends.
                 socket.socket.shutdown(one, socket.SHUT_RDWR)
 
 
 class _Server(ThreadedWSGIServer):
-    """Reports no connection that could not begin: a scanner's, or a browser's that trusts no certificate."""
+    """Server that does not report connections that could not begin: a scanner's, or a browser's that trusts
+    no certificate.
+    """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self.idle = _IdleConnections()
@@ -147,12 +156,12 @@ class _Server(ThreadedWSGIServer):
         super().__init__(*arguments, **options)
 
     def service_actions(self) -> None:
-        """What is done now and then: twice a second, and after each connection."""
+        """Do the regular work: twice a second, and after each connection."""
         self.idle.end_late()
 
     @contextmanager
     def answering(self) -> Iterator[None]:
-        """A request is answered while the context lasts."""
+        """Count a request as being answered while the context lasts."""
         with self._lock:
             self._answering += 1
         try:
@@ -163,7 +172,7 @@ class _Server(ThreadedWSGIServer):
                 self._answered_s = time.monotonic()
 
     def let_pages_ask(self) -> None:
-        """Wait until nothing more is asked."""
+        """Wait until pages ask nothing more."""
         begin_s = now_s = time.monotonic()
         while now_s - begin_s < MOST_LAST_QUESTIONS_S and (
             self._answering or now_s - max(begin_s, self._answered_s) < LAST_QUESTIONS_S
@@ -188,20 +197,20 @@ def serving(
     is_alone: bool = True,
     front: Front | None = None,
 ) -> Iterator[str]:
-    """Serve the dashboard of a run while the context lasts; gives its address, once it answers.
+    """Serve the dashboard of a run while the context lasts, and yield its URL once it answers.
 
     Parameters
     ----------
     port
         0 takes any that is free.
     worker_pool
-        Where long questions are answered; None for a worker of our own at the run's broker, or a private one.
+        Pool that answers long questions; None for a worker of its own at the run's broker, or a private one.
     listening
         A socket that listens, in place of ``port``.
     is_alone
         Whether no other process serves that socket.
     front
-        Where browsers reach it; None for the loopback.
+        Front of the dashboard towards browsers; None for the loopback.
 
     Raises
     ------
@@ -233,7 +242,8 @@ def serving_folder(
     prepare: Callable[[RunDirectory], None],
     front: Front | None = None,
 ) -> Iterator[str]:
-    """Serve the dashboards of all runs of a folder while the context lasts; gives the address of their list.
+    """Serve the dashboards of all runs of a folder while the context lasts, and yield the URL of their
+    list.
 
     Parameters
     ----------
@@ -259,7 +269,7 @@ def serving_folder(
 
 @contextmanager
 def _running(front: Front, listening: socket.socket, app: WSGIApplication) -> Iterator[_Server]:
-    """A server on a duplicate of that socket while the context lasts."""
+    """Run a server on a duplicate of that socket while the context lasts."""
     server = _Server(front.address, listening.getsockname()[1], app, _Handler, fd=listening.fileno())
     server.ssl_context = front.tls()
     thread = threading.Thread(target=server.serve_forever, name="http", daemon=True)
@@ -276,7 +286,7 @@ def _wait_for_answer(front: Front, port: int, token: str, path: str) -> None:
     address = LOOPBACK if front.address == EVERYWHERE else front.address
     connection = http.client.HTTPConnection(address, port, timeout=10)
     if front.certificate is not None:
-        # It is we who answer: that our certificate is valid for this address need not be.
+        # This process itself answers: its certificate need not be valid for this address.
         trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
         connection = http.client.HTTPSConnection(address, port, timeout=10, context=trusting)

@@ -1,4 +1,5 @@
-"""Long questions: asked by a page, answered by a worker process, with progress and an end before the end.
+"""Long questions: asked by a page, answered by a worker process, with progress, and cancelled on
+request.
 
 May import core.calls, provenance.export, provenance.query, provenance.timeline, runtime.process,
 runtime.protocol, runtime.runs, viz.api and viz.api.endpoints.

@@ -1,4 +1,4 @@
-"""The worker process that a dashboard starts for long questions: ``python -m chimbuko.viz.jobs``.
+"""Worker process that a dashboard starts for long questions: ``python -m chimbuko.viz.jobs``.
 
 The broker's URL comes by the environment, in ``CHIMBUKO_JOBS_BROKER``, because other users see command lines.
 """
@@ -22,9 +22,9 @@ from chimbuko.viz.jobs.worker import app
 from chimbuko.viz.jobs.workerpool import worker_name
 
 LITTLE_TALK = ("--without-mingle", "--without-gossip", "--without-heartbeat")
-"""Workers need not know of each other."""
+"""Options of Celery that switch off messages between workers."""
 NICENESS = 10
-"""The application, and the analysis, come first."""
+"""Niceness of the worker: the application, and the analysis, come first."""
 
 
 @click.command()
@@ -32,16 +32,16 @@ NICENESS = 10
     "--folder",
     type=click.Path(path_type=Path),
     required=True,
-    help="Where jobs have their folders; a second worker over it ends at once.",
+    help="Folder of the jobs' folders; a second worker over it ends at once.",
 )
 @click.option("--idle", "idle_s", type=float, required=True, help="End after so many seconds without work.")
 @click.option("--sweep", is_flag=True, help="Remove the folder if the dashboard ended without doing so.")
 def main(folder: Path, idle_s: float, sweep: bool) -> None:
-    """Answer long questions, one at a time, until there are none or it is asked to end."""
+    """Answer long questions, one at a time, until there are none or the process is asked to end."""
     signal.signal(END, _end)
     os.nice(NICENESS)
     dashboard = os.getppid()
-    # What is said goes into the log.
+    # All messages go into the log.
     os.dup2(2, 1)
     try:
         claim = hold(worker_name(folder))

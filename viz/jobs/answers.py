@@ -1,4 +1,4 @@
-"""What workers left in a file, by HTTP: answers too large for an event, and files to be saved."""
+"""Download of answers that workers left in a file: answers too large for an event, and files to be saved."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chimbuko.viz.jobs.queue import JOB
 
 
 def make_answers(folder: Callable[[], Path | None]) -> Blueprint:
-    """Serves ``/api/v1/answers/<job>``: JSON, or a file under its name.
+    """Return the blueprint that serves ``/api/v1/answers/<job>``: JSON, or a file under its name.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How servers and workers speak: a Celery application, what it is asked, and what it answers."""
+"""Celery application between servers and workers, with its questions and replies."""
 
 from __future__ import annotations
 
@@ -15,54 +15,57 @@ ANSWER = "chimbuko.answer"
 """Name of the one Celery task, which answers a ``Question``."""
 
 LARGEST_EVENT_BYTES = 65_536
-"""Larger answers, which would hold up the frames that share a page's link, are fetched."""
+"""Largest answer that is sent as an event; larger ones, which would hold up the frames that share a page's
+link, are fetched.
+"""
 LONGEST_S = 600
-"""A question that takes longer is better put in the terminal."""
+"""Longest time in seconds for a question; longer ones are better asked in the terminal."""
 TOO_LONG = f"Stopped after {LONGEST_S // 60} min. Narrow the question, or use the terminal."
 KEPT_S = 60
-"""Answers stay so long, for a page whose link was lost."""
+"""Time in seconds for which answers are kept, for a page whose link was lost."""
 WANTED_S = 10
-"""A question is given up so long after the last page was seen that waits for it."""
+"""Time in seconds after the last sign of a waiting page at which a question is given up."""
 ALIVE_S = 5
-"""A worker that is silent for so long has died. While it works it speaks four times a second, but for moments
-in which compiled code lets no other thread run."""
+"""Time in seconds of silence after which a worker counts as dead. While it works it speaks four times a
+second, but for moments in which compiled code lets no other thread run.
+"""
 
 
 class Question(msgspec.Struct, frozen=True):
-    """What a worker is asked."""
+    """Question to a worker."""
 
     name: str
-    """Of the task."""
+    """Name of the task."""
     parameters: dict[str, object]
     run: str
-    """The run's folder."""
+    """Folder of the run."""
     folder: str
-    """Where jobs have their folders, which server and workers share."""
+    """Folder that contains the jobs' folders, which server and workers share."""
     channel: str
-    """Of the message queue on which pages hear of it."""
+    """Channel of the message queue on which pages get progress and answer."""
     asked_s: float
-    """When, in s since the epoch."""
+    """Time of the question, in seconds since the epoch."""
 
     @property
     def digest(self) -> str:
-        """The same for the same question."""
+        """Digest of the question, the same for the same question."""
         asked = (self.name, self.parameters, self.run, self.folder)
         return hashlib.sha256(msgspec.json.encode(asked, order="deterministic")).hexdigest()
 
 
 class Reply(TypedDict):
-    """How a question ended, as Celery keeps it."""
+    """End of a question, as Celery keeps it."""
 
     answer: str | None
-    """JSON; None where it is too large for an event, and is fetched by HTTP."""
+    """Answer as JSON; None where it is too large for an event, and is fetched by HTTP."""
     sentence: str | None
-    """What went wrong, for the user."""
+    """Error in one sentence for the user."""
     job: str
-    """Id of the job whose folder holds the answer; it may be another one that was asked the same."""
+    """Id of the job whose folder holds the answer; it may be another job with the same question."""
 
 
 def jobs_app(url: str) -> Celery:
-    """The Celery application over a broker, which also keeps results: one question at a time."""
+    """Return the Celery application over a broker, which also keeps results: one question at a time."""
     return celery_app(
         "chimbuko.jobs",
         url,

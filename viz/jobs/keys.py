@@ -1,4 +1,4 @@
-"""Where long questions are: variables of the environment, and keys at the broker beside Celery's."""
+"""Environment variables and keys at the broker of long questions, beside Celery's."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ JOBS_VARIABLE = "CHIMBUKO_JOBS_BROKER"
 FOLDER_VARIABLE = "CHIMBUKO_JOBS_FOLDER"
 """Environment variable with the folder that a dashboard shares with workers elsewhere."""
 PREFIX = "{chimbuko}:jobs:"
-"""Begins all keys: no run's, as workers that somebody started answer for all dashboards at their broker."""
+"""Prefix of all keys. It names no run, as workers that somebody started answer for all dashboards at their
+broker.
+"""
 QUEUE = "questions"
 
 
@@ -16,15 +18,15 @@ WORKERS = PREFIX + "workers"
 
 
 def wanted_key(job: str) -> str:
-    """Key that is there as long as a page waits for the answer."""
+    """Return the key that is there as long as a page waits for the answer."""
     return f"{PREFIX}wanted:{job}"
 
 
 def alive_key(job: str) -> str:
-    """Key that is there as long as a worker works on the answer."""
+    """Return the key that is there as long as a worker works on the answer."""
     return f"{PREFIX}alive:{job}"
 
 
 def answered_key(digest: str) -> str:
-    """Key with the job that answered this question last, and when."""
+    """Return the key with the job that answered this question last, and the time."""
     return f"{PREFIX}answered:{digest}"

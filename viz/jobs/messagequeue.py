@@ -1,4 +1,4 @@
-"""The message queue by which workers reach pages, whichever server process these are connected to."""
+"""Message queue by which workers reach pages, whichever server process these are connected to."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import socketio
 
 PERIOD_S = 0.5
 EVENTS = "/events"
-"""Namespace of all events between pages and us."""
+"""Socket.IO's namespace of all events between pages and servers."""
 
 
 class MessageQueue(socketio.RedisManager):  # type: ignore[misc]
-    """Flask-SocketIO's message queue on Redis, which a server joins when it has asked its first question.
+    """Message queue of Flask-SocketIO on Redis, which a server joins when it has asked its first question.
 
     Before there is nothing to hear, and maybe no broker. Only workers speak here: each server process follows
     the run by itself, so what it sends to its pages is not repeated to those of others.
@@ -27,24 +27,24 @@ class MessageQueue(socketio.RedisManager):  # type: ignore[misc]
         self._has_left = threading.Event()
 
     def join(self, url: str) -> None:
-        """Hear what workers say at this broker, from now on."""
+        """Receive workers' messages at this broker from now on."""
         if not self._has_joined:
             self._has_joined = True
             self.redis_url = url
             self.thread = self.server.start_background_task(self._thread)
 
     def leave(self) -> None:
-        """Hear nothing any more."""
+        """Receive no more messages."""
         self._has_left.set()
         if self._has_joined:
             self.thread.join()
 
     def emit(self, *arguments: Any, **settings: Any) -> None:
-        """Send to the pages that are connected here."""
+        """Send an event to the pages that are connected to this process."""
         super().emit(*arguments, **{**settings, "ignore_queue": True})
 
     def _listen(self) -> Iterator[bytes]:
-        """What workers say. A broker that is away is looked for again; the queue informs pages."""
+        """Yield workers' messages. A broker that is away is looked for again; the queue informs pages."""
         is_subscribed = False
         while not self._has_left.is_set():
             try:

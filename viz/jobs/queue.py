@@ -1,4 +1,4 @@
-"""Takes the long questions of pages, has them answered, and sees to it that each of them ends.
+"""Queue of the long questions of pages, which has them answered, and ensures that each of them ends.
 
 A question ends when no page wants it any more. Celery's ``revoke`` would need its remote control, with keys
 for each worker on a broker that may be the run's, and a server that lives to send it.
@@ -42,9 +42,9 @@ from chimbuko.viz.jobs.tasks import TASKS
 from chimbuko.viz.jobs.workerpool import WorkerPool
 
 LOOK_S = 0.5
-"""How often jobs are looked after, while there are any."""
+"""Interval in seconds at which jobs are looked after, while there are any."""
 MOST_OF_PAGE = 4
-"""Questions that one page may have under way."""
+"""Most questions that one page may have under way."""
 JOB = re.compile("[0-9a-f]{32}")
 
 LOST = "The worker that was at this has ended. Ask again."
@@ -64,16 +64,18 @@ NOT_UNDERSTOOD = "The question is not understood; load the page again."
 class _Job:
     id: str
     page: str
-    """Whose question it is."""
+    """Page that asked the question."""
     question: Question
     asked_s: float
-    """When it was asked, by ``time.monotonic``."""
+    """Time of the question, by ``time.monotonic``."""
     heard_s: float
-    """When there was a sign of its worker last, by ``time.monotonic``; until it has begun, now."""
+    """Time of the last sign of the job's worker, by ``time.monotonic``; before it has begun, the present
+    time.
+    """
 
 
 class JobQueue:
-    """Where pages of one server process hand in long questions.
+    """Queue in which pages of one server process hand in long questions.
 
     Workers send progress and answer to the pages themselves; here is kept who waits for what. A job
     that nobody waits for any more ends by itself, however that came about: its page has gone, or we have.
@@ -83,7 +85,7 @@ class JobQueue:
     run
         The run's folder.
     channel
-        Of the message queue, the same for all processes of the dashboard.
+        Channel of the message queue, the same for all processes of the dashboard.
     """
 
     def __init__(self, run: Path, worker_pool: WorkerPool, channel: str) -> None:
@@ -95,40 +97,40 @@ class JobQueue:
         self._sockets: SocketIO
         self._jobs: dict[str, _Job] = {}
         self._kept: list[tuple[float, str]] = []
-        """When folders of jobs go, by ``time.monotonic``."""
+        """Times at which folders of jobs are removed, by ``time.monotonic``."""
         self._inbox: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="jobs", daemon=True)
 
     def attach(self, sockets: SocketIO) -> None:
-        """Take questions from pages that are connected there."""
+        """Accept questions from pages that are connected to a server."""
         self._sockets = sockets
         sockets.on_event("prepare", self._prepare, namespace=EVENTS)
         sockets.on_event("ask", self._ask, namespace=EVENTS)
         sockets.on_event("cancel", self._cancel, namespace=EVENTS)
 
     def start(self) -> None:
-        """Begin to work; nothing is spent before the first question."""
+        """Start the queue; no process is started before the first question."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End all jobs, and what was started for them."""
+        """End all jobs, and all processes that were started for them."""
         self._inbox.put(None)
         self._thread.join()
 
     def forget_page(self, page: str) -> None:
-        """A page has gone: its jobs end, unless it comes back soon and asks again."""
+        """End the jobs of a page that has gone, unless it comes back soon and asks again."""
         self._inbox.put(lambda: self._forget(page))
 
     def answers(self) -> Path | None:
-        """Folder of the jobs' folders; None where there was none yet."""
+        """Folder that contains the jobs' folders; None where there was none yet."""
         return self._worker_pool.answers
 
     def _prepare(self, *_: Any) -> None:
-        """A page is about to ask: the worker can start meanwhile."""
+        """Start a worker, as a page is about to ask."""
         self._inbox.put(self._worker_pool.open)
 
     def _ask(self, asked: Any) -> None:
-        """A page asks: ``{id, question, parameters}``, by an id that nobody can guess."""
+        """Accept a page's question ``{id, question, parameters}``, under an id that nobody can guess."""
         page = _page()
         job = asked.get("id") if isinstance(asked, dict) else None
         if not isinstance(job, str) or not JOB.fullmatch(job):
@@ -154,7 +156,7 @@ class JobQueue:
         self._inbox.put(lambda: self._take(_Job(job, page, question, now_s, now_s)))
 
     def _cancel(self, asked: Any) -> None:
-        """A page does not want an answer any more: ``{id}``."""
+        """Cancel a question that a page does not want answered any more: ``{id}``."""
         page, job = _page(), asked.get("id") if isinstance(asked, dict) else None
         self._inbox.put(lambda: self._give_up(page, job))
 
@@ -180,7 +182,7 @@ class JobQueue:
             except ChimbukoError as error:
                 self._fail_all(str(error))
             except Exception:
-                # Who asks next is to have an answer.
+                # The thread goes on, so that the next question is answered.
                 logging.getLogger("chimbuko.viz").exception("long questions failed")
                 self._fail_all(FAILED)
         self._close()
@@ -206,7 +208,7 @@ class JobQueue:
             )
 
     def _look(self) -> None:
-        """Say that pages still wait, and send them what has ended."""
+        """Report which pages still wait, and send them the replies of jobs that have ended."""
         now_s = time.monotonic()
         due, self._kept = self._kept, [kept for kept in self._kept if kept[0] > now_s]
         for due_s, job in due:
@@ -231,7 +233,7 @@ class JobQueue:
                 under_way.heard_s = now_s
 
     def _is_without_workers(self, waited_s: float) -> bool:
-        """Whether those that somebody was to start are not there: nobody would ever answer."""
+        """Whether the workers that somebody was to start are missing, so that nobody would ever answer."""
         is_long = not self._worker_pool.has_worker and waited_s > NO_WORKER_S
         return is_long and not self._worker_pool.client.exists(WORKERS)
 
@@ -243,7 +245,9 @@ class JobQueue:
             shutil.rmtree(self._worker_pool.folder / job, ignore_errors=True)
 
     def _status(self, job: _Job) -> str:
-        """How Celery calls it. An end is sent to the page here: it may not have heard the worker."""
+        """Return Celery's status of a job. Its end is sent to the page from here, too: it may not have heard
+        the worker.
+        """
         found = self._worker_pool.app.backend.get_task_meta(job.id, cache=False)
         status: str = found["status"]
         if status in ("PENDING", "STARTED"):
@@ -271,7 +275,7 @@ class JobQueue:
             self._end(str(job))
 
     def _end(self, job: str) -> None:
-        """Let nobody wait for a job: its worker notices within a quarter of a second."""
+        """Withdraw the wait for a job: its worker notices within a quarter of a second."""
         del self._jobs[job]
         self._worker_pool.client.delete(wanted_key(job))
         self._worker_pool.app.backend.forget(job)
@@ -299,7 +303,7 @@ class JobQueue:
             for job in list(self._jobs):
                 self._end(job)
         except redis.RedisError:
-            pass  # They end by themselves.
+            pass  # Its jobs end by themselves.
         self.queue.leave()
         self._worker_pool.close()
 

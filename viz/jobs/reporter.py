@@ -1,4 +1,4 @@
-"""What a worker says while it answers a question, and whether anybody still wants to hear it."""
+"""Reports of a worker while it answers a question, and the check whether anybody still waits for it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from chimbuko.viz.jobs.messagequeue import EVENTS
 
 PERIOD_S = 0.25
 GRACE_S = 0.5
-"""To end in order; compiled code that takes longer is not waited for."""
+"""Time in seconds for a job to end in order; compiled code that takes longer is not waited for."""
 
 
 class Reporter:
-    """Sends progress to the pages that wait for a job, four times a second, while the context lasts.
+    """Sender of progress to the pages that wait for a job, four times a second, while the context lasts.
 
     A job that nobody waits for any more is interrupted: by the signal that stands for Celery's time limit,
     which raises ``SoftTimeLimitExceeded`` in the main thread, and soon after by the end of the process. One
@@ -53,11 +53,11 @@ class Reporter:
         self._thread.join()
 
     def progress(self, share: float, text: str) -> None:
-        """Note how far the job is."""
+        """Note the progress of the job."""
         self._now = (min(max(share, 0.0), 1.0), text)
 
     def end(self, reply: Reply) -> None:
-        """Send to pages how the job ended."""
+        """Send the end of the job to pages."""
         publish_end(self._sockets, self._job, reply)
 
     def _report(self) -> None:
@@ -67,7 +67,7 @@ class Reporter:
                 wanted = self._is_wanted()
                 heard_s = time.monotonic()
             except redis.RedisError:
-                # It may be started again; a job outlives that, but not its end.
+                # The broker may be started again, which a job survives; it does not survive the broker's end.
                 wanted = time.monotonic() - heard_s < ALIVE_S
             if not wanted:
                 return self._interrupt()
@@ -91,7 +91,7 @@ class Reporter:
 
 
 def publish_end(sockets: SocketIO, job: str, reply: Reply) -> None:
-    """Send to the pages that wait for a job how it ended."""
+    """Send the end of a job to the pages that wait for it."""
     if reply["sentence"] is not None:
         sockets.emit("failure", {"id": job, "sentence": reply["sentence"]}, namespace=EVENTS, to=job)
     else:

@@ -1,4 +1,4 @@
-"""A long question: a function that takes typed parameters, says how far it is, and gives a typed answer."""
+"""Long question: a function with typed parameters, progress, and a typed answer."""
 
 from __future__ import annotations
 
@@ -16,31 +16,32 @@ from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.viz.api.answers import encode, object_type
 
 Progress = Callable[[float, str], None]
-"""Called with the share that is done, from 0 to 1, and what is done now, like ``Reading rank 1164, step 86``.
-It may be called as often as is convenient; the page hears of it four times a second."""
+"""Function called with the share of the work that is done, from 0 to 1, and a description of the present
+work, like ``Reading rank 1164, step 86``.
+"""
 
 
 @dataclass(frozen=True)
 class JobRun:
-    """The run that is asked about, as a worker has it."""
+    """Run that a question is about, as a worker has it."""
 
     directory: RunDirectory
     provenance: Provenance
-    """What is stored of it."""
+    """Stored results of the run."""
     folder: Path
-    """An empty folder of the job's own, for what it writes; gone a minute after the answer."""
+    """Empty folder of the job's own, for files that it writes; removed a minute after the answer."""
 
 
 class AnswerFile(msgspec.Struct, frozen=True):
-    """An answer that is a file in the job's folder, which the browser saves."""
+    """Answer in the form of a file in the job's folder, which the browser saves."""
 
     name: str
-    """Of the file, without folders."""
+    """Name of the file, without folders."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One kind of long question."""
+    """Kind of long question."""
 
     name: str
     work: Callable[..., Any]
@@ -49,7 +50,7 @@ class Task:
     """Type of the answer, as a JSON object."""
 
     def read(self, given: object) -> msgspec.Struct:
-        """Parameters as a page gave them.
+        """Return the parameters as a page gave them.
 
         Raises
         ------
@@ -63,12 +64,13 @@ class Task:
             raise ConfigError(f"{self.name}: {error}") from None
 
     def encoded(self, answer: Any) -> bytes:
-        """An answer as JSON."""
+        """Return an answer as JSON."""
         return encode(answer, self.answer)
 
 
 def task(name: str) -> Callable[[Callable[..., Any]], Task]:
-    """Make a long question of a function of a ``JobRun``, a struct of parameters and a ``Progress``.
+    """Return a decorator that makes a long question of a function of a ``JobRun``, a struct of parameters
+    and a ``Progress``.
 
     It returns a struct, or an ``AnswerFile``, and raises a ``ChimbukoError`` whose text the user reads. It
     runs in a process of its own, which may be killed at any time: what it leaves behind, outside its folder,

@@ -1,10 +1,5 @@
-"""All long questions.
-
-What changed from other runs to this one, as a long question.
-
-Recorded calls as a file for other tools, as a long question.
-
-Makes a recorded trace ready for timelines, as a long question.
+"""Long questions: comparison with other runs, export of recorded calls for other tools, and the index
+of a recorded trace for timelines.
 """
 
 from __future__ import annotations
@@ -35,7 +30,7 @@ from chimbuko.viz.jobs.task import AnswerFile, JobRun, Progress, task
 
 @task("comparison")
 def comparison(run: JobRun, wanted: ComparisonParameters, progress: Progress) -> ComparisonAnswer:
-    """Shifts of runtimes, new functions, anomalies, ranks."""
+    """Compare this run with other runs: shifts of runtimes, new functions, anomalies, ranks."""
     return compared(run.directory, run.provenance, wanted, progress)
 
 
@@ -44,7 +39,7 @@ WRITTEN = 0.9
 
 
 class ExportParameters(FilterParameters, frozen=True, kw_only=True):
-    """Which calls are wanted, and in what form."""
+    """Filter of calls, and the format in which they are wanted."""
 
     form: Annotated[
         str,
@@ -54,7 +49,7 @@ class ExportParameters(FilterParameters, frozen=True, kw_only=True):
 
 @task("export")
 def exported(run: JobRun, wanted: ExportParameters, progress: Progress) -> AnswerFile:
-    """The calls of a filter, with those around them, messages and counters."""
+    """Write the calls that a filter matches to a file, with those around them, messages and counters."""
     chosen, name = wanted.call_filter(), run.directory.path.name
     form = FORMATS[wanted.form]
     path = run.folder / (f"{name}-{wanted.form}" if form.is_folder else f"{name}.{form.ending}")
@@ -66,7 +61,7 @@ def exported(run: JobRun, wanted: ExportParameters, progress: Progress) -> Answe
 
 
 class _reading:
-    """Reports how many of the calls have been read."""
+    """Progress of reading, from the number of calls that have been read."""
 
     def __init__(self, run: JobRun, chosen: CallFilter, progress: Progress) -> None:
         self._progress = progress
@@ -80,7 +75,7 @@ class _reading:
 
 
 def _packed(folder: Path, progress: Progress) -> Path:
-    """A folder's files in one."""
+    """Return the files of a folder packed into one."""
     packed = folder.with_name(f"{folder.name}.zip")
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
@@ -92,20 +87,20 @@ def _packed(folder: Path, progress: Progress) -> Path:
 
 
 class TraceIndexParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """Which ranks are looked at."""
+    """Ranks whose traces are prepared."""
 
     ranks: Annotated[list[RankText], Meta(min_length=1, max_length=1 + MOST_PARTNERS)]
 
 
 class TraceIndexAnswer(Answer, frozen=True, kw_only=True):
-    """What can be shown of the trace now."""
+    """Ranks whose recorded traces can be shown now."""
 
     ranks: list[str]
-    """Those whose recorded trace has an index."""
+    """Ranks whose recorded trace has an index."""
 
 
 class _Told(msgspec.Struct):
-    """A line of ``chimbuko index --json``: how far it is with a rank, or what it has made of it."""
+    """Line of ``chimbuko index --json``: progress with a rank, or its result."""
 
     program: int
     rank: int
@@ -114,7 +109,9 @@ class _Told(msgspec.Struct):
 
 @task("trace-index")
 def trace_index(run: JobRun, wanted: TraceIndexParameters, progress: Progress) -> TraceIndexAnswer:
-    """Rebuild all calls of the recorded trace of some ranks, and keep them in the order of a picture."""
+    """Rebuild all calls of the recorded traces of some ranks, and store them in the order that timelines
+    read.
+    """
     timelines = TraceTimelines(run.directory, run.provenance)
     ranks = [_rank(text) for text in wanted.ranks]
     recorded = [rank for rank in ranks if timelines.is_recorded(rank)]
@@ -131,7 +128,8 @@ def _rank(text: str) -> RankKey:
 
 
 def _make(run: JobRun, timelines: TraceTimelines, ranks: list[RankKey], progress: Progress) -> None:
-    # A process of its own: damaged files crash ADIOS2, and rebuilding calls is the analysis' work, not ours.
+    # This is a process of its own, as damaged files crash ADIOS2, and as rebuilding calls is the analysis'
+    # work.
     command = [sys.executable, "-m", "chimbuko", "index", str(run.directory.path), "--json"]
     command += [
         "--to",

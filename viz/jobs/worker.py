@@ -1,4 +1,4 @@
-"""What a worker does with a long question; for ``celery -A chimbuko.viz.jobs.worker worker``.
+"""Answering of long questions in a worker; for ``celery -A chimbuko.viz.jobs.worker worker``.
 
 The broker's URL comes by the environment, because other users see command lines.
 """
@@ -57,7 +57,7 @@ def _die_with_worker(**_: Any) -> None:
 
 @worker_ready.connect  # type: ignore[untyped-decorator]
 def _show_presence(**_: Any) -> None:
-    """From now on show to servers that a worker is there; one that is at work on something else is, too."""
+    """Show servers from now on that a worker is there, even while it works on something else."""
     threading.Thread(target=_keep_shown, name="presence", daemon=True).start()
 
 
@@ -93,7 +93,7 @@ def answer(self: Any, asked: dict[str, Any]) -> Reply:
 
 
 def _known(client: redis.Redis, question: Question) -> Reply | None:
-    """What the same question was answered with, where that was after this one was asked."""
+    """Return the answer to the same question, if it was given after this one was asked."""
     found = client.get(answered_key(question.digest))
     if found is None:
         return None
@@ -102,7 +102,7 @@ def _known(client: redis.Redis, question: Question) -> Reply | None:
 
 
 def _worked_out(question: Question, job: str, folder: Path, reporter: Reporter) -> Reply:
-    """The answer, or a sentence: whatever goes wrong."""
+    """Return the answer, or an error in one sentence, whatever goes wrong."""
     sentence = TOO_LONG
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -136,7 +136,7 @@ def _opened(question: Question, folder: Path) -> Iterator[JobRun]:
 
 
 def _put_away(task: Task, found: Any, work: Path, folder: Path) -> str | None:
-    """The answer as JSON; None where it lies in the job's folder."""
+    """Return the answer as JSON; None where it is in the job's folder."""
     if isinstance(found, AnswerFile):
         place = folder / "file"
         place.mkdir()

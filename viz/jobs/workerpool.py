@@ -1,4 +1,4 @@
-"""Where long questions are answered: broker, worker and folder, there from the first question on."""
+"""Broker, worker and folder for long questions, started with the first question."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ from chimbuko.viz.jobs.celeryapp import jobs_app
 from chimbuko.viz.jobs.keys import JOBS_VARIABLE
 
 IDLE_S = 60.0
-"""A worker without work ends then; the next one is there within two seconds."""
+"""Time in seconds without work after which a worker ends; the next one is there within two seconds."""
 MOST_STARTS = 3
-"""Of a worker that ends without having answered anything."""
+"""Most starts of a worker that ends without having answered anything."""
 STOP_S = 3.0
 
 
 def worker_name(folder: Path) -> str:
-    """What the one worker over a folder holds, as ``chimbuko.runtime.process.nameholding.hold`` has it."""
+    """Return the name that the one worker over a folder holds, as
+    ``chimbuko.runtime.process.nameholding.hold`` takes it.
+    """
     return f"jobs {folder}"
 
 
@@ -38,11 +40,11 @@ class WorkerPool:
     Parameters
     ----------
     url
-        Of a broker that others look after; None for a private one.
+        URL of a broker that others look after; None for a private one.
     has_worker
         Whether a worker of our own answers; else those that somebody starts at that broker.
     folder
-        Where jobs have their folders, which workers and all processes of the dashboard share; None for a new
+        Folder of the jobs' folders, which workers and all processes of the dashboard share; None for a new
         one, which is gone at the end.
     logs
         Folder for the logs of worker and broker; None for ``folder``.
@@ -69,7 +71,7 @@ class WorkerPool:
 
     @property
     def folder(self) -> Path:
-        """Where jobs have their folders."""
+        """Folder that contains the jobs' folders."""
         if self._folder is None:
             self._held_folder = HeldFolder("chimbuko-jobs-")
             self._folder = self._held_folder.path
@@ -77,31 +79,31 @@ class WorkerPool:
 
     @property
     def url(self) -> str:
-        """Of the broker, once it is open."""
+        """URL of the broker, once it is open."""
         assert self._url is not None
         return self._url
 
     @property
     def app(self) -> Celery:
-        """Celery at the broker."""
+        """Celery application at the broker."""
         if self._app is None:
             self._app = jobs_app(self.url)
         return self._app
 
     @property
     def client(self) -> redis.Redis:
-        """A connection to the broker."""
+        """Connection to the broker."""
         if self._client is None:
             self._client = connect(self.url)
         return self._client
 
     @property
     def answers(self) -> Path | None:
-        """Where jobs have their folders; None where there was none yet."""
+        """Folder that contains the jobs' folders; None where there was none yet."""
         return self._folder
 
     def open(self) -> None:
-        """See to it that a question is answered: by a broker and a worker that are there.
+        """Ensure that questions are answered, by a broker and a worker that run.
 
         Raises
         ------
@@ -117,15 +119,15 @@ class WorkerPool:
             self._start_worker()
 
     def has_lost_worker(self) -> bool:
-        """Whether a worker of ours has ended, so that nobody is at what was begun."""
+        """Whether the pool's own worker has ended, so that nobody works on what was begun."""
         return self._has_worker and not is_held(worker_name(self.folder))
 
     def has_answered(self) -> None:
-        """Note that the worker does what it should."""
+        """Note that the worker works as it should."""
         self._starts = 0
 
     def close(self) -> None:
-        """End what was started."""
+        """End the processes that were started."""
         if self._worker is not None:
             self._worker.stop(0.0)
             self._wait_for_end()
@@ -139,7 +141,9 @@ class WorkerPool:
             self._held_folder.close()
 
     def _wait_for_end(self) -> None:
-        """The worker's own process goes with it, a moment later; until then it may write into its folder."""
+        """Wait for the end of the worker's own process, which follows a moment later; until then it may write
+        into its folder.
+        """
         latest_s = time.monotonic() + STOP_S
         while is_held(worker_name(self.folder)) and time.monotonic() < latest_s:
             time.sleep(0.01)
@@ -149,7 +153,7 @@ class WorkerPool:
             self._broker = PrivateBroker((self._logs or self.folder) / "jobs-broker.log")
             self._url = self._broker.url
         if self._worker is not None:
-            # It would look for the broker at longer and longer intervals.
+            # Celery would look for the broker at longer and longer intervals.
             self._worker.stop(0.0)
         self._broker.start()
 

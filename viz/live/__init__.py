@@ -1,4 +1,4 @@
-"""What is known of a run right now: totals, the map of all ranks, state and health.
+"""Live state of a run: totals, the map of all ranks, state and health.
 
 May import core.calls, core.statistics, provenance.query, provenance.store, runtime.protocol and
 runtime.runs.

@@ -1,4 +1,4 @@
-"""The agents of a run as they last spoke, and the ranks that are slow all the time."""
+"""Agents of a run as of their last reports, and ranks that are slow all the time."""
 
 from __future__ import annotations
 
@@ -18,25 +18,27 @@ from chimbuko.runtime.runs.directory import RunDirectory
 
 
 class AgentState(msgspec.Struct, frozen=True):
-    """What an agent takes, and when it said so."""
+    """Resources of an agent, and the age of its last report."""
 
     name: str
     node: str
     streams: int
-    """That are being read."""
+    """Number of streams that the agent is reading."""
     pss_bytes: int
     cpu_s: float
     spool_bytes: int
     lag_s: float
-    """By how much its stream that is furthest behind its rank is further behind than it ever was least."""
+    """Lag in seconds of the agent's stream that is furthest behind its rank, beyond the least that it ever
+    had.
+    """
     age_s: float | None
-    """Since it was heard; None where the run has ended."""
+    """Age of its last report in seconds; None where the run has ended."""
     is_silent: bool
-    """Whether it was not heard for long, and should have been."""
+    """Whether the agent has not reported for long, and should have."""
 
 
 class _Report(msgspec.Struct, frozen=True):
-    """What is needed here of the report that a run ends with, beside its agents."""
+    """Parts of the report that a run ends with, beside its agents."""
 
     slow_ranks: list[SlowRank] = []
 
@@ -45,25 +47,25 @@ _SHOWN = [field for field in AgentState.__struct_fields__ if field in AgentFigur
 
 
 class Agents:
-    """Told apart by name. Not locked: its owner sees to that."""
+    """Agents by name. Not locked: the owner has to lock."""
 
     def __init__(self) -> None:
         self._slow_ranks: dict[int, list[SlowRank]] = {}
-        """By the part of the parameter server that compares them."""
+        """Slow ranks, by the part of the parameter server that compares them."""
         self._figures: dict[str, AgentFigures] = {}
         self._heard_s: dict[str, float] = {}
         self._silent: SilentAgents = {}
-        """As the services say, which hear more than what is here."""
+        """Nodes of silent agents, as the services report, which hear more than is known here."""
 
     @property
     def slow_ranks(self) -> list[SlowRank]:
-        """Ranks that are slower than the others all the time, the most time lost first."""
+        """Return the ranks that are slower than the others all the time, the most time lost first."""
         everywhere = [rank for ranks in self._slow_ranks.values() for rank in ranks]
         return sorted(everywhere, key=lambda rank: -rank.lost_us)
 
     def take(self, changes: TelemetryChanges, now_s: float, part: int = 0) -> None:
-        """Take in what a frame of one part of the parameter server says has changed, heard at ``now_s`` of a
-        clock that never goes back.
+        """Add the changes in a frame of one part of the parameter server, received at ``now_s`` of a
+        monotonic clock.
         """
         self._figures |= changes.agents
         self._heard_s |= dict.fromkeys(changes.agents, now_s)
@@ -73,7 +75,7 @@ class Agents:
             self._silent = changes.silent
 
     def read_report(self, run: RunDirectory) -> None:
-        """What was known at the end of a run; nothing where it left no report."""
+        """Read the agents' state at the end of a run; nothing where it left no report."""
         try:
             report = run.read_report()
             slow_ranks = msgspec.json.decode(report, type=_Report).slow_ranks
@@ -83,11 +85,11 @@ class Agents:
         self._slow_ranks = {0: slow_ranks}
 
     def figures(self) -> dict[str, AgentFigures]:
-        """As they last spoke, by name."""
+        """Return the last report of each agent, by name."""
         return dict(self._figures)
 
     def states(self, now_s: float | None) -> list[AgentState]:
-        """All agents by name; without a time the run has ended."""
+        """Return the states of all agents by name; without a time the run has ended."""
         return [
             AgentState(
                 name=name,
@@ -99,13 +101,13 @@ class Agents:
         ]
 
     def silent(self, now_s: float) -> list[str]:
-        """Nodes of agents that have streams to read, and have not spoken for long."""
+        """Return the nodes of agents that have streams to read, and have not reported for long."""
         return [self._figures[name].node for name in sorted(self._figures) if self._is_silent(name, now_s)]
 
     def _is_silent(self, name: str, now_s: float) -> bool:
         age_s = self._age_s(name, now_s)
         is_old = age_s is not None and age_s > SILENT_AFTER_S
-        # What has read all its streams need not speak of itself.
+        # An agent that has read all its streams need not report any more.
         return name in self._silent or (is_old and self._figures[name].streams > 0)
 
     def _age_s(self, name: str, now_s: float | None) -> float | None:

@@ -1,4 +1,4 @@
-"""Follows a run, by its broker's frames or its store alone; says up to four times a second what is new."""
+"""Feed of a run's news, from its broker's frames or its store alone, up to four times a second."""
 
 from __future__ import annotations
 
@@ -31,13 +31,15 @@ from chimbuko.viz.live.livetotals import FunctionRanking, LiveTotals, Ranking, S
 from chimbuko.viz.live.status import Status, status
 
 TICK_S = 0.25
-"""Four pictures a second are as many as are worth drawing."""
+"""Interval in seconds between updates: four pictures a second are as many as are worth drawing."""
 HEARTBEAT_S = 1.0
-"""A page hears of its run at least this often: ages of what it shows grow while nothing happens."""
+"""Longest interval in seconds between updates of a page: ages of what it shows grow while nothing happens."""
 STORE_EVERY_S = 2.0
-"""How often a run without broker is looked up in its store: all ranks are counted anew each time."""
+"""Interval in seconds at which the store of a run without broker is read: all ranks are counted anew each
+time.
+"""
 BATCH = 256
-"""Frames read at once: more than a minute's worth, so that catching up takes few round trips."""
+"""Most frames read at once: more than a minute's worth, so that catching up takes few round trips."""
 
 _frames = msgspec.msgpack.Decoder(Frame)
 
@@ -45,17 +47,17 @@ StepsByRank = dict[RankKey, list[StepCount]]
 
 
 class Update(msgspec.Struct, frozen=True):
-    """What is new since the last one."""
+    """News since the last update."""
 
     status: Status
     steps: StepsByRank
     resync: bool
-    """Steps may be missing here: histories and grid are to be read again."""
+    """Whether steps may be missing here, so that histories and grid are to be read again."""
     grid: GridUpdate | None
 
 
 class Feed:
-    """Current knowledge of one run, kept up to date by a thread of its own.
+    """Live state of one run, kept up to date by a thread of its own.
 
     The broker only ever sees reads, so a slow dashboard holds nobody up; one that is gone is
     looked for again until it is back.
@@ -63,7 +65,7 @@ class Feed:
     Parameters
     ----------
     broker_url
-        Where the run's frames are; None follows the store alone.
+        URL of the broker with the run's frames; None follows the store alone.
 
     Raises
     ------
@@ -83,19 +85,19 @@ class Feed:
         self._has_grid = False
         self._lock = threading.Lock()
         self._grid_lock = threading.Lock()
-        """While the grid is read from the store."""
+        """Lock held while the grid is read from the store."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="feed", daemon=True)
         # A long history takes a second, in which news shall not wait.
         self._grid_thread = threading.Thread(target=self._begin_grid, name="grid", daemon=True)
         self._broker = None if broker_url is None else RunBroker(_connect(broker_url), self._info.id)
         self._past = None if broker_url is None else Past(self._info.started_us)
-        """Until the frames that were there before this have been read."""
+        """State before this feed began, until the earlier frames have been read."""
         self._position = b"0"
         self._fresh: StepsByRank = defaultdict(list)
         self._resync = False
         self._awaited_snapshots: set[int] = set()
-        """Of these parts of the parameter server."""
+        """Parts of the parameter server whose snapshots are awaited."""
         self._heard_s = self._reached_s = time.monotonic()
         self._read_store_s = -STORE_EVERY_S
         self._read_info_s = 0.0
@@ -110,12 +112,12 @@ class Feed:
         self._grid_thread.start()
 
     def stop(self) -> None:
-        """Stop following, and say what came last; what is known stays known."""
+        """Stop following, and send the last news; the state of the run stays known."""
         self._stopping.set()
         for thread in (self._thread, self._grid_thread):
             if thread.ident is not None:
                 thread.join()
-        # A run ends its dashboard right after its own last words.
+        # A run ends its dashboard right after its last message.
         self._read_info_s = -HEARTBEAT_S
         self._learn()
         self._emit()
@@ -124,15 +126,15 @@ class Feed:
 
     @property
     def is_live(self) -> bool:
-        """Whether frames come in, so that the store need not be asked for news."""
+        """Whether frames arrive, so that the store need not be asked for news."""
         return self._broker is not None
 
     def info(self) -> RunInfo:
-        """The run's description, as last read."""
+        """Return the run's description, as last read."""
         return self._info
 
     def status(self) -> Status:
-        """The run's state now."""
+        """Return the run's present state."""
         now_s = time.monotonic()
         lost_s = now_s - self._reached_s if self._broker is not None else None
         with self._lock:
@@ -141,47 +143,49 @@ class Feed:
             return status(self._tally, self._info, now_us, now_s - self._heard_s, lost_s, silent)
 
     def ranking(self, statistic: Statistic, n: int) -> Ranking:
-        """Ranks with the largest and smallest ``statistic`` of anomalies per step."""
+        """Return the ranks with the largest and smallest ``statistic`` of anomalies per step."""
         with self._lock:
             return self._tally.ranking(statistic, n)
 
     def function_ranking(self, statistic: Statistic, n: int) -> FunctionRanking:
-        """Functions with the largest and smallest ``statistic`` of abnormal calls per step of a rank."""
+        """Return the functions with the largest and smallest ``statistic`` of abnormal calls per step of a
+        rank.
+        """
         with self._lock:
             return self._tally.function_ranking(statistic, n)
 
     def worst_functions(self) -> list[FunctionStatistics]:
-        """Functions, most time lost first."""
+        """Return the functions, most time lost first."""
         with self._lock:
             return self._tally.worst_functions()
 
     def health(self) -> list[StreamHealth]:
-        """Running totals of each stream, by program and rank."""
+        """Return the running totals of each stream, by program and rank."""
         with self._lock:
             return [self._tally.health[key] for key in sorted(self._tally.health)]
 
     def agents(self) -> list[AgentState]:
-        """What each agent takes, as it last said; by name."""
+        """Return the resources that each agent takes, as last reported, by name."""
         with self._lock:
             return self._agents.states(time.monotonic() if self._info.state == "running" else None)
 
     def agent_figures(self) -> dict[str, AgentFigures]:
-        """What each agent last said, by name."""
+        """Return the last report of each agent, by name."""
         with self._lock:
             return self._agents.figures()
 
     def slow_ranks(self) -> list[SlowRank]:
-        """Ranks that are slower than the others all the time, the most time lost first."""
+        """Return the ranks that are slower than the others all the time, the most time lost first."""
         with self._lock:
             return self._agents.slow_ranks
 
     def vitals(self) -> list[Vital]:
-        """How the analysis has fared, as far back as is known."""
+        """Return the history of the analysis' health, as far back as is known."""
         with self._lock:
             return list(self._vitals.samples)
 
     def grid(self, wanted: Piece) -> ShownGrid:
-        """What each rank had in each step; finer pieces than are kept are read from the store.
+        """Return the grid of ranks and steps; finer pieces than are kept are read from the store.
 
         Raises
         ------
@@ -204,12 +208,12 @@ class Feed:
         return ShownGrid(*shown, picture, silent)
 
     def ranks_with_anomalies(self) -> int:
-        """How many ranks have at least one."""
+        """Return the number of ranks with at least one anomaly."""
         with self._lock:
             return self._tally.sums().with_anomalies
 
     def recent_steps(self, ranks: Iterable[RankKey]) -> list[StepCount]:
-        """Newest steps of these ranks, which the store may not have yet."""
+        """Return the newest steps of these ranks, which the store may not have yet."""
         with self._lock:
             return self._tally.recent.of(ranks)
 
@@ -219,7 +223,7 @@ class Feed:
             started_s = time.monotonic()
             has_waited = self._learn()
             if version != self._tally.version or time.monotonic() - emitted_s >= HEARTBEAT_S:
-                # What comes after a pause is reported at once, and no more than four times a second.
+                # News after a pause are reported at once, and then no more than four times a second.
                 self._stopping.wait(emitted_s + TICK_S - time.monotonic())
                 version, emitted_s = self._tally.version, time.monotonic()
                 self._emit()
@@ -228,7 +232,7 @@ class Feed:
                 self._stopping.wait(started_s + TICK_S - time.monotonic())
 
     def _learn(self) -> bool:
-        """Take in what is new, and say whether this has waited for news.
+        """Take in the news, and return whether this has waited for them.
 
         Whatever fails is tried again at the next tick; the state says since when.
         """
@@ -259,7 +263,7 @@ class Feed:
         self._reached_s = time.monotonic()
 
     def _read_snapshot(self) -> None:
-        """Where frames were missed the server knows what was in them; the store has the steps."""
+        """Read the server's snapshot, which makes up for missed frames; the store has their steps."""
         if self._broker is None or self._info.state != "running":
             return
         keys = self._broker.keys
@@ -283,7 +287,7 @@ class Feed:
                     self._resync = True
 
     def _take(self, seal: Seal, payload: bytes, time_us: int) -> None:
-        """Take in a frame that was reported at ``time_us``."""
+        """Add a frame that was reported at ``time_us``."""
         try:
             frame = seal.decode(payload, _frames)
         except msgspec.MsgspecError:
@@ -299,7 +303,7 @@ class Feed:
             self._past.add_to(self._vitals, time_us)
 
     def _read_info(self) -> None:
-        """Notice the end of the run. What was found last is in the store by then."""
+        """Read the run's description, and notice its end. The last findings are in the store by then."""
         now_s = time.monotonic()
         if self._info.state != "running" or now_s - self._read_info_s < HEARTBEAT_S:
             return
@@ -312,7 +316,7 @@ class Feed:
             self._read_store_s = -STORE_EVERY_S
 
     def _read_store(self) -> None:
-        """Take in the store's totals: all there is without a broker, and what was missed with one."""
+        """Add the store's totals: the only source without a broker, and what was missed with one."""
         now_s = time.monotonic()
         settled = self._info.state != "running" and self._tally.version > 0
         if now_s - self._read_store_s < STORE_EVERY_S or (settled and not self._tally.missed):
@@ -333,7 +337,7 @@ class Feed:
             self._read_grid(since)
 
     def _begin_grid(self) -> None:
-        # Where it fails, who asks for the grid tries again.
+        # If it fails, the next reader of the grid tries again.
         with suppress(ChimbukoError):
             self._read_grid_once()
 
@@ -344,7 +348,7 @@ class Feed:
                 self._has_grid = True
 
     def _read_grid(self, since: int) -> None:
-        """Take in what the store knows of the steps from ``since`` on."""
+        """Add the steps from ``since`` on that are in the store."""
         with self._lock:
             sums = self._tally.sums()
             width = self._grid.steps_per_column
@@ -355,11 +359,11 @@ class Feed:
         stored = read_stored(self._provenance, sums.ranks, (since, last_step), width)
         with self._lock:
             stored.add_to(self._grid)
-            # Who asks for the grid gets it with this; who has it already is reported to read it again.
+            # New readers of the grid get it with this; pages that have it already are told to read it again.
             self._grid.forget_changes()
 
     def _name_ranks(self) -> None:
-        """The grid shows all ranks, also those that give no steps."""
+        """Tell the grid all ranks, as it also shows those that report no steps."""
         self._grid.name(self._tally.health)
         self._grid.name(self._tally.ranks)
         self._grid.note_silent(frozenset(self._tally.sums().silent))

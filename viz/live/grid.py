@@ -1,4 +1,5 @@
-"""All ranks over all steps in little memory: most anomalies of a step, most time lost in one. Pure.
+"""Grid of all ranks over all steps in little memory: the most anomalies, and the most time lost, in a
+step. Pure.
 
 A column is a power of two of steps; when there are too many columns, pairs of them merge. So memory follows
 the number of ranks only: 2 kB each. A row is what is shown: some ranks, of which the one with most counts.
@@ -22,30 +23,30 @@ from chimbuko.viz.live.gridlayout import ProgramRows, arranged
 MOST_ROWS = 512
 MOST_COLUMNS = 1024
 MOST_REPORTED = 2_500
-"""Cells of one frame, 10 kB, anomalies and times together; what is left is reported the next time."""
+"""Most cells in one update, 10 kB, anomalies and times together; the others are reported the next time."""
 LAYERS = 2
-"""Of each cell: anomalies, and code of the time lost."""
+"""Number of layers of each cell: anomalies, and the code of the time lost."""
 
 _NEVER = np.iinfo(np.int64).max
 
 
 class GridUpdate(msgspec.Struct, frozen=True):
-    """What is new since the last one."""
+    """Changes of the grid since the last update."""
 
     layout: int
-    """Where it is another one, all is to be read anew."""
+    """Number of the layout; where it has changed, the whole grid is to be read anew."""
     steps_per_column: int
     columns: int
     cells: bytes
-    """Little-endian u4 of each cell that has grown: row << 18 | column << 8 | value."""
+    """Cells that have grown, as little-endian u4: row << 18 | column << 8 | value."""
     lost: bytes
-    """The same of the codes of times lost."""
+    """Codes of lost times that have grown, in the form of ``cells``."""
     starts: list[tuple[int, int]]
-    """Columns whose start is known now, or is earlier than was reported, and the start."""
+    """Columns whose start is known now, or is earlier than was reported, each with its start."""
 
 
 class Picture(msgspec.Struct, frozen=True):
-    """A grid, or a piece of it, at one time."""
+    """Picture of a grid, or of a piece of it, at one time."""
 
     programs: list[ProgramRows]
     ranks_per_row: int
@@ -54,27 +55,30 @@ class Picture(msgspec.Struct, frozen=True):
     steps_per_column: int
     columns: int
     start_us: list[int]
-    """Of each column, µs since the epoch; 0 where it is not known."""
+    """Start of each column, in µs since the epoch; 0 where it is not known."""
     cells: bytes
-    """u1[rows, columns]: the most anomalies that one rank had in one step, up to 254; 255 where no step was
-    analysed."""
+    """Most anomalies that one rank had in one step, u1[rows, columns], up to 254; 255 where no step was
+    analysed.
+    """
     lost: bytes
-    """u1[rows, columns]: the code of the most time that one rank lost in one step; 255 as above."""
+    """Code of the most time that one rank lost in one step, u1[rows, columns]; 255 where no step was
+    analysed.
+    """
 
 
 class ShownGrid(msgspec.Struct, frozen=True):
-    """The grid of all ranks, or a piece of it."""
+    """Grid of all ranks, or a piece of it, as it is shown."""
 
     version: int
     layout: int
-    """Differs where rows of the whole grid stand for other ranks, or other ranks are silent."""
+    """Number that differs where rows of the whole grid stand for other ranks, or other ranks are silent."""
     picture: Picture
     silent: list[tuple[int, RankKey, Silence]]
-    """Ranks that give no step, each with its place in the order of ranks."""
+    """Ranks that report no step, each with its place in the order of ranks."""
 
 
 class Grid:
-    """What was counted, by rank and column. Not locked: its owner sees to that.
+    """Counts by rank and column. Not locked: the owner has to lock.
 
     Cells only grow, so what is reported twice, or late, does no harm.
 
@@ -92,7 +96,7 @@ class Grid:
         self.steps_per_column = steps_per_column
         self.columns = 0
         self._at: dict[RankKey, int] = {}
-        # By layer and column, since what comes in is of few columns and many ranks. 0 is unknown, all else
+        # Ordered by layer and column, since news are of few columns and many ranks. 0 is unknown, all else
         # one more.
         self._most = np.zeros((LAYERS, MOST_COLUMNS, 64), np.uint8)
         self._starts = np.zeros(MOST_COLUMNS, np.int64)
@@ -108,18 +112,20 @@ class Grid:
 
     @property
     def ranks(self) -> list[RankKey]:
-        """All of them, in order: a rank's place is its index."""
+        """All ranks, in order: a rank's place is its index."""
         self._arrange()
         return self._ranks
 
     @property
     def layout(self) -> int:
-        """Differs where rows stand for other ranks, or others are silent; the same in all processes."""
+        """Number that differs where rows stand for other ranks, or others are silent; the same in all
+        processes.
+        """
         self._arrange()
         return self._layout
 
     def name(self, ranks: Iterable[RankKey]) -> None:
-        """Ranks that there are, whether they gave steps or not."""
+        """Add ranks, whether they reported steps or not."""
         known = len(self._at)
         for rank in ranks:
             self._at.setdefault(rank, len(self._at))
@@ -133,12 +139,12 @@ class Grid:
             self._most = np.concatenate([self._most, more], axis=2)
 
     def note_silent(self, ranks: frozenset[RankKey]) -> None:
-        """Which ranks give no step."""
+        """Note the ranks that report no step."""
         self._is_arranged = self._is_arranged and ranks == self._silent
         self._silent = ranks
 
     def add_steps(self, steps: Sequence[StepCount]) -> None:
-        """Steps of any ranks."""
+        """Add steps of any ranks."""
         if not steps:
             return
         keys = [(step.program, step.rank) for step in steps]
@@ -151,7 +157,7 @@ class Grid:
         self.add_starts((step.step, step.start_us) for step in steps)
 
     def add_peaks(self, peaks: Peaks) -> None:
-        """Stretches of steps of any ranks."""
+        """Add stretches of steps of any ranks."""
         while self.steps_per_column < peaks.length:
             self._merge_pairs()
         of_ranks, which = np.unique(peaks.programs << 32 | peaks.ranks, return_inverse=True)
@@ -167,7 +173,7 @@ class Grid:
             self._add(np.repeat(at, len(lengths)), numbers.ravel(), most.reshape(LAYERS, -1))
 
     def add_starts(self, starts: Iterable[tuple[int, int]]) -> None:
-        """Steps that were added, and when each began; 0 where that is not known."""
+        """Add the starts of steps that were added; 0 where one is not known."""
         for step, start_us in starts:
             column = (step - self._first_step) // self.steps_per_column
             if start_us and 0 <= column < self.columns:
@@ -176,7 +182,7 @@ class Grid:
                 self._touched.add(column)
 
     def changes(self) -> GridUpdate | None:
-        """What is new since the last time; None where nothing is."""
+        """Return the changes since the last call; None where there are none."""
         if self.layout != self._reported_layout:
             self.forget_changes()
             return GridUpdate(self.layout, self.steps_per_column, self.columns, b"", b"", [])
@@ -207,7 +213,7 @@ class Grid:
         return GridUpdate(self.layout, self.steps_per_column, self.columns, cells, lost, starts)
 
     def forget_changes(self) -> None:
-        """Who wants to know will read all of it."""
+        """Forget all changes, as readers will read the whole grid."""
         self._reported = self._shown(self._most)
         self._reported_starts = self._starts.copy()
         self._reported_layout = self.layout
@@ -220,14 +226,14 @@ class Grid:
         most_rows: int = MOST_ROWS,
         most_columns: int = MOST_COLUMNS,
     ) -> Picture:
-        """The grid, or the piece between these places and steps, both included, in whole columns."""
+        """Return the grid, or the piece between these places and steps, both included, in whole columns."""
         first, last = places or (0, len(self._at) - 1)
         layout = arranged(self.ranks[first : last + 1], first, most_rows)
         begin, columns, wide = self._columns(steps, most_columns)
         end = begin + columns * wide
         by_rank = self._most[:, begin:end].reshape(LAYERS, columns, wide, self._most.shape[2]).max(axis=2)
         most = by_rank[:, :, _slots(layout.members, self._order[first : last + 1])].max(axis=2)
-        # What is unknown becomes 255.
+        # Unknown cells become 255.
         cells, lost = ((of_layer.T - np.uint8(1)).tobytes() for of_layer in most)
         starts = np.where(self._starts == 0, _NEVER, self._starts)[begin:end]
         earliest = starts.reshape(columns, wide).min(axis=1)
@@ -244,7 +250,7 @@ class Grid:
         )
 
     def _columns(self, steps: tuple[int, int] | None, most: int) -> tuple[int, int, int]:
-        """The column where these steps begin, into how many they go, and how many become one."""
+        """Return the first column of these steps, the number of columns, and how many of them become one."""
         begin, end = 0, self.columns
         if steps is not None:
             begin, last = ((step - self._first_step) // self.steps_per_column for step in steps)
@@ -273,7 +279,9 @@ class Grid:
         self.columns = max(self.columns, int(columns.max()) + 1)
 
     def _add_block(self, at: Int64Array, steps: Int64Array, most: UInt8Array) -> None:
-        """The same steps of several ranks, u1[layers, ranks, steps], in order: so are most of a long run."""
+        """Add the same steps of several ranks, u1[layers, ranks, steps], in order: most steps of a long run
+        are such.
+        """
         is_reported = most[0].any(axis=0)
         if self._limits is not None:
             is_reported &= (steps >= self._limits[0]) & (steps <= self._limits[1])
@@ -304,7 +312,7 @@ class Grid:
         self.steps_per_column *= 2
 
     def _shown(self, most: UInt8Array) -> UInt8Array:
-        """Columns of rows, u1[layers, columns, rows], of columns of ranks."""
+        """Return the columns of rows, u1[layers, columns, rows], from columns of ranks."""
         self._arrange()
         shown: UInt8Array = most[:, :, self._members].max(axis=2)
         return shown
@@ -320,5 +328,5 @@ class Grid:
 
 
 def _slots(members: Int64Array, order: Int64Array) -> Int64Array:
-    """Where the cells of the members of rows stand; the last place is nobody's."""
+    """Return the indexes of the cells of the members of rows; the last place is nobody's."""
     return np.append(order, -1)[members]

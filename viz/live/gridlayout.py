@@ -1,4 +1,4 @@
-"""Which ranks stand together in a row where all are shown. Pure."""
+"""Layout of the grid: the ranks that share a row where all are shown. Pure."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from chimbuko.core.arrays import RankKey
 
 
 class ProgramRows(msgspec.Struct, frozen=True):
-    """The rows of a program."""
+    """Rows of one program."""
 
     program: int
     first_row: int
     rows: int
     first_place: int
-    """Place of its first rank here, among all ranks in order of program and rank."""
+    """Place of the program's first rank here, among all ranks in order of program and rank."""
     ranks: list[tuple[int, int]]
-    """First of each run of consecutive ranks, and how many they are."""
+    """First rank and length of each range of consecutive ranks."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Rows of ranks, at most so many; each is of one program."""
+    """Rows of ranks, limited in number; each is of one program."""
 
     programs: list[ProgramRows]
     ranks_per_row: int
     rows: int
     members: npt.NDArray[np.int64]
-    """i8[ranks_per_row, rows]: indexes of the ranks of each row; -1 where a row has fewer."""
+    """Indexes of the ranks of each row, i8[ranks_per_row, rows]; -1 where a row has fewer."""
 
 
 def arranged(ranks: Sequence[RankKey], first_place: int, most_rows: int) -> Layout:
     """Put ranks, in order of program and rank, into rows; the first of them is at ``first_place``.
 
-    Where there are more programs than rows, each has one all the same.
+    If there are more programs than rows, each still has one.
     """
     of_programs = [
         (program, [rank for _, rank in keys]) for program, keys in groupby(ranks, lambda key: key[0])
@@ -59,7 +59,7 @@ def arranged(ranks: Sequence[RankKey], first_place: int, most_rows: int) -> Layo
 
 
 def _ranks_per_row(counts: Sequence[int], most_rows: int) -> int:
-    """The fewest with which all fit."""
+    """Return the fewest ranks per row with which all ranks fit."""
     fewest = max(1, -(-sum(counts) // most_rows))
     largest = max(counts, default=1)
     return next(

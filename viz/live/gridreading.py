@@ -1,4 +1,4 @@
-"""Fills grids from the store, in as few rows as will do."""
+"""Reading of grids from the store, in as few rows as will do."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from chimbuko.provenance.store.tables import NEVER_US
 from chimbuko.viz.live.grid import MOST_COLUMNS, MOST_ROWS, Grid, Picture
 
 MOST_READ = 600_000
-"""Rows of the store for one grid: as many as an hour of 10,000 ranks takes by eight steps."""
+"""Most rows of the store for one grid: as many as an hour of 10,000 ranks takes by eight steps."""
 
 Steps = tuple[int, int]
-"""First and last."""
+"""First and last step."""
 
 
 @dataclass(frozen=True)
 class Stored:
-    """What the store knows of some steps."""
+    """Steps of a grid that were read from the store."""
 
     peaks: list[Peaks]
     starts: list[tuple[int, int]]
-    """Some of the steps, and when the first event of any rank was in them, or in those that follow."""
+    """Some of the steps, each with the time of the first event of any rank in it, or in those that follow."""
 
     def add_to(self, grid: Grid) -> None:
-        """Take it into a grid."""
+        """Add the steps to a grid."""
         for peaks in self.peaks:
             grid.add_peaks(peaks)
         grid.add_starts(self.starts)
@@ -37,10 +37,10 @@ class Stored:
 
 @dataclass(frozen=True)
 class Piece:
-    """What part of the grid is wanted, and into how many cells it shall fit."""
+    """Wanted part of the grid, and the number of cells into which it shall fit."""
 
     places: tuple[int, int] | None = None
-    """Of the first and last rank; None for all."""
+    """Places of the first and last rank; None for all."""
     steps: Steps | None = None
     rows: int = MOST_ROWS
     columns: int = MOST_COLUMNS
@@ -49,12 +49,12 @@ class Piece:
 def read_stored(
     provenance: Provenance, ranks: int, steps: Steps, width: int, among: tuple[RankKey, RankKey] | None = None
 ) -> Stored:
-    """Read steps in stretches of at most ``width`` of them, or of more where that are too many rows.
+    """Read steps in stretches of at most ``width`` of them, or of more where that would be too many rows.
 
     Parameters
     ----------
     ranks
-        How many there are.
+        Number of all ranks.
     among
         First and last rank wanted; None for all.
     """
@@ -67,7 +67,7 @@ def read_stored(
 def read_piece(
     provenance: Provenance, ranks: list[RankKey], recent: Iterable[StepCount], wanted: Piece, last_step: int
 ) -> Picture:
-    """A piece of the grid in more detail than is kept.
+    """Read a piece of the grid in more detail than is kept.
 
     Parameters
     ----------
@@ -92,7 +92,9 @@ def read_piece(
 
 
 def width_of(wanted: Piece, ranks: int, last_step: int) -> int:
-    """Steps in a column of a piece that is read from the store, of a run of so many ranks."""
+    """Return the number of steps in a column of a piece that is read from the store, of a run of so many
+    ranks.
+    """
     first, last = wanted.places or (0, ranks - 1)
     begin, end = wanted.steps or (0, last_step)
     end = min(end, last_step)
@@ -102,7 +104,7 @@ def width_of(wanted: Piece, ranks: int, last_step: int) -> int:
 
 
 def width_for(first_step: int, last_step: int, most_columns: int) -> int:
-    """The smallest power of two of steps of which so many columns hold these steps."""
+    """Return the smallest power of two of steps of which so many columns hold these steps."""
     width = 1
     while last_step // width - first_step // width >= most_columns:
         width *= 2
@@ -110,7 +112,9 @@ def width_for(first_step: int, last_step: int, most_columns: int) -> int:
 
 
 def _level(ranks: int, steps: Steps, width: int) -> int:
-    """The coarsest whose stretches are no longer than ``width``, or a coarser one of fewer rows."""
+    """Return the coarsest level whose stretches are no longer than ``width``, or a coarser one with fewer
+    rows.
+    """
     fine = max(level for level in LEVELS if 8 ** (level - 1) <= width)
     cells = ranks * (steps[1] - steps[0] + 1)
     few = next((level for level in LEVELS if cells // 8**level <= MOST_READ), LEVELS[-1])

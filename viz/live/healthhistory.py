@@ -1,4 +1,6 @@
-"""How the analysis has fared since the run began, or as far back as is known: a history that never grows."""
+"""Health of the analysis: sums over all streams, and their history since the run began, in bounded
+memory.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +15,24 @@ from chimbuko.runtime.protocol.telemetry import AgentFigures
 from chimbuko.viz.live.agents import AgentState
 
 MOST_SAMPLES = 256
-"""A chart of the page is about as many pixels wide."""
+"""Most samples of the history: a chart of the page is about as many pixels wide."""
 SHORTEST_US = 1_000_000
 
 
 class Vital(msgspec.Struct, frozen=True):
-    """What was so during one interval: totals at its end, of the others the largest."""
+    """Health during one interval: totals at its end, of the other values the largest."""
 
     time_us: int
-    """Its end, µs since the epoch."""
+    """End of the interval, in µs since the epoch."""
     rows: int
-    """Of the trace, read so far."""
+    """Number of rows of the trace read so far."""
     gap_steps: int
-    """Not analysed so far."""
+    """Number of steps that were not analysed so far."""
     lag_us: int | None
     spool_bytes: int
-    """That wait for the store, of all agents together."""
+    """Bytes that wait for the store, of all agents together."""
     pss_bytes: int
-    """Memory of all agents together."""
+    """Memory of all agents together, in bytes."""
 
     @classmethod
     def of(
@@ -40,7 +42,7 @@ class Vital(msgspec.Struct, frozen=True):
         streams: Collection[StreamHealth],
         agents: Collection[AgentFigures | AgentState],
     ) -> Vital:
-        """What streams and agents come to at a time."""
+        """Return the sums of streams and agents at a time."""
         return cls(
             time_us=time_us,
             rows=sum(stream.rows for stream in streams),
@@ -52,7 +54,7 @@ class Vital(msgspec.Struct, frozen=True):
 
 
 class HealthHistory:
-    """At most ``MOST_SAMPLES`` intervals; when there are more, pairs become one."""
+    """History of at most ``MOST_SAMPLES`` intervals; when there are more, pairs become one."""
 
     def __init__(self) -> None:
         self.samples: list[Vital] = []
@@ -63,7 +65,7 @@ class HealthHistory:
         return not self.samples or now_us - self.samples[-1].time_us >= self._interval_us
 
     def add(self, sample: Vital) -> None:
-        """Take in a newer sample."""
+        """Add a newer sample."""
         if len(self.samples) == MOST_SAMPLES:
             pairs = zip(self.samples[::2], self.samples[1::2], strict=True)
             self.samples = [_merged(earlier, later) for earlier, later in pairs]
@@ -72,7 +74,7 @@ class HealthHistory:
 
 
 class Past:
-    """Streams and agents as they were, by the frames of before this dashboard was started.
+    """Streams and agents in the past, from the frames sent before this dashboard was started.
 
     A frame says what has changed: so they must all be there, from the first one on. The broker keeps the
     newest 32 MB of them, which are those of a whole run of some ranks.
@@ -86,14 +88,14 @@ class Past:
     def __init__(self, started_us: int) -> None:
         self._started_us = started_us
         self._ticks: dict[int, int] = {}
-        """By part of the parameter server."""
+        """Ticks, by part of the parameter server."""
         self._is_whole = True
         self._health: dict[tuple[int, int], StreamHealth] = {}
         self._agents: dict[str, AgentFigures] = {}
         self._newest_us = 0
 
     def take(self, frame: Frame) -> None:
-        """Take in the next frame."""
+        """Add the next frame."""
         self._is_whole = self._is_whole and frame.tick == self._ticks.get(frame.part, 0) + 1
         self._ticks[frame.part] = frame.tick
         self._health |= {(stream.program, stream.rank): stream for stream in frame.health}
@@ -101,7 +103,7 @@ class Past:
         self._newest_us = max([self._newest_us, *(step.end_us for step in frame.steps)])
 
     def add_to(self, vitals: HealthHistory, time_us: int) -> None:
-        """Add how all was at a time, which is that of the last frame, if it is known and due."""
+        """Add the state at the time of the last frame to a history, if it is known and due."""
         if self._is_whole and vitals.is_due(time_us):
             is_live = self._newest_us >= self._started_us
             lag_us = max(0, time_us - self._newest_us) if is_live else None
@@ -109,26 +111,26 @@ class Past:
 
 
 class StreamSums(msgspec.Struct, frozen=True):
-    """All streams together."""
+    """Sums over all streams."""
 
     streams: int
     states: dict[str, int]
-    """How many are in each state."""
+    """Number of streams in each state."""
     steps: int
     rows: int
     size_bytes: int
     calls: int
     gap_steps: int
-    """Steps that were not analysed: counts of their ranks are lower bounds."""
+    """Number of steps that were not analysed: counts of their ranks are lower bounds."""
     lossy_ranks: int
-    """Ranks that lost steps, or rows or calls of steps."""
+    """Number of ranks that lost steps, or rows or calls of steps."""
     losses: dict[str, int]
-    """Rows or calls that were not used, by kind."""
+    """Number of rows or calls that were not used, by kind."""
     largest_step_bytes: int
 
     @classmethod
     def of(cls, streams: Iterable[StreamHealth]) -> StreamSums:
-        """The sums."""
+        """Return the sums over streams."""
         known = list(streams)
         losses: Counter[str] = Counter()
         for stream in known:

@@ -1,9 +1,8 @@
-"""What is known of a run right now: running totals per rank, function and stream, and its newest steps.
+"""Live totals of a run, per rank, function and stream, and its newest steps, which the store may not
+have yet.
 
-Totals come from the store and from frames, in any order and more than once: they only grow, so
-the larger one is the newer one.
-
-The newest steps of all ranks, which the store may not have yet.
+Totals come from the store and from frames, in any order and more than once: they only grow, so the
+larger one is the newer one.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from chimbuko.runtime.protocol.messages import Frame, FunctionStatistics, RankSt
 from chimbuko.viz.live.sums import Sums, summed
 
 RECENT_STEPS = 50_000
-"""Steps kept until the store has them: 5 s of 10,000 ranks at one step a second, 12 MB."""
+"""Most steps kept until the store has them: 5 s of 10,000 ranks at one step a second, 12 MB."""
 
 
 class RecentSteps:
-    """Steps in the order of their arrival, of which the oldest are forgotten."""
+    """Newest steps in the order of their arrival, of which the oldest are forgotten."""
 
     def __init__(self, most: int = RECENT_STEPS) -> None:
         self._most = most
@@ -35,7 +34,7 @@ class RecentSteps:
         self._by_rank: defaultdict[RankKey, deque[StepCount]] = defaultdict(deque)
 
     def add(self, steps: Iterable[StepCount]) -> None:
-        """Take in newer ones."""
+        """Add newer steps."""
         for step in steps:
             self._all.append(step)
             self._by_rank[step.program, step.rank].append(step)
@@ -44,7 +43,7 @@ class RecentSteps:
             self._by_rank[oldest.program, oldest.rank].popleft()
 
     def of(self, ranks: Iterable[RankKey]) -> list[StepCount]:
-        """Those of some ranks, rank by rank."""
+        """Return the steps of some ranks, rank by rank."""
         return [step for rank in ranks for step in self._by_rank.get(rank, ())]
 
     def __iter__(self) -> Iterator[StepCount]:
@@ -61,7 +60,9 @@ STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 Row = TypeVar("Row")
 
 LEAST_RANKED = 20
-"""Pages ask for 5 ranks, or some more: all that want no more than this share one sorting."""
+"""Least number of ranks that are sorted out: pages ask for 5 or some more, and all that want no more than
+this share one sorting.
+"""
 
 
 class Ranking(msgspec.Struct, frozen=True):
@@ -70,24 +71,25 @@ class Ranking(msgspec.Struct, frozen=True):
     statistic: Statistic
     n: int
     ranks: int
-    """How many there are to choose from."""
+    """Number of ranks in all."""
     top: list[RankStatistics]
     bottom: list[RankStatistics]
 
 
 class FlaggedFunction(msgspec.Struct, frozen=True):
-    """A function's abnormal calls per analysed step of a rank of its program."""
+    """Function with its abnormal calls per analysed step of a rank of its program."""
 
     program: int
     name: str
     steps: int
-    """Analysed ones of all ranks of the program."""
+    """Number of analysed steps of all ranks of the program."""
     total: int
     mean: float
     severity_us: float
     stddev: float | None = None
-    """None, like what follows, where nobody knows in which steps the abnormal calls were: the run is of an
-    earlier version, or imported, and not all of them are recorded."""
+    """Standard deviation; None, like the statistics below, where nobody knows in which steps the abnormal
+    calls were: the run is of an earlier version, or imported, and not all of them are recorded.
+    """
     minimum: int | None = None
     maximum: int | None = None
     skewness: float | None = None
@@ -100,18 +102,18 @@ class FunctionRanking(msgspec.Struct, frozen=True):
     statistic: Statistic
     n: int
     functions: int
-    """How many there are to choose from: those of which the statistic is known."""
+    """Number of functions of which the statistic is known."""
     top: list[FlaggedFunction]
     bottom: list[FlaggedFunction]
 
 
 class LiveTotals:
-    """Totals and newest steps of a run. Not locked: its owner sees to that.
+    """Totals and newest steps of a run. Not locked: the owner has to lock.
 
     Parameters
     ----------
     parts
-        Of the parameter server that makes the frames.
+        Number of parts of the parameter server that makes the frames.
     """
 
     def __init__(self, parts: int = 1) -> None:
@@ -120,22 +122,22 @@ class LiveTotals:
         self.health: dict[RankKey, StreamHealth] = {}
         self.recent = RecentSteps()
         self.version = 0
-        """Grows with each change."""
+        """Number that grows with each change."""
         self.progress = 0
-        """Grows with analysed steps only: agents speak also where ranks are silent."""
+        """Number that grows with analysed steps only: agents report also where ranks are silent."""
         self.zero_us: int | None = None
         """Start of the first analysed step, µs since the epoch."""
         self.newest_us: int | None = None
         """End of the newest analysed step, µs since the epoch."""
         self._open_parts = set(range(parts))
-        """Those that have not sent their last frame."""
+        """Parts of the parameter server that have not sent their last frame."""
         self.missed = False
-        """Frames were lost: server and store know more than this."""
+        """Whether frames were lost, so that server and store know more than this."""
         self._ticks = [0] * parts
         self._sums: tuple[int, Sums] | None = None
         """Version of the totals, and their sums."""
         self._rankings: dict[Statistic, tuple[int, Ranking]] = {}
-        """By statistic, the version of the totals and the ranking."""
+        """Version of the totals and ranking, by statistic."""
 
     @property
     def is_last(self) -> bool:
@@ -143,7 +145,7 @@ class LiveTotals:
         return not self._open_parts
 
     def add_frame(self, frame: Frame) -> None:
-        """Take in what a frame says has changed."""
+        """Add the changes in a frame."""
         self.missed = self.missed or frame.tick != self._ticks[frame.part] + 1
         self._ticks[frame.part] = frame.tick
         if frame.is_last:
@@ -155,7 +157,7 @@ class LiveTotals:
         self.version += 1
 
     def add_snapshot(self, frame: Frame) -> None:
-        """Take in all that the server knows; steps stand in the store."""
+        """Add a snapshot of the server; steps are in the store."""
         self.add_totals(frame.ranks, frame.functions, frame.health)
 
     def add_totals(
@@ -164,7 +166,7 @@ class LiveTotals:
         functions: Iterable[FunctionStatistics],
         health: Iterable[StreamHealth],
     ) -> None:
-        """Take in totals of whatever age."""
+        """Add totals of any age."""
         changed = False
         for rank in ranks:
             known = self.ranks.get((rank.program, rank.rank))
@@ -189,7 +191,7 @@ class LiveTotals:
         self.version += changed
 
     def oldest_news(self, ranks: Iterable[RankStatistics]) -> int | None:
-        """The first step that is new in totals which are not taken in yet; None where none is."""
+        """Return the first step that is new in totals which are not added yet; None where none is."""
         known = ((self.ranks.get((rank.program, rank.rank)), rank) for rank in ranks)
         news = [
             0 if old is None else old.last_step
@@ -199,7 +201,7 @@ class LiveTotals:
         return min(news, default=None)
 
     def sums(self) -> Sums:
-        """What all ranks add up to."""
+        """Return the sums over all ranks."""
         if self._sums is None or self._sums[0] != self.version:
             self._sums = self.version, summed(self.ranks, self.health)
         return self._sums[1]
@@ -208,12 +210,14 @@ class LiveTotals:
         """Widen the analysed time by that of ``steps``."""
         for step in steps:
             if not step.start_us:
-                continue  # A step without events, before there were any, has no time.
+                continue  # A step without events, before the first event, has no time.
             self.zero_us = min(step.start_us, step.start_us if self.zero_us is None else self.zero_us)
             self.newest_us = max(step.end_us, self.newest_us or 0)
 
     def ranking(self, statistic: Statistic, n: int) -> Ranking:
-        """The ``n`` ranks with the largest value, and the ``n`` with the smallest; ties in order of rank."""
+        """Return the ``n`` ranks with the largest value, and the ``n`` with the smallest; ties in order of
+        rank.
+        """
         version, held = self._rankings.get(statistic, (-1, None))
         if held is None or version != self.version or held.n < n:
             most = max(n, LEAST_RANKED)
@@ -223,7 +227,9 @@ class LiveTotals:
         return msgspec.structs.replace(held, n=n, top=held.top[:n], bottom=held.bottom[:n])
 
     def function_ranking(self, statistic: Statistic, n: int) -> FunctionRanking:
-        """The ``n`` functions with the largest value, and the ``n`` with the smallest; ties by name."""
+        """Return the ``n`` functions with the largest value, and the ``n`` with the smallest; ties by
+        name.
+        """
         steps = self.sums().steps_by_program
         rows = [_flagged(row, steps.get(row.program, 0)) for row in self.functions.values()]
         known = [row for row in rows if getattr(row, statistic) is not None]
@@ -231,7 +237,9 @@ class LiveTotals:
         return FunctionRanking(statistic, n, len(known), top, bottom)
 
     def worst_functions(self) -> list[FunctionStatistics]:
-        """Functions with anomalies first, the most time lost on top; then by number of calls."""
+        """Return the functions: those with anomalies first, the most time lost on top; then by number of
+        calls.
+        """
         return sorted(
             self.functions.values(),
             key=lambda row: (-row.severity_us, -row.anomalies, -row.calls, row.program, row.name),
@@ -241,7 +249,7 @@ class LiveTotals:
 def _ends(
     rows: Iterable[Row], statistic: Statistic, n: int, place: Callable[[Row], Any]
 ) -> tuple[list[Row], list[Row]]:
-    """The ``n`` rows with the largest value, largest first, and the ``n`` with the smallest."""
+    """Return the ``n`` rows with the largest value, largest first, and the ``n`` with the smallest."""
     some = list(rows)
     top = heapq.nsmallest(n, some, lambda row: (-getattr(row, statistic), place(row)))
     return top, heapq.nsmallest(n, some, lambda row: (getattr(row, statistic), place(row)))
@@ -278,7 +286,9 @@ def _flagged(function: FunctionStatistics, steps: int) -> FlaggedFunction:
 
 
 def _went_on(old: StreamHealth, new: StreamHealth) -> bool:
-    """Same totals, but the stream has gone on to another state; back to reading it goes with a step only."""
+    """Whether the totals are the same, but the stream has gone on to another state; back to reading it goes
+    with a step only.
+    """
     states = ("reading", SILENT)
     is_on = old.state in states and new.state not in states[: states.index(old.state) + 1]
     return (new.steps, new.rows) == (old.steps, old.rows) and is_on

@@ -1,4 +1,4 @@
-"""The state of a run in one word, and where that needs it in a sentence: what happened, what to do."""
+"""Status of a run: one word, and where needed a sentence with what happened and what to do."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ State = Literal["live", "behind", "stale", "ended"]
 
 
 class Status(msgspec.Struct, frozen=True):
-    """What the status bar shows. Durations and times in µs."""
+    """Content of the status bar. Durations and times in µs."""
 
     state: State
     sentence: str
     version: int
     zero_us: int
     clock_us: int
-    """Analysed trace time since its start."""
+    """Analysed trace time since its start, in µs."""
     lag_us: int | None
-    """Age of the newest analysed step; None where the trace was recorded before the run."""
+    """Age of the newest analysed step in µs; None where the trace was recorded before the run."""
     last_step: int | None
     steps: int
-    """Analysed ones, of all ranks together."""
+    """Number of analysed steps, of all ranks together."""
     events: int
-    """Rows of traces that were read."""
+    """Number of rows of traces that were read."""
     calls: int
     ranks: int
     ranks_reporting: int
@@ -52,7 +52,7 @@ def status(
     broker_lost_s: float | None,
     silent_agents: Sequence[str] = (),
 ) -> Status:
-    """Status of a run.
+    """Return the status of a run.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def _judge(
 
 
 def _silent_agents(nodes: Sequence[str]) -> str:
-    """Whose agents do not speak; empty where all do."""
+    """Return a sentence with the nodes whose agents do not report; empty where all do."""
     if not nodes:
         return ""
     which = f"The agent of {nodes[0]} is" if len(nodes) == 1 else f"{len(nodes)} agents are"
@@ -130,7 +130,9 @@ def _silent_agents(nodes: Sequence[str]) -> str:
 
 
 def _silent(sums: Sums) -> str:
-    """Which ranks give no step, and what the first of them is in; empty where there is none."""
+    """Return a sentence with the ranks that report no step, and the function that the first of them is in;
+    empty where there is none.
+    """
     if not sums.silent:
         return ""
     (program, rank), silence = next(iter(sums.silent.items()))

@@ -1,4 +1,4 @@
-"""What all ranks of a run add up to. Pure."""
+"""Sums over all ranks of a run. Pure."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from chimbuko.runtime.protocol.messages import RankStatistics
 
 
 class Sums(msgspec.Struct, frozen=True):
-    """Over all ranks and streams."""
+    """Sums over all ranks and streams."""
 
     ranks: int
-    """That are known, whether they gave steps or not."""
+    """Number of known ranks, whether they reported steps or not."""
     reporting: int
-    """That are being read, or were to their end."""
+    """Number of ranks that are being read, or were to their end."""
     with_anomalies: int
     anomalies: int
     steps: int
-    """Analysed ones."""
+    """Number of analysed steps."""
     steps_by_program: dict[int, int]
     last_step: int | None
     events: int
-    """Rows of traces that were read."""
+    """Number of rows of traces that were read."""
     calls: int
     loss: float | None
     """Share of steps that were not analysed; None while no stream has said."""
     losses: dict[str, int]
-    """What was not used, by kind; steps that were not analysed are one of them."""
+    """Number of rows, calls and steps that were not used, by kind."""
     silent: dict[RankKey, Silence]
-    """Ranks that give no step, in order."""
+    """Ranks that report no step, in order."""
 
 
 def summed(ranks: Mapping[RankKey, RankStatistics], health: Mapping[RankKey, StreamHealth]) -> Sums:

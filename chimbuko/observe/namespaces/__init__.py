@@ -1,4 +1,5 @@
-"""Observation namespaces: what programs, nodes and workflows report of themselves, under hierarchical keys.
+"""Observation namespaces: values that programs, nodes and workflows publish of themselves, under
+hierarchical keys.
 
 May import observe.namespaces.client and observe.namespaces.exchange.
 ``Client`` publishes, ``Reader`` reads; ``chimbuko namespaces`` serves both.

@@ -1,4 +1,5 @@
-"""Workflows: several programs that run after and beside each other, as tasks that depend on one another.
+"""Workflows: several programs that run one after the other and beside each other, as tasks that depend
+on one another.
 
 May import monitor.procfs, observe.namespaces.client, observe.namespaces.exchange,
 observe.namespaces.tree, runtime.process, runtime.protocol and runtime.runs.

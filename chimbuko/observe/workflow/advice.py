@@ -1,4 +1,4 @@
-"""What an earlier phase advises of where the analysis of the next one runs."""
+"""Advice of an earlier run on the cores for the analysis of the next one."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from chimbuko.runtime.process.lifetime import log as say
 from chimbuko.runtime.runs.directory import RunDirectory
 
 AdvisedCores = Callable[[RunDirectory], frozenset[int]]
-"""Gives the cores on which the analysis had best run, as an earlier run advises; empty for all cores."""
+"""Function that returns the cores on which the analysis had best run, as an earlier run advises; empty for
+all cores.
+"""
 
 
 def advising_run(folder: Path) -> RunDirectory:
-    """The run that a folder is, or that of the workflow whose folder it is."""
+    """Return the run in a folder, or the one of the workflow whose folder it is."""
     of_workflow = RunDirectory(folder / "run")
     return of_workflow if of_workflow.info_path.exists() else RunDirectory(folder)
 
@@ -26,7 +28,8 @@ def advising_run(folder: Path) -> RunDirectory:
 def follow(
     workflow: Workflow, machine: Machine, base: Path, advised_cores: AdvisedCores
 ) -> tuple[Machine, RunDirectory | None]:
-    """What tasks get of a machine, and the run whose advice the analysis follows; None where it follows none.
+    """Return the machine as tasks get it, and the run whose advice the analysis follows; None where it
+    follows none.
 
     Parameters
     ----------
@@ -46,7 +49,8 @@ def follow(
 
 
 def make_room(machine: Machine, tasks: Iterable[Task], cores: Collection[int]) -> Machine:
-    """The same machine without some cores, where there is room for each task beside them.
+    """Return the machine without some cores, where each task has room beside them. Under a scheduler
+    nothing changes: it chooses cores itself.
 
     Under a scheduler nothing changes: it chooses cores itself.
     """

@@ -1,7 +1,4 @@
-"""A workflow as its author describes it in a file.
-
-Reads the file of a workflow, TOML or YAML.
-"""
+"""Description of a workflow, read from its file in TOML or YAML."""
 
 from __future__ import annotations
 
@@ -23,25 +20,25 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
 
 class Analysis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The analysis of traces beside the tasks."""
+    """Settings of the analysis of traces that runs beside the tasks."""
 
     options: tuple[str, ...] = ()
-    """Of ``chimbuko serve``."""
+    """Options of ``chimbuko serve``."""
     advised: str = ""
-    """An earlier run, or the folder of a workflow, whose advice is followed; empty for none."""
+    """Earlier run, or folder of a workflow, whose advice is followed; empty for none."""
 
 
 class Namespaces(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The service of namespaces."""
+    """Settings of the service of namespaces."""
 
     place: str = ""
-    """Of one that runs already; empty for one that is started with the workflow."""
+    """Address of a service that runs already; empty for one that is started with the workflow."""
     options: tuple[str, ...] = ()
-    """Of ``chimbuko namespaces serve``."""
+    """Options of ``chimbuko namespaces serve``."""
 
 
 class Monitor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The monitor of each node."""
+    """Settings of the monitor of each node."""
 
     period: str = "1s"
 
@@ -75,21 +72,21 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Workflow(msgspec.Struct, frozen=True):
-    """What a file says."""
+    """Workflow as its file describes it."""
 
     tasks: tuple[Task, ...]
     analysis: Analysis | None
-    """None for no analysis of traces."""
+    """Analysis of traces; None for none."""
     namespaces: Namespaces
     monitor: Monitor | None
-    """None for no monitor of nodes."""
+    """Monitor of nodes; None for none."""
     mpirun: tuple[str, ...]
     """Words that start tasks of several ranks, where no scheduler does."""
     is_exclusive: bool
     """Whether services have a node on which no task runs."""
 
     def advised_by(self, folder: str) -> Workflow:
-        """The same, whose analysis follows the advice of an earlier workflow or run.
+        """Return the workflow with its analysis following the advice of an earlier workflow or run.
 
         Raises
         ------
@@ -102,7 +99,7 @@ class Workflow(msgspec.Struct, frozen=True):
 
 
 def workflow_of(content: Mapping[str, Any]) -> Workflow:
-    """The workflow that tables of a file describe.
+    """Return the workflow that the tables of a file describe.
 
     Raises
     ------
@@ -195,7 +192,7 @@ YAML_ENDINGS = (".yaml", ".yml")
 
 
 def read_workflow(path: Path) -> Workflow:
-    """The workflow in a file; by its ending it is YAML or else TOML.
+    """Read the workflow in a file; by its ending it is YAML or else TOML.
 
     Raises
     ------
@@ -226,7 +223,7 @@ def _toml(path: Path, text: str) -> Any:
 
 def _yaml(path: Path, text: str) -> Any:
     try:
-        # Not among what Chimbuko needs: who writes YAML has it.
+        # PyYAML is no dependency of Chimbuko: users who write YAML have it.
         yaml = importlib.import_module("yaml")
     except ImportError:
         raise ConfigError(f"{path}: YAML is read by PyYAML; install 'pyyaml', or write TOML") from None

@@ -1,4 +1,4 @@
-"""What goes into the scheduler, events, and what comes out of it, instructions."""
+"""Events that go into the scheduler, and instructions that come out of it."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from chimbuko.observe.workflow.task import ONE_CORE, Allocation, Resources, Stat
 
 @dataclass(frozen=True)
 class Begun:
-    """The workflow begins: services and monitors are there."""
+    """Event: the workflow begins, as services and monitors are there."""
 
 
 @dataclass(frozen=True)
 class Advised:
-    """What had been recommended to a task was read."""
+    """Event: the values that were recommended to a task have been read."""
 
     task: str
     values: Mapping[str, str | int | float]
-    """By name; without those that nobody has recommended."""
+    """Recommended values by name, without those that nobody has recommended."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """A task's process has ended, or could not be started."""
+    """Event: a task's process has ended, or could not be started."""
 
     task: str
     code: int
-    """Its exit code, as a shell gives it."""
+    """Exit code of the process, as a shell gives it."""
     reason: str = ""
-    """Where there is more to say than the code."""
+    """Reason of the failure, where the exit code does not tell it."""
 
 
 @dataclass(frozen=True)
 class Interrupted:
-    """The workflow has to end now."""
+    """Event: the workflow has to end now."""
 
 
 Event = Begun | Advised | Ended | Interrupted
@@ -43,52 +43,52 @@ Event = Begun | Advised | Ended | Interrupted
 
 @dataclass(frozen=True)
 class Ask:
-    """Read what is recommended to a task; ``Advised`` answers."""
+    """Instruction: read the values that are recommended to a task; ``Advised`` answers."""
 
     task: str
 
 
 @dataclass(frozen=True)
 class Launch:
-    """Start a task; ``Ended`` answers."""
+    """Instruction: start a task; ``Ended`` answers."""
 
     task: str
     attempt: int
-    """From 1 on."""
+    """Number of the attempt, from 1 on."""
     words: tuple[str, ...]
-    """Its command, with all values in it."""
+    """Command of the task, with all values in it."""
     values: Mapping[str, str]
-    """What was recommended, and was heeded."""
+    """Recommended values that are in the command."""
     resources: Resources
     place: Allocation
 
 
 @dataclass(frozen=True)
 class Stop:
-    """End a task that runs; ``Ended`` answers."""
+    """Instruction: end a running task; ``Ended`` answers."""
 
     task: str
 
 
 @dataclass(frozen=True)
 class Note:
-    """A task has come into another state."""
+    """Instruction: report that a task has come into another state."""
 
     task: str
     state: State
     attempt: int
-    """The one that is under way or was the last; 0 before the first."""
+    """Number of the attempt that is under way or was the last; 0 before the first."""
     code: int | None = None
     """Exit code of an attempt that has ended."""
     reason: str = ""
     place: Allocation | None = None
-    """While it is executing."""
+    """Nodes and cores of the task while it is executing."""
     resources: Resources = ONE_CORE
 
 
 @dataclass(frozen=True)
 class Finish:
-    """All tasks have come to an end."""
+    """Instruction: finish, as all tasks have come to an end."""
 
 
 Instruction = Ask | Launch | Stop | Note | Finish

@@ -1,4 +1,4 @@
-"""Leads a workflow from its first service to its last."""
+"""Leader of a workflow: it starts services and tasks, and ends with the last of them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from chimbuko.runtime.runs.programname import program_of
 INTERRUPTED_CODE = 130
 LOOK_S = 0.2
 TASK_VARIABLE = "CHIMBUKO_TASK"
-"""Environment variable of a task with its name."""
+"""Environment variable with the name of the task."""
 _VALUE_VARIABLE = "CHIMBUKO_RECOMMENDED_"
 
 
@@ -103,7 +103,7 @@ def lead(workflow: Workflow, base: Path, folder: Path, advised_cores: AdvisedCor
 
 
 class _Course:
-    """The course of a workflow's tasks, as a context."""
+    """Course of a workflow's tasks, as a context manager."""
 
     def __init__(
         self,
@@ -142,11 +142,11 @@ class _Course:
 
     @property
     def code(self) -> int:
-        """See ``lead``."""
+        """Exit code of the workflow, as ``lead`` returns it."""
         return INTERRUPTED_CODE if self._signals else self._failed_code
 
     def run(self, wakeup: Wakeup) -> None:
-        """Do what the scheduler says until all tasks have come to an end."""
+        """Carry out the scheduler's instructions until all tasks have come to an end."""
         while any(not self._scheduler.state(name).is_final for name in self._tasks):
             self._hear()
             while self._events:
@@ -157,7 +157,7 @@ class _Course:
             self._services.look_after()
 
     def _hear(self) -> None:
-        """What has happened since the last look."""
+        """Return the events since the last look."""
         if len(self._signals) > self._heeded:
             if self._heeded:
                 for child in self._running.values():
@@ -207,7 +207,7 @@ class _Course:
             say(line)
 
     def _line(self, note: Note) -> str:
-        """What a user sees of it; nothing while a task only waits."""
+        """Return the line that a user sees of a change; nothing while a task only waits."""
         why = f": {note.reason}" if note.reason else ""
         code = "" if note.code is None else f" (exit code {note.code})"
         log = self._log_of(note.task)
@@ -232,7 +232,7 @@ class _Course:
         return self._folder / "logs" / f"task-{task}.log"
 
     def _recommended(self, task: Task) -> dict[str, str | int | float]:
-        """What has been published of what is recommended to a task."""
+        """Return the published values among those that are recommended to a task."""
         found: dict[str, str | int | float] = {}
         try:
             with Reader(self._services.place) as reader:
@@ -243,12 +243,12 @@ class _Course:
                             if value is not None:
                                 found[name] = value
         except ChimbukoError as error:
-            say(f"{task.name}: what is recommended cannot be read: {error}")
+            say(f"{task.name}: the recommended values cannot be read: {error}")
         return found
 
 
 def _scalar(leaf: Leaf) -> str | int | float | None:
-    """The value of a leaf; None for more than one."""
+    """Return the value of a leaf; None for more than one."""
     if isinstance(leaf, str):
         return leaf
     values = elements(leaf)

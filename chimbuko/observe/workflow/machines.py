@@ -1,4 +1,6 @@
-"""Where tasks run, on this machine or on the nodes of a job of Slurm, and what starts them there."""
+"""Machines on which tasks run: this one, or the nodes of a Slurm job; and the commands that start processes
+there.
+"""
 
 from __future__ import annotations
 
@@ -20,24 +22,26 @@ _CPUS = re.compile(r"(\d+)(?:\(x(\d+)\))?")
 
 
 class Machine(Protocol):
-    """What tasks, agents and monitors run on."""
+    """Interface of a machine on which tasks, agents and monitors run."""
 
     @property
     def nodes(self) -> Sequence[Node]:
-        """All nodes that tasks run on."""
+        """Return all nodes on which tasks run."""
 
     @property
     def bind(self) -> str:
-        """What services listen on, so that all nodes reach them."""
+        """Address on which services listen, so that all nodes reach them."""
 
     def start_task(self, launch: Launch, wrapper: Sequence[str]) -> list[str]:
-        """Words that start the ranks of a task, each of them by way of ``wrapper``."""
+        """Return the command that starts the ranks of a task, each of them through ``wrapper``."""
 
     def start_on_each_node(self, words: Sequence[str]) -> list[str]:
-        """Words that start something of ours once on each node."""
+        """Return the command that starts a program of Chimbuko once on each node."""
 
     def cores_of(self, launch: Launch) -> set[int] | None:
-        """Cores to which the process that starts a task is bound; None where a scheduler does that."""
+        """Return the cores to which the process that starts a task is bound; None where a scheduler does
+        that.
+        """
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ class ThisMachine:
 
 @dataclass(frozen=True)
 class SlurmJob:
-    """The nodes of a job; tasks are steps of it."""
+    """Nodes of a Slurm job; tasks are steps of it."""
 
     nodes: Sequence[Node]
     bind: str
@@ -78,7 +82,7 @@ class SlurmJob:
     def start_task(self, launch: Launch, wrapper: Sequence[str]) -> list[str]:
         """See ``Machine``."""
         resources = launch.resources
-        # --exact: it takes the cores that it needs, and not whole nodes. No memory is set apart for it.
+        # --exact: the task takes the cores that it needs, and not whole nodes. No memory is set apart for it.
         return [
             *("srun", "--exact", "--mem=0", "--kill-on-bad-exit=1", f"--job-name={launch.task}"),
             *(f"--nodes={resources.nodes}", f"--nodelist={','.join(launch.place)}"),
@@ -104,7 +108,7 @@ class SlurmJob:
 
 
 def machine_of(environment: Mapping[str, str], mpirun: Sequence[str], is_exclusive: bool) -> Machine:
-    """Where this process is.
+    """Return the machine on which this process runs.
 
     Parameters
     ----------
@@ -142,7 +146,7 @@ def _check_other(nodes: Sequence[Node]) -> None:
 
 
 def cpu_counts(text: str) -> list[int]:
-    """How many CPUs each node of a job has, of a text such as ``4(x2),8``."""
+    """Return the number of CPUs of each node of a job, from a text such as ``4(x2),8``."""
     counts: list[int] = []
     for count, times in _CPUS.findall(text):
         counts += [int(count)] * int(times or 1)

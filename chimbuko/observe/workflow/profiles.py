@@ -1,10 +1,9 @@
-"""RADICAL-Pilot's profiles, files ``*.prof``: lines in, states and events of tasks out. No I/O.
+"""Publishing of RADICAL-Pilot's profiles, files ``*.prof``, once or as they grow: states and events of
+tasks.
 
-Its components and its tasks write them. A line has seven fields with commas between them: time, event,
-component, thread, task, state, message. The time is in seconds since the epoch, and lines that begin with
-``#`` are comments.
-
-Publishes the files of RADICAL-Pilot's profiles, once or as they grow.
+Components and tasks of RADICAL-Pilot write them. A line has seven fields with commas between them:
+time, event, component, thread, task, state, message. The time is in seconds since the epoch, and
+lines that begin with ``#`` are comments.
 """
 
 from __future__ import annotations
@@ -34,19 +33,19 @@ _STATES = {
     "AGENT_EXECUTING": State.EXECUTING,
     **{state.value: state for state in State},
 }
-"""Of those that RADICAL-Pilot has, the ones that change what a task waits for."""
+"""States of RADICAL-Pilot's tasks that are reported: those that change what a task waits for."""
 ADVANCE = "advance"
-"""The event by which a task comes into a state."""
+"""Name of the event by which a task comes into a state."""
 
 
 class TaskProfiles:
-    """What lines of profiles say of tasks, which may have any name: they are known by their states."""
+    """Parser of profiles, which reads tasks of any name: they are known by their states."""
 
     def __init__(self) -> None:
         self._since_us: dict[str, int] = {}
 
     def observations(self, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-        """What lines say of tasks, each as values for the namespace ``workflow``.
+        """Return the observations of tasks in lines, each as values for the namespace ``workflow``.
 
         Lines that are of something else than a task, or broken off, give nothing. Where one says of a time
         before that of which another one has said the state, the state is the later one.
@@ -84,14 +83,15 @@ def _time_us(text: str) -> int | None:
 
 
 class ProfileFiles:
-    """Files that may grow, and new ones that may come."""
+    """Profile files, which may grow, and to which new ones may come."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._patterns = patterns
         self._read_to: dict[Path, int] = {}
 
     def new_lines(self) -> list[str]:
-        """Whole lines that were written since the last call, those of different files in order of time.
+        """Return complete lines that were written since the last call, those of different files in order of
+        time.
 
         Raises
         ------
@@ -118,7 +118,7 @@ class ProfileFiles:
 
 
 def publish_profiles(patterns: Sequence[str], place: str | None, look_s: float | None) -> int:
-    """Publish what profiles say of tasks; returns of how many lines.
+    """Publish the states and events of tasks in profiles, and return the number of lines with such.
 
     Parameters
     ----------

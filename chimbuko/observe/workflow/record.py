@@ -1,4 +1,4 @@
-"""What the namespace ``workflow`` has of a task: its state, the times of it, and where it ran. No I/O.
+"""Records of tasks in the namespace ``workflow``: their states with times, and where they ran.
 
 All leaves are under the name of the task: ``state``, ``states/TIME`` (the state that it came into then),
 ``events/TIME``, ``program``, ``attempt``, ``nodes``, ``placement``, ``ranks``, ``cores``, ``exit_code`` and
@@ -24,7 +24,7 @@ NAMESPACE = "workflow"
 
 
 def entered(task: str, state: State, time_us: int, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """A task has come into a state.
+    """Return the leaves that record that a task has come into a state.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def entered(task: str, state: State, time_us: int, facts: Mapping[str, Any]) -> 
 
 
 def noted(note: Note, program: str, time_us: int) -> dict[str, Any]:
-    """The same of a task of ours."""
+    """Return the leaves that record a change of one of this workflow's tasks."""
     facts: dict[str, Any] = {
         "program": program,
         "attempt": note.attempt or None,
@@ -54,12 +54,12 @@ def noted(note: Note, program: str, time_us: int) -> dict[str, Any]:
 
 
 def time_key(time_us: int) -> str:
-    """A time as a key: seconds since the epoch, to the microsecond."""
+    """Return a time as a key: seconds since the epoch, to the microsecond."""
     return f"{time_us // 1_000_000}.{time_us % 1_000_000:06d}"
 
 
 def format_place(place: Allocation) -> str:
-    """Nodes with the numbers of their cores, such as ``node1:0-3,6 node2:0``."""
+    """Return nodes with the numbers of their cores as text, such as ``node1:0-3,6 node2:0``."""
     return " ".join(f"{node}:{format_cpulist(cores)}" for node, cores in place.items())
 
 
@@ -78,15 +78,15 @@ def task_started(
     Parameters
     ----------
     name
-        Of the task; unique in the workflow.
+        Name of the task; unique in the workflow.
     program
-        That it runs.
+        Program that the task runs.
     nodes, ranks, cores
-        On which nodes, in how many processes, and on how many cores in all.
+        Nodes, number of processes, and number of cores in all.
     attempt
-        From 1 on.
+        Number of the attempt, from 1 on.
     place
-        Of the service of namespaces; default that in ``CHIMBUKO_NAMESPACES``.
+        Address of the service of namespaces; default that in ``CHIMBUKO_NAMESPACES``.
 
     Raises
     ------

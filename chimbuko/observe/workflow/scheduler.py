@@ -1,4 +1,4 @@
-"""When each task runs, and where: a state machine over plain values.
+"""Scheduler of tasks: a state machine over plain values that decides when and where each task runs.
 
 Each event gives a list of instructions, which are to be done in their order. Nothing else changes the state,
 so that the same events always give the same instructions.
@@ -29,7 +29,7 @@ from chimbuko.observe.workflow.task import Allocation, FreeCores, Node, Resource
 
 @dataclass
 class _Course:
-    """How far a task has come."""
+    """State of one task, with its attempts and its allocation."""
 
     task: Task
     resources: Resources
@@ -44,7 +44,7 @@ class _Course:
 
 
 class Scheduler:
-    """Leads the tasks of a workflow.
+    """Scheduler of the tasks of a workflow.
 
     Tasks start in the order in which they are given; one that waits for cores does not keep smaller ones
     behind it from starting.
@@ -52,7 +52,7 @@ class Scheduler:
     Parameters
     ----------
     tasks
-        Whose dependencies lead to no circle, and which fit on the nodes.
+        Tasks that fit on the nodes, without circular dependencies.
     """
 
     def __init__(self, tasks: Sequence[Task], nodes: Iterable[Node]) -> None:
@@ -62,7 +62,7 @@ class Scheduler:
         self._is_finished = False
 
     def handle(self, event: Event) -> list[Instruction]:
-        """What is to be done now that this has happened."""
+        """Return the instructions that follow from an event."""
         if self._is_finished:
             return []
         instructions: list[Instruction] = []
@@ -82,7 +82,7 @@ class Scheduler:
         return instructions
 
     def state(self, task: str) -> State:
-        """Where a task stands."""
+        """Return the state of a task."""
         return self._courses[task].state
 
     def _advise(self, course: _Course, values: Mapping[str, str | int | float]) -> list[Instruction]:
@@ -126,7 +126,7 @@ class Scheduler:
         return [course.note(event.code, event.reason)]
 
     def _interrupt(self) -> list[Instruction]:
-        # A second interrupt ends again what still runs: whoever does it may then be less patient.
+        # A second interrupt ends what still runs once more; the tasks may then be given less time.
         self._is_ending = True
         instructions: list[Instruction] = []
         for course in self._courses.values():
@@ -185,12 +185,12 @@ _NAMED = re.compile(r"\{(\w+)\}")
 
 
 def filled(word: str, values: Mapping[str, str]) -> str:
-    """A word with values in place of their names in braces; other braces stay as they are."""
+    """Return a word with values in place of their names in braces; other braces stay as they are."""
     return _NAMED.sub(lambda found: values.get(found[1], found[0]), word)
 
 
 def _resources(own: Resources, chosen: Mapping[str, str | int | float]) -> Resources | None:
-    """A task's resources with what is recommended; None where that cannot be."""
+    """Return a task's resources with the recommended values; None where that cannot be."""
     numbers = {name: getattr(own, name) for name in _OF_RESOURCES}
     for name in _OF_RESOURCES:
         if name in chosen:

@@ -1,6 +1,5 @@
-"""The services of a workflow, in the order in which they start: namespaces, analysis, agents, monitors.
-
-What runs beside the tasks: services, agents and monitors, each started again if it ends early.
+"""Services of a workflow, in the order in which they start: namespaces, analysis, agents, monitors.
+Each is started again if it ends early.
 """
 
 from __future__ import annotations
@@ -28,21 +27,21 @@ from chimbuko.runtime.runs.directory import RunDirectory
 
 CHIMBUKO = (sys.executable, "-m", "chimbuko")
 READY_S = 120.0
-"""For a service to become ready: kernels may have to be compiled first."""
+"""Time in seconds for a service to become ready: kernels may have to be compiled first."""
 LOOK_S = 0.05
 
 
 class Companion:
-    """One process beside the tasks.
+    """Process that runs beside the tasks.
 
     Parameters
     ----------
     name
-        For people.
+        Name in messages.
     words, again
         Command, and the one by which it is started again.
     log
-        Gets its output; None for that of this process.
+        File for its output; None for that of this process.
     """
 
     def __init__(
@@ -68,11 +67,11 @@ class Companion:
 
     @property
     def pid(self) -> int:
-        """Number of its process."""
+        """Id of the process."""
         return self._child.pid
 
     def wait_until(self, is_ready: Callable[[], bool], should_stop: Callable[[], bool]) -> None:
-        """Wait until it is ready, or the workflow shall end.
+        """Wait until the process is ready, or the workflow shall end.
 
         Raises
         ------
@@ -89,7 +88,7 @@ class Companion:
             time.sleep(LOOK_S)
 
     def look_after(self) -> None:
-        """Start it again if it has ended early."""
+        """Restart the process if it has ended early."""
         now_s = time.monotonic()
         code = self._child.code
         if code is None or self._is_ending or self._revivals.is_hopeless(now_s):
@@ -105,22 +104,22 @@ class Companion:
             self._child = Child(self._again, self._environment, self._folder, self._log)
 
     def ask_to_end(self) -> None:
-        """Ask it to end; how long it may take is for who waits for it."""
+        """Ask the process to end, without waiting for it."""
         self._is_ending = True
         if self._child.code is None:
             self._child.send(signal.SIGTERM)
 
     def expect_end(self) -> None:
-        """It will end by itself."""
+        """Note that the process will end by itself."""
         self._is_ending = True
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has."""
+        """Whether the process has ended."""
         return self._child.code is not None
 
     def kill(self) -> None:
-        """Kill it, and what it has started."""
+        """Kill the process, and all that it has started."""
         self._is_ending = True
         self._child.kill()
 
@@ -134,16 +133,16 @@ class Companion:
 
 
 END_S = 120.0
-"""For services to deliver what was found, and end."""
+"""Time in seconds for services to deliver their results, and end."""
 
 
 class Services:
-    """What runs beside the tasks of one workflow.
+    """All processes that run beside the tasks of one workflow.
 
     Parameters
     ----------
     folder
-        Of the workflow.
+        Folder of the workflow.
     should_stop
         Whether the workflow shall end; services are not waited for then.
     advising
@@ -173,21 +172,21 @@ class Services:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What tasks get of it."""
+        """Return the environment variables that tasks get from the services."""
         return self._environment
 
     @property
     def wrapper(self) -> list[str]:
-        """Words by way of which each rank is started, so that its trace is analysed."""
+        """Return the command through which each rank is started, so that its trace is analysed."""
         return [str(self._run.node_command)] if self._analysis else []
 
     @property
     def pids(self) -> list[int]:
-        """Numbers of its processes."""
+        """Return the ids of the processes."""
         return [companion.pid for companion in self._all]
 
     def start(self) -> None:
-        """Start all, each when the one before it is ready.
+        """Start all services, each when the one before it is ready.
 
         Raises
         ------
@@ -203,18 +202,18 @@ class Services:
             self._monitors = self._companion("monitor", words, "monitor.log")
 
     def look_after(self) -> None:
-        """Start again what ended early."""
+        """Restart services that ended early."""
         for companion in self._all:
             companion.look_after()
 
     def stop_monitors(self) -> None:
-        """End the monitors, which publish up to their end."""
+        """End the monitors, which publish until then."""
         if self._monitors is not None:
             self._monitors.ask_to_end()
             self._await([self._monitors])
 
     def stop(self) -> None:
-        """End what is left: agents and analysis, which deliver first, and the namespaces last."""
+        """End the remaining services: agents and analysis, which deliver first, and the namespaces last."""
         if self._analysis:
             self._ask_analysis_to_end()
             self._await(self._analysis)
@@ -223,7 +222,7 @@ class Services:
             self._await([self._namespaces])
 
     def kill(self) -> None:
-        """Kill what still runs."""
+        """Kill all services that still run."""
         for companion in self._all:
             companion.kill()
 
@@ -260,7 +259,7 @@ class Services:
             Path.cwd(),
             again=[*CHIMBUKO, "serve", run, "--resume"],
         )
-        # First in the list, so that whatever happens it is ended.
+        # The service is in the list before anything can fail, so that it is ended in any case.
         self._analysis.append(services)
         services.wait_until(self._is_analysis_ready, self._should_stop)
         if not self._should_stop():
@@ -282,7 +281,7 @@ class Services:
             companion.ask_to_end()
 
     def _is_asked_to_end(self) -> bool:
-        """False where the analysis does not listen yet."""
+        """Ask the analysis to end, and return False where it does not listen yet."""
         return ask_to_end(RunBroker.connect(self._run.read_broker_url(), self._run.read_info().id))
 
     def _await(self, companions: list[Companion]) -> None:

@@ -1,7 +1,4 @@
-"""Tasks of a workflow, and the states that they go through.
-
-Which cores of which nodes are free, and which of them a task gets.
-"""
+"""Tasks of a workflow with their states, and the free cores of the nodes on which they run."""
 
 from __future__ import annotations
 
@@ -11,17 +8,17 @@ from enum import Enum
 
 
 class State(Enum):
-    """Where a task stands, in RADICAL-Pilot's words."""
+    """State of a task, in RADICAL-Pilot's terms."""
 
     NEW = "NEW"
-    """It waits for other tasks."""
+    """The task waits for other tasks."""
     SCHEDULED = "SCHEDULED"
-    """It waits for cores."""
+    """The task waits for cores."""
     EXECUTING = "EXECUTING"
     DONE = "DONE"
     FAILED = "FAILED"
     CANCELED = "CANCELED"
-    """It did not run, or not to its end, because of something else."""
+    """The task did not run, or not to its end, because of something else."""
 
     @property
     def is_final(self) -> bool:
@@ -31,18 +28,18 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class Resources:
-    """What a task takes while it runs."""
+    """Resources of a running task."""
 
     ranks: int = 1
-    """Processes of the program, over all nodes."""
+    """Number of processes of the program, over all nodes."""
     cores: int = 1
-    """For each rank."""
+    """Number of cores for each rank."""
     nodes: int = 1
-    """On which the ranks are spread."""
+    """Number of nodes over which the ranks are spread."""
 
     @property
     def cores_per_node(self) -> int:
-        """That have to be free on each of its nodes."""
+        """Number of cores that have to be free on each of the task's nodes."""
         return -(-self.ranks // self.nodes) * self.cores
 
 
@@ -51,33 +48,35 @@ ONE_CORE = Resources()
 
 @dataclass(frozen=True)
 class Recommendation:
-    """A value that a task reads when all that it waits for is done."""
+    """Recommended value, which a task reads when all tasks that it waits for are done."""
 
     namespace: str
     key: str
     """Path of a leaf, as text."""
     default: str | int | float | None = None
-    """Where nothing has been recommended; None if the task cannot run then."""
+    """Value where nothing has been recommended; None if the task cannot run then."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One task: a program that is to run."""
+    """Task: a program that is to run."""
 
     name: str
     command: tuple[str, ...]
-    """Words; ``{name}`` in one stands for a recommended value, or for ``ranks``, ``cores`` and ``nodes``."""
+    """Command in words; ``{name}`` in one stands for a recommended value, or for ``ranks``, ``cores`` and
+    ``nodes``.
+    """
     after: tuple[str, ...] = ()
-    """Tasks that have to be done before."""
+    """Names of the tasks that have to be done before."""
     resources: Resources = ONE_CORE
     retries: int = 0
-    """How often it is tried again after it has failed."""
+    """Number of further attempts after a failure."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables that it gets beside those of the workflow."""
+    """Environment variables of the task beside those of the workflow."""
     folder: str = "."
-    """In which it runs."""
+    """Working directory of the task."""
     recommended: Mapping[str, Recommendation] = field(default_factory=dict)
-    """By name; ``ranks``, ``cores`` and ``nodes`` replace those of the resources."""
+    """Recommended values by name; ``ranks``, ``cores`` and ``nodes`` replace those of the resources."""
 
 
 Allocation = Mapping[str, tuple[int, ...]]
@@ -94,19 +93,19 @@ class Node:
 
 
 class FreeCores:
-    """What no task uses at present."""
+    """Cores that no task uses at present."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self._all = {node.name: node.cores for node in nodes}
         self._free = {name: set(cores) for name, cores in self._all.items()}
 
     def could_fit(self, resources: Resources) -> bool:
-        """Whether there is room when nothing else runs."""
+        """Whether a task has room when nothing else runs."""
         counts = {name: len(cores) for name, cores in self._all.items()}
         return self._nodes_with(resources, counts) is not None
 
     def take(self, resources: Resources) -> Allocation | None:
-        """Cores for a task, the first that are free; None while there are not enough."""
+        """Return cores for a task, the first that are free; None while there are not enough."""
         names = self._nodes_with(resources, {name: len(cores) for name, cores in self._free.items()})
         if names is None:
             return None
@@ -116,7 +115,7 @@ class FreeCores:
         return place
 
     def give_back(self, place: Allocation) -> None:
-        """A task has ended."""
+        """Free the cores of a task that has ended."""
         for name, cores in place.items():
             self._free[name].update(cores)
 

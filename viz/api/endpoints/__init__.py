@@ -1,4 +1,4 @@
-"""All endpoints of the API.
+"""Endpoints of the API.
 
 May import causes, core.calls, core.statistics, observe.namespaces.analyses, plan, provenance.compare,
 provenance.export, provenance.incidents, provenance.nodes, provenance.query, provenance.store,

@@ -1,4 +1,4 @@
-"""Recorded calls: lists of them, all of a list at once, and one with everything kept about it."""
+"""Recorded calls: lists of calls in pages or whole, and single calls with everything kept about them."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ RankWanted = Annotated[
     AnyRankText | None, Meta(description="A rank as PROGRAM:RANK, or RANK of the `program` or of any.")
 ]
 MOST_COUNTED = 100_000
-"""Calls that are counted one by one for a list: in 0.1 s."""
+"""Most calls that are counted one by one for a list, which takes 0.1 s."""
 
 
 class AnomalyParameters(AnomalyFilter, frozen=True, kw_only=True):
-    """Which abnormal calls are wanted: those to which all applies that is given."""
+    """Filter of abnormal calls: those to which all given conditions apply."""
 
     rank: RankWanted = None  # type: ignore[assignment] # It may name the program, too.
 
     def call_filter(self) -> CallFilter:
-        """As provenance understands it."""
+        """Return the filter in the form that provenance takes."""
         asked = msgspec.structs.asdict(self)
         given = {name: asked[name] for name in CallFilter.__struct_fields__ if name in asked}
         if self.rank is not None:
@@ -66,52 +66,54 @@ class AnomalyParameters(AnomalyFilter, frozen=True, kw_only=True):
 
 
 class FilterParameters(AnomalyParameters, frozen=True, kw_only=True):
-    """Which calls are wanted: those to which all applies that is given."""
+    """Filter of calls: those to which all given conditions apply."""
 
-    label: Annotated[Literal["anomaly", "normal", "any"], Meta(description="What the detector said.")] = (
-        "anomaly"
-    )
+    label: Annotated[
+        Literal["anomaly", "normal", "any"], Meta(description="Label that the detector gave.")
+    ] = "anomaly"
 
 
 class OrderedFilterParameters(FilterParameters, frozen=True, kw_only=True):
-    """Which calls are wanted, and in what order."""
+    """Filter of calls, and their order."""
 
-    sort: Annotated[Sort, Meta(description="What calls are sorted by.")] = "severity_us"
+    sort: Annotated[Sort, Meta(description="Field by which calls are sorted.")] = "severity_us"
     descending: Annotated[bool, Meta(description="Whether the largest comes first.")] = True
 
 
 class CallsParameters(OrderedFilterParameters, frozen=True, kw_only=True):
-    """Which calls are wanted, in what order, and which piece of their list."""
+    """Filter of calls, their order, and the wanted page of the list."""
 
     limit: Limit = 50
     cursor: Cursor = None
 
 
 class CallsAnswer(Answer, frozen=True, kw_only=True):
-    """A piece of a list of calls."""
+    """Page of a list of calls."""
 
     calls: list[CallSummary]
     next: str | None
-    """Cursor of the piece that follows; null at the end."""
+    """Cursor of the next page; null at the end."""
     total: int
-    """Calls in the whole list; where that is not exact, there are more."""
+    """Number of calls in the whole list; where that is not exact, there are more."""
     is_total_exact: bool
 
 
 class CallParameters(msgspec.Struct, frozen=True):
-    """Which call."""
+    """Id of a call."""
 
     event_id: EventId
 
 
 class CallAnswer(Answer, frozen=True, kw_only=True):
-    """One call, and what to compare it with."""
+    """One call, and what it can be compared with."""
 
     record: CallRecord
     normal: CallRecord | None
-    """The recorded normal call of the same function that is nearest to it."""
+    """Recorded normal call of the same function that is nearest to this call."""
     distribution: Distribution | None
-    """Of the function's runtimes, by the model that judged the call; null where none was kept up to then."""
+    """Distribution of the function's runtimes, by the model that judged the call; null where none was kept up
+    to then.
+    """
 
 
 def _calls_statement(run: ServedRun, wanted: CallsParameters) -> str | None:
@@ -128,7 +130,7 @@ def _finding(run: ServedRun, chosen: CallFilter) -> FindingCalls | None:
 
 @get("/calls", _calls_statement)
 def calls(run: ServedRun, wanted: CallsParameters) -> CallsAnswer:
-    """Calls that a filter matches, in pages."""
+    """List the calls that a filter matches, in pages."""
     chosen = wanted.call_filter()
     page = run.provenance.calls.page(
         chosen, sort=wanted.sort, descending=wanted.descending, limit=wanted.limit, cursor=wanted.cursor
@@ -144,10 +146,10 @@ def calls(run: ServedRun, wanted: CallsParameters) -> CallsAnswer:
 
 @get("/calls.ndjson")
 def all_calls(run: ServedRun, wanted: OrderedFilterParameters) -> Iterator[CallSummary]:
-    """All calls that a filter matches, one a line, as lists show them."""
+    """List all calls that a filter matches, one per line, with the fields of lists."""
     chosen, cursor = wanted.call_filter(), None
     while True:
-        # By pages: a statement left open for a slow reader would keep the store from tidying up.
+        # Read in pages: a statement left open for a slow reader would keep the store from removing old data.
         page = run.provenance.calls.page(
             chosen, sort=wanted.sort, descending=wanted.descending, limit=MAX_LIMIT, cursor=cursor
         )
@@ -159,7 +161,7 @@ def all_calls(run: ServedRun, wanted: OrderedFilterParameters) -> Iterator[CallS
 
 @get("/records.ndjson")
 def records(run: ServedRun, wanted: FilterParameters) -> Iterator[CallRecord]:
-    """All calls that a filter matches, one a line, with everything kept about each.
+    """List all calls that a filter matches, one per line, with everything kept about each.
 
     They come in order of program, rank and step.
     """
@@ -168,7 +170,7 @@ def records(run: ServedRun, wanted: FilterParameters) -> Iterator[CallRecord]:
 
 @get("/calls/{event_id}", lambda _, wanted: call_statement(wanted.event_id))
 def call(run: ServedRun, wanted: CallParameters) -> CallAnswer:
-    """One call with its stack, neighbours, messages and counters, beside a normal one."""
+    """Return one call with its stack, neighbours, messages and counters, beside a normal one."""
     try:
         record = run.provenance.calls.record(wanted.event_id)
     except ConfigError as error:
@@ -182,15 +184,17 @@ def call(run: ServedRun, wanted: CallParameters) -> CallAnswer:
 
 
 class BesideAnswer(Answer, frozen=True, kw_only=True):
-    """The node beside a call."""
+    """Activity of the node during a call."""
 
     node: NodeBeside | None
-    """null where there are no samples of the call's thread."""
+    """Activity of the node; null where there are no samples of the call's thread."""
 
 
 @get("/calls/{event_id}/node")
 def beside(run: ServedRun, wanted: CallParameters) -> BesideAnswer:
-    """What the thread of a call did meanwhile, and who else ran on its cores, by samples of its node."""
+    """Return what the thread of a call did during it, and who else ran on its cores, from samples of its
+    node.
+    """
     try:
         record = run.provenance.calls.record(wanted.event_id)
     except ConfigError as error:
@@ -199,7 +203,7 @@ def beside(run: ServedRun, wanted: CallParameters) -> BesideAnswer:
 
 
 def _removed(run: ServedRun) -> str:
-    """What may have become of a call that is not there."""
+    """Return an explanation of why a call is not there."""
     rules = Counter[tuple[int, str]]()
     for pruning in run.provenance.prunings():
         rules[pruning.pruned_us, pruning.rule] += pruning.anomalies + pruning.normal_calls
@@ -211,9 +215,9 @@ def _removed(run: ServedRun) -> str:
 
 
 class TotalsParameters(AnomalyParameters, frozen=True, kw_only=True):
-    """Of which calls, and by what they are put together."""
+    """Filter of calls, and the property by which they are grouped."""
 
-    by: Annotated[By, Meta(description="What the calls of one total have in common.")]
+    by: Annotated[By, Meta(description="Property that the calls of one total have in common.")]
     width_us: Annotated[
         Annotated[int, Meta(ge=1, le=MOST)] | None,
         Meta(description="Least length of intervals of time; rounded up to whole seconds."),
@@ -223,12 +227,12 @@ class TotalsParameters(AnomalyParameters, frozen=True, kw_only=True):
 
 
 class TotalsAnswer(Answer, frozen=True, kw_only=True):
-    """A piece of the list of totals."""
+    """Page of the list of totals."""
 
     totals: list[Total]
-    """Those that cost most first; steps and intervals of time in their order."""
+    """Totals, the most costly first; steps and intervals of time in their order."""
     width_us: int | None
-    """Length of intervals of time; null by anything else."""
+    """Length of the intervals of time, in µs; null where calls are grouped by anything else."""
     next: str | None
     total: int
 
@@ -248,7 +252,9 @@ def _totals_statement(run: ServedRun, wanted: TotalsParameters) -> str | None:
 
 @get("/totals", _totals_statement)
 def totals(run: ServedRun, wanted: TotalsParameters) -> TotalsAnswer:
-    """Sums over the abnormal calls that a filter matches, by what they have in common."""
+    """Return sums over the abnormal calls that a filter matches, grouped by a property that they have in
+    common.
+    """
     width_us = _width_us(run, wanted)
     rows = run.provenance.calls.totals(wanted.by, wanted.call_filter(), width_us=width_us)
     page, following = page_of(rows, wanted)
@@ -261,7 +267,7 @@ def totals(run: ServedRun, wanted: TotalsParameters) -> TotalsAnswer:
 
 
 class PointsParameters(FilterParameters, frozen=True, kw_only=True):
-    """Which calls are wanted, and how many of them at most."""
+    """Filter of calls, and the most that are wanted."""
 
     most: Annotated[
         Annotated[int, Meta(ge=1, le=MOST_POINTS)],
@@ -270,25 +276,30 @@ class PointsParameters(FilterParameters, frozen=True, kw_only=True):
 
 
 class PointsAnswer(Answer, frozen=True, kw_only=True):
-    """Calls in columns, and how many there are beside them."""
+    """Calls in columns, and the number of calls beside them."""
 
     functions: list[str]
     ranks: list[str]
-    """As PROGRAM:RANK."""
+    """Ranks, as PROGRAM:RANK."""
     nodes: list[str]
-    """Of each of ``ranks``."""
+    """Node of each of ``ranks``."""
     columns: PointColumns
     anomalies: int
-    """That match; where there are fewer here, these are the worst."""
+    """Number of anomalies that match; where there are fewer here, these are the worst."""
     normal_calls: int
-    """That were kept and match; where there are fewer here, these are spread evenly over them."""
+    """Number of normal calls that were kept and match; where there are fewer here, these are spread evenly
+    over them.
+    """
     analysed: int | None
-    """Calls that were analysed there; null where the filter asks for more than ranks, steps and label."""
+    """Number of calls analysed in this range; null where the filter asks for more than ranks, steps and
+    label.
+    """
 
 
 @get("/points")
 def points(run: ServedRun, wanted: PointsParameters) -> PointsAnswer:
-    """The calls that a filter matches, as columns of numbers: at most 30,000, and how many there are in all.
+    """Return the calls that a filter matches, as columns of numbers: at most 30,000, and the number of all
+    of them. `rank`, `function` and `caller` are places in the lists of names.
 
     `rank`, `function` and `caller` are places in the lists of names.
     """

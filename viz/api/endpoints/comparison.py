@@ -1,4 +1,4 @@
-"""Other runs beside this one, and what changed from some of them to this one."""
+"""Other runs beside this one, and the changes from some of them to this one."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
 from chimbuko.viz.api.runslist import RunsAnswer, RunsList, readable_runs
 
 MOST_FUNCTIONS = 500
-"""In one answer, the most important first: 1 kB each, with the distributions."""
+"""Most functions in one answer, the most important first: 1 kB each, with the distributions."""
 
 
 class ComparisonParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs to compare with."""
+    """Runs to compare with."""
 
     before: Annotated[
         Text, Meta(description="Folders of the runs before, as the list of runs has them, joined by /.")
@@ -35,25 +35,25 @@ class ComparisonParameters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComparisonAnswer(Answer, frozen=True, kw_only=True):
-    """What changed from the runs before to this one, and those beside it."""
+    """Changes from earlier runs to this one, and to those beside it."""
 
     sentences: list[str]
-    """The most important first."""
+    """Changes in words, the most important first."""
     comparison: Comparison
-    """Of many functions and paths those that matter most."""
+    """Comparison of the runs; of many functions and paths those that matter most."""
     functions: int
-    """How many there are in both runs."""
+    """Number of functions in both runs."""
 
 
 @get("/runs")
 def runs(run: ServedRun) -> RunsAnswer:
-    """The runs in the folder that this one's folder is in: those that go on, then the newest first."""
+    """List the runs in the folder that contains this one's folder: running ones, then the newest first."""
     return RunsList(run.feed.run.path.parent).answer(run.feed.run)
 
 
 @get("/comparison")
 def comparison(run: ServedRun, wanted: ComparisonParameters) -> ComparisonAnswer:
-    """What changed from other runs to this one and to further ones: runtimes, functions, anomalies, ranks."""
+    """Compare this run, and further ones, with other runs: runtimes, functions, anomalies, ranks."""
     return compared(run.feed.run, run.provenance, wanted)
 
 
@@ -63,7 +63,7 @@ def compared(
     wanted: ComparisonParameters,
     progress: Callable[[float, str], None] = lambda share, text: None,
 ) -> ComparisonAnswer:
-    """What changed from other runs to ``run``, whose provenance is given, and to others beside it.
+    """Return the changes from other runs to ``run``, whose provenance is given, and to others beside it.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Functions: their statistics over all ranks, how their runtimes are distributed, and their call paths."""
+"""Functions: their statistics over all ranks, the distribution of their runtimes, and their call paths."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ from chimbuko.viz.api.statements import functions_statement, literal, of_program
 
 
 class FunctionsAnswer(Answer, frozen=True, kw_only=True):
-    """A piece of the list of functions."""
+    """Page of the list of functions."""
 
     functions: list[FunctionStatistics]
     next: str | None
-    """Cursor of the piece that follows; null at the end."""
+    """Cursor of the next page; null at the end."""
     total: int
 
 
 class FunctionParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """Which function."""
+    """Name of a function."""
 
     name: Annotated[Text, Meta(description="The whole name of a function, as lists show it.")]
     program: Annotated[
-        Number | None, Meta(description="Number of its program; the one where it lost most time by default.")
+        Number | None,
+        Meta(description="Number of its program; by default the one where the function lost most time."),
     ] = None
 
 
@@ -41,7 +42,8 @@ class FunctionAnswer(Answer, frozen=True, kw_only=True):
 
     statistics: FunctionStatistics
     distribution: Distribution | None
-    """Of its runtimes, by the newest model that was kept; null before there is one."""
+    """Distribution of the function's runtimes, by the newest model that was kept; null before there is one.
+    """
 
 
 def _functions_statement(_: ServedRun, wanted: PageParameters) -> str | None:
@@ -57,7 +59,7 @@ def _function_statement(_: ServedRun, wanted: FunctionParameters) -> str:
 
 @get("/functions", _functions_statement)
 def functions(run: ServedRun, wanted: PageParameters) -> FunctionsAnswer:
-    """All functions in pages, those that lost most time first."""
+    """List all functions in pages, those with the most lost time first."""
     rows = run.feed.worst_functions()
     page, following = page_of(rows, wanted)
     return FunctionsAnswer(functions=page, next=following, total=len(rows))
@@ -65,7 +67,7 @@ def functions(run: ServedRun, wanted: PageParameters) -> FunctionsAnswer:
 
 @get("/function", _function_statement)
 def function(run: ServedRun, wanted: FunctionParameters) -> FunctionAnswer:
-    """One function: its statistics and the distribution of its runtimes over all ranks.
+    """Return one function: its statistics and the distribution of its runtimes over all ranks.
 
     The name is an argument and no part of the path, because names of functions hold slashes.
     """
@@ -81,14 +83,16 @@ def function(run: ServedRun, wanted: FunctionParameters) -> FunctionAnswer:
 
 @get("/models.ndjson")
 def models(run: ServedRun) -> Iterator[Distribution]:
-    """Distributions of the runtimes of all functions, one a line, by the newest models that were kept."""
+    """List the distributions of the runtimes of all functions, one per line, by the newest models that were
+    kept.
+    """
     config = run.feed.info().config
     for model in run.provenance.models.newest():
         yield distribution(model, config)
 
 
 class PathsParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """Which call paths."""
+    """Filter of call paths."""
 
     function: Annotated[
         Text | None,
@@ -98,14 +102,14 @@ class PathsParameters(msgspec.Struct, frozen=True, kw_only=True):
     rank: Annotated[
         RankText | None,
         Meta(
-            description="Only calls of this rank, as `program:rank`: what they took is known once its stream "
+            description="Only calls of this rank, as `program:rank`: their times are known once its stream "
             "has ended, how runtimes are spread over all ranks together only."
         ),
     ] = None
 
 
 class PathRuntimes(msgspec.Struct, frozen=True):
-    """Runtimes of the calls of one call path."""
+    """Statistics of the runtimes of a call path's calls."""
 
     mean_us: float
     stddev_us: float
@@ -114,41 +118,41 @@ class PathRuntimes(msgspec.Struct, frozen=True):
 
 
 class PathNode(msgspec.Struct, kw_only=True):
-    """One call path: the function, called by those above it."""
+    """Call path: a function, called by those above it."""
 
     parent: int | None
-    """Place of the caller in the list, before its own; null at the root."""
+    """Index of the caller in the list, before this one; null at the root."""
     program: int
     function: str
     path: int | None = None
     """Number of the path, for the filter of calls; null where none of its calls is abnormal."""
     calls: int = 0
-    """That count for the detector; 0 where nothing is reported this path itself."""
+    """Number of calls that count for the detector; 0 where nothing is reported for this path itself."""
     exclusive_us: float = 0.0
-    """Of these calls, all together."""
+    """Exclusive time of these calls, all together, in µs."""
     exclusive: PathRuntimes | None = None
     inclusive: PathRuntimes | None = None
     anomalies: int = 0
     severity_us: float = 0.0
-    """Of the anomalies."""
+    """Severity of the anomalies, all together, in µs."""
 
 
 class PathsAnswer(Answer, frozen=True, kw_only=True):
-    """Call paths."""
+    """Tree of call paths."""
 
     paths: list[PathNode]
-    """Callers before those they call."""
+    """Call paths; callers come before the functions that they call."""
 
 
 class PathTree:
-    """The call paths of a run, in the making."""
+    """Tree of the call paths of a run, while it is built."""
 
     def __init__(self) -> None:
         self.nodes: list[PathNode] = []
         self._places: dict[tuple[int | None, int, str], int] = {}
 
     def node(self, program: int, functions: list[str]) -> PathNode:
-        """The node of a path, outermost function first; it is made where there is none."""
+        """Return the node of a path, outermost function first; it is made where there is none."""
         place = None
         for function in functions:
             key = place, program, function
@@ -160,7 +164,7 @@ class PathTree:
         return self.nodes[place]
 
     def add_statistics(self, statistics: PathStatistics) -> None:
-        """Take in what is known of the runtimes of a path."""
+        """Add statistics of the runtimes of a path."""
         node = self.node(statistics.program, statistics.functions)
         node.calls = statistics.calls
         node.exclusive_us = statistics.calls * statistics.exclusive_mean_us
@@ -168,28 +172,30 @@ class PathTree:
         node.inclusive = _runtimes(statistics, "inclusive")
 
     def add_rank_path(self, program: int, path: RankPath) -> None:
-        """Take in what the calls of a path took on one rank."""
+        """Add the time of the calls of a path on one rank."""
         node = self.node(program, path.functions)
         node.calls, node.exclusive_us = path.calls, path.exclusive_us
 
     def add_total(self, total: Total) -> None:
-        """Take in what the abnormal calls of a path cost."""
+        """Add the cost of the abnormal calls of a path."""
         if total.program is None or not total.functions:
-            return  # Of calls whose path is not known.
+            return  # The path of these calls is not known.
         node = self.node(total.program, total.functions)
         node.path, node.anomalies, node.severity_us = total.path, total.anomalies, total.severity_us
 
 
 def _paths_statement(_: ServedRun, wanted: PathsParameters) -> str | None:
     if wanted.rank is not None:
-        return None  # Of one rank it would be another table.
+        return None  # The paths of one rank are in another table.
     name = "" if wanted.function is None else f" AND f.name = {literal(wanted.function)}"
     return paths_statement(of_program("f", wanted.program) + name)
 
 
 @get("/paths", _paths_statement)
 def paths(run: ServedRun, wanted: PathsParameters) -> PathsAnswer:
-    """The tree of call paths, over all ranks or of one, with the runtimes and the abnormal calls of each."""
+    """Return the tree of call paths, over all ranks or of one, with the runtimes and the abnormal calls of
+    each.
+    """
     tree = PathTree()
     calls = CallFilter()
     if wanted.rank is None:

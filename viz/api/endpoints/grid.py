@@ -1,4 +1,4 @@
-"""All ranks over all steps: how many anomalies the worst step of each had, and how much time it lost."""
+"""Grid of all ranks over all steps: the anomalies of each rank's worst step, and the time that it lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Range = Annotated[str, Meta(pattern=r"^[0-9]{1,9}\.\.[0-9]{1,9}$")]
 
 
 class GridParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """Which piece, and into how many cells it shall fit."""
+    """Piece of the grid, and the number of cells that it shall fit into."""
 
     ranks: Annotated[
         _Range | None,
@@ -32,47 +32,49 @@ class GridParameters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SilentRank(msgspec.Struct, frozen=True):
-    """A rank that gives no step."""
+    """Rank that reports no step."""
 
     rank: str
     place: int
-    """In the order of program and rank."""
+    """Index of the rank in the order of program and rank."""
     function: str
-    """Innermost open call of its main thread; empty where none is known."""
+    """Function of the innermost open call of the rank's main thread; empty where none is known."""
     entry_us: int
-    """When that was entered."""
+    """Time at which that call was entered, in µs since the epoch."""
     since_us: int
-    """Time of its newest event."""
+    """Time of the rank's newest event, in µs since the epoch."""
 
 
 class GridAnswer(Answer, frozen=True, kw_only=True):
-    """Rows of ranks and columns of steps."""
+    """Grid with rows of ranks and columns of steps."""
 
     version: int
     layout: int
-    """A number that differs where rows of the whole grid stand for other ranks, or others are silent."""
+    """Number that differs where rows of the whole grid stand for other ranks, or others are silent."""
     programs: list[ProgramRows]
-    """Which ranks are in which rows."""
+    """Ranks in each row, by program."""
     ranks_per_row: int
     rows: int
     first_step: int
     steps_per_column: int
-    """A power of two."""
+    """Number of steps in a column, a power of two."""
     columns: int
     start_us: list[int]
     """Start of the first analysed step of each column; 0 where none is known."""
     cells: str
-    """A byte for each cell, row by row, in base64: the most anomalies that one of the ranks had in one of the
-    steps, up to 254; 255 where no step was analysed."""
+    """Cells, a byte each, row by row, in base64: the most anomalies that one of the ranks had in one of the
+    steps, up to 254; 255 where no step was analysed.
+    """
     lost: str
-    """The same of the most time that one of the ranks lost in one of the steps: 0 for none, else n for
-    2 ** ((n - 1) / 3) to 2 ** (n / 3) µs."""
+    """Most time that one of the ranks lost in one of the steps, a byte for each cell as in `cells`: 0 for
+    none, else n for 2 ** ((n - 1) / 3) to 2 ** (n / 3) µs.
+    """
     silent: list[SilentRank]
 
 
 @get("/grid")
 def grid(run: ServedRun, wanted: GridParameters) -> GridAnswer:
-    """All ranks over all steps, or a piece of it in more detail.
+    """Return the grid of all ranks over all steps, or a piece of it in more detail.
 
     A cell is the largest number of anomalies that one rank had in one step, or the most time that one lost in
     one.

@@ -1,4 +1,4 @@
-"""Incidents: what was slow and why, each delay once, and what recurs."""
+"""Incidents: delays with their causes, each once, and recurring findings."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ IncidentId = Annotated[str, Meta(pattern="^I[0-9]{1,9}$", description="The id of
 
 
 class IncidentsParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """Which incidents, in what order, and which piece of their list."""
+    """Filter of incidents, their order, and the wanted page of the list."""
 
-    sort: Annotated[IncidentSort, Meta(description="The most costly, or the earliest first.")] = "cost_us"
+    sort: Annotated[
+        IncidentSort, Meta(description="Order of the incidents: the most costly, or the earliest first.")
+    ] = "cost_us"
     with_short: Annotated[
         bool, Meta(description="Whether the short delays that are reported as one finding are listed, too.")
     ] = False
@@ -35,84 +37,86 @@ class IncidentsParameters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IncidentsAnswer(Answer, frozen=True, kw_only=True):
-    """A piece of the list of incidents, and all that recurs."""
+    """Page of the list of incidents, and all recurring findings."""
 
     incidents: list[IncidentSummary]
     recurrences: list[RecurrenceSummary]
-    """The most costly first."""
+    """Recurring findings, the most costly first."""
     metrics: list[MetricFinding]
-    """What is wrong with quantities that the programs publish, in the order in which it was found."""
+    """Findings in quantities that the programs publish, in the order in which they were found."""
     next: str | None
     total: int
     cost_us: float
-    """Core time that all incidents of the list cost."""
+    """Core time that all incidents of the list cost, in µs."""
 
 
 class IncidentParameters(msgspec.Struct, frozen=True):
-    """Which incident."""
+    """Id of an incident."""
 
     incident_id: IncidentId
 
 
 class IncidentAnswer(Answer, frozen=True, kw_only=True):
-    """One incident with its causes and all that it held up."""
+    """Incident with its causes and everything that it held up."""
 
     summary: IncidentSummary
-    """Its id is another than the one that was asked for where that incident became part of this one."""
+    """Summary of the incident. Its id is another one than the requested where that incident became part of
+    this one.
+    """
     is_gone: bool
     """Whether the final judgement has left none of its calls abnormal."""
     incident: Incident
 
 
 class RecurrenceParameters(msgspec.Struct, frozen=True):
-    """Which finding."""
+    """Id of a finding."""
 
     recurrence_id: Annotated[str, Meta(pattern="^R[0-9]{1,9}$", description="The id of a finding, as R3.")]
 
 
 class RecurrenceAnswer(Answer, frozen=True, kw_only=True):
-    """What costs time again and again in one way; examples are recorded calls."""
+    """Recurring loss of time of one kind; examples are recorded calls."""
 
     summary: RecurrenceSummary
 
 
 class MetricFindingParameters(msgspec.Struct, frozen=True):
-    """Which finding."""
+    """Id of a finding."""
 
     finding_id: Annotated[str, Meta(pattern="^M[1-9][0-9]{0,8}$", description="The id of a finding, as M3.")]
 
 
 class MetricFindingAnswer(Answer, frozen=True, kw_only=True):
-    """Something that is wrong with a quantity that the programs publish."""
+    """Finding in a quantity that the programs publish."""
 
     summary: MetricFinding
 
 
 class OriginsParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """Where incidents began: at which ranks, or in which functions."""
+    """Kind of the origins of incidents: ranks, or functions."""
 
-    by: Annotated[OriginBy, Meta(description="What is listed.")] = "rank"
+    by: Annotated[OriginBy, Meta(description="Kind of origins: ranks, or functions.")] = "rank"
     n: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="How many.")] = 5
 
 
 class OriginsAnswer(Answer, frozen=True, kw_only=True):
-    """Where most time was lost at first."""
+    """Origins of incidents at which most time was lost."""
 
     by: OriginBy
     n: int
     origins: list[Origin]
-    """Most time lost first."""
+    """Origins, those with the most lost time first."""
     total: int
-    """How many there are to choose from."""
+    """Number of origins in all."""
     lost_us: float
-    """Core time that all incidents cost."""
+    """Core time that all incidents cost, in µs."""
     unknown_us: float
-    """Of it: of incidents whose origin is not on record."""
+    """Core time in µs, out of `lost_us`, of incidents whose origin is not on record."""
 
 
 @get("/incidents")
 def incidents(run: ServedRun, wanted: IncidentsParameters) -> IncidentsAnswer:
-    """What was slow and why: each delay once, with what it cost on all ranks."""
+    """List the incidents: each delay once, with its cause, and its cost over all ranks."""
     first = int(wanted.cursor or 0)
     page = Incidents(run.provenance.reader).page(wanted.limit, first, wanted.sort, wanted.with_short)
     end = first + wanted.limit
@@ -128,7 +132,7 @@ def incidents(run: ServedRun, wanted: IncidentsParameters) -> IncidentsAnswer:
 
 @get("/incidents/{incident_id}")
 def incident(run: ServedRun, wanted: IncidentParameters) -> IncidentAnswer:
-    """One delay: what it was made of, whom it held up, and for whom each of these waited."""
+    """Return one incident: its parts, the ranks that it held up, and for whom each of these waited."""
     try:
         details = Incidents(run.provenance.reader).one(wanted.incident_id)
     except ConfigError as error:
@@ -138,7 +142,7 @@ def incident(run: ServedRun, wanted: IncidentParameters) -> IncidentAnswer:
 
 @get("/recurrences/{recurrence_id}")
 def recurrence(run: ServedRun, wanted: RecurrenceParameters) -> RecurrenceAnswer:
-    """One finding of what recurs: how often, where, since when, at what cost, and examples."""
+    """Return one recurring finding: how often, where, since when, at what cost, and examples."""
     try:
         found = Incidents(run.provenance.reader).recurrence(wanted.recurrence_id)
     except ConfigError as error:
@@ -148,7 +152,9 @@ def recurrence(run: ServedRun, wanted: RecurrenceParameters) -> RecurrenceAnswer
 
 @get("/metric-findings/{finding_id}")
 def one_metric_finding(run: ServedRun, wanted: MetricFindingParameters) -> MetricFindingAnswer:
-    """One finding in a published quantity: what is wrong, on which ranks, since which step."""
+    """Return one finding in a published quantity: the problem, the ranks, and the step since which it
+    lasts.
+    """
     try:
         found = metric_finding(run.provenance.reader, wanted.finding_id)
     except ConfigError as error:
@@ -158,6 +164,8 @@ def one_metric_finding(run: ServedRun, wanted: MetricFindingParameters) -> Metri
 
 @get("/origins")
 def lost_at(run: ServedRun, wanted: OriginsParameters) -> OriginsAnswer:
-    """Ranks, or functions, by the core time that was lost because of them; what they waited stands apart."""
+    """List ranks, or functions, by the core time that was lost because of them; their own waiting time stands
+    apart.
+    """
     found = origins(run.provenance.reader, wanted.by, wanted.n)
     return OriginsAnswer(by=wanted.by, n=wanted.n, **msgspec.structs.asdict(found))

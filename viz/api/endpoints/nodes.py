@@ -1,4 +1,4 @@
-"""Nodes: what their threads, cores and ranks did, by the samples of the node monitor."""
+"""Nodes: activity of their threads, cores and ranks, from the samples of the node monitor."""
 
 from __future__ import annotations
 
@@ -22,73 +22,77 @@ NodeName = Annotated[
 
 
 class NodesAnswer(Answer, frozen=True, kw_only=True):
-    """A piece of the list of nodes."""
+    """Page of the list of nodes."""
 
     nodes: list[SampledNode]
-    """By name."""
+    """Nodes, by name."""
     next: str | None
     total: int
 
 
 class NodeParameters(msgspec.Struct, frozen=True):
-    """Which node."""
+    """Name of a node."""
 
     node: NodeName
 
 
 class NodeAnswer(Answer, frozen=True, kw_only=True):
-    """One node: how it is built, its ranks, and what was wrong."""
+    """Node: its hardware, its ranks, and its findings."""
 
     node: NodeFacts
 
 
 class TimesParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """Which node, when, and in how many intervals."""
+    """Node, range of time, and number of intervals."""
 
     node: NodeName
-    begin_us: Annotated[int, Meta(ge=0, le=MOST_US, description="Where the first interval begins.")]
-    length_us: Annotated[int, Meta(ge=1, le=MOST_US, description="Of all intervals together.")]
-    columns: Annotated[int, Meta(ge=1, le=MOST_COLUMNS, description="Intervals, all of one length.")] = 200
+    begin_us: Annotated[
+        int, Meta(ge=0, le=MOST_US, description="Beginning of the first interval, in µs since the epoch.")
+    ]
+    length_us: Annotated[int, Meta(ge=1, le=MOST_US, description="Length of all intervals together.")]
+    columns: Annotated[
+        int, Meta(ge=1, le=MOST_COLUMNS, description="Number of intervals, all of one length.")
+    ] = 200
 
 
 class LanesParameters(TimesParameters, frozen=True, kw_only=True):
-    """Which piece of a list, too."""
+    """Node, range of time, number of intervals, and the wanted page of the list."""
 
     limit: Annotated[int, Meta(ge=1, le=MOST_LANES, description="Most entries in one answer.")] = 16
     cursor: Place = None
 
 
 class LanesAnswer(Answer, frozen=True, kw_only=True):
-    """A piece of a list of lanes."""
+    """Page of a list of lanes."""
 
     next: str | None
     total: int
 
 
 class ThreadsAnswer(LanesAnswer, frozen=True, kw_only=True):
-    """Threads over time."""
+    """Activity of threads over time."""
 
     threads: list[ThreadLane]
-    """Those that ran or waited most first."""
+    """Threads, those that ran or waited most first."""
 
 
 class CoresAnswer(LanesAnswer, frozen=True, kw_only=True):
-    """Cores over time."""
+    """Activity of cores over time."""
 
     cores: list[CoreLane]
-    """Those that ranks ran on first."""
+    """Cores, those on which ranks ran first."""
 
 
 class GpusAnswer(Answer, frozen=True, kw_only=True):
-    """GPUs over time."""
+    """Activity of GPUs over time."""
 
     gpus: list[GpuLane]
-    """By number; empty where there are none, or their maker's package is not installed."""
+    """GPUs, by number; empty where there are none, or their maker's package is not installed."""
 
 
 @get("/nodes")
 def nodes(run: ServedRun, wanted: PageParameters) -> NodesAnswer:
-    """Nodes that there are samples of."""
+    """List the nodes of which there are samples."""
     found = sampled_nodes(run.provenance.reader)
     page, following = page_of(found, wanted)
     return NodesAnswer(nodes=page, next=following, total=len(found))
@@ -96,7 +100,7 @@ def nodes(run: ServedRun, wanted: PageParameters) -> NodesAnswer:
 
 @get("/nodes/{node}")
 def node(run: ServedRun, wanted: NodeParameters) -> NodeAnswer:
-    """One node: how it is built, what its ranks did in all, and what was wrong in words."""
+    """Return one node: its hardware, the activity of its ranks in all, and its findings in words."""
     facts = node_facts(run.provenance.reader, wanted.node)
     if facts is None:
         raise Missing(f"there are no samples of node {wanted.node} in this run")
@@ -105,9 +109,9 @@ def node(run: ServedRun, wanted: NodeParameters) -> NodeAnswer:
 
 @get("/nodes/{node}/threads")
 def node_threads(run: ServedRun, wanted: LanesParameters) -> ThreadsAnswer:
-    """What the threads of a node did over time, in intervals of one length.
+    """Return the activity of the threads of a node over time, in intervals of one length.
 
-    Where intervals are short enough to show them, by samples of 1 s and of 20 ms from around abnormal calls,
+    If intervals are short enough they come from samples of 1 s and, around abnormal calls, of 20 ms,
     else by sums over 10 s and more.
     """
     first = int(wanted.cursor or 0)
@@ -121,7 +125,9 @@ def node_threads(run: ServedRun, wanted: LanesParameters) -> ThreadsAnswer:
 
 @get("/nodes/{node}/cores")
 def node_cores(run: ServedRun, wanted: LanesParameters) -> CoresAnswer:
-    """Who used the cores of a node over time, in intervals of one length: ranks, others, or nobody."""
+    """Return the use of the cores of a node over time, in intervals of one length: by ranks, by others, or by
+    nobody.
+    """
     first = int(wanted.cursor or 0)
     found, total = _lanes(run, wanted).cores(wanted.limit, first)
     return CoresAnswer(
@@ -133,7 +139,7 @@ def node_cores(run: ServedRun, wanted: LanesParameters) -> CoresAnswer:
 
 @get("/nodes/{node}/gpus")
 def node_gpus(run: ServedRun, wanted: TimesParameters) -> GpusAnswer:
-    """What the GPUs of a node did over time, in intervals of one length."""
+    """Return the activity of the GPUs of a node over time, in intervals of one length."""
     return GpusAnswer(gpus=_lanes(run, wanted).gpus())
 
 

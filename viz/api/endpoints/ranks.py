@@ -1,4 +1,6 @@
-"""Ranks by their anomalies per step, functions by theirs, and what the streams of ranks say of themselves."""
+"""Rankings of ranks and of functions by their anomalies per step, and metadata and counters of the ranks'
+streams.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +25,16 @@ from chimbuko.viz.live.livetotals import FlaggedFunction, Statistic
 
 
 class RankingParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """By what ranks, or functions, are put in order."""
+    """Statistic by which ranks, or functions, are put in order."""
 
     statistic: Annotated[
         Statistic,
         Meta(
-            description="Of the anomalies per step; `steps` is how many steps there are, "
+            description="Statistic of the anomalies per step; `steps` is the number of steps, "
             "`severity_us` the time that the abnormal calls lost."
         ),
     ] = "mean"
-    n: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="How many at either end.")] = 5
+    n: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="Number of entries at either end.")] = 5
 
 
 class RankingAnswer(Answer, frozen=True, kw_only=True):
@@ -41,14 +43,14 @@ class RankingAnswer(Answer, frozen=True, kw_only=True):
     statistic: Statistic
     n: int
     ranks: int
-    """How many there are to choose from."""
+    """Number of entries in all."""
     top: list[RankStatistics]
     bottom: list[RankStatistics]
 
 
 _RANKED_BY = {"stddev": "variance"}
 _NO_COLUMN = ("skewness", "kurtosis")
-"""They take functions that not every SQLite has."""
+"""Statistics without a column in SQL: they need functions that not every SQLite has."""
 
 
 def _ranks_statement(_: ServedRun, wanted: RankingParameters) -> str | None:
@@ -59,9 +61,10 @@ def _ranks_statement(_: ServedRun, wanted: RankingParameters) -> str | None:
 
 @get("/ranks", _ranks_statement)
 def ranks(run: ServedRun, wanted: RankingParameters) -> RankingAnswer:
-    """The most and the least problematic ranks.
+    """Return the most and the least problematic ranks.
 
-    By one statistic of their anomalies per step, or by what those lost, over all their analysed steps.
+    They are ranked by one statistic of their anomalies per step, or of the time that those lost, over all
+    their analysed steps.
     """
     ranking = run.feed.ranking(wanted.statistic, wanted.n)
     return RankingAnswer(**msgspec.structs.asdict(ranking))
@@ -73,31 +76,31 @@ class FunctionRankingAnswer(Answer, frozen=True, kw_only=True):
     statistic: Statistic
     n: int
     functions: int
-    """How many there are to choose from."""
+    """Number of entries in all."""
     top: list[FlaggedFunction]
     bottom: list[FlaggedFunction]
 
 
 @get("/function-ranking")
 def function_ranking(run: ServedRun, wanted: RankingParameters) -> FunctionRankingAnswer:
-    """The most and the least problematic functions.
+    """Return the most and the least problematic functions.
 
-    By one statistic of their abnormal calls per analysed step of a rank, over all steps of all ranks of their
-    program, those without any included.
+    They are ranked by one statistic of their abnormal calls per analysed step of a rank, over all steps of
+    all ranks of their program, those without any included.
     """
     ranking = run.feed.function_ranking(wanted.statistic, wanted.n)
     return FunctionRankingAnswer(**msgspec.structs.asdict(ranking))
 
 
 class StreamsParameters(PageParameters, frozen=True, kw_only=True):
-    """Of which streams."""
+    """Filter of streams."""
 
     program: ProgramWanted = None
     rank: Annotated[Number | None, Meta(description="Number of a rank, of the program or of any.")] = None
 
 
 class MetadataAnswer(Answer, frozen=True, kw_only=True):
-    """A piece of the list of metadata."""
+    """Page of the list of metadata."""
 
     metadata: list[Metadata]
     next: str | None
@@ -105,7 +108,7 @@ class MetadataAnswer(Answer, frozen=True, kw_only=True):
 
 
 class CounterTotals(msgspec.Struct, frozen=True):
-    """All values of one counter of one rank, in the counter's own unit."""
+    """Totals of all values of one counter of one rank, in the counter's own unit."""
 
     program: int
     rank: int
@@ -118,7 +121,7 @@ class CounterTotals(msgspec.Struct, frozen=True):
 
 
 class CountersAnswer(Answer, frozen=True, kw_only=True):
-    """A piece of the list of counters."""
+    """Page of the list of counters."""
 
     counters: list[CounterTotals]
     next: str | None
@@ -135,7 +138,7 @@ def _counters_statement(_: ServedRun, wanted: StreamsParameters) -> str:
 
 @get("/metadata", _metadata_statement)
 def metadata(run: ServedRun, wanted: StreamsParameters) -> MetadataAnswer:
-    """Metadata that the application's streams brought, by program, rank, thread and key."""
+    """List the metadata that the application's streams brought, by program, rank, thread and key."""
     rows = run.provenance.metadata(wanted.program, wanted.rank)
     page, following = page_of(rows, wanted)
     return MetadataAnswer(metadata=page, next=following, total=len(rows))
@@ -143,7 +146,7 @@ def metadata(run: ServedRun, wanted: StreamsParameters) -> MetadataAnswer:
 
 @get("/counters", _counters_statement)
 def counters(run: ServedRun, wanted: StreamsParameters) -> CountersAnswer:
-    """Totals of each counter of each rank, as last reported."""
+    """List the totals of each counter of each rank, as last reported."""
     rows = [
         (program, rank, counter)
         for program, rank, counter in run.provenance.counter_statistics()

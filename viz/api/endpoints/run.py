@@ -1,4 +1,4 @@
-"""The run itself: what it was started as, how it is, what says most about it, and how it can be exported."""
+"""Run: its settings, its state, its most important figures, and the formats for its export."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from chimbuko.viz.live.status import Status
 
 
 class Headline(msgspec.Struct, frozen=True):
-    """The numbers of the sentence that the page opens with."""
+    """Figures of the sentence with which the page opens."""
 
     anomalies: int
     ranks_with_anomalies: int
     functions: int
     functions_judged: int
-    """Those called often enough for one of their calls to be flagged."""
+    """Number of functions that were called often enough for one of their calls to be flagged."""
     worst_function: str | None
-    """The one that lost most time."""
+    """Function that lost most time."""
     worst_severity_us: float
     worst_call: str | None
     worst_rank: str | None
 
 
 class RunAnswer(Answer, frozen=True, kw_only=True):
-    """One run."""
+    """Description and state of one run."""
 
     id: str
     name: str
@@ -41,21 +41,21 @@ class RunAnswer(Answer, frozen=True, kw_only=True):
     host: str
     version: str
     environment: dict[str, str]
-    """Variables that say in what the application ran."""
+    """Environment variables that describe where the application ran."""
     programs: dict[str, str]
-    """Number of each program, as text, to its name."""
+    """Name of each program by its number, as text."""
     config: AnalysisConfig
     live: bool
-    """Whether news of the run come in by themselves."""
+    """Whether news of the run arrive by themselves."""
     has_published: bool
-    """Whether programs, nodes or a workflow have published something in it."""
+    """Whether programs, nodes or a workflow have published something in the run."""
     status: Status
     answer: Headline
 
 
 @get("/run")
 def run(run: ServedRun) -> RunAnswer:
-    """What the run is, how it is, and what was found so far."""
+    """Return the run's description, its state, and its findings so far."""
     info = run.feed.info()
     return RunAnswer(
         id=info.id,
@@ -96,25 +96,25 @@ def _headline(run: ServedRun) -> Headline:
 
 
 class ExportFormat(msgspec.Struct, frozen=True):
-    """One format."""
+    """Format for export."""
 
     name: str
     purpose: str
     ending: str
-    """Of its file's name; empty where it is a folder."""
+    """Ending of the file's name; empty where the export is a folder."""
     is_installed: bool
-    """Whether the library that it needs is there."""
+    """Whether the library that the format needs is installed."""
 
 
 class ExportFormatsAnswer(Answer, frozen=True, kw_only=True):
-    """All formats."""
+    """Formats for export."""
 
     formats: list[ExportFormat]
 
 
 @get("/export-formats")
 def export_formats(run: ServedRun) -> ExportFormatsAnswer:
-    """Formats in which recorded calls can be written for other tools."""
+    """List the formats in which recorded calls can be written for other tools."""
     return ExportFormatsAnswer(
         formats=[
             ExportFormat(name, form.purpose, form.ending, form.is_installed) for name, form in FORMATS.items()

@@ -1,4 +1,4 @@
-"""What each analysed step of a rank counted."""
+"""Steps: counts of each analysed step of a rank."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from chimbuko.viz.api.statements import steps_statement
 
 STEP_FIELDS = ("step", "start_us", "end_us", "calls", "anomalies", "severity_us", "highest_score")
 STEPS_AT_ONCE = 50_000
-"""Steps in one answer: 12 ranks for an hour at one step a second, and 2 MB at most."""
+"""Most steps in one answer: 12 ranks for an hour at one step a second, and 2 MB at most."""
 MOST_RANKS = 256
 
 Row = tuple[int, int, int, int, int, float, float]
-"""One step, by ``STEP_FIELDS``: a history has thousands."""
+"""One step, with the values of ``STEP_FIELDS`` in order: a history has thousands."""
 
 
 class StepsParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose steps."""
+    """Ranks whose steps are wanted."""
 
     rank: Annotated[
         list[RankText],
@@ -52,13 +52,13 @@ class Series(msgspec.Struct, frozen=True):
 
 
 class StepsAnswer(Answer, frozen=True, kw_only=True):
-    """A piece of the histories of some ranks, all up to the same step."""
+    """Page of the histories of some ranks, all up to the same step."""
 
     fields: list[str]
-    """What the numbers of a step are."""
+    """Names of the numbers of a step."""
     series: list[Series]
     next: int | None
-    """The step after which to ask again; null at the end."""
+    """Step after which to ask again; null at the end."""
 
 
 class StepColumns(msgspec.Struct, frozen=True):
@@ -66,9 +66,11 @@ class StepColumns(msgspec.Struct, frozen=True):
 
     rank: str
     steps: list[int]
-    """Of the first step its number, of each other one how much larger it is."""
+    """Number of the first step, and then the difference of each step to the one before it."""
     starts_us: list[int]
-    """Of the first step its start in µs since the epoch, of each other one how much later it begins."""
+    """Start of the first step in µs since the epoch, and then the difference of each start to the one before
+    it.
+    """
     durations_us: list[int]
     calls: list[int]
     anomalies: list[int]
@@ -77,21 +79,23 @@ class StepColumns(msgspec.Struct, frozen=True):
 
 
 class StepColumnsAnswer(Answer, frozen=True, kw_only=True):
-    """A piece of the histories of some ranks, all up to the same step."""
+    """Page of the histories of some ranks, all up to the same step."""
 
     series: list[StepColumns]
     next: int | None
-    """The step after which to ask again; null at the end."""
+    """Step after which to ask again; null at the end."""
 
 
 class LevelParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """How many steps are summed up."""
+    """Number of steps that are summed up."""
 
-    level: Annotated[int, Meta(ge=0, le=4, description="Steps are summed up by 8 to this power.")] = 2
+    level: Annotated[
+        int, Meta(ge=0, le=4, description="Power of 8 that is the number of steps summed up.")
+    ] = 2
 
 
 class StepSumsParameters(LevelParameters, frozen=True, kw_only=True):
-    """Whose steps, how many of them are summed up, and which piece of the list."""
+    """Ranks, number of steps that are summed up, and the wanted page of the list."""
 
     rank: Annotated[
         list[RankText],
@@ -105,7 +109,7 @@ class StepSumsParameters(LevelParameters, frozen=True, kw_only=True):
 
 
 class StepSumsAnswer(Answer, frozen=True, kw_only=True):
-    """A piece of the list of sums, by program, rank and step."""
+    """Page of the list of sums, by program, rank and step."""
 
     sums: list[StepSum]
     next: str | None
@@ -118,7 +122,7 @@ def _steps_statement(_: ServedRun, wanted: StepsParameters) -> str:
 
 @get("/steps", _steps_statement)
 def steps(run: ServedRun, wanted: StepsParameters) -> StepsAnswer:
-    """The history of some ranks: what each analysed step counted."""
+    """Return the history of some ranks: the counts of each analysed step."""
     keys = list(dict.fromkeys(_key(text) for text in wanted.rank))
     rows, following = _history(run, keys, wanted.after)
     series = [Series(rank_text(key), rows[key]) for key in keys]
@@ -127,7 +131,7 @@ def steps(run: ServedRun, wanted: StepsParameters) -> StepsAnswer:
 
 @get("/step-columns")
 def step_columns(run: ServedRun, wanted: StepsParameters) -> StepColumnsAnswer:
-    """The history of some ranks in columns, which are fewer bytes, for charts."""
+    """Return the history of some ranks in columns, which are fewer bytes, for charts."""
     keys = list(dict.fromkeys(_key(text) for text in wanted.rank))
     rows, following = _history(run, keys, wanted.after)
     return StepColumnsAnswer(series=[_columns(key, rows[key]) for key in keys], next=following)
@@ -135,14 +139,16 @@ def step_columns(run: ServedRun, wanted: StepsParameters) -> StepColumnsAnswer:
 
 @get("/steps.ndjson")
 def all_steps(run: ServedRun) -> Iterator[StepCount]:
-    """The stored history of all ranks, one step a line, by program, rank and step."""
+    """List the stored history of all ranks, one step per line, by program, rank and step."""
     for key in sorted(run.provenance.steps.firsts()):
         yield from run.provenance.steps.counts([key])
 
 
 @get("/step-sums")
 def step_sums(run: ServedRun, wanted: StepSumsParameters) -> StepSumsAnswer:
-    """The stored history in steps of 8, 64, 512 or 4,096: of some ranks, or of all of a program together."""
+    """List the stored history in steps of 8, 64, 512 or 4,096: of some ranks, or of all ranks of a program
+    together.
+    """
     keys = [_key(text) for text in wanted.rank] or None
     rows = run.provenance.steps.sums(wanted.level, keys)
     page, following = page_of(rows, wanted)
@@ -151,14 +157,14 @@ def step_sums(run: ServedRun, wanted: StepSumsParameters) -> StepSumsAnswer:
 
 @get("/step-sums.ndjson")
 def all_step_sums(run: ServedRun, wanted: LevelParameters) -> Iterator[StepSum]:
-    """The stored history of each rank in steps of 8, 64, 512 or 4,096, by program, rank and step."""
+    """List the stored history of each rank in steps of 8, 64, 512 or 4,096, by program, rank and step."""
     ranks = iter(sorted(run.provenance.steps.firsts()))
     while some := list(islice(ranks, MOST_RANKS)):
         yield from map(_timed, run.provenance.steps.sums(wanted.level, some))
 
 
 def step_row(step: StepCount) -> Row:
-    """One step as a row of ``STEP_FIELDS``."""
+    """Return one step as a row of ``STEP_FIELDS``."""
     return (
         step.step,
         step.start_us,
@@ -183,7 +189,7 @@ def _columns(key: RankKey, rows: list[Row]) -> StepColumns:
 
 
 def _timed(sums: StepSum) -> StepSum:
-    """Steps without events begin at 0, as each of them does."""
+    """Return steps with their times; those without events begin at 0."""
     return sums if sums.start_us < NEVER_US else msgspec.structs.replace(sums, start_us=0)
 
 
@@ -195,10 +201,10 @@ def _key(text: str) -> RankKey:
 def _history(
     run: ServedRun, keys: list[RankKey], after: int | None
 ) -> tuple[dict[RankKey, list[Row]], int | None]:
-    """Steps of these ranks, those of the store and those that it does not have yet."""
+    """Return the steps of these ranks, those of the store and those that it does not have yet."""
     first = None if after is None else after + 1
     last = (-1 if after is None else after) + max(1, STEPS_AT_ONCE // len(keys))
-    # The feed is asked first: what it forgets in between is in the store by then.
+    # The feed is asked first: steps that it forgets in between are in the store by then.
     recent = run.feed.recent_steps(keys)
     found = {(step.program, step.rank, step.step): step for step in recent}
     for step in run.provenance.steps.counts(keys, first, last):

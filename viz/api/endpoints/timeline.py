@@ -1,4 +1,4 @@
-"""The calls of one rank as they happened: of its recorded trace where there is one, else what is stored."""
+"""Timeline: the calls of one rank, from its recorded trace where there is one, else from the store."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Interval = tuple[int, int]
 
 MOST_PARTNERS = 12
 MOST_LINKS = 500
-"""More arrows than that are a black area; they come as bundles."""
+"""Most single arrows in a picture: more are a black area, so they come as bundles."""
 MOST_JUDGED = 5000
-"""Recorded calls of which the figures are reported, the most severe: 0.1 s."""
+"""Most recorded calls whose figures are reported, the most severe ones, which takes 0.1 s."""
 
 
 class TimelineParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """Which rank, when, and how large the picture is."""
+    """Rank, range of time, and size of the picture."""
 
     rank: Annotated[RankText, Meta(description="A rank as PROGRAM:RANK.")]
     partners: Annotated[
@@ -54,66 +54,74 @@ class TimelineRow(msgspec.Struct, frozen=True):
     thread: int
     depth: int
     begins_us: list[int]
-    """Of the first span its entry in µs since the epoch, of each other one how much later it begins."""
+    """Entry of the first span in µs since the epoch, and then the difference of each entry to the one before
+    it.
+    """
     runtimes_us: list[int]
     exclusives_us: list[int]
-    """-1 where it is not known."""
+    """Exclusive times in µs; -1 where that is not known."""
     functions: list[int]
-    """Numbers in `functions` of the answer; of merged calls the longest one's."""
+    """Indexes in `functions` of the answer; of merged calls the longest one's."""
     steps: list[int]
-    """With `rows` the id of the call, PROGRAM:RANK:STEP:ROW."""
+    """Step of each call; with `rows` it gives the id of the call, PROGRAM:RANK:STEP:ROW."""
     rows: list[int]
-    """Of the first span its row, of each other one how much larger it is."""
+    """Row of the first span, and then the difference of each row to the one before it."""
     counts: list[int]
-    """How many calls the span is."""
+    """Number of calls in each span."""
     flags: list[int]
-    """Sum of 1 abnormal, 2 has a record, 4 has not ended, 8 rows of the trace were lost in it, 16 merged."""
+    """Flags of each span, a sum of: 1 abnormal, 2 has a record, 4 has not ended, 8 rows of the trace were
+    lost in it, 16 merged.
+    """
 
 
 class TimelineLinks(msgspec.Struct, frozen=True):
     """Messages and launches, in columns with a number for each."""
 
     kinds: list[int]
-    """0 sent, 1 received, 2 launched on a GPU."""
+    """Kinds: 0 sent, 1 received, 2 launched on a GPU."""
     times_us: list[int]
-    """On this rank, µs since the epoch."""
+    """Times on this rank, in µs since the epoch."""
     threads: list[int]
     depths: list[int]
-    """Of the call that it is in; -1 where that is not known."""
+    """Depths of the calls that they are in; -1 where that is not known."""
     other_us: list[int]
-    """At the other end; -1 where it is not known."""
+    """Times at the other end, in µs since the epoch; -1 where that is not known."""
     other_ranks: list[int]
-    """-1 for launches."""
+    """Ranks at the other end; -1 for launches."""
     other_threads: list[int]
     other_depths: list[int]
     tags: list[int]
     sizes_bytes: list[int]
     counts: list[int]
-    """How many messages or launches it stands for."""
+    """Number of messages or launches in each arrow."""
 
 
 class ThreadTimes(msgspec.Struct, frozen=True):
-    """One thread, or one stream of a GPU."""
+    """Thread, or stream of a GPU."""
 
     thread: int
     is_gpu: bool
     known_us: list[Interval]
-    """When all its calls are known, at the depths that have rows; at other times they were not kept."""
+    """Ranges of time in which all calls of the thread are known, at the depths that have rows; outside of
+    them they were not kept.
+    """
 
 
 class TimelineAnswer(Answer, frozen=True, kw_only=True):
-    """One rank in a range of time."""
+    """Timeline of one rank in a range of time."""
 
     source: Literal["trace", "store"]
-    """Whether this is of the recorded trace, with all calls, or of what the store kept around some."""
+    """Source of the timeline: the recorded trace, with all calls, or the store, with those kept around some
+    calls.
+    """
     is_recorded: bool
     """Whether a recorded trace of the rank lies where the run found it."""
     from_us: int
     to_us: int
     extent_us: Interval
-    """First and last time of the rank."""
+    """First and last time of the rank, in µs since the epoch."""
     column_us: int
-    """Calls shorter than this are merged, abnormal ones never."""
+    """Length in µs below which calls are merged; abnormal ones never are."""
     functions: list[str]
     threads: list[ThreadTimes]
     rows: list[TimelineRow]
@@ -121,14 +129,15 @@ class TimelineAnswer(Answer, frozen=True, kw_only=True):
     judged: list[JudgedCall]
     """Recorded calls in the range, the most severe first; of very many not all."""
     lost_us: list[Interval]
-    """When nothing of the rank was analysed."""
+    """Ranges of time in which nothing of the rank was analysed."""
     left_out: int
-    """Recorded calls without the calls around them: only the most severe of very many have those."""
+    """Number of recorded calls without the calls around them: of very many only the most severe have those.
+    """
 
 
 @get("/timeline")
 def timeline(run: ServedRun, wanted: TimelineParameters) -> TimelineAnswer:
-    """The calls of a rank in a range of time, one inside the other, with messages and launches."""
+    """Return the calls of a rank in a range of time, nested, with messages and launches."""
     rank = _rank(wanted.rank)
     extent = _extent(run, rank)
     first, last = _range(wanted, extent)
@@ -167,7 +176,9 @@ def _rank(text: str) -> RankKey:
 
 
 def _extent(run: ServedRun, rank: RankKey) -> Interval:
-    """Times of the rank's analysed steps; where there is none yet, those of the run."""
+    """Return the first and last time of the rank's analysed steps; where there is none yet, those of
+    the run.
+    """
     extent = RankCalls(run.provenance.calls, rank).time_range()
     if extent is None:
         raise Missing(f"rank {rank[0]}:{rank[1]}: no step of it was analysed yet, or there is no such rank")
@@ -189,7 +200,7 @@ def _used_numbers(window: SpanWindow) -> npt.NDArray[np.int64]:
 
 
 def _used(window: SpanWindow) -> list[str]:
-    """Names of the functions that are in the picture."""
+    """Return the names of the functions that are in the picture."""
     return [window.functions[number] for number in _used_numbers(window).tolist()]
 
 

@@ -1,4 +1,4 @@
-"""Whether the findings can be trusted: the way of the events through the analysis, in sums and in parts."""
+"""Health of the analysis: how much of the trace was read, lost and kept, and what the analysis costs."""
 
 from __future__ import annotations
 
@@ -22,71 +22,74 @@ from chimbuko.viz.live.status import Status
 
 MOST_NODES = 4
 MOST_NAMED = 100
-"""Agents, functions and ranks in one answer, the most important first."""
+"""Most agents, functions and ranks in one answer, the most important first."""
 
 MOST_LOSSY = 50
-"""Ranks whose gaps are reported: as many lines as a picture has room for."""
+"""Most ranks whose gaps are reported: as many lines as a picture has room for."""
 MOST_GAPS = 200
-"""Of one rank, the longest."""
+"""Most gaps of one rank, the longest ones."""
 
 Order = Literal["loss", "rank", "rows", "largest_step_bytes"]
 
 
 class Unrecorded(msgspec.Struct, frozen=True):
-    """Abnormal calls of one function, of all streams, that were counted and not recorded."""
+    """Abnormal calls of one function, over all streams, that were counted and not recorded."""
 
     function: str
     anomalies: int
 
 
 class Storage(msgspec.Struct, frozen=True):
-    """What the trace takes, and what is kept of it."""
+    """Sizes of the trace, and of what is kept of it."""
 
     trace_bytes: int
-    """Read so far."""
+    """Bytes of the trace read so far."""
     stored_bytes: int | None
-    """Size of the store; None where it holds other runs too, or is elsewhere."""
+    """Size of the store in bytes; None where it holds other runs too, or is elsewhere."""
 
 
 class VitalsAnswer(Answer, frozen=True, kw_only=True):
-    """The analysis as a whole."""
+    """Health of the analysis as a whole."""
 
     status: Status
     sums: StreamSums
     agents: list[AgentState]
-    """Those furthest behind first, at most a hundred; none where no agent has spoken."""
+    """Agents, those furthest behind first, at most a hundred; empty where no agent has reported."""
     agent_sums: AgentState | None
-    """All together: the largest lag and age; sums of the rest."""
+    """Figures of all agents together: the largest lag and age; sums of the rest."""
     agents_total: int
     slow_ranks: list[SlowRank]
     storage: Storage
     transport: str
-    """How the trace comes: ``files``, ``sst`` or ``recorded``; empty where nobody knows any more."""
+    """Transport of the trace: ``files``, ``sst`` or ``recorded``; empty where that is not known any more."""
     unrecorded: list[Unrecorded]
-    """Most anomalies first."""
+    """Functions with unrecorded calls, most anomalies first."""
     unrecorded_total: int
     pruned: list[Pruning]
-    """Removed since, the latest first."""
+    """Anomalies removed from the store later on, the latest first."""
     pruned_total: int
-    """Anomalies that were removed."""
+    """Number of anomalies that were removed."""
     history: list[Vital]
-    """Since this dashboard follows the run, at most 256 intervals; empty where it had ended by then."""
+    """History since this dashboard follows the run, at most 256 intervals; empty where the run had ended by
+    then.
+    """
 
 
 class StreamsParameters(PageParameters, frozen=True, kw_only=True):
-    """Which streams first."""
+    """Order of the streams, and the wanted page of the list."""
 
     sort: Annotated[
-        Order, Meta(description="Most loss first, most rows, the largest step; or ranks in order.")
+        Order,
+        Meta(description="Order of the streams: by loss, rows or step, the most first; or by rank."),
     ] = "loss"
     state: Annotated[
         Literal["reading", "silent", "ended", "broken", "lost"] | None,
-        Meta(description="Streams in this state only."),
+        Meta(description="State of the wanted streams."),
     ] = None
 
 
 class StreamsAnswer(Answer, frozen=True, kw_only=True):
-    """A piece of the list of streams."""
+    """Page of the list of streams."""
 
     streams: list[StreamHealth]
     next: str | None
@@ -99,81 +102,88 @@ class Gaps(msgspec.Struct, frozen=True):
     rank: str
     gap_steps: int
     gaps: list[tuple[int, int]]
-    """First and last step of each, in order; of more than 200 the longest."""
+    """First and last step of each gap, in order; of more than 200 the longest."""
     gaps_total: int
 
 
 class GapsAnswer(Answer, frozen=True, kw_only=True):
-    """Where steps were lost."""
+    """Gaps of the ranks that lost steps."""
 
     ranks: list[Gaps]
-    """Those that lost most first, at most 50."""
+    """Ranks, those that lost most first, at most 50."""
     lossy_ranks: int
-    """How many lost steps."""
+    """Number of ranks that lost steps."""
     last_step: int | None
-    """Of all ranks, the newest that was analysed."""
+    """Newest analysed step of all ranks."""
 
 
 class PredictedPlacement(msgspec.Struct, frozen=True):
-    """What is predicted with the analysis in one place."""
+    """Prediction for the analysis in one place."""
 
     where: str
-    """``shared``: on all cores; ``inside``: on some of the application's; ``own``: on cores of its own."""
+    """Place of the analysis: ``shared`` on all cores; ``inside`` on some of the application's; ``own`` on
+    cores of its own.
+    """
     cores: float
-    """Of the analysis; below 1 what a CPU quota gives it of one core, or of all that it shares."""
+    """Number of cores of the analysis; below 1 the share that a CPU quota gives it of one core, or of all
+    that it shares.
+    """
     application_cores: int
-    """That are left to the application."""
+    """Number of cores that are left to the application."""
     step_us: float
-    """A step of the trace takes so long."""
+    """Time of a step of the trace, in µs."""
     added_share: float
-    """Of a step without an analysis."""
+    """Added time, as a share of a step without an analysis."""
     busy_share: float
-    """Of the analysis' cores."""
+    """Share of the analysis' cores that is busy."""
     keeps_up: bool
 
 
 class AnalysisInterval(msgspec.Struct, frozen=True):
-    """What the analysis took during one interval, and what all other intervals predict for it."""
+    """Cost of the analysis during one interval: measured, and predicted from all other intervals."""
 
     rows_per_s: float
     measured_us: float
-    """CPU time for a step of all streams."""
+    """Measured CPU time for a step of all streams, in µs."""
     predicted_us: float
 
 
 class AdvisedNode(msgspec.Struct, frozen=True):
-    """One node."""
+    """Advice for one node."""
 
     node: str
     agents: int
-    """That are recommended, as is what follows."""
+    """Number of agents that is recommended; the fields that follow hold for it."""
     cores: str
-    """As ``--cores`` takes it; empty for all."""
+    """Recommended cores, in the form that ``--cores`` takes; empty for all."""
     period_us: float
     transport: str
     streams: int
     step_us: float
-    """Of the trace, as it would take without an analysis."""
+    """Time that a step of the trace would take without an analysis, in µs."""
     analysis_us: float
-    """CPU time of the analysis of such a step."""
+    """CPU time of the analysis of such a step, in µs."""
     wait_us: float | None
-    """From the end of a step to when its analysis had reached the agent; None where nobody saw it."""
+    """Time in µs from the end of a step to when the agent had analysed up to it; None where that was not
+    measured.
+    """
     placements: list[PredictedPlacement]
-    """The best first."""
+    """Predicted placements, the best first."""
     intervals: list[AnalysisInterval]
-    """In order of time."""
+    """Measured intervals, in order of time."""
 
 
 class PlacementAnswer(Answer, frozen=True, kw_only=True):
-    """Where the analysis had best run."""
+    """Recommended placement of the analysis."""
 
     nodes: list[AdvisedNode]
-    """Those with most events, at most four; none before an agent has said what some steps took."""
+    """Nodes, those with most events, at most four; empty before an agent has reported the cost of some steps.
+    """
 
 
 @get("/vitals")
 def vitals(run: ServedRun) -> VitalsAnswer:
-    """How the analysis fares as a whole: what was read, lost, kept and dropped, and what it takes."""
+    """Return the health of the analysis as a whole: what was read, lost, kept and dropped, and its cost."""
     feed = run.feed
     agents = sorted(feed.agents(), key=lambda agent: (-agent.lag_s, agent.name))
     unrecorded: Counter[str] = Counter()
@@ -200,7 +210,7 @@ def vitals(run: ServedRun) -> VitalsAnswer:
 
 @get("/streams")
 def streams(run: ServedRun, wanted: StreamsParameters) -> StreamsAnswer:
-    """What each stream read and lost, in pages; those that lost most first."""
+    """List what each stream read and lost, in pages; those that lost most first."""
     rows = [stream for stream in run.feed.health() if wanted.state in (None, stream.state)]
     if wanted.sort == "loss":
         rows.sort(key=lambda stream: (-stream.gap_steps, -sum(stream.losses.values())))
@@ -212,7 +222,7 @@ def streams(run: ServedRun, wanted: StreamsParameters) -> StreamsAnswer:
 
 @get("/gaps")
 def gaps(run: ServedRun) -> GapsAnswer:
-    """Which steps of which ranks were lost, of the ranks that lost most."""
+    """Return the steps that were lost, of the ranks that lost most."""
     lossy = [stream for stream in run.feed.health() if stream.gap_steps]
     lossy.sort(key=lambda stream: -stream.gap_steps)
     worst = {(stream.program, stream.rank): stream for stream in lossy[:MOST_LOSSY]}
@@ -226,7 +236,7 @@ def gaps(run: ServedRun) -> GapsAnswer:
 
 @get("/placement")
 def placement(run: ServedRun) -> PlacementAnswer:
-    """What the analysis costs with its agents on these or those cores, predicted and measured."""
+    """Return the cost of the analysis with its agents on different cores, predicted and measured."""
     agents = run.feed.agent_figures()
     found = []
     transport = run.provenance.run().transport
@@ -234,7 +244,7 @@ def placement(run: ServedRun) -> PlacementAnswer:
         try:
             found.append(_advised(advise(measured)))
         except ConfigError:
-            # It has not said enough yet.
+            # The agent has not reported enough yet.
             continue
     return PlacementAnswer(nodes=found)
 
@@ -290,25 +300,25 @@ def _summed(agents: list[AgentState]) -> AgentState:
 
 def _storage(run: ServedRun, trace_bytes: int) -> Storage:
     path = run.feed.run.store_path
-    # With what the log holds; its index is gone when nobody reads.
+    # The write-ahead log counts, too; its index is gone when nobody reads.
     files = [one for one in (path, path.with_name(path.name + "-wal")) if one.exists()]
     return Storage(trace_bytes, sum(one.stat().st_size for one in files) if files else None)
 
 
 class HealthAnswer(Answer, frozen=True, kw_only=True):
-    """What was read, what was lost, and how old it is."""
+    """State of the analysis: events that were read and lost, and the age of the newest."""
 
     status: Status
     streams: list[StreamHealth]
     dropped: list[Dropped]
-    """Anomalies that were found but not kept."""
+    """Number of anomalies that were found but not kept."""
     prunings: list[Pruning]
-    """What was kept, and removed since."""
+    """Prunings: records that were kept, and removed later on."""
 
 
 @get("/health")
 def health(run: ServedRun) -> HealthAnswer:
-    """State of the analysis: what each stream read and lost, and what is not kept."""
+    """Return the state of the analysis: what each stream read and lost, and what is not kept."""
     return HealthAnswer(
         status=run.feed.status(),
         streams=run.feed.health(),

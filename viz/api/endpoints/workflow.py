@@ -1,4 +1,4 @@
-"""What programs, nodes and the workflow published of themselves, for charts."""
+"""Data published by programs, nodes and the workflow, for charts."""
 
 from __future__ import annotations
 
@@ -20,58 +20,60 @@ from chimbuko.provenance.query.filters import Text
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
 
 MOST_LINES = 128
-"""Ranks in one answer: a chart has no room for more."""
+"""Most ranks in one answer: a chart has no room for more."""
 MOST_NODES = 64
 
 
 class KnownQuantity(msgspec.Struct, frozen=True):
-    """A leaf with numbers that was published."""
+    """Numeric quantity that was published."""
 
     namespace: str
     quantity: str
-    """Its path, without ``Rank N``."""
+    """Path of the leaf, without ``Rank N``."""
     ranks: int
-    """How many have published it."""
+    """Number of ranks that have published it."""
     points: int
-    """That are kept of it, over all ranks."""
+    """Number of points that are kept of it, over all ranks."""
 
 
 class WorkflowAnswer(Answer, frozen=True, kw_only=True):
-    """All that was published, in overview."""
+    """Overview of everything that was published."""
 
     tasks: list[TaskView]
-    """In the order in which they were first heard of."""
+    """Tasks, in the order in which they were first reported."""
     nodes: list[NodeView]
-    """By name, at most 64."""
+    """Nodes by name, at most 64."""
     nodes_total: int
     mpi: list[RankTime]
-    """In the order of ranks."""
+    """Time in MPI, in the order of ranks."""
     quantities: list[KnownQuantity]
-    """By namespace and path."""
+    """Quantities, by namespace and path."""
     left_out: int
-    """Values for which there was no room."""
+    """Number of values for which there was no room."""
 
 
 class QuantityParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """Which quantity."""
+    """Namespace and path of a quantity."""
 
-    namespace: Annotated[Text, Meta(description="Namespace in which it was published.")]
-    name: Annotated[Text, Meta(description="Its path, without `Rank N`, as `workflow` has it.")]
+    namespace: Annotated[Text, Meta(description="Namespace in which the quantity was published.")]
+    name: Annotated[Text, Meta(description="Path of the quantity, without `Rank N`, as `workflow` gives it.")]
 
 
 class QuantityAnswer(Answer, frozen=True, kw_only=True):
-    """One quantity, rank by rank."""
+    """Values of one quantity, rank by rank."""
 
     namespace: str
     quantity: str
     lines: list[Line]
-    """In the order of ranks, at most 128."""
+    """Values of each rank, in the order of ranks, at most 128."""
     lines_total: int
 
 
 @get("/workflow")
 def workflow(run: ServedRun) -> WorkflowAnswer:
-    """Tasks with their states, what nodes did, time in MPI, and what else was published."""
+    """Return tasks with their states, the utilisation of nodes, time in MPI, and the list of other published
+    quantities.
+    """
     views = _views(run)
     return WorkflowAnswer(
         tasks=views.tasks,
@@ -85,7 +87,7 @@ def workflow(run: ServedRun) -> WorkflowAnswer:
 
 @get("/quantity")
 def quantity(run: ServedRun, wanted: QuantityParameters) -> QuantityAnswer:
-    """What ranks published of one quantity, over time."""
+    """Return the values of one quantity that ranks published, over time."""
     for one in _views(run).quantities:
         if (one.namespace, one.quantity) == (wanted.namespace, wanted.name):
             return QuantityAnswer(

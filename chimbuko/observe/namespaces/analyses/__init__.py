@@ -1,4 +1,4 @@
-"""Analyses of what was published in a namespace, by name; packages can bring their own.
+"""Analyses of the values published in a namespace, by name; installed packages can add their own.
 
 May import observe.namespaces.exchange and observe.namespaces.tree.
 

@@ -1,4 +1,5 @@
-"""Quantities that are alike on all ranks, such as extrema of a field: a rank that departs is named.
+"""Watch of quantities that are alike on all ranks, such as extrema of a field: a rank that departs is
+named.
 
 What differs between ranks all the time, and what all of them do together, is no departure.
 """
@@ -12,17 +13,17 @@ from chimbuko.observe.namespaces.analyses.cusum import Cusum, scale
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding, Problem
 
 LEARNED = 60
-"""Samples from which it is learned what is usual."""
+"""Number of samples from which the usual behaviour is learned."""
 LEAST_RANKS = 4
-"""Of fewer nobody can say which one departs."""
+"""Least number of ranks that are compared: among fewer nobody can say which one departs."""
 FAR_FROM_ZERO = 5.0
-"""Values that are so many times as far from zero as from each other have ratios, too."""
+"""Distance from zero, in multiples of the spread, beyond which values are also compared by their ratios."""
 _ROUNDING = 16 * float(np.finfo(np.float64).eps)
 Floats = npt.NDArray[np.float64]
 
 
 class Compared:
-    """One quantity that ranks are compared by."""
+    """One quantity by which ranks are compared."""
 
     def __init__(self, quantity: str, ranks: int) -> None:
         self._quantity = quantity
@@ -32,7 +33,7 @@ class Compared:
         self._found = np.zeros(ranks, np.bool_)
 
     def take(self, step: int, values: Floats) -> Finding | None:
-        """Take the values of all ranks (f8[ranks]) at a step; those that are no numbers are left out."""
+        """Add the values of all ranks (f8[ranks]) at a step; those that are no numbers are left out."""
         is_number = np.isfinite(values)
         if len(values) < LEAST_RANKS or is_number.sum() < LEAST_RANKS:
             return None
@@ -54,7 +55,8 @@ class Compared:
         return Finding(Problem.DEPARTURE, self._quantity, ranks, since, step, change)
 
     def _away(self, values: Floats, is_number: npt.NDArray[np.bool_]) -> Floats:
-        """How far each rank is from its usual place, in the measure that makes least of it.
+        """Return the distance of each rank from its usual place, by differences or by ratios, whichever is
+        the smaller one.
 
         All of them may move by the same amount, or by the same factor: a departure is none of both.
         """
@@ -66,7 +68,7 @@ class Compared:
 
 
 class _Measure:
-    """Where each rank usually is, and how it is beside the others: by differences, or by ratios."""
+    """Usual place of each rank beside the others, measured by differences or by ratios."""
 
     def __init__(self, samples: Floats, by_ratio: bool) -> None:
         self._by_ratio = by_ratio
@@ -79,17 +81,17 @@ class _Measure:
         )
         sigma = scale(beside)
         largest = 1.0 if by_ratio else max(float(np.abs(samples).max()), np.finfo(np.float64).tiny)
-        # Of one rank alone so few samples say little: no rank counts as much quieter than most are.
+        # So few samples of one rank say little: no rank counts as much quieter than most are.
         self._sigma = np.maximum(sigma, max(float(np.median(sigma)), _ROUNDING * largest))
 
     def away(self, values: Floats, is_number: npt.NDArray[np.bool_]) -> Floats:
-        """In standard deviations from where it usually is."""
+        """Return the distance of each rank from its usual place, in standard deviations."""
         with np.errstate(all="ignore"):
             away: Floats = self._beside(values, is_number) / self._sigma
         return np.nan_to_num(away)
 
     def _beside(self, values: Floats, is_number: npt.NDArray[np.bool_]) -> Floats:
-        """What is left when that is taken away which all ranks do."""
+        """Return the values without what all ranks have in common."""
         if not self._by_ratio:
             change = values - self._usual
             difference: Floats = change - np.median(change[is_number])

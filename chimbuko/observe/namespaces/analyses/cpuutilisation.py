@@ -16,14 +16,17 @@ from chimbuko.observe.namespaces.tree.paths import Path
 from chimbuko.observe.namespaces.tree.tree import Nested
 
 _TIMES = 8
-"""user, nice, system, idle, iowait, irq, softirq, steal; what follows is in the first ones already."""
+"""Number of leading fields that are added up: user, nice, system, idle, iowait, irq, softirq and steal. The
+fields behind them are contained in the first ones already.
+"""
 _IDLE, _IOWAIT = 3, 4
 Ticks = tuple[int, int]
-"""All since the machine booted, and the idle ones of them."""
+"""Ticks since the machine booted: all of them, and the idle ones."""
 
 
 def cpu_utilisation(observations: Sequence[Observation]) -> Nested:
-    """Per cent of each node, between the last two samples and in the mean of all.
+    """Return the utilisation of each node in per cent, between the last two samples and in the mean of
+    all.
 
     Samples are leaves ``HOST/stat/cpu``, each the numbers of that line as a string or an array, or in SOMA's
     layout, with a key for each moment, ``PROC/HOST/TIME/stat/cpu``. They are in the order in which they came.
@@ -44,7 +47,7 @@ def cpu_utilisation(observations: Sequence[Observation]) -> Nested:
 
 
 def sample_of(path: Path, leaf: Leaf) -> tuple[str, Ticks] | None:
-    """Node and ticks, where the leaf is such a sample."""
+    """Return the node and its ticks if the leaf is a sample of CPU ticks, else None."""
     times = _times(leaf) if path[-2:] == ("stat", "cpu") and len(path) > 2 else None
     if times is None:
         return None
@@ -53,7 +56,7 @@ def sample_of(path: Path, leaf: Leaf) -> tuple[str, Ticks] | None:
 
 
 def percent(before: Ticks, after: Ticks) -> float:
-    """Utilisation between two samples, of which the later one has more ticks."""
+    """Return the utilisation in per cent between two samples, of which the later one has more ticks."""
     total, idle = after[0] - before[0], after[1] - before[1]
     return 100.0 * (total - idle) / total
 

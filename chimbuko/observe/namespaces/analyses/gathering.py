@@ -1,8 +1,7 @@
-"""What charts show, gathered observation by observation. No I/O.
+"""Data of charts, gathered observation by observation. No I/O.
 
-Memory is bounded: of each thing a number of points is kept, and no more than so many things.
-
-A curve of which a bounded number of points is kept, with its peaks. No I/O.
+Memory is bounded: the number of things is limited, and of each thing a limited number of points is
+kept, the peaks among them.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ _Point = tuple[int, float]
 
 
 class Points:
-    """Times and values in the order in which they came.
+    """Curve with a bounded number of points: times and values in the order in which they came.
 
-    Where there are too many, of each four that follow on each other the least and the largest stay, so that
+    Where there are too many, the least and the largest of each four successive points stay, so that
     no peak is lost. What is not a number stands out more than any number.
     """
 
@@ -35,19 +34,19 @@ class Points:
         self._points: list[_Point] = []
 
     def add(self, time_us: int, value: float) -> None:
-        """One point more."""
+        """Add a point."""
         if len(self._points) == MOST_POINTS:
             self._points = _thinned(self._points)
         self._points.append((time_us, value))
 
     @property
     def times_us(self) -> list[int]:
-        """Since the epoch."""
+        """Return the times of the points, in µs since the epoch."""
         return [time_us for time_us, _ in self._points]
 
     @property
     def values(self) -> list[float | None]:
-        """None for what is no finite number."""
+        """Return the values of the points; None stands for a value that is no finite number."""
         return [value if math.isfinite(value) else None for _, value in self._points]
 
 
@@ -72,15 +71,15 @@ def _height(value: float) -> float:
 MOST_TASKS = 2000
 MOST_NODES = 500
 MOST_LINES = 2000
-"""Of all quantities of a namespace."""
+"""Most lines of charts, over all quantities of a namespace."""
 MOST_STATES = 64
-"""Of a task: the newest, where it is tried again and again."""
+"""Most states kept of one task, the newest ones, as a task may be tried again and again."""
 BEGUN = "EXECUTING"
-"""State of a task that runs; RADICAL-Pilot's event ``rank_start`` says the same more exactly."""
+"""State of a running task; RADICAL-Pilot's event ``rank_start`` gives its beginning more exactly."""
 
 
 class Gathered:
-    """What charts show of the observations that it took."""
+    """Data of charts, from the observations taken so far."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, _Task] = {}
@@ -92,7 +91,7 @@ class Gathered:
         self._left_out = 0
 
     def take(self, observation: Observation) -> None:
-        """One observation more; those of a leaf come in the order of time."""
+        """Add an observation; those of one leaf come in the order of time."""
         for path, leaf in observation.change.put.items():
             match observation.namespace:
                 case "workflow":
@@ -105,7 +104,7 @@ class Gathered:
 
     @property
     def views(self) -> Views:
-        """All that is known now."""
+        """Return the data of all charts as of now."""
         return Views(
             [task.view(name) for name, task in self._tasks.items() if task.states],
             [NodeView(node, points.times_us, points.values) for node, points in sorted(self._nodes.items())],
@@ -193,7 +192,8 @@ class _Task:
     def _enter(self, time: str, state: str) -> None:
         with suppress(ValueError, OverflowError):
             time_us = round(float(time) * 1e6)
-            # Each of a thousand ranks begins: the first one counts, whichever is heard of first.
+            # Each of a thousand ranks reports its beginning: the earliest counts, in whatever order they
+            # arrive.
             before_us = max((one for one in self.states if one <= time_us), default=time_us)
             if self.states.get(before_us) == state:
                 return

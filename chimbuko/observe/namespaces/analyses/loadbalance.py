@@ -1,4 +1,4 @@
-"""How evenly the ranks of a program are loaded, by the time that each spends in MPI."""
+"""Load balance of the ranks of a program, from the time that each spends in MPI."""
 
 from __future__ import annotations
 
@@ -15,21 +15,20 @@ from chimbuko.observe.namespaces.tree.paths import Path, format_path
 from chimbuko.observe.namespaces.tree.tree import Nested
 
 TAU, CALIPER = "TAU", "CALIPER"
-"""Keys that SOMA's layouts begin with; what stands before one of them names a program."""
+"""Keys with which SOMA's layouts begin; the keys before one of them name a program."""
 _EXCLUSIVE = re.compile(r"(MPI_(?:\w+?|\(others\)))(?:\(\))?_Exclusive")
 
 
 class MpiTimes:
-    """Time in MPI of each rank, by leaves ``…/Rank N/…/MPI_NAME_Exclusive``: sums since the beginning of the
-    program, in TAU's words and units, of which the last one counts. Programs are distinguished by what stands
-    before a key ``TAU`` or ``CALIPER``.
+    """Time in MPI of each rank, from leaves whose path ends in ``Rank N`` and, deeper,
+    ``MPI_NAME_Exclusive``.
     """
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, int, str], float] = {}
 
     def take(self, path: Path, leaf: Leaf) -> None:
-        """Take a leaf, if it is one of these."""
+        """Add a leaf, if it is one of these."""
         name = _EXCLUSIVE.fullmatch(path[-1])
         if name is None or isinstance(leaf, str) or elements(leaf).size != 1:
             return
@@ -41,7 +40,7 @@ class MpiTimes:
 
     @property
     def of_programs(self) -> dict[str, dict[int, float]]:
-        """Program, empty for one without a name, to rank to time, both in order."""
+        """Return the times by program (empty for one without a name) and rank, both in order."""
         sums: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))
         for (program, rank, _), time in self._last.items():
             sums[program][rank] += time
@@ -49,7 +48,7 @@ class MpiTimes:
 
 
 def load_balance(observations: Sequence[Observation]) -> Nested:
-    """Time in MPI of each rank, and how evenly it is spread, under the name of the program.
+    """Return the time in MPI of each rank, and how evenly it is spread, under the name of the program.
 
     ``balance`` is the mean over the ranks through the largest of them: 1 where all are alike.
     """

@@ -1,4 +1,4 @@
-"""Anomalies of what programs publish of their computation, rank by rank.
+"""Anomalies in the quantities that programs publish of their computation, rank by rank.
 
 A quantity is a leaf by its path without ``Rank N``; where there is no such key the rank is the client's. Its
 name says what is expected of it: the sum of ``local_…`` over all ranks is conserved, and ``…/min``, ``…/max``
@@ -22,14 +22,15 @@ from chimbuko.observe.namespaces.tree.paths import Path, format_path
 from chimbuko.observe.namespaces.tree.tree import Nested
 
 STEP_KEYS = ("timestep", "step")
-"""Leaves that say at which step of the program a publication was made; those that follow without one belong
-to it, too. Of a client that has none its publications are counted."""
+"""Leaves that give the step of the program at which a publication was made; publications that follow without
+one belong to that step, too. If a client never gives a step, its publications are counted.
+"""
 Source = tuple[str, int]
-"""Client, and rank that it publishes of."""
+"""Source of a publication: the client, and the rank for which it publishes."""
 
 
 class MetricAnomalies:
-    """Looks for anomalies in what is published, publication by publication."""
+    """Detector of anomalies in published quantities, publication by publication."""
 
     def __init__(self) -> None:
         self._quantities: dict[str, Quantity] = {}
@@ -38,12 +39,12 @@ class MetricAnomalies:
         self._steps: dict[Source, int] = {}
         self._counted: dict[Source, int] = defaultdict(int)
         self._newest_client: dict[tuple[str, int], str] = {}
-        """Who published a quantity of a rank last: programs have quantities of their own."""
+        """Client that last published each quantity of a rank: every program has its own quantities."""
         self.ranks: set[int] = set()
-        """Those that have published something that is watched."""
+        """Ranks that have published a watched quantity."""
 
     def take(self, observation: Observation) -> Iterator[Finding]:
-        """Take a publication; yields what is found by it, each thing once."""
+        """Add a publication, and yield the findings that it completes, each one once."""
         touched: set[Source] = set()
         for path, leaf in observation.change.put.items():
             rank, rest = of_rank(path, observation.rank)
@@ -68,23 +69,25 @@ class MetricAnomalies:
 
     @property
     def samples(self) -> int:
-        """Steps that were judged of the quantity that most are known of."""
+        """Return the number of judged steps, of the quantity with the most of them."""
         return max((quantity.samples for quantity in self._quantities.values()), default=0)
 
     def finish(self) -> Iterator[Finding]:
-        """Nothing comes any more: yields what is found in what waits for other ranks."""
+        """Yield the findings in steps that still wait for other ranks, as no more publications will come."""
         for _, quantity in sorted(self._quantities.items()):
             yield from quantity.finish()
 
     def _is_begun_again(self, name: str, source: Source, step: int) -> bool:
-        """Whether another client published this of the rank before, at a later step than this one does."""
+        """Whether another client published this quantity of the rank before, at a later step: the program was
+        started again.
+        """
         client, rank = source
         before = self._newest_client.get((name, rank), client), rank
         self._newest_client[name, rank] = client
         if before == source:
             return False
         is_later = self._steps.get(before, self._counted[before]) > step
-        # It has ended: what it has published does not go on.
+        # The client has ended: its quantities do not continue.
         del self._known[before][name]
         if not self._known[before]:
             for gone in (self._known, self._steps, self._counted):
@@ -93,7 +96,9 @@ class MetricAnomalies:
 
 
 def metric_anomalies(observations: Sequence[Observation]) -> Nested:
-    """What was wrong, each thing once, as ``findings/N``; and in how many samples of how many ranks."""
+    """Return all findings, each one once, as ``findings/N``, with the number of samples and of ranks that
+    were judged.
+    """
     anomalies = MetricAnomalies()
     found = [finding for observation in observations for finding in anomalies.take(observation)]
     found += anomalies.finish()

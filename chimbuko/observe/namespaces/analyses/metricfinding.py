@@ -1,4 +1,4 @@
-"""What is wrong with a quantity that a program publishes."""
+"""Findings: something that is wrong with a quantity that a program publishes."""
 
 from __future__ import annotations
 
@@ -10,47 +10,50 @@ from chimbuko.core.units import format_change
 
 
 class Problem(StrEnum):
-    """What a finding is about."""
+    """Kind of problem that a finding reports."""
 
     GLOBAL_DRIFT = "global drift"
-    """The sum over all ranks is not conserved, and no rank stands out: a parameter of the whole is wrong."""
+    """Drift of the sum over all ranks, where no rank stands out: a parameter of the whole program is wrong.
+    """
     LOCAL_DRIFT = "local drift"
-    """The sum is not conserved because of few ranks."""
+    """Drift of the sum over all ranks that comes from few ranks."""
     DEPARTURE = "departure"
-    """A rank departs from the others."""
+    """Departure of one rank from the others."""
     NOT_A_NUMBER = "not a number"
 
 
 FindingKey = tuple[str, str, tuple[int, ...]]
-"""Problem, quantity and ranks: of one such finding a run has one."""
+"""Identity of a finding within a run: problem, quantity and ranks."""
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing that is wrong; it is found once."""
+    """One thing that is wrong with a quantity; it is reported once."""
 
     kind: Problem
     quantity: str
     ranks: tuple[int, ...]
-    """Those that stand out; none where all are alike."""
+    """Ranks that stand out; empty where all ranks are alike."""
     since: int
-    """Step of the program at which it began, as far as can be said."""
+    """Step of the program at which the problem began, as far as can be said."""
     step: int
-    """At which it was found."""
+    """Step of the program at which the problem was found."""
     change: float
-    """How far it had come then: of a drift relative to the sum, of a departure in standard deviations."""
+    """Size of the deviation when it was found: of a drift relative to the sum, of a departure in standard
+    deviations.
+    """
     begin_us: int = 0
-    """When the step at which it began was published, in µs since the epoch; 0 where that is not known."""
+    """Time at which the first wrong step was published, in µs since the epoch; 0 where that is not known."""
     found_us: int = 0
-    """The same of the step at which it was found."""
+    """Time at which the step ``step`` was published, in µs since the epoch; 0 where that is not known."""
 
     @property
     def key(self) -> FindingKey:
-        """What distinguishes it from others of a run."""
+        """Identity of the finding within its run."""
         return self.kind.value, self.quantity, self.ranks
 
     @property
     def sentence(self) -> str:
-        """All of it in words."""
+        """Return the finding as a sentence."""
         changed = f"the sum has changed by {format_change(self.change, '.3g')}"
         who = f"rank {', '.join(map(str, self.ranks))}" if self.ranks else "all ranks"
         match self.kind:
@@ -66,6 +69,6 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Findings(msgspec.Struct, frozen=True):
-    """All that was found in a run until now, as whoever watches it publishes it for the store."""
+    """All findings of a run until now, as the process that watches the run publishes them for the store."""
 
     found: tuple[Finding, ...]

@@ -1,6 +1,5 @@
-"""All quantities of a program, sample by sample.
-
-Quantities whose sum over all ranks stays the same.
+"""Watch of all quantities of a program, sample by sample: conserved sums, and values that are alike on
+all ranks.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from chimbuko.observe.namespaces.analyses.cusum import Cusum, scale
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding, Problem
 
 LEARNED = 40
-"""Samples from which it is learned what is usual."""
+"""Number of samples from which the usual behaviour is learned."""
 LEAST_DRIFT = 1e-4
-"""Relative change of the sum below which nothing is said: rounding errors add up, too."""
+"""Least relative change of the sum that is reported: rounding errors add up, too."""
 STANDS_OUT = 0.8
-"""The ranks are named that make up so much of the whole change together,"""
+"""Share of the whole change that few ranks make up together if they are to be named."""
 MOST_RANKS = 0.25
-"""where they are no larger share of all ranks; otherwise all are concerned."""
+"""Largest share of all ranks that can be named as few; if it takes more, all ranks are concerned."""
 
 
 class Conserved:
-    """One conserved quantity."""
+    """One quantity whose sum over all ranks stays the same."""
 
     def __init__(self, quantity: str) -> None:
         self._quantity = quantity
@@ -37,7 +36,7 @@ class Conserved:
         self._is_found = False
 
     def take(self, step: int, values: npt.NDArray[np.float64]) -> Finding | None:
-        """Take the values of all ranks (f8[ranks]) at a step."""
+        """Add the values of all ranks (f8[ranks]) at a step, and return the finding, if there is one."""
         if self._is_found or not np.isfinite(values).all():
             return None
         if len(self._learned) < LEARNED:
@@ -63,11 +62,11 @@ class Conserved:
         self._sigma = max(float(scale(sums[:, None])[0]), rounding, np.finfo(np.float64).tiny)
 
     def _standing_out(self, changes: npt.NDArray[np.float64]) -> tuple[int, ...]:
-        """The few ranks that make up most of a change; none where it takes many."""
+        """Return the few ranks that make up most of a change; empty where it takes many."""
         towards = changes * np.sign(changes.sum())
         order = np.argsort(-towards)
         most = max(1, int(MOST_RANKS * len(changes)))
-        # What all ranks have in common is nobody's.
+        # A change that all ranks have in common is no single rank's.
         own = np.maximum(towards - np.median(towards), 0.0)
         for count in range(1, most + 1):
             if own[order[:count]].sum() > STANDS_OUT * towards.sum():
@@ -76,24 +75,24 @@ class Conserved:
 
 
 class Role(Enum):
-    """What is expected of a quantity, beside that it is a number."""
+    """Expectation of a quantity, besides that it is a number."""
 
     CONSERVED = "conserved"
-    """Its sum over all ranks stays the same."""
+    """The sum over all ranks stays the same."""
     COMPARED = "compared"
-    """It is alike on all ranks."""
+    """The value is alike on all ranks."""
     NONE = "none"
 
 
 class MetricWatch:
-    """Looks for what is wrong in the quantities of a program.
+    """Detector of problems in the quantities of a program.
 
     Parameters
     ----------
     roles
-        Of the quantities that are watched.
+        Roles of the quantities that are watched.
     ranks
-        How many there are.
+        Number of ranks.
     """
 
     def __init__(self, roles: Mapping[str, Role], ranks: int) -> None:
@@ -104,7 +103,7 @@ class MetricWatch:
         self._no_numbers: dict[str, set[int]] = {name: set() for name in roles}
 
     def take(self, step: int, values: Mapping[str, npt.NDArray[np.float64]]) -> Iterator[Finding]:
-        """Take the values of all ranks (f8[ranks]) of quantities at a step; yields what is found by it."""
+        """Add the values of all ranks (f8[ranks]) of quantities at a step, and yield the findings."""
         yield from self.take_some(step, values)
         for name, of_ranks in values.items():
             for watched in (self._conserved.get(name), self._compared.get(name)):
@@ -113,7 +112,7 @@ class MetricWatch:
                     yield found
 
     def take_some(self, step: int, values: Mapping[str, npt.NDArray[np.float64]]) -> Iterator[Finding]:
-        """The same where some of the values are made up: yields only what is not a number."""
+        """Add values of which some are made up, and yield only findings about values that are no numbers."""
         for name, of_ranks in values.items():
             ranks = {int(rank) for rank in np.flatnonzero(~np.isfinite(of_ranks))} - self._no_numbers[name]
             if ranks:

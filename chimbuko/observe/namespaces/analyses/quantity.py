@@ -1,4 +1,4 @@
-"""One quantity as its ranks publish it: each in its own time, and some not at every step."""
+"""One quantity as its ranks publish it: each at its own pace, and some not at every step."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from chimbuko.observe.namespaces.analyses.metricfinding import Finding, FindingK
 from chimbuko.observe.namespaces.analyses.metricwatch import MetricWatch, Role
 
 Look = Callable[[int, Mapping[str, npt.NDArray[np.float64]]], Iterator[Finding]]
-"""Takes the values of all ranks at a step, as ``MetricWatch`` does."""
+"""Judge of the values of all ranks at a step, as ``MetricWatch.take`` is one."""
 MOST_WAITING = 100
-"""Steps that wait for ranks which have not come to them; those that are further behind are left out."""
+"""Most steps that wait for slow ranks; ranks that are further behind are left out."""
 KEPT_TIMES = 1024
-"""Steps of which it is known when they were published."""
+"""Most steps whose time of publication is remembered."""
 
 
 class Quantity:
-    """Takes values of single ranks, and judges a step once all ranks have come to it.
+    """Collector of the values of single ranks, which judges a step once all ranks have come to it.
 
-    Which ranks there are is not known beforehand: when one joins or stays away, it is learned anew what is
-    usual.
+    The ranks are not known beforehand: when one joins or stays away, the usual behaviour is
+    learned anew.
     """
 
     def __init__(self, name: str, role: Role) -> None:
         self._name = name
         self._role = role
         self._newest: dict[int, int] = {}
-        """Of each rank the step that it has come to."""
+        """Newest step of each rank."""
         self._waiting: dict[int, dict[int, float]] = defaultdict(dict)
         self._judged = -1
         self._steps: list[int] = []
         self._times_us: dict[int, int] = {}
         self._found: set[FindingKey] = set()
         self.samples = 0
-        """Steps that were judged."""
+        """Number of judged steps."""
         self._learn_anew()
 
     def take(self, rank: int, step: int, time_us: int, value: float) -> Iterator[Finding]:
-        """Take a value of a rank; yields what is found by it."""
+        """Add a value of a rank, and yield the findings that it completes."""
         if rank not in self._newest:
             self._newest[rank] = step
             self._learn_anew()
@@ -56,7 +56,7 @@ class Quantity:
         is_new = step not in self._waiting
         values = self._waiting[step]
         values[rank] = value
-        # Otherwise nothing can have come to be ready; of many ranks that is most values.
+        # Otherwise no step can have become complete; with many ranks that holds for most values.
         if is_new or len(values) == len(self._ranks):
             if len(self._waiting) > MOST_WAITING:
                 yield from self._leave_behind()
@@ -65,7 +65,7 @@ class Quantity:
             yield from self._judge(common)
 
     def restart(self) -> None:
-        """The program begins again, with any step."""
+        """Forget which steps were seen, as the program begins again, with any step."""
         self._newest.clear()
         self._waiting.clear()
         self._judged = -1
@@ -74,7 +74,7 @@ class Quantity:
         self._learn_anew()
 
     def finish(self) -> Iterator[Finding]:
-        """Judge what still waits: nothing comes any more."""
+        """Judge the steps that still wait, as no more values will come."""
         yield from self._judge(max(self._waiting, default=-1))
 
     def _learn_anew(self) -> None:
@@ -82,7 +82,7 @@ class Quantity:
         self._watch = MetricWatch({self._name: self._role}, len(self._ranks))
 
     def _leave_behind(self) -> Iterator[Finding]:
-        """Go on without the ranks that have not come as far as the oldest step that waits."""
+        """Drop the ranks that have not come as far as the oldest step that waits."""
         oldest = min(self._waiting)
         late = [rank for rank, newest in self._newest.items() if newest < oldest]
         for rank in late:
@@ -97,7 +97,7 @@ class Quantity:
             values = self._waiting.pop(step)
             self._judged = step
             self.samples += 1
-            # Of a step that not all ranks have published it can only be said what is no number.
+            # In a step that not all ranks have published only values that are no numbers can be found.
             is_whole = all(rank in values for rank in self._ranks)
             yield from self._look(step, values, self._watch.take if is_whole else self._watch.take_some)
 
@@ -123,6 +123,8 @@ class Quantity:
                 del self._times_us[self._steps.pop(0)]
 
     def _time_us(self, step: int) -> int:
-        """When a step was published; of one that is too old the oldest that is known."""
+        """Return the time at which a step was published, in µs since the epoch; of a step that is too old the
+        oldest known time.
+        """
         at = bisect_right(self._steps, step)
         return self._times_us[self._steps[max(at - 1, 0)]] if self._steps else 0

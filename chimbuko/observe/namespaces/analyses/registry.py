@@ -1,4 +1,4 @@
-"""All analyses by name: ours, and those of installed packages.
+"""Registry of all analyses by name: built-in ones, and those of installed packages.
 
 A package declares its own as entry points of the group ``chimbuko.analyses``. They run here, and whatever
 goes wrong in them is one line.
@@ -32,12 +32,12 @@ OURS: Mapping[str, Analysis] = {
 
 
 def names() -> list[str]:
-    """Names of all analyses."""
+    """Return the names of all analyses."""
     return [*OURS, *sorted(entry.name for entry in entry_points(group=GROUP) if entry.name not in OURS)]
 
 
 def check_analysis(name: str) -> None:
-    """See that there is such an analysis; it need not be loaded for that.
+    """Check that there is such an analysis, without loading it.
 
     Raises
     ------
@@ -49,14 +49,15 @@ def check_analysis(name: str) -> None:
 
 
 def analyse(name: str, observations: Sequence[Observation]) -> Tree:
-    """What an analysis finds. What that of a package prints goes to standard error.
+    """Return the results of an analysis. Output that an analysis of a package prints goes to standard
+    error.
 
     Raises
     ------
     ConfigError
         There is no such analysis, or it cannot be loaded, or fails.
     ObservationError
-        What it gives cannot be published.
+        Its results cannot be published.
     """
     if name in OURS:
         return _as_tree(name, OURS[name](observations))
@@ -77,9 +78,7 @@ def analyse(name: str, observations: Sequence[Observation]) -> Tree:
 
 def _as_tree(what: str, found: object) -> Tree:
     if not isinstance(found, Mapping):
-        raise ObservationError(
-            f"{what} gives a {type(found).__name__}; let it give dictionaries in each other"
-        )
+        raise ObservationError(f"{what} returns a {type(found).__name__}; let it return nested dictionaries")
     try:
         return Tree((path, leaf_at(path, value)) for path, value in flattened(found))
     except ObservationError as error:
@@ -87,7 +86,7 @@ def _as_tree(what: str, found: object) -> Tree:
 
 
 def _said(error: BaseException) -> str:
-    """What went wrong, in one line, and where."""
+    """Return an error in one line, with its place in the source."""
     text = next(iter(str(error).splitlines()), "")
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}{': ' if text else ''}{text} ({Path(last.filename).name}:{last.lineno})"

@@ -1,4 +1,4 @@
-"""In which states the tasks of a workflow are, and for how long each was in which."""
+"""States of the tasks of a workflow, and the time that each task spent in each state."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from chimbuko.observe.namespaces.exchange.namespacereader import Observation
 from chimbuko.observe.namespaces.tree.tree import Nested
 
 _BEGIN, _END = "rank_start", "rank_stop"
-"""RADICAL-Pilot's events around the program itself."""
+"""Events of RADICAL-Pilot at the beginning and the end of the program itself."""
 
 
 def task_states(observations: Sequence[Observation]) -> Nested:
-    """Number of tasks in each state now, and of each task the seconds that it was in those that it has left.
+    """Return the number of tasks in each state now, and for each task the seconds that it spent in the
+    states that it has left.
 
     Leaves are ``TASK/states/TIME`` and ``TASK/events/TIME``, with times in seconds since the epoch. Where
     there are RADICAL-Pilot's events ``run_time_s`` is from the first ``rank_start`` to the last

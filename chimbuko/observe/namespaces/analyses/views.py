@@ -1,4 +1,4 @@
-"""What charts show of what was published in a run, and the file in which it stands."""
+"""Data of charts about everything published in a run, and the file that holds it."""
 
 from __future__ import annotations
 
@@ -11,86 +11,86 @@ from chimbuko.core.errors import ConfigError
 
 
 class TaskView(msgspec.Struct, frozen=True):
-    """A task of a workflow."""
+    """One task of a workflow."""
 
     name: str
     states: list[tuple[int, str]]
-    """Times in µs since the epoch, and what it was in from then on, in order of time."""
+    """Times in µs since the epoch, each with the state that began then, in order of time."""
     program: str
-    """Empty where nobody said."""
+    """Name of the program; empty where nobody gave it."""
     nodes: list[str]
-    """Where it ran last."""
+    """Nodes on which the task ran last."""
     ranks: int
-    """Its processes; 0 where that is not known."""
+    """Number of the task's processes; 0 where that is not known."""
     cores: int
-    """Over all nodes; 0 where that is not known."""
+    """Number of cores over all nodes; 0 where that is not known."""
     attempt: int
-    """For which time it was tried; 0 for never."""
+    """Number of the newest attempt to run the task, from 1 on; 0 where it was never tried."""
     exit_code: int | None
     reason: str
-    """Why it failed; empty where it did not."""
+    """Reason of the task's failure; empty where it did not fail."""
 
 
 class NodeView(msgspec.Struct, frozen=True):
-    """What a node did."""
+    """Utilisation of one node over time."""
 
     node: str
     times_us: list[int]
-    """Of samples, since the epoch."""
+    """Times of the samples, in µs since the epoch."""
     utilisation_percent: list[float | None]
-    """Of all cores since the sample before."""
+    """Utilisation of all cores since the sample before, in per cent."""
 
 
 class RankTime(msgspec.Struct, frozen=True):
-    """Time that a rank spent in MPI."""
+    """Time that one rank spent in MPI."""
 
     program: str
-    """Empty where nobody said."""
+    """Name of the program; empty where nobody gave it."""
     rank: int
     time_us: float
 
 
 class Line(msgspec.Struct, frozen=True):
-    """What one rank published of a quantity."""
+    """Values of a quantity that one rank published."""
 
     rank: int
     times_us: list[int]
-    """Since the epoch."""
+    """Times of the values, in µs since the epoch."""
     values: list[float | None]
-    """None for what is no finite number."""
+    """Values; None stands for one that is no finite number."""
 
 
 class QuantityView(msgspec.Struct, frozen=True):
-    """A leaf with numbers, of all ranks."""
+    """One numeric quantity, as all ranks published it."""
 
     namespace: str
     quantity: str
-    """Its path, without ``Rank N``."""
+    """Path of the leaf, without ``Rank N``."""
     lines: list[Line]
-    """In the order of ranks."""
+    """Values of each rank, in the order of ranks."""
 
 
 class Views(msgspec.Struct, frozen=True):
-    """All that charts show of what was published until now."""
+    """Data of all charts about everything published until now."""
 
     tasks: list[TaskView] = []
     nodes: list[NodeView] = []
     mpi: list[RankTime] = []
     quantities: list[QuantityView] = []
     left_out: int = 0
-    """Values of quantities and tasks for which there was no room."""
+    """Number of values of quantities and tasks for which there was no room."""
 
 
 _decoder = msgspec.msgpack.Decoder(Views)
 
 
 def encode(views: Views) -> bytes:
-    """The content of the file."""
+    """Return the content of the file."""
     return msgspec.msgpack.encode(views)
 
 
 def read_views(path: Path) -> Views:
-    """What stands in the file; nothing where there is none.
+    """Read the file; without one there is nothing to show.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def read_views(path: Path) -> Views:
 
 @lru_cache(maxsize=4)
 def _read(path: Path, version: tuple[int, int, int]) -> Views:
-    """All panels of a page ask for the same file."""
+    """Read the file once for all panels of a page, which ask for it at the same time."""
     try:
         return _decoder.decode(path.read_bytes())
     except (OSError, msgspec.MsgspecError) as error:

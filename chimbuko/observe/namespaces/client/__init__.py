@@ -1,4 +1,4 @@
-"""Publishes observations: SOMA's ten verbs.
+"""Publishing of observations, with the ten verbs of SOMA's client.
 
 May import observe.namespaces.analyses, observe.namespaces.exchange, observe.namespaces.tree,
 runtime.process and runtime.protocol.

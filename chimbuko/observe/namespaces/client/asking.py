@@ -1,4 +1,4 @@
-"""Analyses that workers are asked for: what is asked, and how far it has come, which is published.
+"""Requests for analyses that workers run, and their progress, which is published.
 
 What Celery's workers take is at the broker of the service, and has keys of the job.
 """
@@ -19,31 +19,35 @@ if TYPE_CHECKING:
     from celery import Celery
 
 TASK = "chimbuko.analyse"
-"""Name of the one Celery task: it runs an analysis, and publishes what that finds."""
+"""Name of the one Celery task, which runs an analysis and publishes its results."""
 QUEUE = "analyses"
 GROUP = "analyses"
-"""Where it is published, below the group of what is found, how far an analysis has come."""
+"""Group, below the group of an analysis' results, in which its progress is published."""
 
 
 class Progress(StrEnum):
-    """How far an analysis has come that a worker was asked for."""
+    """Progress of an analysis that a worker was asked for."""
 
     SCHEDULED = "SCHEDULED"
-    """It waits for a worker."""
+    """The analysis waits for a worker."""
     EXECUTING = "EXECUTING"
     DONE = "DONE"
-    """All that it has found is published."""
+    """All results are published."""
     FAILED = "FAILED"
 
 
 def state_path(into: str) -> Path:
-    """Group with the state of the analysis of which the results are published in ``into``."""
+    """Return the path of the group with the progress of the analysis whose results are published in
+    ``into``.
+    """
     return (GROUP, *parse_path(into))
 
 
 def analyses_app(url: str, place: Place, **settings: Any) -> Celery:
-    """Celery for the analyses of a job, with ``settings`` of Celery, at a broker with these rights."""
-    # Loaded here: publishing should not wait for it.
+    """Return the Celery application for the analyses of a job, with ``settings`` of Celery, at a broker with
+    these rights.
+    """
+    # Celery is loaded here: publishing should not wait for it.
     from chimbuko.runtime.protocol.celeryapp import celery_app
 
     prefix = asked_prefix(place.service, place.job)
@@ -51,7 +55,7 @@ def analyses_app(url: str, place: Place, **settings: Any) -> Celery:
 
 
 def ask_worker(place: Place, namespace: str, analysis: str, into: str) -> None:
-    """Ask for an analysis; whoever works for the job takes it.
+    """Ask for an analysis, which any worker of the job may take.
 
     Raises
     ------

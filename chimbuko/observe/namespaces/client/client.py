@@ -1,4 +1,4 @@
-"""SOMA's verbs for programs: a client, and its namespaces."""
+"""Client of a service of namespaces, with SOMA's verbs: programs publish with it."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ CLOSE_TIMEOUT_S = 30.0
 
 
 class Client:
-    """Publishes observations of one program, or of one of its ranks.
+    """Publisher of the observations of one program, or of one of its ranks.
 
     Parameters
     ----------
     place
         Folder of a service, file of a job, or URL; default that in ``CHIMBUKO_NAMESPACES``.
     rank
-        Of this process; default what MPI or the scheduler says, or else 0. Instances of a namespace are
+        Rank of this process; default that of MPI or the scheduler, or else 0. Instances of a namespace are
         assigned to ranks by turns.
 
     Raises
@@ -87,7 +87,7 @@ class Client:
         return self._namespaces[name]
 
     def close(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
-        """Publish what was committed, wait until all has arrived, and end.
+        """Publish all commits, wait until everything has arrived, and end.
 
         Raises
         ------
@@ -103,17 +103,17 @@ class Client:
 
     @property
     def delivered(self) -> int:
-        """Publications that have arrived at the service."""
+        """Number of publications that have arrived at the service."""
         return self._outbox.delivered
 
     @property
     def waiting(self) -> int:
-        """Publications that have not arrived yet."""
+        """Number of publications that have not arrived yet."""
         return self._outbox.waiting
 
 
 class Namespace:
-    """One namespace, as a client publishes in it; ``Client.create`` makes it.
+    """One namespace in which a client publishes; ``Client.create`` makes it.
 
     A method that publishes comes in two kinds: one waits until the service has what was published, and the
     other, ``..._async``, returns at once. What it returns can be waited for (``result()``), and need not be.
@@ -127,12 +127,12 @@ class Namespace:
         self._sequence = 0
 
     def update(self, key: str | Sequence[str], value: object, mode: Mode | str = Mode.OVERWRITE) -> None:
-        """Set a value, or append to it; published it is with a commit.
+        """Set a value, or append to it; a commit publishes it.
 
         Parameters
         ----------
         key
-            As text (``FIELD_0/min``), or the keys of its path (``["FIELD_0", "min"]``).
+            Path as text (``FIELD_0/min``), or as its keys (``["FIELD_0", "min"]``).
         value
             A boolean, number, string, or array of numbers.
         mode
@@ -147,12 +147,12 @@ class Namespace:
         self._pending.update(path, value, _mode(mode))
 
     def update_all(self, values: Mapping[str, Any], mode: Mode | str = Mode.OVERWRITE) -> None:
-        """The same with all values in dictionaries in each other; errors are those of ``update``."""
+        """Update several values, given as nested dictionaries; errors are those of ``update``."""
         for path, value in flattened(values):
             self._pending.update(path, value, _mode(mode))
 
     def set_publish_frequency(self, frequency: int) -> None:
-        """Publish once for so many commits.
+        """Publish at every ``frequency``-th commit only.
 
         Raises
         ------
@@ -164,7 +164,8 @@ class Namespace:
         self._pending.frequency = frequency
 
     def commit(self) -> None:
-        """What was updated belongs together; of so many commits as was set the last one publishes.
+        """Mark all updates since the last commit as belonging together; at every ``frequency``-th commit they
+        are published.
 
         Raises
         ------
@@ -175,24 +176,28 @@ class Namespace:
             _wait(self._publish_committed())
 
     def commit_async(self) -> Future[None] | None:
-        """The same without waiting; None where nothing was to be published."""
+        """Act as the method without ``_async`` does, but without waiting; return None where there was nothing
+        to publish.
+        """
         return self._publish_committed() if self._pending.commit() else None
 
     def publish(self) -> None:
-        """Commit, and publish what was committed, whatever the frequency; errors are those of ``commit``."""
+        """Commit, and publish all commits, whatever the frequency; errors are those of ``commit``."""
         _wait(self.publish_async())
 
     def publish_async(self) -> Future[None] | None:
-        """The same without waiting; None where nothing was to be published."""
+        """Act as the method without ``_async`` does, but without waiting; return None where there was nothing
+        to publish.
+        """
         self._pending.commit()
         return self._publish_committed()
 
     def publish_tree(self, values: Mapping[str, Any]) -> None:
-        """Publish these values at once, beside what is committed (SOMA's ``publish`` of a node)."""
+        """Publish these values at once, apart from the commits (SOMA's ``publish`` of a node)."""
         _wait(self.publish_tree_async(values))
 
     def publish_tree_async(self, values: Mapping[str, Any]) -> Future[None] | None:
-        """The same without waiting."""
+        """Publish these values at once, apart from the commits, without waiting."""
         one = Pending()
         for path, value in flattened(values):
             one.update(path, value, Mode.OVERWRITE)
@@ -200,7 +205,8 @@ class Namespace:
         return self._send(*one.taken())
 
     def analyse(self, analysis: str, into: str | None = None) -> Tree:
-        """What an analysis finds in what was published in the namespace, by all clients.
+        """Run an analysis over everything that all clients published in the namespace, and return its
+        results.
 
         Parameters
         ----------
@@ -219,9 +225,9 @@ class Namespace:
         return found
 
     def analyse_async(self, analysis: str, into: str) -> None:
-        """Have a worker of the job run an analysis that takes long (``chimbuko namespaces work``).
+        """Ask a worker of the job for an analysis that takes long (``chimbuko namespaces work``).
 
-        What it finds is published in the group ``into`` of the namespace. How far it has come is published in
+        Its results are published in the group ``into`` of the namespace. Its progress is published in
         ``analyses/INTO``, see ``analysis_progress``. Where no worker is there it waits for one.
 
         Raises
@@ -237,8 +243,8 @@ class Namespace:
             raise
 
     def analysis_progress(self, into: str) -> tuple[Progress, str] | None:
-        """How far the analysis has come that publishes in a group, and, if it has failed, why; None where
-        no worker was asked for one.
+        """Return the progress of the analysis whose results are published in a group, and, if it has failed,
+        the reason; None where no worker was asked for one.
         """
         with Reader(self._client._place) as reader:
             found = reader.tree(self.name, format_path(state_path(into)))
@@ -246,7 +252,7 @@ class Namespace:
         return (Progress(str(state)), str(reason or "")) if state is not None else None
 
     def write(self, file: str | FilePath, form: str = next(iter(FORMATS))) -> None:
-        """Write what is known in the namespace, of all clients, into a file.
+        """Write the state of the namespace, over all clients, to a file.
 
         Parameters
         ----------
@@ -259,7 +265,7 @@ class Namespace:
             There is no such form, or the file cannot be written.
         """
         if form not in FORMATS:
-            raise ConfigError(f"{form!r}: no form of a file; there are {', '.join(FORMATS)}")
+            raise ConfigError(f"{form!r}: no format; there are {', '.join(FORMATS)}")
         with Reader(self._client._place) as reader:
             text = FORMATS[form](reader.tree(self.name))
         try:
@@ -271,7 +277,9 @@ class Namespace:
         return self._send(*self._pending.taken())
 
     def _send(self, change: Change, commits: int) -> Future[None] | None:
-        """Publish a change, as several publications where it is large; returns the arrival of the last."""
+        """Publish a change, as several publications where it is large, and return the future of the
+        last one.
+        """
         if os.getpid() != self._client._process:
             raise ServiceError("this client belongs to the process that was forked; make one in each process")
         arrival = None
@@ -287,7 +295,7 @@ class Namespace:
 
 
 def report(namespace: Namespace, analysis: str, into: str, progress: Progress, reason: str = "") -> None:
-    """Publish how far an analysis has come that a worker was asked for."""
+    """Publish the progress of an analysis that a worker was asked for."""
     state = {"analysis": analysis, "state": progress.value, "reason": reason}
     namespace.publish_tree(nested(((*state_path(into), key), value) for key, value in state.items()))
 

@@ -1,11 +1,9 @@
-"""Sends what was published, from a thread of its own: who publishes waits only if it wants to.
+"""Outbox of a client: updates that wait for a commit, publications that wait to be sent, and the
+thread that sends them.
 
-Publications that wait to be sent, within a limit, in order. No I/O.
-
-Where too much waits, because nobody answers for a long time, publications to the same shard are put together
-into one: then only the values in between are lost of what was overwritten, and nothing of what was appended.
-
-What was updated in a namespace and is not published yet. No I/O.
+Whoever publishes waits only if it wants to. If too much waits, because nobody answers for a long
+time, publications to the same shard are merged: of overwritten values the intermediate ones are
+lost then, of appended values nothing.
 """
 
 from __future__ import annotations
@@ -33,31 +31,31 @@ from chimbuko.observe.namespaces.tree.wire import LARGEST_BYTES, Publication, en
 from chimbuko.runtime.protocol.messages import PAYLOAD
 
 MOST_LEAVES = 100_000
-"""Whose values a client remembers. Of others it takes any type, and each value for new."""
+"""Most leaves whose values a client remembers. Other leaves accept any type, and each value counts as new."""
 
 
 class Mode(Enum):
-    """What an update does with what was there."""
+    """Mode of an update: what becomes of the value that was there."""
 
     OVERWRITE = "overwrite"
     APPEND = "append"
 
 
 class Pending:
-    """Updates and commits of one client in one namespace."""
+    """Updates and commits of one client in one namespace that are not published yet."""
 
     def __init__(self) -> None:
         self.frequency = 1
-        """One publication for so many commits."""
+        """Number of commits for each publication."""
         self._tree = Tree()
         self._appended_to: set[Path] = set()
-        """Leaves of which only what was appended last is remembered, for its type."""
+        """Leaves of which only the value appended last is remembered, for its type."""
         self._open = Change()
         self._committed = Change()
         self._commits = 0
 
     def update(self, path: Path, value: object, mode: Mode) -> None:
-        """Set a leaf or append to it. The same value once more changes nothing.
+        """Set a leaf or append to it; setting the same value once more changes nothing.
 
         Raises
         ------
@@ -83,28 +81,28 @@ class Pending:
             self._appended_to.discard(oldest)
 
     def commit(self) -> bool:
-        """What was updated can be published; returns whether it is to be now."""
+        """Commit the updates, and return whether they are to be published now."""
         self._committed = self._committed.then(self._open)
         self._open = Change()
         self._commits += 1
         return self._commits >= self.frequency
 
     def taken(self) -> tuple[Change, int]:
-        """What was committed, and in how many commits; it counts as published from now on."""
+        """Return the committed changes and the number of commits, which count as published from now on."""
         change, commits = self._committed, self._commits
         self._committed, self._commits = Change(), 0
         return change, commits
 
 
 COMPACT_BYTES = 8 << 20
-"""So much waits before publications are put together."""
+"""Bytes that wait before publications are merged."""
 MOST_BYTES = 64 << 20
-"""So much waits at most."""
+"""Most bytes that wait."""
 
 
 @dataclass
 class Letter:
-    """A publication on its way, and who waits for its arrival.
+    """A publication on its way, with the future of its arrival.
 
     Raises
     ------
@@ -116,18 +114,18 @@ class Letter:
     publication: Publication
     arrivals: list[Future[None]] = field(default_factory=list)
     data: bytes = b""
-    """The publication encoded."""
+    """Encoded publication."""
 
     def __post_init__(self) -> None:
         self.data = encode(self.publication)
 
     @property
     def size_bytes(self) -> int:
-        """What it takes."""
+        """Size of the publication in memory, in bytes."""
         return len(self.data)
 
     def with_later(self, later: Letter) -> Letter:
-        """Both as one."""
+        """Return this letter and a later one, merged."""
         old, new = self.publication, later.publication
         both = Publication(
             new.client,
@@ -141,7 +139,7 @@ class Letter:
 
 
 class LetterQueue:
-    """Letters in the order in which they are to be sent."""
+    """Queue of letters in the order in which they are to be sent."""
 
     def __init__(self) -> None:
         self._letters: deque[Letter] = deque()
@@ -151,7 +149,7 @@ class LetterQueue:
         return len(self._letters)
 
     def add(self, letter: Letter) -> bool:
-        """Add one at the end; False where there is no room for it."""
+        """Add a letter at the end, and return False where there is no room for it."""
         if self.size_bytes + letter.size_bytes > COMPACT_BYTES:
             self._compact()
         if self.size_bytes + letter.size_bytes > MOST_BYTES:
@@ -161,7 +159,7 @@ class LetterQueue:
         return True
 
     def take(self, most: int) -> list[Letter]:
-        """Take the first ones out."""
+        """Remove the first letters, and return them."""
         taken = [self._letters.popleft() for _ in range(min(most, len(self._letters)))]
         self.size_bytes -= sum(letter.size_bytes for letter in taken)
         return taken
@@ -182,15 +180,15 @@ class LetterQueue:
 
 
 MOST_AT_ONCE = 100
-"""Publications in one round trip."""
+"""Most publications in one round trip."""
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
-"""Between two attempts while the broker does not answer."""
+"""Shortest and longest pause between two attempts while the broker does not answer."""
 _COMMAND = re.compile(r"^Command # \d+ \(.*?\) of pipeline caused error: ", re.DOTALL)
-"""What redis-py says first: the publication itself, of which some bytes are no text."""
+"""Beginning of redis-py's error messages: the publication itself, of which some bytes are no text."""
 
 
 class Outbox:
-    """A queue of publications, and the thread that sends them.
+    """Queue of publications, and the thread that sends them.
 
     Parameters
     ----------
@@ -207,15 +205,15 @@ class Outbox:
         self._deadline_s = 0.0
         self._in_flight = 0
         self.delivered = 0
-        """Publications that have arrived."""
+        """Number of publications that have arrived."""
         self.lost = 0
-        """Publications that could not be kept, or were refused."""
+        """Number of publications that could not be kept, or were refused."""
         self.last_error = ""
         self._thread = threading.Thread(target=self._run, name="chimbuko-namespaces", daemon=True)
         self._thread.start()
 
     def send(self, letter: Letter) -> Future[None]:
-        """Send a publication; the future is done when it has arrived, or cannot."""
+        """Send a publication, and return a future that is done when it has arrived, or cannot arrive."""
         arrival: Future[None] = Future()
         letter.arrivals.append(arrival)
         with self._changed:
@@ -229,12 +227,14 @@ class Outbox:
 
     @property
     def waiting(self) -> int:
-        """Publications that have not arrived yet."""
+        """Number of publications that have not arrived yet."""
         with self._changed:
             return len(self._queue) + self._in_flight
 
     def close(self, timeout_s: float) -> int:
-        """Send what waits, within so many seconds, and end; returns how many publications did not arrive."""
+        """Send all waiting publications, within a number of seconds, and end; return how many publications
+        did not arrive.
+        """
         with self._changed:
             self._is_closing = True
             self._deadline_s = time.monotonic() + timeout_s
@@ -253,7 +253,7 @@ class Outbox:
         self._client.close()
 
     def _next(self) -> list[Letter]:
-        """What is to be sent next; nothing at the end."""
+        """Return the letters to be sent next; none at the end."""
         with self._changed:
             while not self._queue and not self._is_closing:
                 self._changed.wait()
@@ -287,10 +287,10 @@ class Outbox:
             _finish(letter, ServiceError(f"a publication did not arrive ({self.last_error})"))
 
     def _send(self, letters: list[Letter]) -> None:
-        """Send letters, and take out of the list what has arrived or was refused."""
+        """Send letters, and remove those that have arrived or were refused from the list."""
         for shard in dict.fromkeys(letter.shard for letter in letters):
             together = [letter for letter in letters if letter.shard == shard]
-            # All or none: what was sent after one that did not arrive would make that one an old one.
+            # All or none: a later publication that arrived would make one that did not arrive an old one.
             with self._client.pipeline(transaction=True) as pipeline:
                 for letter in together:
                     pipeline.xadd(shard.log, {PAYLOAD: letter.data}, nomkstream=True)

@@ -1,4 +1,4 @@
-"""What clients, readers and instances of namespaces have in common: places, keys, shards, reading.
+"""Exchange between clients, readers and instances of namespaces: addresses, keys, shards, reading.
 
 May import observe.namespaces.tree and runtime.protocol.
 

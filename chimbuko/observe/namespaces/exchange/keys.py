@@ -1,4 +1,4 @@
-"""All that a service of namespaces has at its broker."""
+"""Keys of a service of namespaces at its broker."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from chimbuko.core.errors import ConfigError
 
 STANDING = ("workflow", "application", "hardware", "performance")
-"""Namespaces that every service has."""
+"""Names of the namespaces that every service has."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 def check_name(name: str, what: str) -> str:
-    """The name of a service, job or namespace, which stands in keys and in patterns of keys.
+    """Return the name of a service, job or namespace after checking that it can stand in keys, and in
+    patterns of keys.
 
     Raises
     ------
@@ -27,10 +28,10 @@ def check_name(name: str, what: str) -> str:
 
 @dataclass(frozen=True)
 class Shard:
-    """What one instance keeps of a namespace of a job.
+    """Keys of one shard: the part of a job's namespace that one instance keeps.
 
-    What stands in braces decides where in a cluster a key is: those of a shard change together, and different
-    shards are spread over the nodes.
+    The part in braces decides on which node of a cluster a key is: those of a shard change together, and
+    different shards are spread over the nodes.
     """
 
     service: str
@@ -44,40 +45,42 @@ class Shard:
 
     @property
     def log(self) -> str:
-        """Stream of publications, clients to instance and readers; the oldest go when they are merged."""
+        """Key of the stream of publications, from clients to the instance and readers; merged publications
+        are removed, the oldest first.
+        """
         return f"{self._begin}log"
 
     @property
     def state(self) -> str:
-        """Hash: path to leaf, and beside them how far the log is merged and which clients it is of."""
+        """Key of the hash from path to leaf, which also notes how far the log is merged, and the clients."""
         return f"{self._begin}state"
 
     @property
     def lease(self) -> str:
-        """Key with the process that merges the log, which expires with it."""
+        """Key with the name of the process that merges the log; it expires if the process dies."""
         return f"{self._begin}lease"
 
     @property
     def wanted(self) -> str:
-        """Key that the process sets that should merge the log, where another one does in its place."""
+        """Key by which the process that should merge the log asks for it back from one that stands in."""
         return f"{self._begin}wanted"
 
     @property
     def all(self) -> tuple[str, ...]:
-        """All of its keys."""
+        """All keys of the shard."""
         return (self.log, self.state, self.lease, self.wanted)
 
 
 def job_prefix(service: str, job: str) -> str:
-    """What all keys of a job begin with."""
+    """Return the prefix of all keys of a job."""
     return f"{{chimbuko-ns:{service}:{job}:"
 
 
 def asked_prefix(service: str, job: str) -> str:
-    """What all keys begin with by which workers of a job are asked for analyses."""
+    """Return the prefix of all keys by which workers of a job are asked for analyses."""
     return f"{job_prefix(service, job)}analyses}}"
 
 
 def about_key(service: str) -> str:
-    """Key with an ``About``, for all who know the service."""
+    """Return the key of a service's ``About``, for everyone who knows the service."""
     return f"{{chimbuko-ns:{service}}}about"

@@ -1,4 +1,4 @@
-"""Reads namespaces: what is known now, what was published before, and what is published from now on."""
+"""Reader of namespaces: their present state, earlier publications, and those from now on."""
 
 from __future__ import annotations
 
@@ -29,34 +29,36 @@ from chimbuko.observe.namespaces.tree.paths import Path, parse_path
 from chimbuko.observe.namespaces.tree.tree import Nested, Tree, nested
 
 LOOK_PERIOD_S = 0.05
-"""Between two looks for what is new."""
+"""Interval between two looks for new publications, in seconds."""
 MOST_AT_ONCE = 1000
-"""Observations of an instance that a look takes: of what was kept there may be many."""
+"""Most observations of one instance that are read at once, as many may have been kept."""
 
 
 class Observation(msgspec.Struct, frozen=True):
-    """What a client published at one moment, of what was asked for."""
+    """Observation: the part that was asked for of what a client published at one moment."""
 
     namespace: str
     instance: int
     id: str
-    """Of the publication in the log of its instance."""
+    """Id of the publication in the log of its instance."""
     client: str
     rank: int
     time_us: int
-    """Since the epoch, by the client's clock."""
+    """Time in µs since the epoch, by the client's clock."""
     commits: int
     change: Change
 
 
 class Subscription:
-    """What is published from some moment on; ``Reader.subscription`` makes it."""
+    """Subscription to everything published from some moment on; ``Reader.subscription`` makes it."""
 
     def __init__(self, shards: Sequence[Callable[[], Iterator[Observation]]]) -> None:
         self._shards = shards
 
     def new(self) -> list[Observation]:
-        """What has come since the last time; nothing while the broker is away, and then it goes on there."""
+        """Return the observations since the last call; none while the broker is away, and later calls make up
+        for it.
+        """
         found: list[Observation] = []
         with suppress(redis.RedisError):
             for new in self._shards:
@@ -65,7 +67,7 @@ class Subscription:
 
 
 class Reader:
-    """Reads the namespaces of a job.
+    """Reader of the namespaces of a job.
 
     Parameters
     ----------
@@ -101,11 +103,11 @@ class Reader:
 
     @property
     def namespaces(self) -> list[str]:
-        """Names of all namespaces."""
+        """Return the names of all namespaces."""
         return list(self._about.instances)
 
     def tree(self, namespace: str, under: str = "") -> Tree:
-        """The leaf at a path, or all leaves in a group, with the values that they have now."""
+        """Return the leaf at a path, or all leaves in a group, with their present values."""
         states = [self._state(shard) for shard in self._shards(namespace)]
         leaves = [
             (state.times_us[path], path, leaf)
@@ -117,15 +119,15 @@ class Reader:
         return Tree((path, leaf) for _, path, leaf in leaves)
 
     def read(self, namespace: str, under: str = "") -> Nested:
-        """The same as dictionaries in each other, from the outermost key on."""
+        """Return the leaf at a path, or a group as nested dictionaries, from the outermost key on."""
         return nested(self.tree(namespace, under))
 
     def counts(self, namespace: str) -> list[Counts]:
-        """What each instance has taken."""
+        """Return the counts of each instance."""
         return [self._state(shard).reading.counts for shard in self._shards(namespace)]
 
     def history(self, namespace: str, under: str = "") -> list[Observation]:
-        """What was published, as far back as it is kept, in the order of the clients' clocks."""
+        """Return the publications, as far back as they are kept, in the order of the clients' clocks."""
         found = list(self._new(namespace, parse_path(under), self._readings(namespace, True)))
         return sorted(found, key=lambda observation: observation.time_us)
 
@@ -136,7 +138,7 @@ class Reader:
         has_past: bool = False,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> Iterator[Observation]:
-        """What is published from now on, as it comes; it ends when ``should_stop`` says so.
+        """Yield observations as they are published from now on, until ``should_stop`` returns True.
 
         Nothing is left out while the broker is away and comes back, up to what is kept of the past.
 
@@ -157,7 +159,7 @@ class Reader:
         return observations()
 
     def subscription(self, namespace: str, under: str = "", has_past: bool = False) -> Subscription:
-        """The same for those who ask again and again what is new."""
+        """Return a subscription, for callers that ask for news again and again."""
         readings = self._readings(namespace, has_past)
         path = parse_path(under)
         return Subscription(
@@ -168,7 +170,7 @@ class Reader:
         return self._place.shards(self._about, namespace)
 
     def _state(self, shard: Shard) -> ShardState:
-        """What the instance knows, and what it will know when it has merged the rest of the log."""
+        """Return the state of an instance as it will be when the rest of its log is merged."""
         try:
             state = ShardState.of(cast(dict[bytes, bytes], self._client.hgetall(shard.state)))
             while entries := entries_after(self._client, shard, state.reading.position):
@@ -178,7 +180,7 @@ class Reader:
         return state
 
     def _readings(self, namespace: str, has_past: bool) -> dict[Shard, LogReading]:
-        """Where to begin in each log."""
+        """Return the position in each log from which on to read."""
         shards = self._shards(namespace)
         return {shard: LogReading() if has_past else self._state(shard).reading for shard in shards}
 

@@ -1,4 +1,4 @@
-"""Where a service of namespaces is found, and as which job.
+"""Address of a service of namespaces, and of a job's rights at it.
 
 The place of a job is a URL of the broker, whose user and password are the job's rights, with the service and
 the job behind a ``#``: ``redis://USER:TOKEN@HOST:6400/0#SERVICE/JOB``. It is secret, so it stands in a file.
@@ -19,43 +19,43 @@ from chimbuko.observe.namespaces.tree.wire import VERSION
 from chimbuko.runtime.protocol.broker import connect
 
 PLACE_VARIABLE = "CHIMBUKO_NAMESPACES"
-"""Environment variable with the folder of a service, or the file or URL of a job's place."""
+"""Environment variable with the folder of a service, or the file or URL of a job's address."""
 DEFAULT_JOB = "default"
 WRITER, READER = "writer", "reader"
-"""Names of the files with a job's two places: who may publish may also read."""
+"""Names of the files with a job's two addresses: who may publish may also read."""
 
 
 class About(msgspec.Struct):
-    """What a service says of itself."""
+    """Description of a service, which it leaves at its broker."""
 
     version: int
-    """Of publications."""
+    """Version of the publications' encoding."""
     instances: dict[str, int]
-    """How many instances each namespace has."""
+    """Number of instances of each namespace."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a job's namespaces are."""
+    """Address of a job's namespaces: broker, rights, service and job."""
 
     url: str
-    """Of the broker."""
+    """URL of the broker."""
     service: str
     job: str
     file: Path | None = None
-    """Where the place was read: it may come to stand elsewhere."""
+    """File from which the address was read: its content may change."""
 
     @property
     def text(self) -> str:
-        """The URL that stands for all of it."""
+        """Return the URL that contains the whole address."""
         return f"{self.url}#{self.service}/{self.job}"
 
     def connect(self, timeout_s: float = 5.0) -> redis.Redis:
-        """A connection to the broker that has been tried; errors are those of ``broker.connect``."""
+        """Return a connection to the broker after trying it; errors are those of ``broker.connect``."""
         return connect(self.url, timeout_s, self.file)
 
     def about(self, client: redis.Redis) -> About:
-        """What the service says of itself.
+        """Return the service's description.
 
         Raises
         ------
@@ -79,7 +79,7 @@ class Place:
         return about
 
     def shards(self, about: About, namespace: str) -> list[Shard]:
-        """The shards of a namespace of the job, one for each instance.
+        """Return the shards of a namespace of the job, one for each instance.
 
         Raises
         ------
@@ -104,7 +104,7 @@ class Place:
 
 
 def find_place(place: str | Path | None, role: str = WRITER) -> Place:
-    """The place that a user means.
+    """Return the address that a user means.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def find_place(place: str | Path | None, role: str = WRITER) -> Place:
         Folder of a service (then its default job is meant), file of a job, or URL; None for that in
         ``CHIMBUKO_NAMESPACES``.
     role
-        Which of a job's places is taken where a folder is given.
+        Role whose address is taken where a folder is given.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def find_place(place: str | Path | None, role: str = WRITER) -> Place:
 
 
 def parse_place(text: str, file: Path | None = None) -> Place:
-    """The place that such a URL stands for.
+    """Return the address that such a URL contains.
 
     Raises
     ------

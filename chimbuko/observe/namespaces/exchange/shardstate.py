@@ -1,4 +1,4 @@
-"""What a shard knows: the leaves that all publications of its log make up. No I/O.
+"""State of a shard: the leaves that result from all publications of its log. No I/O.
 
 Publications are taken in the order of the log. A client that did not hear whether one arrived sends it again,
 with the same number, and it counts once.
@@ -22,36 +22,36 @@ from chimbuko.observe.namespaces.tree.wire import Publication, decode, decode_le
 from chimbuko.runtime.protocol.messages import PAYLOAD
 
 Entry = tuple[bytes, bytes]
-"""Of a log: its id there, and a publication."""
+"""Entry of a log: its id there, and a publication."""
 Fields = Mapping[bytes, bytes]
 _ABOUT = b""
-"""Field of a state that is about all of it; paths are not empty."""
+"""Field of a stored state that concerns the whole shard; paths are not empty."""
 _CLIENT = b"\0"
-"""What fields of clients begin with; paths do not."""
+"""Prefix of the fields of clients; paths do not begin with it."""
 FIRST = b"0-0"
 CHUNK = 1000
-"""Entries that are read at once."""
+"""Number of entries that are read at once."""
 
 
 class Counts(msgspec.Struct):
-    """What a shard has taken."""
+    """Counts of the publications that a shard has taken."""
 
     position: str = FIRST.decode()
-    """Id of the last entry of the log that is in it."""
+    """Id of the last entry of the log that is in the state."""
     publications: int = 0
     commits: int = 0
     repeated: int = 0
-    """Publications that had been taken before."""
+    """Number of publications that had been taken before."""
     refused: int = 0
-    """Publications that were not understood."""
+    """Number of publications that were not understood."""
     last_refusal: str = ""
     forgotten: int = 0
-    """Leaves that went to keep within the limit."""
+    """Number of leaves that were removed to keep within the limit."""
 
 
 @dataclass
 class Taken:
-    """What became of publications: what is not as it was in a state that is kept."""
+    """Effect of publications: the parts of a stored state that have changed."""
 
     touched: dict[Path, None] = field(default_factory=dict)
     gone: dict[Path, None] = field(default_factory=dict)
@@ -60,11 +60,11 @@ class Taken:
 
 
 class LogReading:
-    """How far a log has been read, and which publications were in it."""
+    """Position up to which a log has been read, and the publications that were in it."""
 
     def __init__(self) -> None:
         self.clients: dict[str, int] = {}
-        """Number of the last publication of each client, those that published last at the end."""
+        """Number of the last publication of each client, the most recent clients at the end."""
         self.counts = Counts()
 
     @property
@@ -73,7 +73,7 @@ class LogReading:
         return self.counts.position.encode()
 
     def take(self, entries: Iterable[Entry]) -> Iterator[tuple[bytes, Publication]]:
-        """Take further entries; yields those that are new, and understood."""
+        """Read further entries, and yield those that are new and understood."""
         for entry, data in entries:
             self.counts.position = entry.decode()
             try:
@@ -93,16 +93,16 @@ class LogReading:
 
 
 class ShardState:
-    """All that is known in a shard."""
+    """All leaves of a shard."""
 
     def __init__(self) -> None:
         self.tree = Tree()
         self.times_us: dict[Path, int] = {}
-        """When each leaf changed last, by the clock of the client that changed it."""
+        """Time at which each leaf changed last, by the clock of the client that changed it."""
         self.reading = LogReading()
 
     def take(self, entries: Iterable[Entry]) -> Taken:
-        """Take further entries of the log."""
+        """Merge further entries of the log."""
         taken = Taken()
         for _, publication in self.reading.take(entries):
             for path in apply(self.tree, publication.change):
@@ -137,13 +137,13 @@ class ShardState:
         taken.gone[path] = None
 
     def encode_leaf(self, path: Path) -> bytes:
-        """A leaf as it is kept."""
+        """Return a leaf as it is stored."""
         leaf = self.tree.get(path)
         assert leaf is not None
         return encode_leaf(leaf, self.times_us[path])
 
     def changed_fields(self, taken: Taken) -> tuple[dict[bytes, bytes], list[bytes]]:
-        """Fields to be set in a state that is kept, and those to be removed."""
+        """Return the fields to be set in a stored state, and those to be removed."""
         new = {format_path(path).encode(): self.encode_leaf(path) for path in taken.touched}
         new |= {_CLIENT + client.encode(): b"%d" % self.reading.clients[client] for client in taken.clients}
         new[_ABOUT] = msgspec.json.encode(self.reading.counts)
@@ -152,7 +152,7 @@ class ShardState:
 
     @classmethod
     def of(cls, fields: Fields) -> ShardState:
-        """The state that was kept.
+        """Return the state from its stored fields.
 
         Raises
         ------
@@ -176,6 +176,6 @@ class ShardState:
 
 
 def entries_after(client: redis.Redis, shard: Shard, after: bytes, count: int = CHUNK) -> list[Entry]:
-    """The next entries of a log after an id."""
+    """Return the next entries of a log after an id."""
     answer = cast(list[Any], client.xrange(shard.log, min=b"(" + after, count=count))
     return [(entry, fields.get(PAYLOAD, b"")) for entry, fields in answer]

@@ -1,4 +1,5 @@
-"""Serves namespaces: instances that keep what is published, rights of jobs, and what starts and ends them.
+"""Service of namespaces: instances that keep published values, rights of jobs, and the process that
+starts and ends them.
 
 May import observe.namespaces.analyses, observe.namespaces.client, observe.namespaces.exchange,
 observe.namespaces.sources, observe.namespaces.tree, runtime.process and runtime.protocol.

@@ -1,13 +1,12 @@
-"""A service of namespaces on disk: its settings, where its broker is, and the places of its jobs.
+"""Folder of a service of namespaces: its settings, the URL of its broker, and the addresses of its
+jobs.
 
 Secrets (the URLs) are in files that only their owner can read.
 
-SOMA's address file, where a client finds its server, and its node file, a list of all servers.
-
-The first line of an address file is the number of servers.
-
-Each further line has the number of a server, from 0 on, and its address. SOMA's own writes lines as servers
-come up, so that those of an earlier run can be left in it; ours is written in one piece.
+The folder also has SOMA's address file, where SOMA's clients find their server, and its node file,
+a list of all servers. The first line of an address file is the number of servers. Each further line
+has the number of a server, from 0 on, and its address. SOMA itself writes lines as servers come up,
+so that those of an earlier run can be left in it; this one is written in one piece.
 """
 
 from __future__ import annotations
@@ -30,25 +29,25 @@ from chimbuko.runtime.protocol.broker import connect
 
 
 def format_addresses(addresses: Sequence[str]) -> str:
-    """The text of an address file."""
+    """Return the text of an address file."""
     lines = [str(len(addresses)), *(f"{number} {address}" for number, address in enumerate(addresses))]
     return "\n".join(lines) + "\n"
 
 
 def format_collectors(count: int) -> str:
-    """The text of a node file: the number of each server on a line of its own."""
+    """Return the text of a node file: the number of each server on a line of its own."""
     return "".join(f"{number}\n" for number in range(count))
 
 
 class ServiceSettings(msgspec.Struct, frozen=True):
-    """How a service was started."""
+    """Settings with which a service was started."""
 
     name: str
     namespaces: tuple[str, ...]
     instances: int
-    """Of each namespace."""
+    """Number of instances of each namespace."""
     keep_bytes: int
-    """Of each instance and job: of its log, and of its leaves."""
+    """Bytes that each instance keeps for each job, of its log and of its leaves."""
 
 
 class ServiceFolder:
@@ -58,11 +57,11 @@ class ServiceFolder:
         self.path = path
         self.logs = path / "logs"
         self.data = path / "data"
-        """What our own broker keeps on disk."""
+        """Folder in which the service's own broker keeps its data."""
         self.broker_path = path / "broker"
         """File with the URL of the broker, with all rights."""
         self.addresses_path = path / "addresses"
-        """SOMA's address file: the broker for each instance, without a password."""
+        """Path of SOMA's address file: the broker for each instance, without a password."""
         self._settings_path = path / "service.json"
         self._jobs_path = path / "jobs"
 
@@ -90,7 +89,7 @@ class ServiceFolder:
         return self._settings_path.exists()
 
     def settings(self) -> ServiceSettings:
-        """How the service was started.
+        """Return the settings with which the service was started.
 
         Raises
         ------
@@ -105,7 +104,7 @@ class ServiceFolder:
             ) from error
 
     def connect(self) -> redis.Redis:
-        """A connection with all rights; errors are those of ``broker.connect``."""
+        """Return a connection with all rights; errors are those of ``broker.connect``."""
         try:
             url = self.broker_path.read_text()
         except OSError as error:
@@ -115,7 +114,7 @@ class ServiceFolder:
         return connect(url, found_in=self.broker_path)
 
     def write_broker(self, url: str) -> None:
-        """Note where the broker is, also for all jobs."""
+        """Write the broker's URL, also for all jobs."""
         settings = self.settings()
         write_atomically(self.broker_path, url.encode(), 0o600)
         parts = urlsplit(url)
@@ -129,22 +128,22 @@ class ServiceFolder:
                 self._write_place(job, role, urlsplit(place.url).password or "")
 
     def jobs(self) -> list[str]:
-        """Names of the jobs that may use the service."""
+        """Return the names of the jobs that may use the service."""
         with suppress(OSError):
             return sorted(path.name for path in self._jobs_path.iterdir() if (path / READER).exists())
         return []
 
     def place(self, job: str, role: str) -> Place:
-        """The place of a job."""
+        """Return the address of a job."""
         path = self.place_path(job, role)
         return parse_place(path.read_text(), path)
 
     def place_path(self, job: str, role: str) -> Path:
-        """File with the place of a job."""
+        """Return the path of the file with a job's address."""
         return self._jobs_path / job / role
 
     def admit(self, job: str) -> None:
-        """Make places for a job, with tokens of their own; one that has them keeps them."""
+        """Make addresses for a job, with tokens of their own; a job that has them keeps them."""
         check_name(job, "job")
         if job in self.jobs():
             return
@@ -154,7 +153,7 @@ class ServiceFolder:
             self._write_place(job, role, secrets.token_urlsafe(24))
 
     def dismiss(self, job: str) -> None:
-        """Remove the places of a job.
+        """Remove the addresses of a job.
 
         Raises
         ------
@@ -168,7 +167,7 @@ class ServiceFolder:
         shutil.rmtree(self._jobs_path / job)
 
     def user(self, job: str, role: str) -> str:
-        """Name of the broker's user that stands for a job's rights."""
+        """Return the name of the broker's user that stands for a job's rights."""
         return f"chimbuko-ns.{self.settings().name}.{job}.{role}"
 
     def _write_place(self, job: str, role: str, token: str) -> None:

@@ -1,7 +1,4 @@
-"""One shard, as the instance that merges it holds it.
-
-How much a shard keeps: its log and its leaves within a size each. No I/O.
-"""
+"""A shard that this process merges, and the limits of what is kept of its log and its leaves."""
 
 from __future__ import annotations
 
@@ -18,20 +15,20 @@ from chimbuko.observe.namespaces.tree.paths import Path, format_path
 from chimbuko.runtime.process.lifetime import log
 
 READERS_MS = 10_000
-"""What was published so short a time ago stays in the log in any case: somebody may just be reading it."""
+"""Age in ms up to which a publication stays in the log in any case: somebody may just be reading it."""
 MOST_CLIENTS = 20_000
-"""Clients of a shard of which it is known what they published last."""
+"""Most clients of a shard whose last publication is remembered."""
 ENTRY_BYTES = 100
-"""What an entry takes at the broker beside its own bytes, about."""
+"""Memory that an entry takes at the broker beside its own bytes, roughly."""
 
 
 class Retention:
-    """What a shard keeps.
+    """Limits of what a shard keeps.
 
     Parameters
     ----------
     keep_bytes
-        Of the log, and of the leaves.
+        Bytes to keep of the log, and of the leaves.
     """
 
     def __init__(self, keep_bytes: int, state: ShardState) -> None:
@@ -43,14 +40,14 @@ class Retention:
         self._leaf_bytes = sum(self._sizes.values())
 
     def note_entries(self, entries: Iterable[Entry]) -> None:
-        """Further entries of the log are merged."""
+        """Count further entries of the log that are merged."""
         for entry, data in entries:
             size = len(data) + ENTRY_BYTES
             self._log.append((entry, size))
             self._log_bytes += size
 
     def first_kept(self) -> bytes | None:
-        """Id of the first entry of the log that is kept; None where all are."""
+        """Return the id of the first entry of the log that is kept; None where all are."""
         if not self._log:
             return None
         newest_ms = _moment_ms(self._log[-1][0])
@@ -78,12 +75,12 @@ class Retention:
 
 
 def _moment_ms(entry: bytes) -> int:
-    """When the broker got an entry of a log."""
+    """Return the time in ms at which the broker got an entry of a log."""
     return int(entry.partition(b"-")[0])
 
 
 LEASE_MS = 2000
-"""So long after its death another instance takes over what it held."""
+"""Time in ms after the death of a process at which another instance takes over its shards."""
 WANTED_MS = 1000
 
 _MERGE = """
@@ -103,7 +100,8 @@ for at = 5 + set, #ARGV, 1000 do
 end
 return 1
 """
-"""For the broker: state and position change together, and only by who holds the shard."""
+"""Script for the broker: state and position change together, and only for the process that holds the shard.
+"""
 
 _RELEASE = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then
@@ -119,7 +117,7 @@ class HeldShard:
     Parameters
     ----------
     owner
-        Of the lease; unique among all processes that ever were.
+        Owner of the lease: a name that no other process ever has.
     """
 
     def __init__(self, client: redis.Redis, shard: Shard, owner: str, keep_bytes: int) -> None:
@@ -132,14 +130,14 @@ class HeldShard:
 
     @classmethod
     def taken(cls, client: redis.Redis, shard: Shard, owner: str, keep_bytes: int) -> HeldShard | None:
-        """The shard, if nobody else holds it."""
+        """Return the shard, if nobody else holds it."""
         if not client.set(shard.lease, owner, nx=True, px=LEASE_MS):
             return None
         return cls(client, shard, owner, keep_bytes)
 
     def merge(self) -> int | None:
-        """Merge what has been published, and hold the shard further; returns how many publications there
-        were, and None where another process holds it now.
+        """Merge new publications, and keep the shard; return the number of publications, or None where
+        another process holds the shard now.
         """
         entries = entries_after(self._client, self._shard, self._state.reading.position)
         refused = self._state.reading.counts.refused
@@ -169,13 +167,13 @@ class HeldShard:
         try:
             return ShardState.of(fields)
         except ObservationError as error:
-            # Of another version: what is in the log is all that there is.
+            # The state is of another version: it is built anew from the log.
             log(f"{self._shard.state}: begins anew: {error}")
             self._client.delete(self._shard.state)
             return ShardState()
 
     def _note_merged(self) -> None:
-        """Learn how large the log is that earlier processes have merged."""
+        """Read the size of the log that earlier processes have merged."""
         position = self._state.reading.position
         after = b"0-0"
         while entries := [

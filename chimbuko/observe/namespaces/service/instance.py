@@ -1,4 +1,4 @@
-"""The process of one instance of a namespace: it merges what is published in its shards.
+"""Process of one instance of a namespace: it merges publications into its shards.
 
 A shard is merged by the instance of its number. Where that has died another instance of the namespace takes
 its place, until it is there again.
@@ -23,18 +23,20 @@ from chimbuko.runtime.process.lifetime import log, say_ready
 from chimbuko.runtime.process.signals import StopSignal
 
 SHORTEST_LOOK_S, LONGEST_LOOK_S = 0.02, 0.2
-"""Between two looks into the logs, while something is published, and while nothing is."""
+"""Interval between two looks into the logs: the shortest while something is published, the longest while
+nothing is.
+"""
 LEASE_LOOK_S = 0.5
-"""Between two looks for shards that nobody holds."""
+"""Interval between two looks for shards that nobody holds."""
 
 
 class Instance:
-    """Holds shards, and merges what is published in them.
+    """Holder of shards, which merges new publications.
 
     Parameters
     ----------
     number
-        Of the instance, from 0 on.
+        Number of the instance, from 0 on.
     """
 
     def __init__(self, folder: ServiceFolder, client: redis.Redis, namespace: str, number: int) -> None:
@@ -47,7 +49,7 @@ class Instance:
         self._look_at_s = 0.0
 
     def look(self) -> bool:
-        """Look once at all shards; True where something was published."""
+        """Look once at all shards, and return True where something was published."""
         is_busy = False
         for shard, held in list(self._held.items()):
             merged = held.merge()
@@ -61,7 +63,7 @@ class Instance:
         return is_busy
 
     def release(self) -> None:
-        """Let others take over."""
+        """Give up all shards, so that other processes can take them."""
         for held in self._held.values():
             held.release()
         self._held.clear()
@@ -74,7 +76,7 @@ class Instance:
             for number in range(settings.instances)
         }
         for shard in [shard for shard in self._held if shard not in wanted]:
-            # Of a job that has gone.
+            # The job has gone.
             del self._held[shard]
         for shard in wanted:
             is_mine = shard.instance == self._number
@@ -93,11 +95,11 @@ class Instance:
 
 
 def load() -> None:
-    """Forks share what this module imports."""
+    """Load this module before forking: forks share its imports."""
 
 
 def main() -> None:
-    """What the process does."""
+    """Run the process of an instance."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("namespace")

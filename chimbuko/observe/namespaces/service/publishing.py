@@ -1,4 +1,4 @@
-"""What was found, at the run's broker."""
+"""Findings in published quantities, published at the run's broker."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from chimbuko.observe.namespaces.analyses.metricfinding import Finding, Findings
 from chimbuko.runtime.protocol.runbroker import RunBroker
 
 AGAIN_S = 2.0
-"""From one publication to the next where nothing is new: a broker may have lost it."""
+"""Interval after which unchanged findings are published again: a broker may have lost them."""
 MOST_FINDINGS = 500
-"""Of a run; more are counted only."""
+"""Most findings of a run; more are counted only."""
 
 _decoder = msgspec.msgpack.Decoder(Findings)
 
 
 class FindingsBoard:
-    """Publishes all that was found, for the store's writer."""
+    """Publisher of all findings, for the store's writer."""
 
     def __init__(self, broker: RunBroker) -> None:
         self._broker = broker
@@ -30,7 +30,7 @@ class FindingsBoard:
         self._publish_at_s = 0.0
 
     def add(self, found: Finding) -> bool:
-        """One thing more; False where there are too many."""
+        """Add a finding, and return False where there are too many."""
         if len(self._found) == MOST_FINDINGS:
             self._left_out += 1
             return False
@@ -40,11 +40,11 @@ class FindingsBoard:
 
     @property
     def left_out(self) -> int:
-        """Findings for which there was no room."""
+        """Number of findings for which there was no room."""
         return self._left_out
 
     def keep_up(self) -> None:
-        """Publish, where that is due; a broker that is away is tried again."""
+        """Publish if that is due; a broker that is away is tried again."""
         if self._found and time.monotonic() >= self._publish_at_s:
             sealed = self._broker.seal.encode(Findings(tuple(self._found)))
             with suppress(redis.RedisError):
@@ -53,7 +53,7 @@ class FindingsBoard:
 
 
 def published(broker: RunBroker, before: bytes) -> tuple[bytes, tuple[Finding, ...]]:
-    """What stands at the broker, encoded, and the findings; none where it is the same as ``before``.
+    """Return the findings at the broker, encoded and decoded; none where they are the same as ``before``.
 
     Raises ``redis.RedisError``, and ``msgspec.MsgspecError`` where it is not understood.
     """

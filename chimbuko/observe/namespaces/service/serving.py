@@ -1,6 +1,7 @@
-"""Leads a service of namespaces: its broker, its instances, the rights of its jobs, until it is to end.
+"""Main process of a service of namespaces: its broker, its instances, and the rights of its jobs.
 
-What a job may do, as users of the broker: it enforces this, and no process of ours is in between.
+Each job has users at the broker. The broker itself enforces their rights, without a process in
+between.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from chimbuko.runtime.protocol.broker import LOOPBACK, PrivateBroker
 
 _CONNECTING = "+ping +info +hello +auth +select +command +readonly +client|setname"
 _CONNECTING_SINCE_7_2 = "+client|setinfo"
-"""Redis before 7.2 has no such command, and redis-py does without it there."""
+"""Command that Redis before 7.2 does not have, and without which redis-py works there."""
 _CLUSTER = "+cluster|slots +cluster|shards +cluster|nodes"
 _READING = "+get +hgetall +xrange"
 _WRITING = "+xadd +multi +exec +discard"
@@ -43,7 +44,7 @@ _ASKING = "+multi +exec +llen +exists +smembers +sadd +lpush"
 
 
 def grant(client: redis.Redis, place: Place, role: str) -> None:
-    """Let the user that a place names do what its role may, and nothing else.
+    """Give the user of an address the rights of its role, and no others.
 
     Raises
     ------
@@ -55,7 +56,7 @@ def grant(client: redis.Redis, place: Place, role: str) -> None:
     rules = f"{_CONNECTING} {_CLUSTER} {_READING} %R~{prefix}* %R~{about_key(place.service)}".split()
     if role == WRITER:
         rules += f"{_WRITING} ~{prefix}*}}log".split()
-        # What Celery does to ask a worker.
+        # Commands that Celery uses to ask a worker.
         rules.append(f"({_ASKING} ~{asked_prefix(place.service, place.job)}*)")
     rules = ["reset", "on", f">{unquote(parts.password or '')}", *rules]
     words = ["SETUSER", unquote(parts.username or ""), *rules]
@@ -71,7 +72,8 @@ def revoke(client: redis.Redis, user: str) -> None:
 
 
 def has_users(client: redis.Redis, users: set[str]) -> bool:
-    """Whether each node of the broker knows these users: one that comes back may know none.
+    """Whether each node of the broker knows these users: a node that comes back may know none. Errors are
+    those of ``grant``.
 
     Errors are those of ``grant``.
     """
@@ -81,7 +83,7 @@ def has_users(client: redis.Redis, users: set[str]) -> bool:
 
 
 def _everywhere(client: redis.Redis, *words: str) -> list[Any]:
-    """The answers of each node of a cluster."""
+    """Return the answers of each node of a cluster."""
     more: dict[str, Any] = {}
     if isinstance(client, RedisCluster):
         more["target_nodes"] = RedisCluster.ALL_NODES
@@ -97,30 +99,30 @@ def _everywhere(client: redis.Redis, *words: str) -> list[Any]:
 
 LOOK_PERIOD_S = 0.2
 USERS_LOOK_S = 2.0
-"""Between two looks whether a broker that is not ours still has the users of jobs."""
+"""Interval between two checks whether an external broker still has the users of jobs."""
 STOP_S = 20.0
 SETTLED_S = 10.0
-"""So long a change of rights may take to come into force."""
+"""Time that a change of rights may take to come into force."""
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """How a service is to run."""
+    """Options of a service."""
 
     settings: ServiceSettings
     broker: str | None = None
-    """URL of one that is there already; None for our own, which keeps all of it in the folder."""
+    """URL of an external broker; None for the service's own, which keeps all its data in the folder."""
     bind: tuple[str, int] = (LOOPBACK, 0)
-    """Address and port of our own broker."""
+    """Address and port of the service's own broker."""
     cores: str = ""
-    """List of the cores that the service keeps to; empty for all."""
+    """List of the cores to which the service is bound; empty for all."""
     workers: int = 0
-    """Analyses that are run at once for those who ask workers of the default job."""
+    """Number of analyses that run at once for clients of the default job."""
 
 
 def serve(path: Path, options: ServeOptions, say: Say) -> list[str]:
-    """Serve until the process gets SIGINT, SIGTERM or SIGHUP; returns what did not go as it should.
+    """Serve until the process gets SIGINT, SIGTERM or SIGHUP, and return the problems that occurred.
 
     Raises
     ------
@@ -148,7 +150,7 @@ def serve(path: Path, options: ServeOptions, say: Say) -> list[str]:
 
 
 class Serving:
-    """The processes of a service."""
+    """Processes of a running service."""
 
     def __init__(self, folder: ServiceFolder, options: ServeOptions, problems: list[str]) -> None:
         self._folder = folder
@@ -159,11 +161,11 @@ class Serving:
         self._revivals = Revivals()
         self._client: redis.Redis | None = None
         self._granted: dict[str, dict[str, str]] = {}
-        """The users of each job, by role."""
+        """Users of each job, by role."""
         self._users_look_at_s = 0.0
 
     def start(self) -> None:
-        """Start all of it, and wait until it can be used."""
+        """Start all processes, and wait until the service can be used."""
         self._folder.write_broker(self._options.broker or self._start_broker())
         self._client = self._folder.connect()
         if not self._folder.jobs():
@@ -171,7 +173,7 @@ class Serving:
         self._introduce()
         settings = self._options.settings
         if self._options.workers:
-            # The first to end: it may have something to publish.
+            # This process ends first: it may have something to publish.
             self._instances.add(self._worker(self._options.workers), can_go_on=True)
         for namespace in settings.namespaces:
             for number in range(settings.instances):
@@ -194,7 +196,9 @@ class Serving:
         )
 
     def look_after(self) -> list[str]:
-        """Start again what ended, and bring new rights into force; one line for each thing that is new."""
+        """Restart processes that ended, and bring new rights into force; return one line for each new
+        problem.
+        """
         lines = [*self._revive_broker(), *self._instances.look_after()]
         # A broker that is away comes back, and a cluster replaces a node.
         away = suppress(
@@ -218,7 +222,7 @@ class Serving:
         return has_users(self._client, {user for users in self._granted.values() for user in users.values()})
 
     def stop(self) -> None:
-        """End all of it: first the instances, which merge what has been published, and then the broker."""
+        """End all processes: first the instances, which merge the last publications, and then the broker."""
         self._instances.stop(STOP_S)
         if self._client is not None:
             with self._mishaps.survived("the service could not be signed off"):
@@ -257,13 +261,13 @@ class Serving:
         self._revivals = self._revivals.started(now_s)
         with self._mishaps.survived("the broker ended and cannot be started again yet"):
             broker.start()
-            # It keeps what was published, but no rights.
+            # The broker keeps publications, but no rights.
             self._granted.clear()
             self._introduce()
         return ["the broker ended early and was started again"]
 
     def _introduce(self) -> None:
-        """Leave at the broker what all who know the service may know."""
+        """Publish the service's description at the broker."""
         assert self._client is not None
         settings = self._options.settings
         about = About(VERSION, dict.fromkeys(settings.namespaces, settings.instances))
@@ -286,7 +290,7 @@ class Serving:
                 self._granted[job] = {role: self._folder.user(job, role) for role in (WRITER, READER)}
 
     def _forget(self, job: str) -> None:
-        """Remove what a job has at the broker."""
+        """Remove all data of a job from the broker."""
         assert self._client is not None
         for shard in self._shards(job):
             for key in shard.all:

@@ -1,8 +1,7 @@
-"""The process that watches what the programs of a run publish, for as long as the run goes on.
+"""Process that watches the publications of a run's programs, for as long as the run goes on.
 
-What is published in all namespaces from the beginning of a run on, whoever serves it, and whenever.
-
-Keeps a file with what charts show of what was published, for the dashboard.
+It looks for anomalies, and keeps a file with the data of the dashboard's charts. Publications of
+all namespaces count from the beginning of the run on, whoever serves them and whenever.
 """
 
 from __future__ import annotations
@@ -40,16 +39,16 @@ TRY_AGAIN_S = 2.0
 
 
 class LateObservations:
-    """Observations of a service that may not be there yet.
+    """Observations from a service that may not be there yet.
 
     Parameters
     ----------
     open_reader
-        Connects to the service; raises ``ChimbukoError`` where that is not possible now.
+        Function that connects to the service; raises ``ChimbukoError`` where that is not possible now.
     since_us
-        What was published before, in µs since the epoch, is of no concern.
+        Time in µs since the epoch; earlier publications are left out.
     report
-        Takes a line: once that the service cannot be used yet, and once that it can.
+        Function that takes a line: once that the service cannot be used yet, and once that it can.
     """
 
     def __init__(
@@ -65,10 +64,10 @@ class LateObservations:
         self._try_at_s = 0.0
         self._is_missing = False
         self.has_caught_up = False
-        """Whether all that was published before is known."""
+        """Whether all earlier publications have been read."""
 
     def new(self) -> list[Observation]:
-        """What has come since the last time."""
+        """Return the observations since the last call."""
         if not self._subscriptions:
             self._subscriptions = self._open()
         found = [one for subscription in self._subscriptions for one in subscription.new()]
@@ -95,11 +94,11 @@ class LateObservations:
 
 PERIOD_S = 1.0
 REST = 20.0
-"""After writing it rests this many times as long as that took: large files are written less often."""
+"""Ratio of the pause after writing to the time that writing took: large files are written less often."""
 
 
 class ViewsFile:
-    """Gathers observations, and writes what charts show of them now and then."""
+    """File with the data of charts, gathered from observations and written now and then."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -109,12 +108,12 @@ class ViewsFile:
         self._has_failed = False
 
     def take(self, observation: Observation) -> None:
-        """One observation more."""
+        """Add an observation."""
         self._gathered.take(observation)
         self._is_new = True
 
     def keep_up(self, is_last: bool = False) -> None:
-        """Write the file, where there is something new and that is due, or if it is for the last time."""
+        """Write the file if there is something new and that is due, or if it is for the last time."""
         began_s = time.monotonic()
         if not self._is_new or (began_s < self._due_s and not is_last):
             return
@@ -130,7 +129,7 @@ class ViewsFile:
 
 
 NAMESPACE = "application"
-"""Where programs publish of their computation."""
+"""Namespace in which programs publish quantities of their computation."""
 
 
 def watch(
@@ -140,8 +139,8 @@ def watch(
     performance: PerformancePublisher,
     should_stop: Callable[[], bool],
 ) -> None:
-    """Look for anomalies, publish what functions take, and keep what charts show, until asked to stop: of all
-    that has come until then.
+    """Look for anomalies, publish the times of functions, and keep the data of charts, until asked to stop;
+    all publications up to then count.
     """
     anomalies = MetricAnomalies()
     is_stopping = False
@@ -178,16 +177,21 @@ def _add(board: FindingsBoard, found: Finding) -> None:
 
 
 def load() -> None:
-    """Forks share what this module imports."""
+    """Load this module before forking: forks share its imports."""
 
 
 def main() -> None:
-    """What the process does."""
+    """Run the process."""
     parser = argparse.ArgumentParser(prog="chimbuko.observe.namespaces.service", description=__doc__)
     parser.add_argument("--run-id", required=True)
-    parser.add_argument("--since-us", type=int, default=0, help="What was published before is left out.")
-    parser.add_argument("--parts", type=int, default=1, help="Of the parameter server.")
-    parser.add_argument("--views", type=Path, required=True, help="File for what charts show.")
+    parser.add_argument(
+        "--since-us",
+        type=int,
+        default=0,
+        help="Time in µs since the epoch; earlier publications are left out.",
+    )
+    parser.add_argument("--parts", type=int, default=1, help="Number of parts of the parameter server.")
+    parser.add_argument("--views", type=Path, required=True, help="File for the data of charts.")
     options = parser.parse_args()
     should_stop = StopSignal()
     try:

@@ -1,4 +1,4 @@
-"""The process that runs analyses for programs of a job that ask for it: a Celery worker.
+"""Celery worker that runs analyses for the programs of a job.
 
 An analysis runs in a process of its own, so that one which hangs, or brings its process down, fails alone.
 What a worker was at that was killed is done by another one, or by the same when it is there again.
@@ -28,17 +28,19 @@ from chimbuko.runtime.process.lifetime import die_with_parent, end_within, log, 
 from chimbuko.runtime.process.signals import END, FROM_OTHERS, heed
 
 LIMIT_S = 600.0
-"""An analysis may take so long, unless something else is said."""
+"""Default time limit of an analysis, in seconds."""
 MARGIN_S = 10.0
-"""So long after the limit what a worker has begun is taken for lost with it, and given to another one."""
+"""Time after the limit at which an analysis that a worker has begun counts as lost, and is given to another
+one.
+"""
 LOST_LOOK_S = 5
-"""Between two looks for what was lost in that way."""
+"""Interval between two looks for analyses that were lost in that way."""
 END_S = 5.0
-"""To leave to another worker what this one was at, and end."""
+"""Time in which a worker hands its analysis back and ends."""
 LITTLE_TALK = ("--without-mingle", "--without-gossip", "--without-heartbeat")
-"""Workers need not know of each other."""
+"""Options of Celery that switch off messages between workers."""
 NICENESS = 10
-"""The application comes first."""
+"""Niceness of the worker: the application comes first."""
 
 
 def work(folder: ServiceFolder, job: str, at_once: int, limit_s: float, on_ready: Callable[[], None]) -> None:
@@ -71,7 +73,8 @@ def work(folder: ServiceFolder, job: str, at_once: int, limit_s: float, on_ready
 
 def _make_app(folder: ServiceFolder, job: str, limit_s: float) -> Celery:
     place = folder.place(job, WRITER)
-    # With all rights, which only the owner has: programs can ask, and not take away what others have asked.
+    # Only the owner has all rights: programs can ask for analyses, and not take away what others have asked
+    # for.
     url = folder.broker_path.read_text()
     app = analyses_app(url, place, task_acks_late=True, task_time_limit=limit_s)
     app.conf.broker_transport_options |= {
@@ -95,7 +98,7 @@ def _make_app(folder: ServiceFolder, job: str, limit_s: float) -> Celery:
 
     def note_failure(exception: BaseException, kwargs: dict[str, str], **_: Any) -> None:
         why = _why(exception, kwargs["analysis"], limit_s)
-        # What this worker was at when it was asked to end is left to another one.
+        # The analysis that this worker was running when it was asked to end is left to another one.
         is_left = isinstance(exception, WorkerLostError) and state.should_terminate is not None
         _note_failure(place, "" if is_left else why, **kwargs)
 
@@ -113,7 +116,7 @@ def _note_failure(place: Place, why: str, namespace: str, analysis: str, into: s
             else:
                 one.analyse_async(analysis, into)
     except ChimbukoError as error:
-        log(f"how far analysis {analysis} has come cannot be published: {error}")
+        log(f"the progress of analysis {analysis} cannot be published: {error}")
 
 
 def _why(exception: BaseException, analysis: str, limit_s: float) -> str:
@@ -129,17 +132,17 @@ def _follow_worker(**_: Any) -> None:
 
 
 def _end(*_: object) -> None:
-    """At once: what it was at is done by another worker."""
+    """End at once: another worker does the analysis."""
     state.should_terminate = os.EX_OK
-    # Where its broker is away Celery only looks for that.
+    # While its broker is away Celery only looks for that.
     end_within(END_S)
 
 
 def main() -> None:
-    """What the process does that a service starts."""
+    """Run the worker that a service starts."""
     folder, job, at_once = sys.argv[1:]
     ready_output = os.dup(1)
-    # What else is said goes into the log.
+    # Other messages go into the log.
     os.dup2(2, 1)
 
     def on_ready() -> None:

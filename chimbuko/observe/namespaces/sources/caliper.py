@@ -1,9 +1,7 @@
-"""Follows the profiles that Caliper writes, and publishes what is in them.
+"""Publishing of Caliper's profiles (``.cali``) as they are written.
 
-What a profile of Caliper (``.cali``) says of the process that wrote it. No I/O.
-
-Caliper's services aggregate and recorder write one at each flush: records with a region's path and sums, and
-at the end one with what is known of the whole process.
+Caliper's services aggregate and recorder write a profile at each flush: records with a region's
+path and sums, and at the end one with the metadata of the whole process.
 """
 
 from __future__ import annotations
@@ -32,13 +30,14 @@ from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.process.wakeup import repeat_until_asked
 
 MOST_REGIONS: Final = 64
-"""Of a process."""
+"""Most regions of a process that have keys of their own."""
 MOST_METRICS: Final = 32
 OTHERS: Final = "(others)"
 NO_REGION: Final = "(no region)"
 _LAST: Final = b"__rec=globals"
 _TIMES: Final = {"time.duration.ns": 1e-3, "time.duration": 1.0}
-"""Names of times, and what makes µs of them; of the latter where it does not say another unit."""
+"""Names of times with their factors to µs; for the latter ones where the profile does not give another unit.
+"""
 _UNITS: Final = {"nsec": 1e-3, "usec": 1.0, "msec": 1e3, "sec": 1e6}
 RANK: Final = "mpi.rank"
 _CALLS: Final = "region.count"
@@ -46,19 +45,21 @@ _CALLS: Final = "region.count"
 
 @dataclass
 class Profile:
-    """Of one process."""
+    """Profile of one process."""
 
     rank: int | None = None
-    """In MPI, where Caliper knows it."""
+    """Rank in MPI, where Caliper knows it."""
     exclusive_us: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """By region, wherever it was entered."""
+    """Exclusive time of each region in µs, over all its call paths."""
     calls: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """By region, as far as Caliper counts them."""
+    """Number of calls of each region, as far as Caliper counts them."""
     metrics: dict[str, float] = field(default_factory=dict)
-    """Other numbers, by Caliper's names: sums over all regions, and minima and maxima (``max#…``)."""
+    """Other numbers, under Caliper's names: sums over all regions, and minima and maxima (``min#NAME``,
+    ``max#NAME``).
+    """
 
     def leaves(self, chosen: dict[str, None]) -> Iterator[tuple[str, float]]:
-        """Keys below the rank's, and their values.
+        """Return the keys below the rank's, and their values.
 
         Parameters
         ----------
@@ -86,13 +87,13 @@ class Profile:
 
 
 def is_whole(data: bytes) -> bool:
-    """Whether it is a profile to its end: Caliper writes what is known of the process last."""
+    """Whether a profile is complete: Caliper writes the metadata of the process last."""
     last = data.rstrip(b"\n").rpartition(b"\n")[-1]
     return data.endswith(b"\n") and last.startswith(_LAST)
 
 
 def read_profile(data: bytes) -> Profile:
-    """Read a whole profile.
+    """Read a complete profile.
 
     Raises
     ------
@@ -104,7 +105,7 @@ def read_profile(data: bytes) -> Profile:
     try:
         reader.read(lines, lambda record: _take(record, reader, profile))
     except Exception as error:
-        # Of its reader, in many ways: a backslash at the end of a line stops an iterator of it.
+        # Caliper's reader fails in many ways: a backslash at the end of a line stops one of its iterators.
         reason = " ".join(str(error).split())[:80] or type(error).__name__
         raise ObservationError(f"it holds a line that is not Caliper's ({reason})") from error
     if not profile.exclusive_us:
@@ -118,7 +119,7 @@ def read_profile(data: bytes) -> Profile:
 
 
 def _take(record: Mapping[str, Any], reader: CaliperStreamReader, profile: Profile) -> None:
-    """One record."""
+    """Add one record to a profile."""
     path = record.get("path", ())
     region = str(path[-1]) if isinstance(path, Sequence) and path else NO_REGION
     for name, value in record.items():
@@ -160,32 +161,35 @@ NAMESPACE = "performance"
 LOOK_S: Final = 0.5
 MOST_BYTES: Final = 16 << 20
 SERVICES: Final = "aggregate,event,mpi,recorder,timer"
-"""Caliper leaves out what it was built without."""
+"""Services of Caliper that are asked for; Caliper leaves out those that it was built without."""
 UNTIMED: Final = "MPI_Comm_rank,MPI_Comm_size,MPI_Wtick,MPI_Wtime"
-"""Functions of MPI that take no time: without a list Caliper measures none of MPI's."""
+"""Functions of MPI that take no time: without a list of exceptions Caliper measures none of MPI's functions.
+"""
 _CHOICES: Final = ("CALI_SERVICES_ENABLE", "CALI_CONFIG", "CALI_CONFIG_PROFILE")
 _PROCESS: Final = re.compile(r"_(\d+)_")
-"""In the names that Caliper makes: a date, the number of the process, and a random word."""
+"""Pattern of the names that Caliper makes: a date, the number of the process, and a random word."""
 
 
 def monitor(command: Sequence[str], folder: Path | None, program: str, service: str | None) -> int:
-    """Publish what profiles say, until a program has ended, or without one until asked; its exit code, or 0.
+    """Publish profiles until a program has ended, or without a program until asked to stop; return the
+    exit code, or 0.
 
     Parameters
     ----------
     command
-        A program to run; empty for none.
+        Program to run; empty for none.
     folder
-        Where the profiles are; without one a program writes into a temporary folder.
+        Folder of the profiles; without one a program writes to a temporary folder.
     program
-        Stands before the keys; empty for nothing.
+        Name that stands before the keys; empty for none.
 
     Raises
     ------
     ConfigError, ServiceError
         There is no such folder or service, or the program cannot be run.
     """
-    # A place that does not answer is said before the program runs. All ranks are published by this process.
+    # A service that does not answer is reported before the program runs. This process publishes for all
+    # ranks.
     with Client(service, rank=0) as client, _place(folder) as profiles:
         following = CaliperProfiles(profiles, client, program, is_ours=folder is None)
         if not command:
@@ -219,12 +223,12 @@ def _place(folder: Path | None) -> Iterator[Path]:
 
 
 class CaliperProfiles:
-    """The profiles in a folder: of each process the newest, which has all that the ones before had.
+    """Profiles in a folder: the newest of each process, which contains all earlier ones.
 
     Parameters
     ----------
     is_ours
-        The folder is for nobody else: profiles that there are newer ones of are removed.
+        Whether the folder is this program's own, so that profiles with newer ones are removed.
     """
 
     def __init__(self, folder: Path, client: Client, program: str, is_ours: bool) -> None:
@@ -233,19 +237,19 @@ class CaliperProfiles:
         self._prefix = (program, CALIPER) if program else (CALIPER,)
         self._is_ours = is_ours
         self._seen: dict[str, tuple[int, int, int]] = {}
-        """Of each process the version of its profile that was read last."""
+        """Version of the profile that was read last, by process."""
         self._node = key_of(platform.node())
         self._numbers: dict[str, int] = {}
-        """Of processes that have no rank in MPI."""
+        """Numbers of the processes that have no rank in MPI."""
         self._regions: dict[str, dict[str, None]] = defaultdict(dict)
         self._said: set[str] = set()
         self.count = 0
-        """Profiles that were published."""
+        """Number of published profiles."""
 
     def look(self) -> None:
-        """Publish what is new."""
+        """Publish new profiles."""
         for process, path in self._newest().items():
-            # One that is just being written is read the next time.
+            # A profile that is just being written is read the next time.
             with suppress(OSError):
                 about = path.stat()
                 version = about.st_mtime_ns, about.st_size, about.st_ino
@@ -257,7 +261,7 @@ class CaliperProfiles:
         self._namespace.publish_async()
 
     def _newest(self) -> dict[str, Path]:
-        """By process."""
+        """Return the newest profile of each process."""
         found: dict[str, list[tuple[int, Path]]] = defaultdict(list)
         for path in sorted(self._folder.glob("*.cali")):
             number = _PROCESS.search(path.name)
@@ -286,7 +290,9 @@ class CaliperProfiles:
                 log(line)
 
     def _keys(self, process: str, rank: int | None) -> tuple[str, ...]:
-        """Of the rank in MPI, or else of the node, whose processes without one are counted as they come."""
+        """Return the keys of the rank in MPI, or else of the node, whose processes without a rank are
+        numbered as they come.
+        """
         if rank is not None:
             return *self._prefix, f"Rank {rank}"
         number = self._numbers.setdefault(process, len(self._numbers))

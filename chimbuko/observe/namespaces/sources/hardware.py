@@ -1,4 +1,5 @@
-"""What a node does, published into the namespace ``hardware`` in SOMA's layout, under the name of the node.
+"""Publishing of a node's activity, in the namespace ``hardware`` in SOMA's layout, under the name of
+the node.
 
 ``Uptime`` in s, ``Num Processes``, ``Available RAM`` in kB, and ``stat/cpu``, ``stat/cpu0`` and so on: the
 numbers of these lines of ``/proc/stat``, which are ticks since the machine booted.
@@ -20,12 +21,12 @@ _PROC = Path("/proc")
 
 
 class HardwarePublisher:
-    """Publishes what this node does, as a context.
+    """Publisher of this node's activity, as a context manager.
 
     Parameters
     ----------
     place
-        Of the service of namespaces; default that in ``CHIMBUKO_NAMESPACES``.
+        Address of the service of namespaces; default that in ``CHIMBUKO_NAMESPACES``.
 
     Raises
     ------
@@ -45,7 +46,7 @@ class HardwarePublisher:
         self.close()
 
     def publish(self) -> None:
-        """Publish what the node does now, without waiting."""
+        """Publish the node's activity as of now, without waiting."""
         values = observed(_read("stat"), _read("uptime"), _read("meminfo"), _count_processes())
         self._hardware.update_all({self._node: values})
         self._hardware.publish_async()
@@ -56,12 +57,14 @@ class HardwarePublisher:
 
 
 def observed(stat: str, uptime: str, meminfo: str, processes: int) -> dict[str, Any]:
-    """The values of one sample, of what stands in these files of ``/proc``; what is not there is left out."""
+    """Return the values of one sample from the contents of files of ``/proc``; what is not there is
+    left out.
+    """
     cpus = {}
     for line in stat.splitlines():
         name, _, ticks = line.partition(" ")
         if not name.startswith("cpu"):
-            # They stand first.
+            # These lines stand first.
             break
         cpus[name] = ticks.strip()
     values: dict[str, Any] = {"Num Processes": processes, "stat": cpus}

@@ -1,9 +1,9 @@
-"""What functions take on each rank of a run, from the parameter server into the namespace ``performance``.
+"""Publishing of the times of functions on each rank of a run, from the parameter server to the
+namespace ``performance``.
 
-What functions took on each rank, in SOMA's layout for TAU: keys and values. No I/O.
-
-``PROGRAM/TAU/NODE/Rank N/MPI_Routines/NAME_Calls`` and, likewise, ``NAME_Inclusive`` and ``NAME_Exclusive``,
-times in µs. Functions that are not MPI's stand under ``TAU`` instead of ``MPI_Routines``.
+Keys are in SOMA's layout for TAU: ``PROGRAM/TAU/NODE/Rank N/MPI_Routines/NAME_Calls`` and,
+likewise, ``NAME_Inclusive`` and ``NAME_Exclusive``, times in µs. Functions that are not MPI's stand
+under ``TAU`` instead of ``MPI_Routines``.
 """
 
 from __future__ import annotations
@@ -31,15 +31,19 @@ from chimbuko.runtime.protocol.runbroker import RunBroker
 from chimbuko.runtime.protocol.telemetry import OTHERS, TIMER, RankTimers
 
 MOST_TIMERS = 16
-"""Of a program in each of the two groups: those that take the most time while there is room for one more."""
+"""Most functions with leaves of their own, of a program in each of the two groups; those that take the most
+time get them first.
+"""
 MPI_ROUTINES = "MPI_Routines"
 REST = {TAU: "(others)", MPI_ROUTINES: "MPI_(others)"}
-"""By group, the name under which all others of it are added up: their calls, and their exclusive time."""
+"""Name, by group, under which the calls and exclusive times of all other functions are added up."""
 
 
 class _Timer(NamedTuple):
     place: int
-    """Among those of its program and group that have leaves of their own; ``MOST_TIMERS`` for none."""
+    """Place among the functions of its program and group that have leaves of their own; ``MOST_TIMERS`` for
+    none.
+    """
     program: str
     node: str
     rank: int
@@ -51,7 +55,7 @@ class _Timer(NamedTuple):
 
 
 class TauLayout:
-    """Makes leaves of what the parameter server knows.
+    """Layout of the parameter server's function statistics as leaves.
 
     A function that has leaves keeps them, and a rank its node: so the leaves of a rank always add up to all
     that it has done.
@@ -59,11 +63,11 @@ class TauLayout:
 
     def __init__(self) -> None:
         self._places: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
-        """By program and group, functions that have leaves, in the order in which they got them."""
+        """Functions that have leaves, by program and group, in the order in which they got them."""
         self._nodes: dict[tuple[str, int], str] = {}
 
     def note(self, path: Path) -> None:
-        """A leaf that is published already, by whoever was here before."""
+        """Note a leaf that is published already, by an earlier process."""
         match path:
             case (program, layout, node, rank, group, leaf) if layout == TAU and group in REST:
                 name, _, _ = leaf.rpartition("_")
@@ -73,12 +77,12 @@ class TauLayout:
                     self._give_place(program, group, name)
 
     def leaves(self, answers: Sequence[RankTimers]) -> Iterator[tuple[Path, float]]:
-        """Leaves and their values, those of the functions that take the most time first.
+        """Return leaves and their values, those of the functions that take the most time first.
 
         Parameters
         ----------
         answers
-            Of all parts of the server. Ranks whose node nobody has said are left out.
+            Answers of all parts of the server. Ranks whose node is not known are left out.
         """
         answers = [_with_keys(answer) for answer in answers]
         self._choose(answers)
@@ -99,7 +103,7 @@ class TauLayout:
             yield (*path, f"{REST[path[-1]]}_Exclusive"), time_us
 
     def _choose(self, answers: Sequence[RankTimers]) -> None:
-        """Give leaves to those that take the most time, over all ranks, where there is room."""
+        """Give leaves to the functions that take the most time, over all ranks, as long as there is room."""
         times_us: dict[str, Counter[str]] = defaultdict(Counter)
         for answer in answers:
             rows = np.frombuffer(answer.rows, TIMER)
@@ -134,7 +138,7 @@ class TauLayout:
 
 
 def _with_keys(answer: RankTimers) -> RankTimers:
-    """The same, where each name can be a key."""
+    """Return the functions under names that can be keys."""
     programs = {number: key_of(name) for number, name in answer.programs.items()}
     functions = {number: key_of(name) for number, name in answer.functions.items()}
     return msgspec.structs.replace(answer, programs=programs, functions=functions)
@@ -147,29 +151,28 @@ def _group(name: str) -> str:
 NAMESPACE = "performance"
 PERIOD_S = 2.0
 LEAVES_PER_S = 5000
-"""More are published less often."""
+"""Number of leaves per second beyond which publishing is slowed down."""
 PIECE = int(PERIOD_S * LEAVES_PER_S)
-"""Leaves that are published at a time: those of 10,000 ranks are 41 MB, and take seconds to make."""
+"""Number of leaves published at a time: those of 10,000 ranks are 41 MB, and take seconds to make."""
 CLOSE_TIMEOUT_S = 10.0
 
 _decoder = msgspec.msgpack.Decoder(RankTimers)
 
 
 class PerformancePublisher:
-    """Asks the parts of the server now and then, and publishes what they answer.
+    """Publisher of the parameter server's answers, which it asks for now and then.
 
-    What they answer are totals: nothing counts twice, whoever of those concerned has died in between.
+    The answers are totals: nothing counts twice, whoever of those concerned has died in between.
 
     Parameters
     ----------
     broker
-        Of the run.
+        Broker of the run.
     parts
-        Of the parameter server.
+        Number of parts of the parameter server.
     open_client
-        Connects to the service of namespaces; raises ``ChimbukoError`` where that is not possible now.
-    report
-        Takes a line: once, where what is published is refused.
+        Function that connects to the service of namespaces; raises ``ChimbukoError`` where that is not
+        possible now. report Function that takes a line: once, where publications are refused.
     """
 
     def __init__(
@@ -186,7 +189,7 @@ class PerformancePublisher:
         self._layout = TauLayout()
         self._answers: list[bytes] = []
         self._leaves: Iterator[tuple[Path, float]] = iter(())
-        """Those of the answers that are not published yet."""
+        """Leaves of the answers that are not published yet."""
         self._has_leaves = False
         self._client: Client | None = None
         self._arrival: Future[None] | None = None
@@ -194,13 +197,13 @@ class PerformancePublisher:
         self._has_ended = False
 
     def note(self, observation: Observation) -> None:
-        """What was published before, perhaps by another process in the place of this one."""
+        """Note earlier publications, perhaps by another process in the place of this one."""
         if observation.namespace == NAMESPACE:
             for path in observation.change.put:
                 self._layout.note(path)
 
     def keep_up(self) -> None:
-        """Publish a piece of what is new, and ask again where that was the last one, if it is due; a broker
+        """Publish some of the new leaves, and ask again where those were the last, if that is due; a broker
         that is away is tried again.
         """
         if self._has_ended or time.monotonic() < self._due_s or not self._has_arrived():
@@ -216,7 +219,7 @@ class PerformancePublisher:
                     self._broker.client.set(part.timers_wanted, b"1")
 
     def finish(self) -> None:
-        """Publish the server's last word, and wait until it has arrived."""
+        """Publish the server's last answer, and wait until it has arrived."""
         if not self._has_ended:
             self._take_answers()
         while self._has_leaves and self._has_arrived(CLOSE_TIMEOUT_S) and self._publish_piece():
@@ -229,7 +232,7 @@ class PerformancePublisher:
         self._has_ended = True
 
     def _has_arrived(self, timeout_s: float = 0.0) -> bool:
-        """Whether nothing is on its way any more, after so many seconds at most."""
+        """Whether everything has arrived, after so many seconds at most."""
         if self._arrival is None:
             return True
         if wait([self._arrival], timeout_s).not_done:
@@ -240,7 +243,7 @@ class PerformancePublisher:
         return error is None
 
     def _take_answers(self) -> None:
-        """What the server has answered by now, where that is new."""
+        """Take the server's new answers."""
         try:
             answers = [cast("bytes | None", self._broker.client.get(part.timers)) for part in self._parts]
             known = [answer for answer in answers if answer is not None]
@@ -253,11 +256,11 @@ class PerformancePublisher:
         self._leaves, self._has_leaves = self._layout.leaves(timers), True
 
     def _publish_piece(self) -> bool:
-        """Publish some of what is left, if it can be."""
+        """Publish some of the remaining leaves, if that is possible."""
         try:
             self._client = self._client or self._open_client()
         except ChimbukoError:
-            # Who reads there says so.
+            # Readers of these messages report it.
             return False
         try:
             namespace = self._client.create(NAMESPACE)
@@ -272,5 +275,5 @@ class PerformancePublisher:
         return True
 
     def _give_up(self, error: BaseException) -> None:
-        self._report(f"what functions take on each rank is not published: {error}")
+        self._report(f"the times of functions on each rank are not published: {error}")
         self._has_ended = True

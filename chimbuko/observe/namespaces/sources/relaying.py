@@ -1,10 +1,8 @@
-"""Runs a program, and publishes what its processes write.
+"""Relay: runs a program, and publishes the lines that its processes write to files.
 
-Lines that programs in C write, as publications. No I/O.
-
-Fields are separated by tabs. An update is a mode (``=`` or ``+``), a key, a type and a value; a line that
-begins with ``!`` publishes those before it: namespace, rank, number of commits, and how many publications are
-lost.
+Programs in C write lines whose fields are separated by tabs. An update is a mode (``=`` or ``+``),
+a key, a type and a value; a line that begins with ``!`` publishes the lines before it: namespace,
+rank, number of commits, and how many publications are lost.
 """
 
 from __future__ import annotations
@@ -44,27 +42,27 @@ _TYPES: dict[str, Callable[[str], Any]] = {
 
 @dataclass
 class Publication:
-    """What a program published at once."""
+    """Values that a program published at once."""
 
     namespace: str
     rank: int
     commits: int
     lost: int
-    """Publications before it that could not be written."""
+    """Number of publications before this one that could not be written."""
     updates: list[tuple[Mode, str, Any]] = field(default_factory=list)
 
 
 class LineReader:
-    """Publications of one file, as it grows."""
+    """Parser of the publications in one file, as it grows."""
 
     def __init__(self) -> None:
         self._rest = b""
         self._updates: list[tuple[Mode, str, Any]] = []
         self.damaged = 0
-        """Lines that are none: a file system that was full breaks them off."""
+        """Number of damaged lines: a file system that was full breaks them off."""
 
     def take(self, data: bytes) -> list[Publication]:
-        """What has been published with these bytes, the next ones of the file."""
+        """Return the publications that these bytes, the next ones of the file, complete."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         found = []
         for line in lines:
@@ -91,7 +89,7 @@ class LineReader:
 
 
 RELAY_VARIABLE = "CHIMBUKO_RELAY"
-"""Environment variable with the folder in which processes write."""
+"""Environment variable with the folder to which processes write."""
 LOOK_S = 0.05
 READ_BYTES = 1 << 20
 _MEMORY = Path("/dev/shm")
@@ -100,14 +98,14 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def relay(command: Sequence[str], place: str | Path | Place | None = None) -> int:
-    """Run a program to its end, and publish for all of its processes on this node; its exit code.
+    """Run a program to its end, publish for all of its processes on this node, and return its exit code.
 
     Raises
     ------
     ConfigError, ServiceError
         There is no service, or the program cannot be run.
     """
-    # A place that does not answer is said before the program runs.
+    # A service that does not answer is reported before the program runs.
     found = place if isinstance(place, Place) else find_place(place)
     with found.connect() as connection:
         found.about(connection)
@@ -122,18 +120,18 @@ def relay(command: Sequence[str], place: str | Path | Place | None = None) -> in
 
 
 class Relay:
-    """Reads the files of a folder, and publishes what is new in them."""
+    """Reader of the files of a folder, which publishes new lines in them."""
 
     def __init__(self, folder: Path, place: Place) -> None:
         self._folder = folder
         self._place = place
         self._files: dict[str, _File] = {}
         self._clients: dict[tuple[str, int], Client] = {}
-        """By file and rank: what one process publishes is one client's."""
+        """Client of each file and rank, as each process counts as a client."""
         self._said: set[str] = set()
 
     def look(self) -> None:
-        """Publish what is new."""
+        """Publish new lines."""
         with suppress(OSError):
             for name in os.listdir(self._folder):
                 if name not in self._files:
@@ -143,7 +141,7 @@ class Relay:
                 self._publish(name, publication)
 
     def close(self) -> None:
-        """Wait until all has arrived, and say what has not."""
+        """Wait until everything has arrived, and report what has not."""
         for client in self._clients.values():
             try:
                 client.close()
@@ -184,7 +182,7 @@ class Relay:
 
 
 class _File:
-    """What one process writes."""
+    """File to which one process writes."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -192,14 +190,14 @@ class _File:
         self.lines = LineReader()
 
     def new(self) -> list[Publication]:
-        """What it has published since the last call; the memory of what was read is given back."""
+        """Return the publications since the last call, and free the memory of what was read."""
         found: list[Publication] = []
         begin = self._read_to
         while data := os.pread(self._descriptor, READ_BYTES, self._read_to):
             self._read_to += len(data)
             found += self.lines.take(data)
         if self._read_to > begin:
-            # Where that cannot be done the file only grows.
+            # If that is not possible the file only grows.
             _libc.fallocate(
                 self._descriptor,
                 _KEEP_SIZE_AND_PUNCH_HOLE,

@@ -1,4 +1,5 @@
-"""Observations as plain values: typed leaves under hierarchical keys, what changed of them, and its encoding.
+"""Trees of observations as plain values: typed leaves under hierarchical keys, changes to them, and
+their encoding.
 
 May import nothing of ours.
 

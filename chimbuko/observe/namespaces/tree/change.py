@@ -1,4 +1,4 @@
-"""What changed in a tree: values that are new, and values that were appended.
+"""Changes to a tree: values that were set, and values that were appended.
 
 Changes that one client makes one after the other can be put together into one that does the same.
 """
@@ -14,16 +14,16 @@ from chimbuko.observe.namespaces.tree.paths import Path
 from chimbuko.observe.namespaces.tree.tree import Tree
 
 KEY_BYTES = 16
-"""What a leaf takes at least beside its own bytes."""
+"""Least size of a leaf beside its own bytes."""
 
 
 class Change(msgspec.Struct):
-    """What became of some leaves; none of those that are in both maps, or inside of each other."""
+    """Change to some leaves; no leaf is in both maps, or inside of another one."""
 
     put: dict[Path, Leaf] = {}
-    """Leaves with the value that they have now."""
+    """Leaves that were set, with their values."""
     appended: dict[Path, Leaf] = {}
-    """Leaves with what was added at their end."""
+    """Leaves that were appended to, with the appended values."""
 
     def __bool__(self) -> bool:
         return bool(self.put or self.appended)
@@ -33,7 +33,9 @@ class Change(msgspec.Struct):
         yield from self.appended.items()
 
     def parts(self, most_bytes: int) -> Iterator[Change]:
-        """The same as several changes, each of which takes about so many bytes encoded, or has one leaf."""
+        """Return the change as several changes, each of which takes about so many bytes encoded, or has one
+        leaf.
+        """
         part, size = Change({}, {}), 0
         for mine, source in (("put", self.put), ("appended", self.appended)):
             for path, leaf in source.items():
@@ -47,12 +49,12 @@ class Change(msgspec.Struct):
             yield part
 
     def note_put(self, path: Path, leaf: Leaf) -> None:
-        """After all else in this change, a leaf was set."""
+        """Note that a leaf was set, after all else in this change."""
         self.appended.pop(path, None)
         self.put[path] = leaf
 
     def note_appended(self, path: Path, more: Leaf) -> None:
-        """After all else in this change, something was appended to a leaf."""
+        """Note that something was appended to a leaf, after all else in this change."""
         if path in self.put:
             self.put[path] = joined(self.put[path], more)
         elif path in self.appended:
@@ -61,7 +63,7 @@ class Change(msgspec.Struct):
             self.appended[path] = more
 
     def then(self, later: Change) -> Change:
-        """One change that does what this one and a later one of the same client do."""
+        """Return one change that does the same as this one and a later one of the same client."""
         both = Change(dict(self.put), dict(self.appended))
         for path, leaf in later.put.items():
             both.note_put(path, leaf)
@@ -71,9 +73,7 @@ class Change(msgspec.Struct):
 
 
 def apply(tree: Tree, change: Change) -> list[Path]:
-    """Make a change to a tree; returns the paths of other leaves that have gone by that. Where several
-    clients disagree on what is at a path, the last one is right.
-    """
+    """Apply a change to a tree, and return the paths of other leaves that it removed."""
     gone: list[Path] = []
     for path, leaf in change.put.items():
         gone += tree.put(path, leaf)

@@ -18,7 +18,7 @@ Array: TypeAlias = npt.NDArray[np.generic]
 Leaf: TypeAlias = bool | int | float | str | np.generic | Array
 
 NUMBERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
-"""Types of numbers, as NumPy and Conduit name them."""
+"""Numeric types, as NumPy and Conduit name them."""
 BOOLEAN, STRING = "bool", "string"
 LARGEST_LEAF_BYTES = 1 << 20
 MOST_DIMENSIONS = 8
@@ -26,7 +26,7 @@ _INT64, _UINT64 = np.iinfo(np.int64), np.iinfo(np.uint64)
 
 
 def as_leaf(value: object) -> Leaf:
-    """A value as a leaf, which shares no memory with it.
+    """Return a value as a leaf, which shares no memory with it.
 
     Raises
     ------
@@ -49,14 +49,14 @@ def as_leaf(value: object) -> Leaf:
 
 
 def element_type(leaf: Leaf) -> str:
-    """Of its elements: one of ``NUMBERS``, ``bool`` or ``string``."""
+    """Return the type of a leaf's elements: one of ``NUMBERS``, ``bool`` or ``string``."""
     if isinstance(leaf, str):
         return STRING
     return elements(leaf).dtype.name
 
 
 def elements(leaf: Leaf) -> Array:
-    """The elements of a leaf that is no string, as an array; a scalar has no dimension."""
+    """Return the elements of a leaf that is no string, as an array; a scalar has no dimension."""
     if isinstance(leaf, int) and not isinstance(leaf, bool):
         return np.asarray(leaf, np.int64)
     return np.asarray(leaf)
@@ -71,10 +71,9 @@ def is_same(left: Leaf, right: Leaf) -> bool:
 
 
 def joined(old: Leaf, more: Leaf) -> Leaf:
-    """A leaf with another of the same type appended: text goes on, and numbers become an array of one
-    dimension; where the types differ, what was to be appended is all that there is.
+    """Return a leaf with another one of the same type appended.
 
-    What is too large for a leaf loses its beginning.
+    A result that is too large for a leaf loses its beginning.
     """
     if element_type(old) != element_type(more):
         return more
@@ -87,9 +86,7 @@ def joined(old: Leaf, more: Leaf) -> Leaf:
 
 
 def fitted(leaf: Leaf, wanted: str) -> Leaf | None:
-    """A leaf in another type of elements; None where it would lose something by that: an integer can become
-    a floating-point number, but not the reverse. Rounding to ``float32`` is no loss.
-    """
+    """Return a leaf with its elements converted to another type, or None where that would lose something."""
     if element_type(leaf) == wanted:
         return leaf
     if isinstance(leaf, str) or wanted not in NUMBERS or element_type(leaf) == BOOLEAN:
@@ -103,13 +100,13 @@ def fitted(leaf: Leaf, wanted: str) -> Leaf | None:
 
 
 def frozen(array: Array) -> Array:
-    """The array, which from now on nobody changes."""
+    """Return the array, made read-only."""
     array.flags.writeable = False
     return array
 
 
 def size_of(leaf: Leaf) -> int:
-    """Its bytes, without those of its key."""
+    """Return the size of a leaf in bytes, without its key."""
     return len(leaf.encode()) if isinstance(leaf, str) else elements(leaf).nbytes
 
 
@@ -150,7 +147,7 @@ def _checked_array(value: object) -> Leaf:
 
 
 def _is_same_number(new: Array, old: Array) -> bool:
-    # What does not fit wraps around, also to what counts as its own number in the other sign.
+    # A value that does not fit wraps around, and may come back as itself with the other sign.
     return np.array_equal(new, old) and np.array_equal(_signs(new), _signs(old))
 
 

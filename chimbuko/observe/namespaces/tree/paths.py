@@ -1,4 +1,4 @@
-"""Where a leaf is: a path of keys, from the outermost to its own.
+"""Paths of leaves: their keys, from the outermost to the leaf's own.
 
 As text a path has its keys joined by ``/``. A key that contains one itself, such as the name of a function in
 a file, has ``%2F`` there, and a ``%`` that could be mistaken has ``%25``.
@@ -15,18 +15,18 @@ from chimbuko.core.errors import ObservationError
 Path = tuple[str, ...]
 
 MOST_KEYS = 32
-"""Of a path: the deepest layout in use has seven."""
+"""Most keys of a path: the deepest layout in use has seven."""
 LONGEST_KEY_BYTES = 1024
-"""In UTF-8: names of C++ templates are long."""
+"""Most bytes of a key in UTF-8: names of C++ templates are long."""
 
 _MISTAKABLE = re.compile("%(?=25|2F)")
 _LONGEST_SHOWN = 40
 _SPARE_BYTES = 32
-"""Room for what is put behind a key."""
+"""Bytes left free for an ending of a key."""
 
 
 def parse_path(text: str) -> Path:
-    """The path that a text such as ``Rank 3/step`` stands for; the empty text is the empty path.
+    """Return the path that a text such as ``Rank 3/step`` stands for; the empty text is the empty path.
 
     Raises
     ------
@@ -39,12 +39,12 @@ def parse_path(text: str) -> Path:
 
 
 def format_path(path: Path) -> str:
-    """A path as text, of which ``parse_path`` makes the same path again."""
+    """Return a path as text, of which ``parse_path`` makes the same path again."""
     return "/".join(_MISTAKABLE.sub("%25", key).replace("/", "%2F") for key in path)
 
 
 def checked_path(keys: Sequence[str]) -> Path:
-    """The path of these keys.
+    """Return the path of these keys, after checking them.
 
     Raises
     ------
@@ -80,7 +80,9 @@ def check_key(key: object) -> None:
 
 
 def key_of(text: str) -> str:
-    """The key that stands for any text, such as the name of a function; it leaves room for an ending."""
+    """Return the key that stands for any text, such as the name of a function; it leaves room for an
+    ending.
+    """
     encoded = text.encode(errors="replace").replace(b"\0", b"?")
     if len(encoded) > LONGEST_KEY_BYTES - _SPARE_BYTES:
         ending = b"...%08x" % zlib.crc32(encoded)

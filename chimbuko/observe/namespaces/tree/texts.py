@@ -1,15 +1,14 @@
-"""All texts that a tree can be written as, by name.
+"""Texts as which a tree can be written: JSON, YAML and Conduit's own JSON, by name.
 
-Conduit's own JSON: every leaf with its type. ``conduit::Node::load`` reads both forms.
-
-``conduit_json`` has values as text beside their types, ``conduit_base64_json`` a schema of offsets into
-bytes, which are exact. Conduit knows no booleans (they are ``uint8``) and no arrays of several dimensions
-(they are flat, the last index varies fastest), and takes each group with a key ``dtype`` for a leaf.
-
-Trees as plain JSON and YAML: values without their types. Conduit reads both as well.
-
-A NaN and infinities, for which JSON has no words, are strings as Conduit writes them: ``"nan"``, ``"inf"``,
+Plain JSON and YAML have values without their types. Conduit reads both as well. A NaN and
+infinities, for which JSON has no words, are strings as Conduit writes them: ``"nan"``, ``"inf"``,
 ``"-inf"``.
+
+Conduit's own JSON has every leaf with its type. ``conduit::Node::load`` reads both forms.
+``conduit_json`` has values as text beside their types, ``conduit_base64_json`` a schema of offsets
+into bytes, which are exact. Conduit knows no booleans (they are ``uint8``) and no arrays of several
+dimensions (they are flat, the last index varies fastest), and takes each group with a key ``dtype``
+for a leaf.
 """
 
 from __future__ import annotations
@@ -29,18 +28,18 @@ from chimbuko.observe.namespaces.tree.paths import Path, format_path
 from chimbuko.observe.namespaces.tree.tree import Nested, Tree, nested
 
 _FORBIDDEN = re.compile("[\\x7f-\\x9f\\u2028\\u2029\\ufeff\\ufffe\\uffff]")
-"""Characters that JSON allows in a string, and that YAML does not, or ends a line at."""
+"""Characters that JSON allows in a string, and that YAML does not allow, or takes for the end of a line."""
 
 
 def plain(leaf: Leaf) -> Any:
-    """A leaf as JSON has it: a string, a number, a boolean, or lists of them."""
+    """Return a leaf as JSON has it: a string, a number, a boolean, or lists of them."""
     if isinstance(leaf, (str, bool)):
         return leaf
     return numbers(elements(leaf))
 
 
 def numbers(array: Array) -> Any:
-    """The elements of an array as lists in each other, or of one without dimensions as a number.
+    """Return the elements of an array as nested lists, or of one without dimensions as a number.
 
     The text of a ``float32`` is as short as its own precision allows.
     """
@@ -53,19 +52,21 @@ def numbers(array: Array) -> Any:
 
 
 def plain_json(tree: Tree) -> str:
-    """A tree as JSON."""
+    """Return a tree as JSON."""
     return json_text(nested((path, plain(leaf)) for path, leaf in tree))
 
 
 def json_text(values: object) -> str:
-    """JSON that Conduit reads, too: to find strings it takes each quote behind a backslash for a part of one,
-    so that none may end in two backslashes.
+    """Return JSON that Conduit reads, too: to find strings it takes each quote behind a backslash for a part
+    of one, so that none may end in two backslashes.
     """
     return json.dumps(values, indent=2, ensure_ascii=False).replace("\\\\", "\\u005c") + "\n"
 
 
 def yaml(tree: Tree) -> str:
-    """A tree as YAML; keys and strings are in double quotes, so that none is taken for another type."""
+    """Return a tree as YAML; keys and strings are in double quotes, so that none is taken for another
+    type.
+    """
     lines = list(_lines(nested((path, plain(leaf)) for path, leaf in tree), 0))
     return "\n".join(lines or ["{}"]) + "\n"
 
@@ -88,7 +89,7 @@ _TYPE = "dtype"
 
 
 def conduit_json(tree: Tree) -> str:
-    """A tree with values beside their types.
+    """Return a tree with values beside their types.
 
     Raises
     ------
@@ -101,7 +102,7 @@ def conduit_json(tree: Tree) -> str:
 
 
 def conduit_base64_json(tree: Tree) -> str:
-    """A tree as a schema, and all bytes of its leaves after each other in base64.
+    """Return a tree as a schema, and all bytes of its leaves after each other in base64.
 
     Raises
     ------
@@ -180,4 +181,4 @@ FORMATS: Mapping[str, Callable[[Tree], str]] = {
     "conduit_json": conduit_json,
     "conduit_base64_json": conduit_base64_json,
 }
-"""Named as Conduit's protocols; the first is the default, as SOMA's own."""
+"""Formats by name, as Conduit's protocols are called; the first is the default, as it is SOMA's."""

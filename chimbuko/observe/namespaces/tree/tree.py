@@ -1,4 +1,4 @@
-"""A tree of leaves: what is known in a namespace."""
+"""Tree of leaves: the state of a namespace."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from chimbuko.observe.namespaces.tree.leaves import (
 from chimbuko.observe.namespaces.tree.paths import Path, checked_path, format_path
 
 Nested: TypeAlias = dict[str, Any]
-"""Groups as dictionaries, of groups and leaves."""
+"""Nested dictionaries of groups and leaves."""
 
 
 class Tree:
-    """Leaves by path, those that changed last at the end. No leaf is inside of another one."""
+    """Leaves by path, the most recently changed at the end. No leaf is inside of another one."""
 
     def __init__(self, leaves: Iterable[tuple[Path, Leaf]] = ()) -> None:
         # A dictionary would look for its first entry behind all that were removed before.
         self._leaves: OrderedDict[Path, Leaf] = OrderedDict()
         self._groups: dict[Path, int] = {}
-        """How many leaves are in each group, at any depth."""
+        """Number of leaves in each group, at any depth."""
         for path, leaf in leaves:
             self.put(path, leaf)
 
@@ -49,15 +49,15 @@ class Tree:
     __hash__ = None  # type: ignore[assignment]
 
     def get(self, path: Path) -> Leaf | None:
-        """The leaf at a path; None where there is none."""
+        """Return the leaf at a path; None where there is none."""
         return self._leaves.get(path)
 
     def under(self, path: Path) -> Tree:
-        """The leaf at a path, or all in a group."""
+        """Return the leaf at a path, or all leaves in a group."""
         return Tree((at, leaf) for at, leaf in self if at[: len(path)] == path)
 
     def fit(self, path: Path, leaf: Leaf) -> Leaf:
-        """A new value for a path, as the tree can take it: in the type that the leaf has.
+        """Return a new value for a path in the type that the leaf has.
 
         Raises
         ------
@@ -82,7 +82,7 @@ class Tree:
         return new
 
     def put(self, path: Path, leaf: Leaf) -> list[Path]:
-        """Set a leaf, whatever was there; returns the paths of other leaves that have gone by that."""
+        """Set a leaf, whatever was there, and return the paths of other leaves that were removed by that."""
         gone = [] if path in self._leaves else self._in_the_way(path)
         for other in gone:
             self.remove(other)
@@ -92,17 +92,17 @@ class Tree:
         return gone
 
     def append(self, path: Path, more: Leaf) -> list[Path]:
-        """Append to a leaf, or make it; returns the paths of other leaves that have gone by that."""
+        """Append to a leaf, or make it, and return the paths of other leaves that were removed by that."""
         old = self._leaves.get(path)
         return self.put(path, more if old is None else joined(old, more))
 
     def remove(self, path: Path) -> None:
-        """Remove a leaf that is there."""
+        """Remove a leaf of the tree."""
         del self._leaves[path]
         self._count(path, -1)
 
     def oldest(self) -> Path:
-        """The leaf that has not changed for the longest time."""
+        """Return the leaf that has not changed for the longest time."""
         return next(iter(self._leaves))
 
     def _in_the_way(self, path: Path) -> list[Path]:
@@ -120,7 +120,7 @@ class Tree:
 
 
 def nested(leaves: Iterable[tuple[Path, Any]]) -> Nested:
-    """Leaves, or what stands for them, none of them inside of another one, as dictionaries in each other."""
+    """Return leaves, or values in their place, as nested dictionaries; no leaf is inside of another one."""
     root: Nested = {}
     for path, leaf in leaves:
         group = root
@@ -131,7 +131,7 @@ def nested(leaves: Iterable[tuple[Path, Any]]) -> Nested:
 
 
 def flattened(groups: Mapping[Any, Any]) -> Iterator[tuple[Path, Any]]:
-    """What is in dictionaries in each other, by path. Empty ones leave nothing.
+    """Return the values of nested dictionaries by path. Empty dictionaries leave nothing.
 
     Raises
     ------
@@ -150,7 +150,7 @@ def flattened(groups: Mapping[Any, Any]) -> Iterator[tuple[Path, Any]]:
 
 
 def leaf_at(path: Path, value: object) -> Leaf:
-    """A value as the leaf at a path; raises ObservationError, with the path, if it cannot be one."""
+    """Return a value as the leaf at a path, or raise ObservationError with the path if it cannot be one."""
     try:
         return as_leaf(value)
     except ObservationError as error:

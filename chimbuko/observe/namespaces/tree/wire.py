@@ -1,4 +1,4 @@
-"""Publications as bytes: what a client sends, and single leaves as they are kept.
+"""Encoding of publications as clients send them, and of single leaves as they are stored.
 
 A publication is a version and then msgpack. Groups are maps, scalars are msgpack's own, and arrays and other
 numbers an extension: type, dimensions, lengths (uint32), elements; all of it little-endian.
@@ -29,36 +29,36 @@ from chimbuko.observe.namespaces.tree.paths import Path, format_path
 from chimbuko.observe.namespaces.tree.tree import check_leaf, flattened, nested
 
 VERSION = 1
-"""Of publications and of leaves that are kept: who speaks another one is not listened to."""
+"""Version of the encoding of publications and stored leaves; other versions are refused."""
 LARGEST_BYTES = 4 << 20
-"""Of a publication."""
+"""Largest size of an encoded publication."""
 _ARRAY = 1
-"""Code of the extension."""
+"""Code of msgpack's extension for arrays."""
 _TYPES = (*NUMBERS, BOOLEAN)
 
 
 class Publication(msgspec.Struct):
-    """What a client published at one moment."""
+    """Publication: values that a client published at one moment."""
 
     client: str
-    """Unique among all that ever were."""
+    """Id of the client, unique among all clients there ever were."""
     rank: int
-    """Of the client in its program, which also chooses the instance; 0 where there are no ranks."""
+    """Rank of the client in its program, which also chooses the instance; 0 where there are no ranks."""
     sequence: int
-    """Counts the client's publications to an instance, from 1 on."""
+    """Number of the publication among the client's to this instance, from 1 on."""
     time_us: int
-    """Since the epoch, by the client's clock."""
+    """Time in µs since the epoch, by the client's clock."""
     commits: int
-    """How many commits are in it."""
+    """Number of commits in the publication."""
     change: Change
 
 
 class ForeignPublication(ObservationError):
-    """A publication of another version."""
+    """Error: the publication is of another version."""
 
 
 def encode(publication: Publication) -> bytes:
-    """A publication as it is sent.
+    """Return a publication as it is sent.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def encode(publication: Publication) -> bytes:
 
 
 def decode(data: bytes) -> Publication:
-    """A publication that was received.
+    """Return a publication that was received, decoded.
 
     Raises
     ------
@@ -114,12 +114,12 @@ def decode(data: bytes) -> Publication:
 
 
 def encode_leaf(leaf: Leaf, time_us: int) -> bytes:
-    """A leaf as it is kept, with the time at which it changed last."""
+    """Return a leaf as it is stored, with the time at which it changed last."""
     return bytes((VERSION,)) + _encoder.encode((time_us, leaf))
 
 
 def decode_leaf(data: bytes) -> tuple[Leaf, int]:
-    """A leaf that was kept, and the time at which it changed last, in µs since the epoch.
+    """Return a leaf that was stored, and the time at which it changed last, in µs since the epoch.
 
     Raises
     ------
@@ -160,7 +160,7 @@ def _leaves(groups: object) -> dict[Path, Leaf]:
 
 
 def _check_apart(change: Change) -> None:
-    """No leaf may be set and appended to, or be inside of another one of the other map."""
+    """Raise if a leaf is both set and appended to, or is inside of a leaf of the other map."""
     every = change.put.keys() | change.appended.keys()
     if len(every) < len(change.put) + len(change.appended) or any(
         path[:length] in every for path in every for length in range(1, len(path))

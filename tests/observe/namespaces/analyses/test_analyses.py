@@ -227,7 +227,7 @@ def test_packages_bring_their_own(capsys: pytest.CaptureFixture[str]) -> None:
             r"failed: TypeError: takes_nothing\(\) takes 0 positional arguments but 1 was given",
         ),
         ("value", "failed: TypeError: 'int' object is not callable"),
-        ("gives_a_list", " gives a list; let it give dictionaries in each other"),
+        ("gives_a_list", " returns a list; let it return nested dictionaries"),
         ("gives_no_values", ": group/value: a NoneType is no value to observe"),
         ("gives_no_keys", ": "),
     ],

@@ -9,7 +9,7 @@ export interface components {
     schemas: {
         /**
          * RunAnswer
-         * @description One run.
+         * @description Description and state of one run.
          */
         RunAnswer: {
             ok: boolean;
@@ -68,7 +68,7 @@ export interface components {
         };
         /**
          * Status
-         * @description What the status bar shows. Durations and times in µs.
+         * @description Content of the status bar. Durations and times in µs.
          */
         Status: {
             /** @enum {unknown} */
@@ -92,7 +92,7 @@ export interface components {
         };
         /**
          * Headline
-         * @description The numbers of the sentence that the page opens with.
+         * @description Figures of the sentence with which the page opens.
          */
         Headline: {
             anomalies: number;
@@ -106,7 +106,7 @@ export interface components {
         };
         /**
          * ExportFormatsAnswer
-         * @description All formats.
+         * @description Formats for export.
          */
         ExportFormatsAnswer: {
             ok: boolean;
@@ -114,7 +114,7 @@ export interface components {
         };
         /**
          * ExportFormat
-         * @description One format.
+         * @description Format for export.
          */
         ExportFormat: {
             name: string;
@@ -124,7 +124,7 @@ export interface components {
         };
         /**
          * HealthAnswer
-         * @description What was read, what was lost, and how old it is.
+         * @description State of the analysis: events that were read and lost, and the age of the newest.
          */
         HealthAnswer: {
             ok: boolean;
@@ -187,7 +187,7 @@ export interface components {
         };
         /**
          * VitalsAnswer
-         * @description The analysis as a whole.
+         * @description Health of the analysis as a whole.
          */
         VitalsAnswer: {
             ok: boolean;
@@ -207,7 +207,7 @@ export interface components {
         };
         /**
          * StreamSums
-         * @description All streams together.
+         * @description Sums over all streams.
          */
         StreamSums: {
             streams: number;
@@ -227,7 +227,7 @@ export interface components {
         };
         /**
          * AgentState
-         * @description What an agent takes, and when it said so.
+         * @description Resources of an agent, and the age of its last report.
          */
         AgentState: {
             name: string;
@@ -257,7 +257,7 @@ export interface components {
         };
         /**
          * Storage
-         * @description What the trace takes, and what is kept of it.
+         * @description Sizes of the trace, and of what is kept of it.
          */
         Storage: {
             trace_bytes: number;
@@ -265,7 +265,7 @@ export interface components {
         };
         /**
          * Unrecorded
-         * @description Abnormal calls of one function, of all streams, that were counted and not recorded.
+         * @description Abnormal calls of one function, over all streams, that were counted and not recorded.
          */
         Unrecorded: {
             function: string;
@@ -273,7 +273,7 @@ export interface components {
         };
         /**
          * Vital
-         * @description What was so during one interval: totals at its end, of the others the largest.
+         * @description Health during one interval: totals at its end, of the other values the largest.
          */
         Vital: {
             time_us: number;
@@ -285,7 +285,7 @@ export interface components {
         };
         /**
          * StreamsAnswer
-         * @description A piece of the list of streams.
+         * @description Page of the list of streams.
          */
         StreamsAnswer: {
             ok: boolean;
@@ -295,7 +295,7 @@ export interface components {
         };
         /**
          * GapsAnswer
-         * @description Where steps were lost.
+         * @description Gaps of the ranks that lost steps.
          */
         GapsAnswer: {
             ok: boolean;
@@ -318,7 +318,7 @@ export interface components {
         };
         /**
          * PlacementAnswer
-         * @description Where the analysis had best run.
+         * @description Recommended placement of the analysis.
          */
         PlacementAnswer: {
             ok: boolean;
@@ -326,7 +326,7 @@ export interface components {
         };
         /**
          * AdvisedNode
-         * @description One node.
+         * @description Advice for one node.
          */
         AdvisedNode: {
             node: string;
@@ -343,7 +343,7 @@ export interface components {
         };
         /**
          * PredictedPlacement
-         * @description What is predicted with the analysis in one place.
+         * @description Prediction for the analysis in one place.
          */
         PredictedPlacement: {
             where: string;
@@ -356,7 +356,7 @@ export interface components {
         };
         /**
          * AnalysisInterval
-         * @description What the analysis took during one interval, and what all other intervals predict for it.
+         * @description Cost of the analysis during one interval: measured, and predicted from all other intervals.
          */
         AnalysisInterval: {
             rows_per_s: number;
@@ -409,7 +409,7 @@ export interface components {
         };
         /**
          * FlaggedFunction
-         * @description A function's abnormal calls per analysed step of a rank of its program.
+         * @description Function with its abnormal calls per analysed step of a rank of its program.
          */
         FlaggedFunction: {
             program: number;
@@ -426,7 +426,7 @@ export interface components {
         };
         /**
          * GridAnswer
-         * @description Rows of ranks and columns of steps.
+         * @description Grid with rows of ranks and columns of steps.
          */
         GridAnswer: {
             ok: boolean;
@@ -445,7 +445,7 @@ export interface components {
         };
         /**
          * ProgramRows
-         * @description The rows of a program.
+         * @description Rows of one program.
          */
         ProgramRows: {
             program: number;
@@ -459,7 +459,7 @@ export interface components {
         };
         /**
          * SilentRank
-         * @description A rank that gives no step.
+         * @description Rank that reports no step.
          */
         SilentRank: {
             rank: string;
@@ -470,7 +470,7 @@ export interface components {
         };
         /**
          * FunctionsAnswer
-         * @description A piece of the list of functions.
+         * @description Page of the list of functions.
          */
         FunctionsAnswer: {
             ok: boolean;
@@ -513,7 +513,7 @@ export interface components {
         };
         /**
          * Distribution
-         * @description What the detector knew of a function in one version of the global model.
+         * @description Distribution of a function's runtimes in one version of the global model.
          */
         Distribution: {
             program: number;
@@ -528,7 +528,7 @@ export interface components {
         };
         /**
          * Runtimes
-         * @description Runtimes of the calls of a function.
+         * @description Statistics of the runtimes of a function's calls.
          */
         Runtimes: {
             calls: number;
@@ -541,7 +541,7 @@ export interface components {
         };
         /**
          * Bucket
-         * @description Calls that took at least ``lower_us`` and less than ``upper_us``.
+         * @description Number of calls that took at least ``lower_us`` and less than ``upper_us``.
          *
          *         Not a whole number where older calls have begun to count less than newer ones.
          */
@@ -552,7 +552,8 @@ export interface components {
         };
         /**
          * Span
-         * @description Runtimes of at least ``lower_us`` and less than ``upper_us``; null where there is no such limit.
+         * @description Range of runtimes of at least ``lower_us`` and less than ``upper_us``; null where there is no such
+         *         limit.
          */
         Span: {
             lower_us: number | null;
@@ -560,7 +561,7 @@ export interface components {
         };
         /**
          * PathsAnswer
-         * @description Call paths.
+         * @description Tree of call paths.
          */
         PathsAnswer: {
             ok: boolean;
@@ -568,7 +569,7 @@ export interface components {
         };
         /**
          * PathNode
-         * @description One call path: the function, called by those above it.
+         * @description Call path: a function, called by those above it.
          */
         PathNode: {
             parent: number | null;
@@ -584,7 +585,7 @@ export interface components {
         };
         /**
          * PathRuntimes
-         * @description Runtimes of the calls of one call path.
+         * @description Statistics of the runtimes of a call path's calls.
          */
         PathRuntimes: {
             mean_us: number;
@@ -594,7 +595,7 @@ export interface components {
         };
         /**
          * StepsAnswer
-         * @description A piece of the histories of some ranks, all up to the same step.
+         * @description Page of the histories of some ranks, all up to the same step.
          */
         StepsAnswer: {
             ok: boolean;
@@ -620,7 +621,7 @@ export interface components {
         };
         /**
          * StepColumnsAnswer
-         * @description A piece of the histories of some ranks, all up to the same step.
+         * @description Page of the histories of some ranks, all up to the same step.
          */
         StepColumnsAnswer: {
             ok: boolean;
@@ -658,7 +659,7 @@ export interface components {
         };
         /**
          * StepSumsAnswer
-         * @description A piece of the list of sums, by program, rank and step.
+         * @description Page of the list of sums, by program, rank and step.
          */
         StepSumsAnswer: {
             ok: boolean;
@@ -686,7 +687,7 @@ export interface components {
         };
         /**
          * CallsAnswer
-         * @description A piece of a list of calls.
+         * @description Page of a list of calls.
          */
         CallsAnswer: {
             ok: boolean;
@@ -743,7 +744,7 @@ export interface components {
         Label: "anomaly" | "normal";
         /**
          * CallAnswer
-         * @description One call, and what to compare it with.
+         * @description One call, and what it can be compared with.
          */
         CallAnswer: {
             ok: boolean;
@@ -861,7 +862,7 @@ export interface components {
         };
         /**
          * BesideAnswer
-         * @description The node beside a call.
+         * @description Activity of the node during a call.
          */
         BesideAnswer: {
             ok: boolean;
@@ -939,7 +940,7 @@ export interface components {
         };
         /**
          * PointsAnswer
-         * @description Calls in columns, and how many there are beside them.
+         * @description Calls in columns, and the number of calls beside them.
          */
         PointsAnswer: {
             ok: boolean;
@@ -977,7 +978,7 @@ export interface components {
         };
         /**
          * TotalsAnswer
-         * @description A piece of the list of totals.
+         * @description Page of the list of totals.
          */
         TotalsAnswer: {
             ok: boolean;
@@ -1008,7 +1009,7 @@ export interface components {
         };
         /**
          * IncidentsAnswer
-         * @description A piece of the list of incidents, and all that recurs.
+         * @description Page of the list of incidents, and all recurring findings.
          */
         IncidentsAnswer: {
             ok: boolean;
@@ -1093,7 +1094,7 @@ export interface components {
         };
         /**
          * Finding
-         * @description One thing that is wrong; it is found once.
+         * @description One thing that is wrong with a quantity; it is reported once.
          */
         Finding: {
             kind: components["schemas"]["Problem"];
@@ -1107,13 +1108,13 @@ export interface components {
         };
         /**
          * Problem
-         * @description What a finding is about.
+         * @description Kind of problem that a finding reports.
          * @enum {unknown}
          */
         Problem: "departure" | "global drift" | "local drift" | "not a number";
         /**
          * IncidentAnswer
-         * @description One incident with its causes and all that it held up.
+         * @description Incident with its causes and everything that it held up.
          */
         IncidentAnswer: {
             ok: boolean;
@@ -1193,7 +1194,7 @@ export interface components {
         };
         /**
          * RecurrenceAnswer
-         * @description What costs time again and again in one way; examples are recorded calls.
+         * @description Recurring loss of time of one kind; examples are recorded calls.
          */
         RecurrenceAnswer: {
             ok: boolean;
@@ -1201,7 +1202,7 @@ export interface components {
         };
         /**
          * MetricFindingAnswer
-         * @description Something that is wrong with a quantity that the programs publish.
+         * @description Finding in a quantity that the programs publish.
          */
         MetricFindingAnswer: {
             ok: boolean;
@@ -1209,7 +1210,7 @@ export interface components {
         };
         /**
          * OriginsAnswer
-         * @description Where most time was lost at first.
+         * @description Origins of incidents at which most time was lost.
          */
         OriginsAnswer: {
             ok: boolean;
@@ -1235,7 +1236,7 @@ export interface components {
         };
         /**
          * WorkflowAnswer
-         * @description All that was published, in overview.
+         * @description Overview of everything that was published.
          */
         WorkflowAnswer: {
             ok: boolean;
@@ -1248,7 +1249,7 @@ export interface components {
         };
         /**
          * TaskView
-         * @description A task of a workflow.
+         * @description One task of a workflow.
          */
         TaskView: {
             name: string;
@@ -1266,7 +1267,7 @@ export interface components {
         };
         /**
          * NodeView
-         * @description What a node did.
+         * @description Utilisation of one node over time.
          */
         NodeView: {
             node: string;
@@ -1275,7 +1276,7 @@ export interface components {
         };
         /**
          * RankTime
-         * @description Time that a rank spent in MPI.
+         * @description Time that one rank spent in MPI.
          */
         RankTime: {
             program: string;
@@ -1284,7 +1285,7 @@ export interface components {
         };
         /**
          * KnownQuantity
-         * @description A leaf with numbers that was published.
+         * @description Numeric quantity that was published.
          */
         KnownQuantity: {
             namespace: string;
@@ -1294,7 +1295,7 @@ export interface components {
         };
         /**
          * QuantityAnswer
-         * @description One quantity, rank by rank.
+         * @description Values of one quantity, rank by rank.
          */
         QuantityAnswer: {
             ok: boolean;
@@ -1305,7 +1306,7 @@ export interface components {
         };
         /**
          * Line
-         * @description What one rank published of a quantity.
+         * @description Values of a quantity that one rank published.
          */
         Line: {
             rank: number;
@@ -1314,7 +1315,7 @@ export interface components {
         };
         /**
          * NodesAnswer
-         * @description A piece of the list of nodes.
+         * @description Page of the list of nodes.
          */
         NodesAnswer: {
             ok: boolean;
@@ -1333,7 +1334,7 @@ export interface components {
         };
         /**
          * NodeAnswer
-         * @description One node: how it is built, its ranks, and what was wrong.
+         * @description Node: its hardware, its ranks, and its findings.
          */
         NodeAnswer: {
             ok: boolean;
@@ -1400,7 +1401,7 @@ export interface components {
         };
         /**
          * ThreadsAnswer
-         * @description Threads over time.
+         * @description Activity of threads over time.
          */
         ThreadsAnswer: {
             ok: boolean;
@@ -1427,7 +1428,7 @@ export interface components {
         };
         /**
          * CoresAnswer
-         * @description Cores over time.
+         * @description Activity of cores over time.
          */
         CoresAnswer: {
             ok: boolean;
@@ -1449,7 +1450,7 @@ export interface components {
         };
         /**
          * GpusAnswer
-         * @description GPUs over time.
+         * @description Activity of GPUs over time.
          */
         GpusAnswer: {
             ok: boolean;
@@ -1472,7 +1473,7 @@ export interface components {
         };
         /**
          * TimelineAnswer
-         * @description One rank in a range of time.
+         * @description Timeline of one rank in a range of time.
          */
         TimelineAnswer: {
             ok: boolean;
@@ -1499,7 +1500,7 @@ export interface components {
         };
         /**
          * ThreadTimes
-         * @description One thread, or one stream of a GPU.
+         * @description Thread, or stream of a GPU.
          */
         ThreadTimes: {
             thread: number;
@@ -1565,7 +1566,7 @@ export interface components {
         };
         /**
          * MetadataAnswer
-         * @description A piece of the list of metadata.
+         * @description Page of the list of metadata.
          */
         MetadataAnswer: {
             ok: boolean;
@@ -1586,7 +1587,7 @@ export interface components {
         };
         /**
          * CountersAnswer
-         * @description A piece of the list of counters.
+         * @description Page of the list of counters.
          */
         CountersAnswer: {
             ok: boolean;
@@ -1596,7 +1597,7 @@ export interface components {
         };
         /**
          * CounterTotals
-         * @description All values of one counter of one rank, in the counter's own unit.
+         * @description Totals of all values of one counter of one rank, in the counter's own unit.
          */
         CounterTotals: {
             program: number;
@@ -1610,7 +1611,7 @@ export interface components {
         };
         /**
          * RunsAnswer
-         * @description The runs of a folder: those that go on, then the newest first.
+         * @description Runs of a folder: running ones, then the newest first.
          */
         RunsAnswer: {
             ok: boolean;
@@ -1619,7 +1620,7 @@ export interface components {
         };
         /**
          * ListedRun
-         * @description A run in a folder of runs.
+         * @description Run in a folder of runs.
          */
         ListedRun: {
             folder: string;
@@ -1643,7 +1644,7 @@ export interface components {
         };
         /**
          * ComparisonAnswer
-         * @description What changed from the runs before to this one, and those beside it.
+         * @description Changes from earlier runs to this one, and to those beside it.
          */
         ComparisonAnswer: {
             ok: boolean;
@@ -1821,7 +1822,7 @@ export interface components {
         };
         /**
          * StatementAnswer
-         * @description A question as SQL.
+         * @description SQL statement for an endpoint's question.
          */
         StatementAnswer: {
             ok: boolean;
@@ -1829,7 +1830,7 @@ export interface components {
         };
         /**
          * ErrorBody
-         * @description The one form that errors of the API have.
+         * @description Error of the API.
          */
         ErrorBody: {
             ok: boolean;
