@@ -395,5 +395,5 @@ def test_lines_of_any_rank_are_added_by_the_menu_and_dropped(watched: Watched) -
     page.get_by_role("button", name="Add the lines of another rank").click()
     page.get_by_role("menuitem", name="rank 0", exact=True).click()
     page.wait_for_url("**with=0:0*")
-    page.get_by_label("Without rank 0:0").click()
+    page.get_by_label("Remove rank 0:0").click()
     page.wait_for_function("() => !location.search.includes('with=')")
