@@ -23,8 +23,8 @@ class DetectorEntry:
 DETECTORS = {
     "robust": DetectorEntry("robust.Robust"),
     "sstd": DetectorEntry("sstd.Sstd", learns_buckets=False),
-    "hbos": DetectorEntry("hbos.Hbos"),
-    "copod": DetectorEntry("copod.Copod"),
+    "hbos": DetectorEntry("histograms.Hbos"),
+    "copod": DetectorEntry("histograms.Copod"),
 }
 """The one list of detectors; the first is the default."""
 
