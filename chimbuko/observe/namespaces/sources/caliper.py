@@ -26,9 +26,9 @@ from chimbuko.capture.formats.readers.caliper import CheckedNodes
 from chimbuko.core.errors import ChimbukoError, ConfigError, ObservationError
 from chimbuko.observe.namespaces.analyses.loadbalance import CALIPER
 from chimbuko.observe.namespaces.client.client import Client
-from chimbuko.observe.namespaces.sources.running import run_beside
 from chimbuko.observe.namespaces.tree.paths import key_of
 from chimbuko.runtime.process.lifetime import log
+from chimbuko.runtime.process.usercommand import run_beside
 from chimbuko.runtime.process.wakeup import repeat_until_asked
 
 MOST_REGIONS: Final = 64
@@ -183,7 +183,9 @@ def monitor(command: Sequence[str], folder: Path | None, program: str, service: 
     Raises
     ------
     ConfigError, ServiceError
-        There is no such folder or service, or the program cannot be run.
+        There is no such folder or service.
+    CommandError
+        The program cannot be run.
     """
     # A place that does not answer is said before the program runs. All ranks are published by this process.
     with Client(service, rank=0) as client, _place(folder) as profiles:
