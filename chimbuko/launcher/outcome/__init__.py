@@ -1,4 +1,4 @@
-"""What becomes of a run, for people: progress, summary, losses, what can be recovered, judging it again.
+"""Outcome of a run, for people: progress, summary, losses, what can be recovered, judging it again.
 
 May import ad.detectors, ad.handoff, ad.modelsync, capture.symbols, capture.trace, causes.evidence,
 core.calls, core.statistics, provenance.incidents, provenance.manage, provenance.query, provenance.store,
