@@ -98,7 +98,7 @@ def slow_ranks_of(run: RunDirectory) -> list[SlowRank]:
 
 
 def incident_lines(page: IncidentPage, recurrences: list[RecurrenceSummary]) -> list[str]:
-    """What happened, the most costly first, for people."""
+    """Return lines for people about what happened, the most costly first."""
     found = [(one.cost_us, one.id, one.sentence) for one in page.incidents]
     found += [(one.recurrence.cost_us, "again", one.sentence) for one in recurrences]
     lines = [f"Worst of {number_of(page.total + len(recurrences), 'incidents')}, by core time lost:"]
