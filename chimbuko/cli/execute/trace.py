@@ -25,9 +25,10 @@ from chimbuko.instrument.tracer import session
 from chimbuko.instrument.tracer.processmetadata import program_name
 from chimbuko.plan.overheadswitch import become_plainly, is_plain
 from chimbuko.runtime.process.ranks import RANK_VARIABLES
+from chimbuko.runtime.process.usercommand import check_command
 
 Compile = Callable[..., Any]
-"""What is called as ``compile``."""
+"""Function with the parameters of ``compile``."""
 
 
 @click.command(
@@ -116,6 +117,7 @@ def command(
     elif Path(program).is_file():
         sys.path[0] = str(Path(program).absolute().parent)
     else:
+        check_command(program)
         raise ConfigError(f"{program}: no such Python script")
     sys.argv = [program, *arguments]
     # Before the program registers anything, so that it comes last.
@@ -145,7 +147,7 @@ def command(
 
 
 def _native(program: str) -> NativeProgram | None:
-    """What is no Python script: as the shell finds it, but a file here comes first."""
+    """Return a program that is no Python script, found as by a shell; but a file here comes first."""
     found = program if Path(program).is_file() else shutil.which(program)
     return None if found is None else native_program(Path(found).absolute())
 

@@ -54,15 +54,25 @@ _PERCENT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*%?")
     metavar="RUN",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="A run before; instead of RUN_A, for several runs on each side.",
+    help="Run before, instead of RUN_A, for several runs on each side.",
 )
-@click.option("--after", metavar="RUN", multiple=True, type=click.Path(path_type=Path), help="A run after.")
 @click.option(
-    "--by", type=click.Choice(["function", "path"]), default="function", show_default=True, help="Rows."
+    "--after",
+    metavar="RUN",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Run after, instead of RUN_B, for several runs on each side.",
+)
+@click.option(
+    "--by",
+    type=click.Choice(["function", "path"]),
+    default="function",
+    show_default=True,
+    help="What each row is about.",
 )
 @click.option("--function", help="Name, or a pattern with * and ?; all other characters are literal.")
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Rows of each table."
+    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Number of rows of each table."
 )
 @click.option(
     "--fail-on",
@@ -82,7 +92,7 @@ _PERCENT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*%?")
     is_flag=True,
     help="How many times as fast each function is in RUN_B, another variant of the program; as --absolute.",
 )
-@click.option("--json", "as_json", is_flag=True, help="All of it, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
 @click.pass_context
 def command(
     context: click.Context,
@@ -156,14 +166,14 @@ def _profile(path: Path) -> RunProfile:
 
 @dataclass(frozen=True)
 class _Limits:
-    """What ``--fail-on`` names, each as a share of what it was."""
+    """Limits that ``--fail-on`` names, each as a share of what it was."""
 
     usual: float = math.inf
     mean: float = math.inf
     total: float = math.inf
     total_us: float = math.inf
     findings: float = math.inf
-    """Of the time in calls."""
+    """Limit of the findings' cost, as a share of the time in calls."""
     findings_us: float = math.inf
 
     @classmethod
@@ -184,7 +194,7 @@ class _Limits:
         return limits
 
     def passed(self, found: Comparison) -> list[str]:
-        """What is slower, or costs more, by so much and beyond chance; one line for each thing."""
+        """Return what is slower, or costs more, by so much and beyond chance; one line for each thing."""
         lines = []
         for shift in found.functions:
             for change, least, which in (
@@ -311,7 +321,7 @@ def _print_shifts(output: Output, shifts: list[Shift], by: Literal["function", "
 
 
 def _columns(by: Literal["function", "path"]) -> list[Column]:
-    """Of which runtime an effect is, both of them, calls of both runs, and the name."""
+    """Return the columns of an effect: kind of runtime, both runtimes, calls of both runs, and the name."""
     numbers = [Column(title, True) for title in ("BEFORE", "AFTER", "CALLS BEFORE", "CALLS AFTER")]
     return [Column("OF THE"), *numbers, Column(by.upper(), may_shrink=True)]
 

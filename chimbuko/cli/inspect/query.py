@@ -26,7 +26,7 @@ from chimbuko.provenance.query.run import Provenance, open_run
 @click.option("--ascending", is_flag=True, help="Smallest first.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Calls per page.")
 @click.option("--cursor", help="Continue a list from the cursor that was printed at its end.")
-@click.option("--json", "as_json", is_flag=True, help="All fields, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print all fields as JSON.")
 @click.option(
     "--stuck",
     is_flag=True,
@@ -112,7 +112,7 @@ def _print_calls(calls: list[CallSummary], zero_us: int, with_program: bool, wit
 
 
 def _summary(page: CallPage, matched: int, wanted: CallFilter, provenance: Provenance) -> str:
-    """What was shown, and how to go on."""
+    """Return what was shown, and how to go on, in one line."""
     if page.calls:
         more = f"; next page: --cursor {page.next}" if page.next else ""
         return f"{len(page.calls):,} of {number_of(matched, 'calls')}{_only_counted(provenance)}{more}"

@@ -34,12 +34,13 @@ _answers = msgspec.msgpack.Decoder(RecallAnswer)
 
 
 class RecalledStream(msgspec.Struct, frozen=True):
-    """What was recalled of one stream."""
+    """Recalled part of one stream."""
 
     stream: str
     rows: int
     start_us: int
-    """From here on; later than was asked for where the recorder does not go back so far."""
+    """Begin of the recalled part, in µs; later than was asked for where the recorder does not go back so far.
+    """
     end_us: int
     file: str
     """Empty where nothing was written."""
@@ -54,20 +55,20 @@ class RecalledStream(msgspec.Struct, frozen=True):
     default="1s",
     show_default=True,
     metavar="DURATION",
-    help="How long before the call's entry the trace begins.",
+    help="Time before the call's entry at which the trace begins.",
 )
 @click.option(
     "--after",
     default="1s",
     show_default=True,
     metavar="DURATION",
-    help="How long after the call's exit the trace ends.",
+    help="Time after the call's exit at which the trace ends.",
 )
 @click.option("--rank", "ranks", type=int, multiple=True, help="Only this rank. Repeatable.")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="New folder for the trace."
 )
-@click.option("--json", "as_json", is_flag=True, help="What was written, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
 def command(
     run_dir: Path | None,
     event_id: str,

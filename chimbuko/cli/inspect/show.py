@@ -23,7 +23,7 @@ from chimbuko.provenance.query.run import open_run
 SELF = "▶"
 """Stands beside the call itself."""
 MOST_USERS = 8
-"""Of cores, that are listed."""
+"""Largest number of users of cores that are listed."""
 
 _ENTRY = Column("ENTRY", is_number=True)
 _RUNTIME = Column("RUNTIME", is_number=True)
@@ -34,7 +34,7 @@ _FUNCTION = Column("FUNCTION", may_shrink=True)
 @click.command("show", short_help="Show one call, incident or finding with all that is known of it.")
 @click.argument("wanted", metavar="ID")
 @click.argument("run", required=False, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="All fields, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print all fields as JSON.")
 def command(wanted: str, run: Path | None, as_json: bool) -> None:
     """Show the recorded call, incident or finding ID of RUN, a run's folder; by default of the newest run.
 
@@ -97,7 +97,7 @@ def command(wanted: str, run: Path | None, as_json: bool) -> None:
 
 
 def headline(call: CallRecord, metric: str) -> str:
-    """How long the call took, against what is usual of its function."""
+    """Return the line that says how long the call took, against what is usual of its function."""
     runtime_us = call.inclusive_us if metric == "inclusive" or not call.exit_us else call.exclusive_us
     took = "took" if call.exit_us else "has not ended after"
     took = f"{shown_name(call.function)} {took} {format_duration_us(runtime_us)}"

@@ -13,6 +13,7 @@ from chimbuko.plan.overhead import (
     KINDS,
     LEAST_ROUNDS,
     Added,
+    Interrupted,
     Measured,
     Overhead,
     Spread,
@@ -21,7 +22,6 @@ from chimbuko.plan.overhead import (
     overhead,
 )
 
-EXIT_INTERRUPTED = 130
 LEAST_COMPARED = 2
 """Rounds."""
 
@@ -36,16 +36,27 @@ LEAST_COMPARED = 2
     type=click.IntRange(min=LEAST_COMPARED),
     default=LEAST_ROUNDS,
     show_default=True,
-    help="Repetitions.",
+    help="Number of rounds that count.",
 )
 @click.option(
     "--period", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="Seconds between steps."
 )
 @click.option(
-    "--transport", type=click.Choice(["files", "sst"]), default="files", show_default=True, help="As of run."
+    "--transport",
+    type=click.Choice(["files", "sst"]),
+    default="files",
+    show_default=True,
+    help="Transport of the trace, as of 'chimbuko run'.",
 )
-@click.option("--config", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="As of run.")
-@click.option("--json", "as_json", is_flag=True, help="All of it, with the times of each round, as JSON.")
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="TOML file with settings, as of 'chimbuko run'.",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print all of it as JSON, with the times of each round."
+)
 @click.argument("command_line", metavar="[--] COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_context
 def command(
@@ -77,14 +88,14 @@ def command(
         which = f"round {number} of {rounds}" if number else "round that does not count"
         print(f"{which}: {kind} {time_s:.3f} s", file=sys.stderr)
 
-    is_interrupted = False
+    code = 0
     try:
         measure(Trial(command_line, period, tuple(options)), rounds, show, found)
-    except KeyboardInterrupt:
-        is_interrupted = True
+    except Interrupted as interruption:
+        code = interruption.code
         if found.rounds < LEAST_COMPARED:
             print("chimbuko: interrupted before two rounds were whole; nothing to compare", file=sys.stderr)
-            context.exit(EXIT_INTERRUPTED)
+            context.exit(code)
     times = [found.times_s[kind][: found.rounds] for kind in KINDS]
     result = overhead(*times)
     if as_json:
@@ -92,8 +103,7 @@ def command(
         print_json(value)
     else:
         _print(result)
-    if is_interrupted:
-        context.exit(EXIT_INTERRUPTED)
+    context.exit(code)
 
 
 def _print(found: Overhead) -> None:
