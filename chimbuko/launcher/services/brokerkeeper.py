@@ -18,7 +18,7 @@ from chimbuko.runtime.protocol.runbroker import MOST_NEWS, RunBroker
 from chimbuko.runtime.runs.directory import RunDirectory
 
 KEPT_S = 3600
-"""Time in seconds for which a shared broker keeps what a dead run has there. It is longer than the end of a run
+"""Time in seconds for which a shared broker keeps what a dead run has there: longer than the end of a run
 takes; agents send again what is gone."""
 SIGN_PERIOD_S = 10.0
 """Seconds between two signs of life in the run's folder."""
