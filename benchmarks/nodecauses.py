@@ -18,25 +18,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chimbuko.causes.evidence.part import OF_NODE, Kind
+from chimbuko.causes.kinds.registry import IN_NODE
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.runs.directory import RunDirectory
 from evaluation.causes import losses
 
 CLEAN = "clean"
-SCENARIOS: dict[str, Kind | None] = {
-    "stopped": Kind.STOPPED,
-    "stolen": Kind.WAITED_FOR_CORE,
-    "shared_core": Kind.WAITED_FOR_CORE,
-    "page_faults": Kind.PAGE_FAULTS,
-    "held_lock": Kind.HELD_LOCK,
-    "slow_disk": Kind.STORAGE,
-    "system_calls": Kind.SYSTEM_TIME,
-    "migrations": Kind.MIGRATION,
-    "memory_limit": Kind.MEMORY,
-    "computes": Kind.OWN_CODE,
-    "sleeps": Kind.OWN_CODE,
+SCENARIOS: dict[str, str | None] = {
+    "stopped": "stopped",
+    "stolen": "waited for core",
+    "shared_core": "waited for core",
+    "page_faults": "page faults",
+    "held_lock": "held lock",
+    "slow_disk": "storage",
+    "system_calls": "system time",
+    "migrations": "migration",
+    "memory_limit": "memory pressure",
+    "computes": "own code",
+    "sleeps": "own code",
     CLEAN: None,
 }
 """What each is delayed by."""
@@ -60,9 +60,9 @@ SOURCE = Path(__file__).parents[1] / "examples" / "scenarios" / "node.c"
 class Found:
     """What runs are said to have lost time by."""
 
-    delays: Counter[Kind] = field(default_factory=Counter)
+    delays: Counter[str] = field(default_factory=Counter)
     """By the main cause of each."""
-    lost_us: Counter[Kind] = field(default_factory=Counter)
+    lost_us: Counter[str] = field(default_factory=Counter)
     """In these delays, and in what waited for them."""
 
     def add(self, other: Found) -> None:
@@ -73,7 +73,7 @@ class Found:
     def not_explained(self) -> float:
         """Share of what was lost; undefined where nothing was."""
         whole_us = self.lost_us.total()
-        return self.lost_us[Kind.NOT_EXPLAINED] / whole_us if whole_us else float("nan")
+        return self.lost_us["not explained"] / whole_us if whole_us else float("nan")
 
 
 def build(program: Path) -> None:
@@ -132,7 +132,7 @@ def _causes(program: Path, scenario: str, folder: Path, *more: Path) -> Found:
         is_delayed = one.rank == DELAYED and one.function.split(" [")[0] == "kernel"
         if is_delayed and one.excess_us >= LEAST_US:
             # Calls that lost a core to the same process are one incident.
-            delayed.delays[one.kind] += 1 + sum(hit.kind is one.kind for hit in one.waited)
+            delayed.delays[one.kind] += 1 + sum(hit.kind == one.kind for hit in one.waited)
             for kind, lost_us in losses(one):
                 delayed.lost_us[kind] += round(lost_us)
     return delayed
@@ -150,12 +150,12 @@ def load(processes: int) -> Iterator[None]:
             one.wait()
 
 
-def is_right(scenario: str, found: Counter[Kind]) -> bool:
+def is_right(scenario: str, found: Counter[str]) -> bool:
     """Whether a run is explained as it is known to be."""
     wanted = SCENARIOS[scenario]
     if wanted is None:
         # Where others use the machine, too, a rank may really have to wait for its core.
-        return not found.keys() & (OF_NODE - {Kind.WAITED_FOR_CORE})
+        return not found.keys() & (IN_NODE - {"waited for core"})
     return bool(found) and found.most_common(1)[0][0] is wanted
 
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from chimbuko.causes.evidence.part import Kind
 from chimbuko.causes.incident import Incident
-from chimbuko.causes.recurrence import Habit, Recurrence
+from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.calls.functionnames import short_name
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.run import open_run
@@ -31,7 +30,7 @@ LEAST_US = 50_000
 PERIOD_S = 0.5
 
 
-Cause = tuple[tuple[str, ...], tuple[int | None, ...], Kind | Habit]
+Cause = tuple[tuple[str, ...], tuple[int | None, ...], str | RecurrenceKind]
 """Functions, ranks and kind."""
 
 
@@ -41,8 +40,8 @@ class Truth:
 
     function: str
     rank: int
-    kind: Kind | Habit = Kind.OWN_CODE
-    waiting: Kind | None = None
+    kind: str | RecurrenceKind = "own code"
+    waiting: str | None = None
     """Cause of the others' waits."""
     metric: str = "exclusive"
     least_us: int = LEAST_US
@@ -53,7 +52,7 @@ class Truth:
     @property
     def delays(self) -> int:
         """Of one run; none where time is lost in each step."""
-        return DELAYS if isinstance(self.kind, Kind) else 0
+        return 0 if isinstance(self.kind, RecurrenceKind) else DELAYS
 
     @property
     def cause(self) -> Cause:
@@ -62,20 +61,20 @@ class Truth:
 
 
 SCENARIOS = {
-    "late_sender": Truth("prepare", 0, waiting=Kind.LATE_SENDER),
-    "late_receiver": Truth("consume", 1, waiting=Kind.LATE_RECEIVER),
-    "chain": Truth("prepare", 0, waiting=Kind.LATE_SENDER),
+    "late_sender": Truth("prepare", 0, waiting="late sender"),
+    "late_receiver": Truth("consume", 1, waiting="late receiver"),
+    "chain": Truth("prepare", 0, waiting="late sender"),
     # Ranks are compared in windows of ten periods.
-    "imbalance": Truth("integrate", 2, Habit.SLOW_RANKS, period_s=0.1),
-    "late_at_collective": Truth("assemble", 2, waiting=Kind.LATE_AT_COLLECTIVE),
-    "late_root": Truth("read_input", 0, waiting=Kind.LATE_AT_COLLECTIVE),
-    "late_child": Truth("newton", 1, Kind.LATE_CHILD),
-    "more_calls": Truth("solve", 1, Kind.MORE_CALLS, metric="inclusive"),
+    "imbalance": Truth("integrate", 2, RecurrenceKind.SLOW_RANKS, period_s=0.1),
+    "late_at_collective": Truth("assemble", 2, waiting="late at collective"),
+    "late_root": Truth("read_input", 0, waiting="late at collective"),
+    "late_child": Truth("newton", 1, "late child"),
+    "more_calls": Truth("solve", 1, "more calls", metric="inclusive"),
     # How long 256 MB take is the machine's affair.
-    "more_bytes": Truth("MPI_Send", 0, Kind.MORE_BYTES, waiting=Kind.MORE_BYTES, least_us=20_000),
+    "more_bytes": Truth("MPI_Send", 0, "more bytes", waiting="more bytes", least_us=20_000),
     "own_code": Truth("relax", 1),
     # Nobody flags its calls of 180 ms, but the waits for them.
-    "ordinary_call": Truth("refine", 1, waiting=Kind.LATE_AT_COLLECTIVE, least_us=100_000, is_flagged=False),
+    "ordinary_call": Truth("refine", 1, waiting="late at collective", least_us=100_000, is_flagged=False),
 }
 """By their names in ``examples/scenarios/scenarios.c``."""
 
@@ -166,11 +165,11 @@ def judge(run: RunDirectory, scenario: str) -> CauseResult:
         delays=truth.delays,
         right_delays=sum(cause_of(one) == truth.cause for one in delays_of(incidents, truth)),
         excess_us=sum(lost_us for _, lost_us in lost),
-        not_explained_us=sum(lost_us for kind, lost_us in lost if kind is Kind.NOT_EXPLAINED),
+        not_explained_us=sum(lost_us for kind, lost_us in lost if kind == "not explained"),
     )
 
 
-def losses(incident: Incident) -> Iterator[tuple[Kind, float]]:
+def losses(incident: Incident) -> Iterator[tuple[str, float]]:
     """What was lost by which cause: the origin's excess by its parts, that of others by its main one."""
     if incident.call_id:
         yield from ((part.kind, part.lost_us) for part in incident.parts)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from chimbuko.causes.evidence.flag import Flag, flag_of
 from chimbuko.causes.incident import Incident
-from chimbuko.causes.incidentbook import IncidentBook
-from chimbuko.causes.interruptions import Interruptions, is_alone
+from chimbuko.causes.incidents.interruptions import Interruptions, is_alone
+from chimbuko.causes.incidents.tracker import IncidentTracker
 from chimbuko.causes.recurrence import Recurrence
 from chimbuko.core.calls.record import CallRecord
 from chimbuko.core.calls.schema import Label
@@ -58,22 +58,24 @@ def is_among(incident: Incident, found: Iterable[Recurrence]) -> bool:
 
 def measure(records: Iterable[CallRecord], delays: Sequence[InjectedDelay]) -> IncidentScore:
     """Incidents of the recorded calls of one trace, against its delays."""
-    book = IncidentBook()
+    tracker = IncidentTracker()
     for call in records:
-        book.see(call)
+        tracker.put_communication(call)
         if call.label is Label.ANOMALY:
-            book.put([flag_of(call)])
-    changes = book.update()
+            tracker.put([flag_of(call)])
+    changes = tracker.update()
     incidents = {incident.number: incident for incident in changes.incidents}
     short = Interruptions()
     short.take(changes)
-    habits = short.found()
-    matched = [(delay, flag) for delay, flag in match(list(delays), list(book.scene.flags.values())) if flag]
+    recurrences = short.found()
+    matched = [
+        (delay, flag) for delay, flag in match(list(delays), list(tracker.evidence.flags.values())) if flag
+    ]
     incident_of = {delay: incidents[changes.incident_of[flag.id]] for delay, flag in matched}
     origins = {incident.call_id for incident in incidents.values()}
-    waits = list(_waits(book.scene.flags.values(), [delay for delay, _ in matched]))
-    among = sum(is_among(incident, habits) for incident in incidents.values())
-    parts = [part for of_call in book.parts.values() for part in of_call]
+    waits = list(_waits(tracker.evidence.flags.values(), [delay for delay, _ in matched]))
+    among = sum(is_among(incident, recurrences) for incident in incidents.values())
+    parts = [part for of_call in tracker.parts.values() for part in of_call]
     return IncidentScore(
         delays=len(delays),
         flagged=len(matched),
@@ -86,7 +88,7 @@ def measure(records: Iterable[CallRecord], delays: Sequence[InjectedDelay]) -> I
         waits_as_origins=sum(flag.id in origins for flag, _ in waits),
         incidents=len(incidents) - among,
         interruptions=among,
-        recurring=len(habits),
+        recurring=len(recurrences),
         not_explained_us=sum(part.lost_us for part in parts if part.kind == "not explained"),
         excess_us=sum(part.lost_us for part in parts),
     )

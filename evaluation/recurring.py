@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from chimbuko.causes.modes import slow_modes_of
+from chimbuko.causes.incidents.slowmodes import slow_modes_of
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.statistics.schema import schema_of
 from chimbuko.core.traceschema import EVENT_TIMER

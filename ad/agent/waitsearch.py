@@ -13,7 +13,7 @@ import msgspec
 
 from chimbuko.ad.handoff.flightrecorder import read_recording
 from chimbuko.ad.streams.streamhandle import StreamHandle
-from chimbuko.causes.evidence.answers import answers
+from chimbuko.causes.evidence.recordedcalls import answers
 from chimbuko.causes.evidence.recordedrows import Interval, Place, RecordedRows
 from chimbuko.core.calls.recordarrays import pack
 from chimbuko.runtime.protocol.messages import PAYLOAD, RecordBatch, WaitsRequest

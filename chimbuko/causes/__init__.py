@@ -1,4 +1,4 @@
-"""Why calls were slow: causes of flagged calls, and the incidents that they make up. No I/O.
+"""Why calls were slow: what incidents are made of, and how their figures are worded. No I/O.
 
-May import causes.evidence, causes.kinds, core.calls and monitor.samples.
+May import nothing of ours.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from chimbuko.causes.evidence.part import HELD_UP, Kind, Part
+from chimbuko.causes.part import HELD_UP, Part
 
 
 class Waited(msgspec.Struct, frozen=True):
@@ -20,7 +20,7 @@ class Waited(msgspec.Struct, frozen=True):
     exit_us: int
     for_call_id: str
     """The recorded call that it waited for, nearer to the origin; empty where that is not known."""
-    kind: Kind
+    kind: str
     """Its main cause."""
     is_flagged: bool = True
     """Whether it is abnormal itself; often its function takes as long for other reasons."""
@@ -45,7 +45,7 @@ class Incident(msgspec.Struct, frozen=True):
     number: int
     """Of the run, from 1; it stays with the incident as it grows."""
     program: int
-    kind: Kind
+    kind: str
     """Main cause of the origin."""
     rank: int | None
     """Where the time was lost at first; None where that is not on record."""

@@ -7,7 +7,7 @@ from enum import StrEnum
 import msgspec
 
 
-class Habit(StrEnum):
+class RecurrenceKind(StrEnum):
     """What kind of habit it is."""
 
     INTERRUPTIONS = "interruptions"
@@ -24,7 +24,7 @@ class Recurrence(msgspec.Struct, frozen=True):
     """Calls that cost time in the same way again and again. Times are µs since the epoch."""
 
     program: int
-    kind: Habit
+    kind: RecurrenceKind
     function: str
     """Empty where it is not one alone."""
     calls: int

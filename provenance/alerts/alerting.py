@@ -12,7 +12,7 @@ import msgspec
 from sqlalchemy import Engine, select
 
 from chimbuko.causes.incident import Incident
-from chimbuko.causes.sentence import sentence
+from chimbuko.causes.incidents.sentence import sentence
 from chimbuko.core.calls.record import StreamHealth
 from chimbuko.provenance.alerts.deadlocks import DeadlockAlert, DeadlockGate
 from chimbuko.provenance.alerts.gate import Alert, AlertGate, CallKey, SevereCall, severe_calls
@@ -137,7 +137,7 @@ class Alerting:
             alert = LossAlert(
                 run=self._run_id,
                 incident=one.id,
-                cause=one.kind.value,
+                cause=one.kind,
                 node=one.node,
                 program=one.program,
                 ranks=sorted({loss.rank for loss in one.losses}),

@@ -1,6 +1,6 @@
 """Stored calls judged and explained again: by the final model, and by what the trace still knows.
 
-May import ad.detectors, ad.handoff, capture.trace, causes, causes.evidence, core.calls, core.statistics,
-provenance.incidents, provenance.nodes, provenance.query, provenance.store, provenance.timeline,
-provenance.write, runtime.protocol and runtime.runs.
+May import ad.detectors, ad.handoff, capture.trace, causes.evidence, causes.incidents, core.calls,
+core.statistics, provenance.incidents, provenance.nodes, provenance.query, provenance.store,
+provenance.timeline, provenance.write, runtime.protocol and runtime.runs.
 """

@@ -10,8 +10,8 @@ import msgspec
 from sqlalchemy import Engine
 
 from chimbuko.causes.evidence.flag import Flag, flag_of, may_matter
-from chimbuko.causes.incidentbook import IncidentBook
-from chimbuko.causes.interruptions import Interruptions
+from chimbuko.causes.incidents.interruptions import Interruptions
+from chimbuko.causes.incidents.tracker import IncidentTracker
 from chimbuko.core.calls.record import CallRecord
 from chimbuko.provenance.explain.traceanswers import answers_of_trace
 from chimbuko.provenance.incidents.incidentlist import Incidents
@@ -71,24 +71,24 @@ def explain(
     provenance = Provenance(engine, run_id)
     writer = Writer(engine, run_id)
     found = Incidents(provenance.reader)
-    book = IncidentBook(found.last_number() + 1, {**dict(found.of_calls()), **dict(found.of_losses())})
+    tracker = IncidentTracker(found.last_number() + 1, {**dict(found.of_calls()), **dict(found.of_losses())})
     for batch in NodeSamples(provenance.reader).batches(0, FOREVER_US, is_sum=True):
-        book.put_samples(batch)
+        tracker.put_samples(batch)
     for stream in provenance.health():
-        book.scene.ranks[stream.program].add(stream.rank)
-    short, inquiries = Interruptions(), Inquiries(book.scene)
+        tracker.evidence.ranks[stream.program].add(stream.rank)
+    short, inquiries = Interruptions(), Inquiries(tracker.evidence)
     known: set[int] = set()
     calls = looked_to_us = now_us = 0
-    for flags in _batches(_flags(book, short, provenance.calls.in_time(CallFilter(label=None)))):
-        book.put(flags)
+    for flags in _batches(_flags(tracker, short, provenance.calls.in_time(CallFilter(label=None)))):
+        tracker.put(flags)
         # All that there are: ranks may have lost time also while no call was abnormal.
         begin_us = min([looked_to_us, *(flag.entry_us for flag in flags)])
         looked_to_us = max([looked_to_us, *(flag.exit_us for flag in flags)]) if flags else FOREVER_US
         for batch in NodeSamples(provenance.reader).batches(begin_us, looked_to_us):
-            book.put_samples(batch)
+            tracker.put_samples(batch)
         now_us = flags[-1].entry_us if flags else now_us
         calls += sum(flag.is_flagged for flag in flags)
-        changes = book.update()
+        changes = tracker.update()
         known |= {one.number for one in changes.incidents}
         known -= {*changes.merged, *changes.gone}
         short.take(changes)
@@ -96,23 +96,23 @@ def explain(
         requests = inquiries.due(now_us / 1e6, is_urgent=True)
         ask([request for request in requests if request.least_own_us])
         writer.write_incidents(changes)
-        for one in (book.forget_before, short.settle_before, inquiries.settle_before):
+        for one in (tracker.forget_before, short.settle_before, inquiries.settle_before):
             one(now_us - HORIZON_US)
     writer.withdraw_incidents(known)
-    habits = [*short.found(book.scene.nodes), *recurring(provenance, slow_ranks)]
-    writer.write_recurrences(habits)
-    return Explained(calls, len(known), len(habits))
+    recurrences = [*short.found(tracker.evidence.nodes), *recurring(provenance, slow_ranks)]
+    writer.write_recurrences(recurrences)
+    return Explained(calls, len(known), len(recurrences))
 
 
-def _flags(book: IncidentBook, short: Interruptions, records: Iterable[CallRecord]) -> Iterator[Flag]:
+def _flags(tracker: IncidentTracker, short: Interruptions, records: Iterable[CallRecord]) -> Iterator[Flag]:
     """Abnormal calls, and others that may have to do with them; the rest is there to be compared with."""
     for record in records:
-        book.see(record)
+        tracker.put_communication(record)
         flag = flag_of(record)
         if may_matter(flag):
             yield flag
         else:
-            book.scene.put_ordinary(flag)
+            tracker.evidence.put_ordinary(flag)
         if not flag.is_flagged and record.is_relabelled:
             short.acquit(record.program, record.severity_us)
 

@@ -17,7 +17,7 @@ from chimbuko.capture.trace.discovery import BP_FILE, StreamName
 from chimbuko.capture.trace.isolated import apart
 from chimbuko.capture.trace.reader import StreamReader
 from chimbuko.capture.trace.replay import END_WAIT_S, steps_of
-from chimbuko.causes.evidence.answers import answers
+from chimbuko.causes.evidence.recordedcalls import answers
 from chimbuko.causes.evidence.recordedrows import Interval, Place, RecordedRows
 from chimbuko.core.calls.record import CallRecord
 from chimbuko.core.calls.recordarrays import pack

@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from chimbuko.causes.evidence.part import Kind
 from chimbuko.causes.incident import Incident
+from chimbuko.causes.kinds.children import IN_CHILD
 from chimbuko.provenance.export.source import ExportSource
 from chimbuko.provenance.incidents.incidentlist import IncidentDetails, RecurrenceSummary
 from chimbuko.provenance.incidents.metricfindings import MetricFinding
@@ -107,7 +107,7 @@ def process_name(source: ExportSource, program: int | None) -> str:
 def arrows(incident: Incident, intervals: Mapping[str, Interval]) -> Iterator[Arrow]:
     """From the call that each one waited for, if it is shown, and else from the incident's origin."""
     for one in incident.waited:
-        if not one.for_call_id or one.kind is Kind.IN_CHILD:
+        if not one.for_call_id or one.kind == IN_CHILD.id:
             continue
         cause = one.for_call_id if one.for_call_id in intervals else incident.call_id
         if cause == one.call_id or not {cause, one.call_id} <= intervals.keys():

@@ -13,9 +13,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from chimbuko.causes.evidence.part import Kind
 from chimbuko.causes.incident import Waited
-from chimbuko.causes.recurrence import Habit, Recurrence
+from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.calls.record import CallRecord, CounterValue, Message, StackFrame, StepCount, WindowCall
 from chimbuko.core.calls.schema import Label
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding, Problem
@@ -34,8 +33,7 @@ _TYPES: dict[Any, pa.DataType] = {
     bool: pa.bool_(),
     str: pa.string(),
     Label: pa.string(),
-    Kind: pa.string(),
-    Habit: pa.string(),
+    RecurrenceKind: pa.string(),
     Problem: pa.string(),
     int | None: pa.int64(),
     list[str]: pa.list_(pa.string()),
@@ -94,8 +92,8 @@ def write_parquet(source: ExportSource, folder: Path) -> None:
             tables["incidents"].append(msgspec.structs.astuple(one.summary))
             for waited in one.incident.waited:
                 tables["incident_waits"].append((one.summary.id, *msgspec.structs.astuple(waited)))
-        for habit in source.recurrences():
-            tables["recurring"].append(_described(habit, habit.recurrence))
+        for recurring in source.recurrences():
+            tables["recurring"].append(_described(recurring, recurring.recurrence))
         for wrong in source.metric_findings():
             tables["metric_findings"].append(_described(wrong, wrong.finding))
 

@@ -10,7 +10,7 @@ from typing import IO, Any
 import msgspec
 
 from chimbuko import __version__
-from chimbuko.causes.evidence.part import Kind
+from chimbuko.causes.kinds.children import IN_CHILD
 from chimbuko.core.calls.functionnames import short_name
 from chimbuko.provenance.export.source import ExportSource
 from chimbuko.provenance.incidents.incidentlist import IncidentDetails
@@ -109,7 +109,7 @@ def losses(one: IncidentDetails) -> Iterator[tuple[list[str], float]]:
             yield [*above, f"{incident.kind} on rank {loss.rank}"], loss.beyond_us
     waited = {call.call_id: call for call in incident.waited}
     for call in incident.waited:
-        if call.kind is Kind.IN_CHILD:
+        if call.kind == IN_CHILD.id:
             # It contains what is counted already.
             continue
         chain = [call]

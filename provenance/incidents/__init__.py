@@ -1,5 +1,5 @@
 """Incidents of stored runs: found in what is stored, and what can be asked of them.
 
-May import causes, causes.evidence, core.calls, core.statistics, monitor.report,
+May import causes, causes.incidents, core.calls, core.statistics, monitor.report,
 observe.namespaces.analyses, provenance.nodes, provenance.query, provenance.store and runtime.protocol.
 """

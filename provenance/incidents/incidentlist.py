@@ -10,9 +10,9 @@ from typing import Any, Literal
 import msgspec
 from sqlalchemy import ColumnElement, and_, func, not_, or_, select
 
-from chimbuko.causes.evidence.part import HELD_UP
 from chimbuko.causes.incident import Incident, incident_id
-from chimbuko.causes.recurrence import Habit, Recurrence, recurrence_id
+from chimbuko.causes.part import HELD_UP
+from chimbuko.causes.recurrence import Recurrence, RecurrenceKind, recurrence_id
 from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.query.names import is_current
 from chimbuko.provenance.query.rows import AnyRow
@@ -218,7 +218,7 @@ class Incidents:
                 not_(_IS_LOSS),
             )
             for one in (found.recurrence for found in self.recurrences())
-            if one.kind is Habit.INTERRUPTIONS
+            if one.kind is RecurrenceKind.INTERRUPTIONS
         ]
         return and_(is_told, not_(or_(*short))) if short else is_told
 
@@ -236,7 +236,7 @@ class Incidents:
         )
 
 
-_IS_LOSS = and_(INCIDENTS.c.call == "", INCIDENTS.c.kind.in_([kind.value for kind in HELD_UP]))
+_IS_LOSS = and_(INCIDENTS.c.call == "", INCIDENTS.c.kind.in_(sorted(HELD_UP)))
 """Its origin is no call: of an incident whose origin is not on record nobody knows that it was held up."""
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chimbuko.causes.drift import Drift, drifts_of
-from chimbuko.causes.modes import SlowMode, slow_modes_of
-from chimbuko.causes.recurrence import Habit, Recurrence
+from chimbuko.causes.incidents.drift import Drift, drifts_of
+from chimbuko.causes.incidents.slowmodes import SlowMode, slow_modes_of
+from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.arrays import Float64Array
 from chimbuko.core.statistics.schema import schema_of
 from chimbuko.provenance.incidents.slowmodes import ModeCauses, slow_modes
@@ -119,7 +119,7 @@ def _of_drift(
     begin_us, end_us = provenance.steps.time_range() or (0, 0)
     return Recurrence(
         program=program,
-        kind=Habit.DRIFT,
+        kind=RecurrenceKind.DRIFT,
         function=drift.function,
         calls=calls[program, drift.function],
         cost_us=drift.lost_us,
@@ -153,7 +153,7 @@ def _of_slow_ranks(provenance: Provenance, slow_ranks: Sequence[SlowRank]) -> li
         found.append(
             Recurrence(
                 program=program,
-                kind=Habit.SLOW_RANKS,
+                kind=RecurrenceKind.SLOW_RANKS,
                 function="",
                 calls=0,
                 cost_us=sum(lost_us),

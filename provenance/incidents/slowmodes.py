@@ -10,14 +10,14 @@ from statistics import median
 
 import msgspec
 
-from chimbuko.causes.because import because, lost_by
 from chimbuko.causes.incident import NodeLoss
-from chimbuko.causes.modes import APART, SlowMode
-from chimbuko.causes.recurrence import Habit, Recurrence
+from chimbuko.causes.incidents.interruptions import because, lost_by
+from chimbuko.causes.incidents.slowmodes import APART, SlowMode
+from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.calls.record import judged_us
 from chimbuko.core.calls.waiting import Waits, waits_in
 from chimbuko.provenance.incidents.incidentlist import Incidents
-from chimbuko.provenance.nodes.besidecall import parts_of, scene_of
+from chimbuko.provenance.nodes.besidecall import evidence_of, parts_of
 from chimbuko.provenance.query.filters import CallFilter, CallSummary
 from chimbuko.provenance.query.run import Provenance
 
@@ -65,8 +65,8 @@ class ModeCauses:
     def _asked(self, mode: Recurrence, recorded: Sequence[CallSummary]) -> Recurrence:
         step = -(-len(recorded) // MOST_EXPLAINED) or 1
         calls = [self._provenance.calls.record(call.id) for call in recorded[::step]]
-        scene = scene_of(self._provenance.reader, calls)
-        return because(mode, lost_by(parts_of(scene)), scene.nodes)
+        evidence = evidence_of(self._provenance.reader, calls)
+        return because(mode, lost_by(parts_of(evidence)), evidence.nodes)
 
 
 def _are_alike(one: Recurrence, other: Recurrence) -> bool:
@@ -145,7 +145,7 @@ def _finding(
     examples = [*worst, *([newest.id] if newest is not None and newest.id not in worst else [])]
     found = Recurrence(
         program=program,
-        kind=Habit.SLOW_MODE,
+        kind=RecurrenceKind.SLOW_MODE,
         function=mode.function,
         calls=slow,
         cost_us=cost_us,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from sqlalchemy import Connection, Engine, and_, func, literal_column, select
 
-from chimbuko.causes.recurrence import Habit
+from chimbuko.causes.recurrence import RecurrenceKind
 from chimbuko.provenance.manage.transfer import TABLES_OF_RUNS
 from chimbuko.provenance.store.engine import open_for_reading, store_errors
 from chimbuko.provenance.store.tables import INCIDENTS, RECURRENCES, RUNS, STREAM_HEALTH
@@ -67,7 +67,7 @@ def _lost_us(connection: Connection) -> dict[str, float]:
     found: dict[str, float] = {}
     for table, counts in (
         (INCIDENTS, and_(INCIDENTS.c.merged_into == 0, INCIDENTS.c.is_gone.is_(False))),
-        (RECURRENCES, RECURRENCES.c.kind != Habit.INTERRUPTIONS),
+        (RECURRENCES, RECURRENCES.c.kind != RecurrenceKind.INTERRUPTIONS),
     ):
         sums = (
             select(RUNS.c.id, func.sum(table.c.cost_us))

@@ -7,13 +7,12 @@ from typing import Literal
 
 import msgspec
 
+from chimbuko.causes.evidence.evidence import Evidence
 from chimbuko.causes.evidence.flag import Flag, flag_of
-from chimbuko.causes.evidence.gputime import GpuSeen
-from chimbuko.causes.evidence.nodescene import AROUND_US, NodeScene, called
-from chimbuko.causes.evidence.part import Part
-from chimbuko.causes.evidence.scene import Scene
-from chimbuko.causes.evidence.threadtime import STOPPED, Seen
-from chimbuko.causes.split import split
+from chimbuko.causes.evidence.nodeevidence import AROUND_US, GpuActivity, NodeEvidence, called
+from chimbuko.causes.evidence.threadactivity import STOPPED, ThreadActivity
+from chimbuko.causes.kinds.split import split
+from chimbuko.causes.part import Part
 from chimbuko.core.calls.record import CallRecord
 from chimbuko.monitor.procfs.systemcalls import FILES, LOCKS, SOCKETS
 from chimbuko.monitor.samples.nodebatch import Rows, ThreadName
@@ -21,7 +20,7 @@ from chimbuko.provenance.nodes.nodesamples import FOREVER_US, NodeSamples
 from chimbuko.provenance.query.runreader import RunReader
 
 
-def scene_of(reader: RunReader, calls: Sequence[CallRecord]) -> Scene:
+def evidence_of(reader: RunReader, calls: Sequence[CallRecord]) -> Evidence:
     """Calls with what their nodes did meanwhile, and usually do.
 
     Raises
@@ -29,21 +28,21 @@ def scene_of(reader: RunReader, calls: Sequence[CallRecord]) -> Scene:
     StoreError
         The store cannot be read.
     """
-    samples, scene = NodeSamples(reader), Scene()
+    samples, evidence = NodeSamples(reader), Evidence()
     for call in calls:
-        scene.put(flag_of(call))
+        evidence.put(flag_of(call))
         for batch in samples.batches(call.entry_us - AROUND_US, _end_us(call) + AROUND_US, node=call.node):
-            scene.put_samples(batch)
+            evidence.put_samples(batch)
     for node in {call.node for call in calls}:
         for batch in samples.batches(0, FOREVER_US, is_sum=True, node=node):
-            scene.put_samples(batch)
-    return scene
+            evidence.put_samples(batch)
+    return evidence
 
 
-def parts_of(scene: Scene) -> list[Part]:
+def parts_of(evidence: Evidence) -> list[Part]:
     """What all its calls together lost; ranks may have lost more meanwhile, in no call."""
-    calls = [flag for flag in scene.flags.values() if flag.loss is None]
-    return [part for flag in calls for part in split(flag, scene)]
+    calls = [flag for flag in evidence.flags.values() if flag.loss is None]
+    return [part for flag in calls for part in split(flag, evidence)]
 
 
 def _end_us(call: CallRecord) -> int:
@@ -154,55 +153,56 @@ def node_beside(reader: RunReader, call: CallRecord) -> NodeBeside | None:
     StoreError
         The store cannot be read.
     """
-    flag, scene = flag_of(call), scene_of(reader, [call]).nodes
-    seen = scene.seen(flag)
-    return None if seen is None else _beside(flag, scene, seen)
+    flag, evidence = flag_of(call), evidence_of(reader, [call]).nodes
+    activity = evidence.activity(flag)
+    return None if activity is None else _beside(flag, evidence, activity)
 
 
-def _beside(flag: Flag, scene: NodeScene, seen: Seen) -> NodeBeside:
+def _beside(flag: Flag, evidence: NodeEvidence, activity: ThreadActivity) -> NodeBeside:
     margin_us = max(LEAST_MARGIN_US, round(MARGIN_SHARE * flag.inclusive_us))
     begin_us, end_us = flag.entry_us - margin_us, flag.exit_us + margin_us
     own = (flag.program, flag.rank, flag.thread)
     found = [
         _thread(name, (name.program, name.rank, name.thread) == own, rows)
-        for name, rows in scene.threads(flag.node, begin_us, end_us)
+        for name, rows in evidence.threads(flag.node, begin_us, end_us)
     ]
     found.sort(key=lambda one: (not one.is_own, -sum(look.ran_us for look in one.looks)))
     return NodeBeside(
         from_us=begin_us,
         to_us=end_us,
-        times=[TimeOf(what, us) for what, us in _times(seen) if us > 0],
-        minor_faults=seen.minor_faults,
-        major_faults=seen.major_faults,
-        slices=seen.slices,
-        moves=seen.moves,
+        times=[TimeOf(what, us) for what, us in _times(activity) if us > 0],
+        minor_faults=activity.minor_faults,
+        major_faults=activity.major_faults,
+        slices=activity.slices,
+        moves=activity.moves,
         cores=[
-            CoreUse(one.core, one.name, one.is_foreign, one.ran_us) for one in scene.rivals(flag, seen.cores)
+            CoreUse(one.core, one.name, one.is_foreign, one.ran_us)
+            for one in evidence.rivals(flag, activity.cores)
         ],
-        gpus=[_gpu(one) for one in scene.gpus(flag)],
+        gpus=[_gpu(one) for one in evidence.gpus(flag)],
         threads=found[:MOST_THREADS],
     )
 
 
-def _gpu(one: GpuSeen) -> GpuBeside:
+def _gpu(one: GpuActivity) -> GpuBeside:
     now, usual = one.now, one.usual
     return GpuBeside(one.number, now.busy, usual.busy, now.throttled, usual.throttled, one.foreign)
 
 
-def _times(seen: Seen) -> list[tuple[What, float]]:
+def _times(activity: ThreadActivity) -> list[tuple[What, float]]:
     known = FILES | SOCKETS | LOCKS
     otherwise_us = sum(
-        us for (state, call), us in seen.asleep_us.items() if state != STOPPED and call not in known
+        us for (state, call), us in activity.asleep_us.items() if state != STOPPED and call not in known
     )
     return [
-        ("in the program", seen.ran_us - seen.system_us),
-        ("in the kernel", seen.system_us),
-        ("waited for a core", seen.waited_us),
-        ("waited for a core as usual", seen.usual_wait_us),
-        ("stopped", seen.stopped_us),
-        ("asleep for files", seen.slept_us(FILES)),
-        ("asleep for sockets or pipes", seen.slept_us(SOCKETS)),
-        ("asleep for a lock", seen.slept_us(LOCKS)),
+        ("in the program", activity.ran_us - activity.system_us),
+        ("in the kernel", activity.system_us),
+        ("waited for a core", activity.waited_us),
+        ("waited for a core as usual", activity.usual_wait_us),
+        ("stopped", activity.stopped_us),
+        ("asleep for files", activity.slept_us(FILES)),
+        ("asleep for sockets or pipes", activity.slept_us(SOCKETS)),
+        ("asleep for a lock", activity.slept_us(LOCKS)),
         ("asleep otherwise", otherwise_us),
     ]
 

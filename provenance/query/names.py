@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 from sqlalchemy import ColumnElement, Float, String, Table, and_, cast, column, literal, select
 
-from chimbuko.causes.recurrence import Habit, Recurrence
+from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.arrays import RankKey
 from chimbuko.core.calls.functionnames import shown_name
 from chimbuko.core.calls.record import judged_us
@@ -246,13 +246,13 @@ def finding_calls(
     for function, details in rows(statement):
         found = msgspec.json.decode(zlib.decompress(details), type=Recurrence)
         match found.kind:
-            case Habit.INTERRUPTIONS:
+            case RecurrenceKind.INTERRUPTIONS:
                 return FindingCalls(found.program, short_us=found.longest_us)
-            case Habit.SLOW_RANKS:
+            case RecurrenceKind.SLOW_RANKS:
                 return FindingCalls(found.program, ranks=found.ranks)
-            case Habit.DRIFT:
+            case RecurrenceKind.DRIFT:
                 return FindingCalls(found.program, function)
-            case Habit.SLOW_MODE:
+            case RecurrenceKind.SLOW_MODE:
                 return FindingCalls(found.program, function, judged_us=found.shortest_us + found.usual_us)
     return None
 

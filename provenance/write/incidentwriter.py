@@ -10,9 +10,9 @@ import msgspec
 from sqlalchemy import Connection, delete, func, select
 
 from chimbuko.causes.incident import Incident, incident_id
-from chimbuko.causes.incidentbook import Changes
+from chimbuko.causes.incidents.sentence import recurrence_sentence, sentence
+from chimbuko.causes.incidents.tracker import Changes
 from chimbuko.causes.recurrence import Recurrence
-from chimbuko.causes.sentence import recurrence_sentence, sentence
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding
 from chimbuko.provenance.store.statements import Upsert, insert, placeholder
 from chimbuko.provenance.store.tables import CALLS, INCIDENTS, METRIC_FINDINGS, RECURRENCES
@@ -65,7 +65,7 @@ def write_recurrences(
     known = numbers([(one.program, one.function) for one in found if one.function])
     rows = [
         (
-            *(run, number_of.get(one.key) or next(new), one.program, one.kind.value),
+            *(run, number_of.get(one.key) or next(new), one.program, one.kind),
             known.get((one.program, one.function), UNKNOWN),
             *(one.calls, one.begin_us, one.end_us, one.cost_us, recurrence_sentence(one), _packed(one)),
         )
@@ -76,7 +76,7 @@ def write_recurrences(
 
 def _row(run: int, one: Incident, functions: Mapping[tuple[int, str], int]) -> tuple[object, ...]:
     return (
-        *(run, one.number, 0, False, one.program, one.kind.value),
+        *(run, one.number, 0, False, one.program, one.kind),
         UNKNOWN if one.rank is None else one.rank,
         functions.get((one.program, one.function), UNKNOWN),
         *(one.call_id, one.begin_us, one.end_us, one.flags, one.ranks, one.cost_us, sentence(one)),

@@ -6,11 +6,11 @@ for what ranks lost themselves, too.
 
 from __future__ import annotations
 
+from chimbuko.causes.evidence.evidence import LEAST_UNFLAGGED_SHARE, Evidence
 from chimbuko.causes.evidence.flag import Flag
-from chimbuko.causes.evidence.part import Kind
-from chimbuko.causes.evidence.scene import LEAST_UNFLAGGED_SHARE, Scene
 from chimbuko.causes.incident import Incident
-from chimbuko.causes.incidentbook import Changes
+from chimbuko.causes.incidents.tracker import Changes
+from chimbuko.causes.kinds.peers import SLOW_OPERATION
 from chimbuko.runtime.protocol.messages import WaitsRequest
 
 LEAST_US = 10_000.0
@@ -32,12 +32,12 @@ class Inquiries:
 
     Parameters
     ----------
-    scene
+    evidence
         What is known of the calls of the run.
     """
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
+    def __init__(self, evidence: Evidence) -> None:
+        self._scene = evidence
         self._waiting: dict[int, tuple[Incident, float]] = {}
         """By number, and since when."""
         self._asked: dict[int, int] = {}
@@ -110,4 +110,4 @@ def _lost_us(incident: Incident) -> float:
     """What an incident is asked about by; 0 where nobody came late."""
     if incident.call_id or incident.is_loss:
         return incident.excess_us
-    return 0.0 if incident.kind is Kind.SLOW_OPERATION else max(one.lost_us for one in incident.waited)
+    return 0.0 if incident.kind == SLOW_OPERATION.id else max(one.lost_us for one in incident.waited)

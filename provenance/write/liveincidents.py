@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from chimbuko.causes.evidence.flag import Flag, flag_of, may_matter
 from chimbuko.causes.incident import Incident, incident_id
-from chimbuko.causes.incidentbook import IncidentBook
-from chimbuko.causes.interruptions import Interruptions
+from chimbuko.causes.incidents.interruptions import Interruptions
+from chimbuko.causes.incidents.sentence import sentence
+from chimbuko.causes.incidents.tracker import IncidentTracker
 from chimbuko.causes.recurrence import Recurrence
-from chimbuko.causes.sentence import sentence
 from chimbuko.core.calls.record import CallRecord
 from chimbuko.core.calls.recordarrays import unpack
 from chimbuko.monitor.samples.nodebatch import NodeBatch
@@ -67,12 +67,12 @@ class LiveIncidents:
         self._clock = clock
         self._recurring = recurring
         self._reported: list[Recurrence] = []
-        self._book = IncidentBook(writer.last_incident() + 1)
+        self._tracker = IncidentTracker(writer.last_incident() + 1)
         self._interruptions = Interruptions()
         self._ask = ask
         self._on_recurring = on_recurring
         self._on_incidents = on_incidents
-        self._inquiries = Inquiries(self._book.scene)
+        self._inquiries = Inquiries(self._tracker.evidence)
         self._newest_us = 0
         self._has_news = False
         self._due_s = clock()
@@ -84,30 +84,30 @@ class LiveIncidents:
         if not known:
             return
         since_us, numbers = min(one.begin_us for one in known), {one.id: one.number for one in known}
-        self._book.incident_of |= {loss.id: one.number for one in known for loss in one.losses}
+        self._tracker.incident_of |= {loss.id: one.number for one in known for loss in one.losses}
         stored = provenance.calls.in_time(CallFilter(label=None, time_min_us=since_us))
         # Incidents that began before stay as they are.
         records = [one for one in stored if not one.incident_id or one.incident_id in numbers]
-        self._book.incident_of |= {one.id: numbers[one.incident_id] for one in records if one.incident_id}
+        self._tracker.incident_of |= {one.id: numbers[one.incident_id] for one in records if one.incident_id}
         self._put(self._flags_of(records))
         self.take_samples(NodeSamples(provenance.reader).batches(since_us, FOREVER_US))
 
     def take(self, batches: Sequence[RecordBatch]) -> None:
         """What is stored now; ranks are known also where none of their calls are."""
         for batch in batches:
-            self._book.scene.ranks[batch.health.program].add(batch.health.rank)
+            self._tracker.evidence.ranks[batch.health.program].add(batch.health.rank)
         self._put([flag for batch in batches if batch.records.count for flag in self._flags(batch)])
 
     def _put(self, flags: Sequence[Flag]) -> None:
         if flags:
-            self._book.put(flags)
+            self._tracker.put(flags)
             self._newest_us = max(self._newest_us, *(flag.exit_us for flag in flags))
             self._has_news = True
 
     def take_samples(self, batches: Iterable[NodeBatch]) -> None:
         """Samples of nodes that are stored now."""
         for batch in batches:
-            self._book.put_samples(batch)
+            self._tracker.put_samples(batch)
             self._newest_us = max([self._newest_us, *(loss.end_us for loss in batch.losses)])
             self._has_news = True
 
@@ -123,7 +123,7 @@ class LiveIncidents:
             self._report_what_recurs(begin_s)
         if not (self._has_news or self._inquiries.is_waiting) or (begin_s < self._due_s and not is_urgent):
             return
-        changes = self._book.update()
+        changes = self._tracker.update()
         self._has_news = False
         self._writer.write_incidents(changes)
         self._on_incidents(changes.incidents)
@@ -132,14 +132,14 @@ class LiveIncidents:
         if requests := self._inquiries.due(begin_s, is_urgent):
             self._ask(requests)
         self._forget_before(self._newest_us - HORIZON_US)
-        if len(self._book.scene.flags) > MOST_CALLS:
+        if len(self._tracker.evidence.flags) > MOST_CALLS:
             self._forget_before(self._middle_us())
         took_s = self._clock() - begin_s
         self._due_s = begin_s + max(PERIOD_S, took_s / MOST_SHARE)
 
     def _report_what_recurs(self, begin_s: float) -> None:
         # Slow modes are what the detector has learned: nothing of them may be flagged any more.
-        found = [*self._interruptions.found(self._book.scene.nodes), *self._recurring()]
+        found = [*self._interruptions.found(self._tracker.evidence.nodes), *self._recurring()]
         if found != self._reported:
             self._writer.write_recurrences(found)
             self._on_recurring()
@@ -149,7 +149,7 @@ class LiveIncidents:
 
     def explanation(self, call_id: str) -> tuple[str, str]:
         """Id and sentence of the incident that a call belongs to; empty where it is not known."""
-        incident = self._book.incident(call_id)
+        incident = self._tracker.incident(call_id)
         return ("", "") if incident is None else (incident_id(incident.number), sentence(incident))
 
     def _flags(self, batch: RecordBatch) -> Sequence[Flag]:
@@ -157,19 +157,19 @@ class LiveIncidents:
 
     def _flags_of(self, records: Sequence[CallRecord]) -> Sequence[Flag]:
         for record in records:
-            self._book.see(record)
+            self._tracker.put_communication(record)
         flags = [flag_of(record) for record in records]
         for flag in flags:
             if not may_matter(flag):
-                self._book.scene.put_ordinary(flag)
+                self._tracker.evidence.put_ordinary(flag)
         return [flag for flag in flags if may_matter(flag)]
 
     def _forget_before(self, time_us: int) -> None:
-        self._book.forget_before(time_us)
+        self._tracker.forget_before(time_us)
         self._interruptions.settle_before(time_us)
         self._inquiries.settle_before(time_us)
 
     def _middle_us(self) -> int:
         """When half of the calls had ended."""
-        ends = sorted(flag.exit_us for flag in self._book.scene.flags.values())
+        ends = sorted(flag.exit_us for flag in self._tracker.evidence.flags.values())
         return ends[len(ends) // 2]

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from sqlalchemy import Connection, Engine, select
 
-from chimbuko.causes.incidentbook import Changes
+from chimbuko.causes.incidents.tracker import Changes
 from chimbuko.causes.recurrence import Recurrence
 from chimbuko.core.calls.pathtable import OTHER_PATHS, PATH_TIME
 from chimbuko.core.calls.record import StreamHealth

@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 from chimbuko.causes.evidence.flag import flag_of
-from chimbuko.causes.evidence.part import Kind
 from chimbuko.causes.incident import Incident
-from chimbuko.causes.incidentbook import IncidentBook
-from chimbuko.causes.sentence import sentence
+from chimbuko.causes.incidents.sentence import sentence
+from chimbuko.causes.incidents.tracker import IncidentTracker
 from chimbuko.core.config import AnalysisConfig
 from evaluation.cluster import Cluster, Source
 from evaluation.injections import MS, noise
@@ -98,11 +97,11 @@ def found(metric: str) -> list[Incident]:
     for timeline in played():
         stream, _ = timeline.stream()
         sources.append(Source(0, stream.rank, stream.names, iter(stream.steps)))
-    book = IncidentBook()
+    tracker = IncidentTracker()
     for record in Cluster(sources, 1, config).anomalies():
-        book.see(record)
-        book.put([flag_of(record)])
-    return sorted(book.update().incidents, key=lambda one: -one.cost_us)
+        tracker.put_communication(record)
+        tracker.put([flag_of(record)])
+    return sorted(tracker.update().incidents, key=lambda one: -one.cost_us)
 
 
 @pytest.mark.parametrize(
@@ -111,11 +110,11 @@ def found(metric: str) -> list[Incident]:
 )
 def test_md_newton_calls_md_forces_late(metric: str, took: str) -> None:
     fetching, late = sorted(found(metric), key=lambda one: one.begin_us)
-    assert (late.function, late.rank, late.kind) == ("MD_NEWTON", LATE, Kind.LATE_CHILD)
+    assert (late.function, late.rank, late.kind) == ("MD_NEWTON", LATE, "late child")
     assert re.match(
         f"MD_NEWTON on rank 1164 {took}.*, as it called MD_FORCES (38|39|40|41).* ms later; "
         r"ranks 0, 1 and 2 waited .* ms each for it in MPI_Allreduce: 0\.16 core-seconds lost\.$",
         sentence(late),
     ), sentence(late)
-    assert (fetching.function, fetching.rank, fetching.kind) == ("SP_GTXPBL", FETCHING, Kind.OWN_CODE)
+    assert (fetching.function, fetching.rank, fetching.kind) == ("SP_GTXPBL", FETCHING, "own code")
     assert re.search(r"; ranks 0, 1 and 1164 waited .* in MPI_Allreduce: [^;]*$", sentence(fetching))

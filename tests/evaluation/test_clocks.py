@@ -6,7 +6,7 @@ from pathlib import Path
 
 from chimbuko.capture.trace.discovery import find_recorded
 from chimbuko.causes.evidence.flag import flag_of
-from chimbuko.causes.incidentbook import IncidentBook
+from chimbuko.causes.incidents.tracker import IncidentTracker
 from chimbuko.core.calls.record import CallRecord
 from chimbuko.core.calls.schema import Label
 from chimbuko.core.config import AnalysisConfig
@@ -20,12 +20,12 @@ LEAST_SAME = 0.97
 
 def origins_of(records: list[CallRecord]) -> dict[str, str]:
     """Of each flagged call the one that its incident began with."""
-    book = IncidentBook()
+    tracker = IncidentTracker()
     for record in records:
-        book.see(record)
-    book.put(flag_of(record) for record in records if record.label is Label.ANOMALY)
-    incidents = {one.number: one for one in book.update().incidents}
-    return {call: incidents[number].call_id for call, number in book.incident_of.items()}
+        tracker.put_communication(record)
+    tracker.put(flag_of(record) for record in records if record.label is Label.ANOMALY)
+    incidents = {one.number: one for one in tracker.update().incidents}
+    return {call: incidents[number].call_id for call, number in tracker.incident_of.items()}
 
 
 def test_clocks_that_are_apart_and_drift_give_the_same_incidents(real_traces: Path) -> None:

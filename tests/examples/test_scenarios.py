@@ -44,7 +44,7 @@ def test_the_cause_is_the_known_one(program: Path, tmp_path: Path, name: str) ->
     ]
     assert len(delays) <= truth.delays + 1
     for one in right if truth.waiting is not None else ():
-        waited = {other.rank for other in one.waited if other.kind is truth.waiting}
+        waited = {other.rank for other in one.waited if other.kind == truth.waiting}
         assert waiting_ranks(run, one) <= waited, one.waited
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.causes.evidence.part import OF_NODE, Kind
+from chimbuko.causes.kinds.registry import IN_NODE
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.nodes.nodesamples import NodeSamples
 from chimbuko.provenance.query.run import open_run
@@ -33,7 +33,7 @@ worker.start()
 worker.join()
 """
 """It only computes, twice for longer: its node has no part in that."""
-OF_OTHERS = {Kind.WAITED_FOR_CORE, Kind.MIGRATION}
+OF_OTHERS = {"waited for core", "migration"}
 """What other load on this machine may really do to it meanwhile."""
 
 
@@ -57,7 +57,7 @@ def test_a_program_that_only_computes_has_no_cause_in_its_node(
         found = [
             incidents.one(one.id).incident for one in incidents.page(limit=100, with_short=True).incidents
         ]
-    assert not {one.kind for one in found} & (OF_NODE - OF_OTHERS if is_sampled else OF_NODE)
+    assert not {one.kind for one in found} & (IN_NODE - OF_OTHERS if is_sampled else IN_NODE)
     assert len([one for one in found if one.function.startswith("work")]) >= 2, "its two longer calls"
     if is_sampled:
         # Its thread has a number of its own in the trace, and another one in the kernel.

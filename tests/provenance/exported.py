@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from chimbuko.causes.evidence.part import Kind, Part
 from chimbuko.causes.incident import Incident, Waited
-from chimbuko.causes.incidentbook import Changes
-from chimbuko.causes.recurrence import Habit, Recurrence
+from chimbuko.causes.incidents.tracker import Changes
+from chimbuko.causes.part import Part
+from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.calls.record import CallRecord, Message, Metadata, StackFrame, WindowCall, call_id
 from chimbuko.core.calls.schema import Label
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding, Problem
@@ -115,19 +115,17 @@ def some_incidents() -> list[Incident]:
         for call_id in (ORIGIN_ID, WAITED_ID, LATER_ID, OTHER_ID)
     )
     waited = [
+        Waited(first.id, 1, "MPI_Recv()", 7_000.0, first.entry_us, first.exit_us, origin.id, "late sender"),
         Waited(
-            first.id, 1, "MPI_Recv()", 7_000.0, first.entry_us, first.exit_us, origin.id, Kind.LATE_SENDER
-        ),
-        Waited(
-            *(later.id, 1, "MPI_Recv()", 500.0, later.entry_us, later.exit_us, first.id, Kind.LATE_SENDER),
+            *(later.id, 1, "MPI_Recv()", 500.0, later.entry_us, later.exit_us, first.id, "late sender"),
             is_flagged=False,
         ),
     ]
     return [
         Incident(
-            *(number, one.program, Kind.OWN_CODE, one.rank, one.function, one.id, one.node),
+            *(number, one.program, "own code", one.rank, one.function, one.id, one.node),
             *(one.entry_us, one.exit_us, 9_000.0, 1_000.0, 8_000.0, True, one.entry_us, end_us, 15_500.0),
-            parts=[Part(Kind.OWN_CODE, 8_000.0)],
+            parts=[Part("own code", 8_000.0)],
             waited=held_up,
         )
         for number, one, end_us, held_up in (
@@ -137,8 +135,21 @@ def some_incidents() -> list[Incident]:
     ]
 
 
-HABIT = Recurrence(
-    *(0, Habit.SLOW_MODE, "main", 70, 5e6, 0.0, 8e4, ["main"], [1, 2], 900_000, 2_000_000, [WAITED_ID]),
+RECURRENCE = Recurrence(
+    *(
+        0,
+        RecurrenceKind.SLOW_MODE,
+        "main",
+        70,
+        5e6,
+        0.0,
+        8e4,
+        ["main"],
+        [1, 2],
+        900_000,
+        2_000_000,
+        [WAITED_ID],
+    ),
     share=0.1,
 )
 
@@ -155,5 +166,5 @@ def store(writer: Writer) -> None:
     writer.write_statistics(RunStatistics(functions=statistics(), paths=path_statistics()))
     incident_of = {call_id: int(incident[1:]) for call_id, incident in INCIDENT_OF.items()}
     writer.write_incidents(Changes(some_incidents(), {}, [], incident_of))
-    writer.write_recurrences([HABIT])
+    writer.write_recurrences([RECURRENCE])
     writer.write_metric_findings([DRIFT, DEPARTURE])

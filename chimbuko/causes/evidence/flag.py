@@ -1,15 +1,23 @@
-"""A flagged call, or what else lost time: as much of it as causes need."""
+"""A flagged call, or what else lost time: as much of it as causes need.
+
+Flagged calls by the time that they lost, so that those of an interval are found at once.
+
+What ranks lost as their node kept them from running, by its samples: in the same terms as calls.
+"""
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, insort
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
-from chimbuko.causes.evidence.part import Kind
+from chimbuko.causes.part import HeldUp
 from chimbuko.core.calls.record import CallRecord, Collective, Message, judged_us
 from chimbuko.core.calls.schema import Label
 from chimbuko.core.calls.waiting import Waits, waits_in
+from chimbuko.monitor.samples.nodebatch import SAMPLED_US, NodeBatch, RankLoss
 
 LEAST_UNFLAGGED_US = 5_000.0
 """Calls that lost less are left alone, unless they are flagged."""
@@ -75,7 +83,7 @@ class Flag:
     """Whether it ran on a GPU."""
     counted: tuple[tuple[str, int], ...] = ()
     """By how much counters rose in it alone: metrics but for clocks, and bytes of files."""
-    loss: Kind | None = None
+    loss: HeldUp | None = None
     """Of what is no call, but time in which its node kept the rank from running, whatever calls it was in: by
     what. None of a call."""
 
@@ -220,3 +228,86 @@ def _gaps(entry_us: int, exit_us: int | None, children: tuple[Child, ...]) -> li
     ends = [entry_us, *(child.exit_us for child in children)]
     begins = [child.entry_us for child in children] + ([] if exit_us is None else [exit_us])
     return list(zip(ends, begins, strict=False))
+
+
+_Entry = tuple[int, str, Flag]
+
+
+class FlagIndex:
+    """Calls in order of the beginning of their lost time; all times are on the common clock."""
+
+    def __init__(self) -> None:
+        self._entries: list[_Entry] = []
+        self._longest_us = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, flag: Flag) -> None:
+        """Another call."""
+        insort(self._entries, (flag.common_from_us, flag.id, flag))
+        self._longest_us = max(self._longest_us, flag.lost_to_us - flag.lost_from_us)
+
+    def discard(self, flag: Flag) -> None:
+        """Not this one any longer."""
+        at = bisect_left(self._entries, (flag.common_from_us, flag.id))
+        if at < len(self._entries) and self._entries[at][1] == flag.id:
+            del self._entries[at]
+        if not self._entries:
+            self._longest_us = 0
+
+    def during(self, begin_us: int, end_us: int) -> list[Flag]:
+        """Those that lost time in an interval."""
+        first = bisect_left(self._entries, (begin_us - self._longest_us, ""))
+        last = bisect_left(self._entries, (end_us, ""))
+        return [flag for *_, flag in self._entries[first:last] if flag.common_to_us > begin_us]
+
+
+MAIN_THREAD = 0
+_FIRST = "L"
+"""Of ids, which no call has."""
+
+
+def losses_in(batch: NodeBatch) -> Iterator[Flag]:
+    """Those that a node reports."""
+    for loss in batch.losses:
+        yield _flag_of_loss(loss, batch.node)
+
+
+def sampled_part(loss: Flag) -> Flag:
+    """The beginning of a loss, of which there are samples: as much was lost there as in all of it."""
+    to_us = min(loss.lost_to_us, loss.lost_from_us + SAMPLED_US)
+    share = (to_us - loss.lost_from_us) / max(1, loss.lost_to_us - loss.lost_from_us)
+    return replace(loss, lost_to_us=to_us, excess_us=share * loss.excess_us)
+
+
+def is_loss_id(call_id: str) -> bool:
+    """Whether this is no call."""
+    return call_id.startswith(_FIRST)
+
+
+def _flag_of_loss(loss: RankLoss, node: str) -> Flag:
+    kind = HeldUp.STOPPED if loss.is_stopped else HeldUp.WAITED_FOR_CORE
+    return Flag(
+        id=f"{_FIRST}{loss.program}:{loss.rank}:{loss.begin_us}{kind.value[0]}",
+        program=loss.program,
+        rank=loss.rank,
+        thread=MAIN_THREAD,
+        node=node,
+        function="",
+        entry_us=loss.begin_us,
+        exit_us=loss.end_us,
+        exclusive_us=loss.lost_us,
+        judged_us=float(loss.lost_us),
+        expected_us=0.0,
+        excess_us=float(loss.lost_us),
+        is_exclusive=False,
+        ancestors=(),
+        children=(),
+        calls_made=0,
+        messages=(),
+        waits=Waits.NOT,
+        lost_from_us=loss.begin_us,
+        lost_to_us=loss.end_us,
+        loss=kind,
+    )

@@ -1,4 +1,4 @@
-"""The causes that are looked for, each a module; ``registry`` has their order.
+"""The causes of lost time, by families that share evidence; ``registry`` has their order.
 
-May import causes.evidence, causes.nodekinds and core.calls.
+May import causes, causes.evidence, core.calls and monitor.procfs.
 """

@@ -1,46 +1,59 @@
-"""All causes, in the order in which they are asked."""
+"""All causes, in the order in which calls are asked for them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
-from chimbuko.causes.evidence.flag import Flag
-from chimbuko.causes.evidence.part import Part
-from chimbuko.causes.evidence.scene import Scene
-from chimbuko.causes.kinds import (
-    counter,
-    inchild,
-    lateatcollective,
-    latechild,
-    latereceiver,
-    latesender,
-    morebytes,
-    morecalls,
-    owncode,
-    slowoperation,
+from chimbuko.causes.kinds.amounts import COUNTER, MORE_BYTES, MORE_CALLS
+from chimbuko.causes.kinds.cause import Cause
+from chimbuko.causes.kinds.children import IN_CHILD, LATE_CHILD
+from chimbuko.causes.kinds.gpu import GPU_BUSY, GPU_QUEUE_FULL, GPU_THROTTLED, WAITED_FOR_GPU
+from chimbuko.causes.kinds.heldup import STOPPED, WAITED_FOR_CORE
+from chimbuko.causes.kinds.peers import LATE_AT_COLLECTIVE, LATE_RECEIVER, LATE_SENDER, SLOW_OPERATION
+from chimbuko.causes.kinds.rest import NOT_EXPLAINED, OWN_CODE
+from chimbuko.causes.kinds.spent import (
+    HELD_LOCK,
+    MEMORY_PRESSURE,
+    MIGRATION,
+    NETWORK,
+    PAGE_FAULTS,
+    STORAGE,
+    SYSTEM_TIME,
 )
-from chimbuko.causes.nodekinds import gpucalls, gpus, heldup, spent
 
-CAUSES: tuple[Callable[[Flag, Scene], Iterator[Part]], ...] = (
+CAUSES: tuple[Cause, ...] = (
     # Who is stopped while it waits is waited for itself, by those whom it seems to wait for.
-    heldup.stopped,
+    STOPPED,
     # Both ends of a large message take longer, and each would be taken for what the other waited for.
-    morebytes.parts,
-    latesender.parts,
-    latereceiver.parts,
-    lateatcollective.parts,
-    # Behind what a wait was for: who polls on a core that is shared has waited for it, too.
-    heldup.without_core,
-    gpucalls.parts,
-    slowoperation.parts,
-    inchild.parts,
-    morecalls.parts,
-    spent.parts,
-    latechild.parts,
+    MORE_BYTES,
+    LATE_SENDER,
+    LATE_RECEIVER,
+    LATE_AT_COLLECTIVE,
+    # Behind the waits for ranks: who polls on a core that is shared has waited for it, too.
+    WAITED_FOR_CORE,
+    WAITED_FOR_GPU,
+    GPU_QUEUE_FULL,
+    SLOW_OPERATION,
+    IN_CHILD,
+    MORE_CALLS,
+    PAGE_FAULTS,
+    MEMORY_PRESSURE,
+    MIGRATION,
+    STORAGE,
+    NETWORK,
+    HELD_LOCK,
+    SYSTEM_TIME,
+    LATE_CHILD,
     # Behind all that a thread waited for itself: a library may sleep or spin while its GPU computes.
-    gpus.parts,
-    counter.parts,
-    gpucalls.of_unknown,
-    owncode.parts,
+    GPU_BUSY,
+    GPU_THROTTLED,
+    COUNTER,
+    OWN_CODE,
+    NOT_EXPLAINED,
 )
-"""Each says what of a call's excess it explains, as if it were the only one; earlier ones go first."""
+IN_NODE = frozenset(cause.id for cause in CAUSES if cause.is_in_node)
+"""Ids of the causes that lie in the node."""
+_BY_ID = {cause.id: cause for cause in CAUSES}
+
+
+def cause_of(kind: str) -> Cause:
+    """Return the cause with an id, as ``Part.kind`` has it."""
+    return _BY_ID[kind]

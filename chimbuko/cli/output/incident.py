@@ -5,8 +5,8 @@ Open calls of all ranks as one tree, and whether it is a deadlock.
 
 from __future__ import annotations
 
-from chimbuko.causes.evidence.part import Part
-from chimbuko.causes.sentence import ranks_in_words
+from chimbuko.causes.part import Part
+from chimbuko.causes.wording import ranks_in_words
 from chimbuko.cli.output.table import MARK, Column, Output
 from chimbuko.core.calls.functionnames import shown_name, shown_names
 from chimbuko.core.units import format_duration_us, format_signed_us

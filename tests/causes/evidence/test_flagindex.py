@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.causes.evidence.flagindex import FlagIndex
+from chimbuko.causes.evidence.flag import FlagIndex
 from tests.causes.flagged import at, flag
 
 INTERVALS = st.tuples(st.integers(0, 50), st.integers(1, 50)).map(lambda pair: (pair[0], sum(pair)))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.causes.evidence.flag import flag_of, may_matter
-from chimbuko.causes.evidence.recordedlosses import LEAST_COMPARABLE, RecordedLosses
+from chimbuko.causes.evidence.recordedcalls import LEAST_COMPARABLE, RecordedLosses
 from chimbuko.core.calls.rawrows import RecordedStep
 from chimbuko.core.calls.record import CallRecord, Collective
 from chimbuko.core.calls.schema import Label

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.causes.evidence.flag import flag_of, may_matter
-from chimbuko.causes.evidence.recordedwaits import MOST_CALLS, RecordedWaits
+from chimbuko.causes.evidence.recordedcalls import MOST_CALLS, RecordedWaits
 from chimbuko.core.calls.rawrows import RecordedStep
 from chimbuko.core.calls.record import CallRecord, Collective, Message
 from chimbuko.core.calls.schema import Label

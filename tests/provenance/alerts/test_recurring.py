@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from chimbuko.causes.recurrence import Habit, Recurrence
+from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.provenance.alerts.recurring import FindingGate
 from chimbuko.provenance.incidents.incidentlist import RecurrenceSummary
 
-DRIFT = Recurrence(0, Habit.DRIFT, "relax", 9, 0.0, 0.0, 1.0, ["relax"], [], 1, 2, [])
+DRIFT = Recurrence(0, RecurrenceKind.DRIFT, "relax", 9, 0.0, 0.0, 1.0, ["relax"], [], 1, 2, [])
 
 
 def found(cost_us: float, function: str = "relax", number: int = 1) -> RecurrenceSummary:

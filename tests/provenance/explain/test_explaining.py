@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, update
 
-from chimbuko.causes.recurrence import Habit
+from chimbuko.causes.recurrence import RecurrenceKind
 from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.explain import explaining as module
 from chimbuko.provenance.explain.explaining import Explained, explain
@@ -49,7 +49,7 @@ def test_a_chain_is_one_incident_and_its_calls_say_so(
     details = Incidents(provenance.reader).one("I1")
     assert [waited.rank for waited in details.incident.waited] == [0, 1, 2]
     (found,) = Incidents(provenance.reader).recurrences()
-    assert (found.recurrence.kind, found.recurrence.calls) == (Habit.INTERRUPTIONS, 40)
+    assert (found.recurrence.kind, found.recurrence.calls) == (RecurrenceKind.INTERRUPTIONS, 40)
     everything = Incidents(provenance.reader).page(with_short=True, limit=10)
     assert (everything.total, len(everything.incidents)) == (41, 10)
     last = Incidents(provenance.reader).page(with_short=True, limit=10, offset=40, sort="begin_us")

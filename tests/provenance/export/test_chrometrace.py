@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from trace_lanefix import fix_overlaps
 
-from chimbuko.causes.sentence import sentence
+from chimbuko.causes.incidents.sentence import sentence
 from tests.provenance.exported import (
     LATER_ID,
     LAUNCH_ID,

@@ -177,8 +177,8 @@ def test_incidents_and_what_recurs(stored: Callable[..., Run], any_store_url: st
     waits = run.waits(incidents.index[0])
     assert sorted(waits["rank"]) == [0, 1, 2]
     assert waits["lost_us"].is_monotonic_decreasing and waits["is_flagged"].all()
-    (habit,) = run.recurring().itertuples()
-    assert (habit.Index, habit.kind, habit.calls) == ("R1", "interruptions", 40)
+    (recurring,) = run.recurring().itertuples()
+    assert (recurring.Index, recurring.kind, recurring.calls) == ("R1", "interruptions", 40)
     with pytest.raises(ConfigError, match="not in this run"):
         run.waits("I99")
     assert run.metric_findings().empty

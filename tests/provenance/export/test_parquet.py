@@ -109,8 +109,13 @@ def test_incidents_are_those_of_the_calls(exported_run: ExportedRun) -> None:
     assert tuple(incident) == msgspec.structs.astuple(found.one("I1").summary)
     waits = [tuple(row) for row in read(folder, "incident_waits").itertuples(index=False)]
     assert waits == [("I1", *msgspec.structs.astuple(one)) for one in some_incidents()[0].waited]
-    (habit,) = read(folder, "recurring").itertuples(index=False)
-    assert (habit.id, habit.kind, list(habit.ranks), habit.cost_us) == ("R1", "slow mode", [1, 2], 5e6)
+    (recurring,) = read(folder, "recurring").itertuples(index=False)
+    assert (recurring.id, recurring.kind, list(recurring.ranks), recurring.cost_us) == (
+        "R1",
+        "slow mode",
+        [1, 2],
+        5e6,
+    )
     wrong = list(read(folder, "metric_findings").itertuples(index=False))
     assert [(one.id, one.kind, one.quantity, one.found_us) for one in wrong] == [
         ("M1", "global drift", "mass", 1_500_000),

@@ -16,7 +16,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
     TrackEvent,
 )
 
-from chimbuko.causes.sentence import sentence
+from chimbuko.causes.incidents.sentence import sentence
 from tests.provenance.exported import (
     DRIFT,
     GPU_THREAD,
@@ -226,8 +226,8 @@ def test_incidents_are_tied_to_the_calls_that_waited(trace: Read) -> None:
     (begin, end_us, _) = incident[0]
     assert (begin.time_us, end_us, begin.categories) == (1_000_000, 1_009_000, ["incident"])
     assert begin.arguments["sentence"] == sentence(some_incidents()[0])
-    (habit, end_us, _) = slices(trace.events["heat incidents", "recurring"])[0]
-    assert (habit.name, habit.time_us, end_us) == ("R1 slow mode main", 900_000, 2_000_000)
+    (recurring, end_us, _) = slices(trace.events["heat incidents", "recurring"])[0]
+    assert (recurring.name, recurring.time_us, end_us) == ("R1 slow mode main", 900_000, 2_000_000)
     (drift, end_us, _) = slices(trace.events["published quantities", "published"])[0]
     assert (drift.name, drift.time_us, end_us) == ("M1 global drift: mass", 1_000_000, 1_500_000)
     assert (drift.arguments["sentence"], drift.arguments["ranks"]) == (DRIFT.sentence, "all")

@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from chimbuko.causes.sentence import sentence
+from chimbuko.causes.incidents.sentence import sentence
 from tests.places import ROOT
 from tests.provenance.exported import ExportedRun, some_incidents
 

@@ -32,7 +32,7 @@ from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import FunctionModel, RecordBatch, RunStatistics
 from chimbuko.runtime.runs.directory import RunInfo
-from tests.provenance.exported import DEPARTURE, DRIFT, HABIT, ExportedRun, some_incidents
+from tests.provenance.exported import DEPARTURE, DRIFT, RECURRENCE, ExportedRun, some_incidents
 from tests.sample_records import make_batch, make_batches, make_record
 
 RECORD = {
@@ -303,5 +303,5 @@ def test_incidents_stand_beside_the_records(exported_run: ExportedRun) -> None:
     (incident,) = found["incidents"]
     assert incident["summary"]["id"] == "I1"
     assert msgspec.convert(incident["incident"], Incident) == some_incidents()[0]
-    assert [msgspec.convert(one["recurrence"], Recurrence) for one in found["recurrences"]] == [HABIT]
+    assert [msgspec.convert(one["recurrence"], Recurrence) for one in found["recurrences"]] == [RECURRENCE]
     assert [msgspec.convert(one["finding"], Finding) for one in found["metrics"]] == [DRIFT, DEPARTURE]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chimbuko.causes.recurrence import Habit
+from chimbuko.causes.recurrence import RecurrenceKind
 from chimbuko.core.buckets import EDGES_US
 from chimbuko.core.statistics.schema import schema_of
 from chimbuko.provenance.incidents.incidentlist import Incidents
@@ -56,8 +56,8 @@ def test_slow_modes_and_drift_are_found_while_the_run_lives(writer: Writer, prov
     now_s += RECURRENCES_S
     live.keep_up()
     mode, drift = [one.recurrence for one in Incidents(provenance.reader).recurrences()]
-    assert (mode.kind, mode.function, mode.calls) == (Habit.SLOW_MODE, "step", 70)
-    assert (drift.kind, drift.function, drift.factor) == (Habit.DRIFT, "relax", 2.0)
+    assert (mode.kind, mode.function, mode.calls) == (RecurrenceKind.SLOW_MODE, "step", 70)
+    assert (drift.kind, drift.function, drift.factor) == (RecurrenceKind.DRIFT, "relax", 2.0)
     assert drift.cost_us == pytest.approx(10_000 * 50.0, rel=0.1)
 
 
@@ -65,7 +65,7 @@ def test_examples_of_drift_are_its_first_and_newest_calls(writer: Writer, proven
     writer.write_statistics(learned_run())
     calls = [record("relax", 1, 100 * n, 100 * n + 1, row=n + 1) for n in range(6)]
     writer.write(make_batches(calls))
-    drift = next(one for one in recurring(provenance) if one.kind is Habit.DRIFT)
+    drift = next(one for one in recurring(provenance) if one.kind is RecurrenceKind.DRIFT)
     assert drift.examples == [calls[n].id for n in (5, 4, 3, 0)]
 
 
@@ -78,7 +78,7 @@ def test_slow_ranks_of_a_node_are_one_finding(writer: Writer, provenance: Proven
     ]
     first, second = recurring(provenance, slow)
     assert (first.kind, first.node, first.ranks, first.functions) == (
-        Habit.SLOW_RANKS,
+        RecurrenceKind.SLOW_RANKS,
         "n1",
         [4, 5],
         ["relax"],

@@ -8,10 +8,9 @@ import msgspec
 import pytest
 from sqlalchemy import Engine
 
-from chimbuko.causes.evidence.part import Kind
-from chimbuko.causes.modes import SlowMode
-from chimbuko.causes.recurrence import Habit, Recurrence
-from chimbuko.causes.sentence import recurrence_sentence
+from chimbuko.causes.incidents.sentence import recurrence_sentence
+from chimbuko.causes.incidents.slowmodes import SlowMode
+from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.calls.record import CallRecord
 from chimbuko.monitor.samples.nodebatch import NodeBatch, packed
 from chimbuko.provenance.explain.explaining import explain
@@ -71,7 +70,7 @@ def test_what_is_told_of_a_slow_mode(writer: Writer, provenance: Provenance, eng
         "step: 70 of 10,000 calls (0.7 %) take 80 ms on average instead of 15 µs, called by solve, "
         "every 1 s, seen on rank 3: 5.6 core-seconds lost in all."
     )
-    assert (one.kind, one.calls, one.ranks) == (Habit.SLOW_MODE, 70, [3])
+    assert (one.kind, one.calls, one.ranks) == (RecurrenceKind.SLOW_MODE, 70, [3])
     assert one.cost_us == pytest.approx(70 * 79_985)
     assert (one.begin_us, one.end_us) == (at(0), at(7080.7))
     # The most severe, and the newest.
@@ -108,12 +107,12 @@ def test_a_cause_is_asked_for_again_only_where_a_mode_is_another_one(
     assert [cause(unknown), cause(unknown), cause(late), cause(growing), cause(growing)] == [""] * 5
     writer.write_samples(map(packed, waits()))
     # Samples may come later than calls, but what is the same is not asked for ever.
-    assert [cause(late), cause(unknown), cause(unknown, 0.008)] == [Kind.WAITED_FOR_CORE, "", ""]
-    assert [cause(growing, 0.01), cause(growing, 0.009)] == [Kind.WAITED_FOR_CORE] * 2
+    assert [cause(late), cause(unknown), cause(unknown, 0.008)] == ["waited for core", "", ""]
+    assert [cause(growing, 0.01), cause(growing, 0.009)] == ["waited for core"] * 2
 
 
 @pytest.mark.parametrize(("rank", "findings"), [(3, 0), (2, 1)], ids=["its rank", "another rank"])
-def test_calls_that_are_slow_while_their_rank_has_lost_its_core_are_no_habit(
+def test_calls_that_are_slow_while_their_rank_has_lost_its_core_are_no_recurrence(
     writer: Writer, provenance: Provenance, engine: Engine, rank: int, findings: int
 ) -> None:
     writer.write_samples([packed(shared(loss(rank, 0, 5_500, 2_000)))])

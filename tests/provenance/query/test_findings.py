@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import msgspec
 import pytest
 
-from chimbuko.causes.incidentbook import Changes
-from chimbuko.causes.recurrence import Habit, Recurrence
+from chimbuko.causes.incidents.tracker import Changes
+from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.calls.record import CallRecord
 from chimbuko.core.calls.schema import Label
 from chimbuko.provenance.query import planner
@@ -19,12 +19,12 @@ from chimbuko.provenance.write.writer import Writer
 from tests.provenance.exported import some_incidents
 from tests.sample_records import RUN_ID, make_batches, make_record, make_run
 
-USUAL = Recurrence(0, Habit.SLOW_MODE, "", 9, 0.0, 0.0, 0.0, ["other"], [2, 3], 1, 2, [], share=0.1)
+USUAL = Recurrence(0, RecurrenceKind.SLOW_MODE, "", 9, 0.0, 0.0, 0.0, ["other"], [2, 3], 1, 2, [], share=0.1)
 FINDINGS = [
     msgspec.structs.replace(USUAL, function="step", shortest_us=400.0, usual_us=100.0, cost_us=4.0),
-    msgspec.structs.replace(USUAL, kind=Habit.DRIFT, function="relax", cost_us=3.0),
-    msgspec.structs.replace(USUAL, kind=Habit.SLOW_RANKS, node="node7", ranks=[2, 3], cost_us=2.0),
-    msgspec.structs.replace(USUAL, kind=Habit.INTERRUPTIONS, longest_us=1_000.0, cost_us=1.0),
+    msgspec.structs.replace(USUAL, kind=RecurrenceKind.DRIFT, function="relax", cost_us=3.0),
+    msgspec.structs.replace(USUAL, kind=RecurrenceKind.SLOW_RANKS, node="node7", ranks=[2, 3], cost_us=2.0),
+    msgspec.structs.replace(USUAL, kind=RecurrenceKind.INTERRUPTIONS, longest_us=1_000.0, cost_us=1.0),
 ]
 """R1 to R4."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from chimbuko.causes import incidentbook
+from chimbuko.causes.incidents import tracker
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
@@ -71,7 +71,7 @@ def test_a_fault_in_explaining_keeps_nothing_from_the_store(
     def fail(*_: object) -> None:
         raise ZeroDivisionError("made by a test")
 
-    monkeypatch.setattr(incidentbook, "split", fail)
+    monkeypatch.setattr(tracker, "split", fail)
     service = WriterService(broker, Destination(engine.url.render_as_string(False), RUN_ID))
     serve(service, broker)
     serve(service, broker)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from chimbuko.causes.evidence.flag import Flag
-from chimbuko.causes.incidentbook import IncidentBook
+from chimbuko.causes.incidents.tracker import IncidentTracker
 from chimbuko.provenance.write import inquiries
 from chimbuko.provenance.write.inquiries import GIVEN_UP_S, WAITS_S, Inquiries
 from chimbuko.runtime.protocol.messages import WaitsRequest
@@ -15,16 +15,16 @@ from tests.causes.flagged import at, flag
 
 
 class Asking:
-    """A book, and what is asked because of what comes into it."""
+    """A tracker, and what is asked because of what comes into it."""
 
     def __init__(self, ranks: int = 4) -> None:
-        self.book = IncidentBook()
-        self.book.scene.ranks[0] |= set(range(ranks))
-        self.inquiries = Inquiries(self.book.scene)
+        self.tracker = IncidentTracker()
+        self.tracker.evidence.ranks[0] |= set(range(ranks))
+        self.inquiries = Inquiries(self.tracker.evidence)
 
     def put(self, now_s: float, *flags: Flag, is_urgent: bool = False) -> list[WaitsRequest]:
-        self.book.put(flags)
-        self.inquiries.take(self.book.update(), now_s)
+        self.tracker.put(flags)
+        self.inquiries.take(self.tracker.update(), now_s)
         return self.inquiries.due(now_s, is_urgent)
 
 
@@ -61,7 +61,7 @@ def test_where_the_delay_is_not_on_record_ranks_are_asked_for_what_they_lost_the
     assert request.least_own_us == first.excess_us / 2
     assert request.least_us == first.excess_us / 10
     assert asking.put(20.0, replace(DELAY, is_flagged=False)) == []
-    assert asking.book.incident(first.id) is not None
+    assert asking.tracker.incident(first.id) is not None
     assert not asking.inquiries.is_waiting
 
 
@@ -73,7 +73,7 @@ def test_ranks_that_are_asked_who_waited_for_a_known_delay_need_not_say_what_the
 def test_nobody_is_asked_where_all_had_come() -> None:
     together = [flag("MPI_Barrier()", rank, 5, 101) for rank in range(4)]
     asking = Asking(ranks=4)
-    asking.book.scene.ranks[0].add(4)
+    asking.tracker.evidence.ranks[0].add(4)
     assert asking.put(10.0, *together, is_urgent=True) != [], "one may be missing"
     asking = Asking(ranks=4)
     assert asking.put(10.0, *together, is_urgent=True) == []
@@ -107,7 +107,7 @@ def test_of_many_ranks_those_beside_are_asked() -> None:
 
 def test_each_rank_is_asked_by_its_own_clock() -> None:
     asking = Asking()
-    asking.book.scene.clocks.ahead_us = lambda program, rank, time_us: 5000.0 * rank  # type: ignore[method-assign]
+    asking.tracker.evidence.clocks.ahead_us = lambda program, rank, time_us: 5000.0 * rank  # type: ignore[method-assign]
     (request,) = asking.put(10.0, flag("compute", 1, 0, 100), is_urgent=True)
     assert request.begin_us == at(0) - 5000
     assert request.ranks == {0: 0, 2: 10_000, 3: 15_000}

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from sqlalchemy import Engine
 
-from chimbuko.causes.recurrence import Habit
+from chimbuko.causes.recurrence import RecurrenceKind
 from chimbuko.core.calls.recordarrays import PackedRecords
 from chimbuko.core.calls.schema import Label
 from chimbuko.provenance.explain.explaining import explain
@@ -101,12 +101,12 @@ def test_old_calls_are_forgotten_and_their_incidents_stay_in_the_store(
         store(writer, live, one)
         live.keep_up()
         clock.now_s += 1
-        assert len(live._book.scene.flags) <= 5
+        assert len(live._tracker.evidence.flags) <= 5
     assert Incidents(provenance.reader).page(with_short=True).total == 41
-    (habit,) = Incidents(provenance.reader).recurrences()
-    assert habit.recurrence.kind is Habit.INTERRUPTIONS
+    (recurring,) = Incidents(provenance.reader).recurrences()
+    assert recurring.recurrence.kind is RecurrenceKind.INTERRUPTIONS
     # What recurs is reported every few seconds.
-    assert 30 <= habit.recurrence.calls <= 40
+    assert 30 <= recurring.recurrence.calls <= 40
 
 
 def test_a_writer_that_is_started_again_numbers_on(
@@ -147,7 +147,7 @@ def test_a_delay_that_was_not_flagged_is_asked_for_and_becomes_the_origin(
     live.keep_up()
     (told,) = Incidents(provenance.reader).page().incidents
     assert (told.call_id, told.rank) == ("", 3)
-    live._book.scene.ranks[0].add(3)
+    live._tracker.evidence.ranks[0].add(3)
     clock.now_s += 2
     live.keep_up()
     assert [(sorted(request.ranks), request.least_own_us > 0) for request in asked] == [([3], True)]

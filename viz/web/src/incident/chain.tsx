@@ -30,7 +30,7 @@ export function Chain({ incident, id }: { incident: Incident; id: string }) {
           <span class="chain-mark">◆</span>
           <span>
             {incident.call_id === '' ? originText(incident) : <CallLink id={incident.call_id} text={callText(incident)} />}{' '}
-            <em>{incident.call_id === '' && !isLoss(incident) ? '' : causeOf(incident.kind).name}</em>
+            <em>{incident.call_id === '' && !isLoss(incident) ? '' : causeOf(incident.kind).id}</em>
           </span>
         </li>
         {chain.slice(0, MOST_SHOWN).map(({ waited, depth }) => (
@@ -39,7 +39,7 @@ export function Chain({ incident, id }: { incident: Incident; id: string }) {
               ↳
             </span>
             <span>
-              <CallLink id={waited.call_id} text={consequenceText(waited)} /> <em>{causeOf(waited.kind).name}</em>
+              <CallLink id={waited.call_id} text={consequenceText(waited)} /> <em>{causeOf(waited.kind).id}</em>
             </span>
           </li>
         ))}

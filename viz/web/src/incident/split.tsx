@@ -33,7 +33,7 @@ export function Split({ incident, id }: { incident: Incident; id: string }) {
           <div class="split-bar" aria-hidden="true">
             {parts.map((part, at) => (
               <span key={at} class={`split-part cause-${causeOf(part.kind).colour}`} style={{ flexGrow: Math.max(0.004, share(part)) }}>
-                {share(part) >= LEAST_LABELLED && causeOf(part.kind).name}
+                {share(part) >= LEAST_LABELLED && causeOf(part.kind).id}
               </span>
             ))}
           </div>
@@ -44,7 +44,7 @@ export function Split({ incident, id }: { incident: Incident; id: string }) {
                 <span class="split-lost">{duration(part.lost_us)}</span>
                 <span class="split-share">{percent(share(part))}</span>
                 <span>
-                  <b>{causeOf(part.kind).name}</b>: {partText(part)} <PartCall id={part.call_id} own={incident.call_id} />
+                  <b>{causeOf(part.kind).id}</b>: {partText(part)} <PartCall id={part.call_id} own={incident.call_id} />
                 </span>
               </li>
             ))}
@@ -74,6 +74,6 @@ function PartTable({ parts, share }: { parts: readonly Part[]; share: (part: Par
     { heading: 'share', isNumber: true },
     { heading: 'call' },
   ];
-  const rows = parts.map((part) => [causeOf(part.kind).name, partText(part), exact(Math.round(part.lost_us)), percent(share(part)), part.call_id || '–']);
+  const rows = parts.map((part) => [causeOf(part.kind).id, partText(part), exact(Math.round(part.lost_us)), percent(share(part)), part.call_id || '–']);
   return <Table columns={columns} rows={rows} />;
 }

@@ -6,17 +6,16 @@ import { exact, plural } from '../../shared/units/units';
 import type { Part } from '../../shared/api/types';
 
 export interface Cause {
-  id: Part['kind'];
-  name: string;
+  id: string;
   colour: 'program' | 'ranks' | 'node' | 'unexplained';
   isWait: boolean;
   isHeldUp: boolean;
   text: string;
 }
 
-const BY_ID: ReadonlyMap<Part['kind'], Cause> = new Map(CAUSES.map((cause) => [cause.id, cause]));
+const BY_ID: ReadonlyMap<string, Cause> = new Map(CAUSES.map((cause) => [cause.id, cause]));
 
-export const causeOf = (kind: Part['kind']): Cause => BY_ID.get(kind) as Cause;
+export const causeOf = (kind: string): Cause => BY_ID.get(kind) as Cause;
 
 /** A field in the text of a cause: its name, a noun that it counts, and the text for an empty one. */
 const FIELD = /\{(\w+)(?: ([^}|]+))?(?:\|([^}]*))?\}/g;

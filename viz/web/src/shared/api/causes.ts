@@ -1,35 +1,36 @@
 /**
- * Causes of lost time, in the order of the server's list of them.
+ * Causes of lost time, in the order in which calls are asked for them. Written by docs/pagetypes.py.
  *
- * `id` is the value of `kind` in the API, `name` what the page calls it, `colour` one of the styles `cause-…` in
- * `incident.css`. `isWait`: the call waited for another one. `isHeldUp`: the node kept the thread from running.
- * `text` completes "This much time was lost …". In it `{function}`, `{rank}`, `{by}` and `{count}` are fields of the
- * API's `Part`, and `{meanwhile}` says what the other rank was doing; `{by|someone}` has a text for an empty field,
- * `{count program}` a noun that is counted; what is in brackets is left out where a field in it is empty.
+ * `id` is the value of `kind` in the API, and the name of the cause; `colour` one of the styles `cause-…`
+ * in `incident.css`. `isWait`: the call waited for another one. `isHeldUp`: the node kept the thread from
+ * running. `text` completes "This much time was lost …". In it `{function}`, `{rank}`, `{by}` and `{count}`
+ * are fields of the API's `Part`, and `{meanwhile}` says what the other rank was doing; `{by|someone}` has a
+ * text for an empty field, `{count program}` a noun that is counted; what is in brackets is left out where a
+ * field in it is empty.
  */
 export const CAUSES = [
-  {"id": "in child", "name": "in child", "colour": "program", "isWait": false, "isHeldUp": false, "text": "inside {function}"},
-  {"id": "more calls", "name": "more calls", "colour": "program", "isWait": false, "isHeldUp": false, "text": "in more calls of {function} than usual"},
-  {"id": "late child", "name": "late child", "colour": "program", "isWait": false, "isHeldUp": false, "text": "before it called {function}"},
-  {"id": "late sender", "name": "late sender", "colour": "ranks", "isWait": true, "isHeldUp": false, "text": "waiting for a message from {rank}{meanwhile}"},
-  {"id": "late receiver", "name": "late receiver", "colour": "ranks", "isWait": true, "isHeldUp": false, "text": "until {rank} took its message{meanwhile}"},
-  {"id": "late at collective", "name": "late at collective", "colour": "ranks", "isWait": true, "isHeldUp": false, "text": "waiting for {rank}, the last to enter{meanwhile}"},
-  {"id": "slow operation", "name": "slow operation", "colour": "ranks", "isWait": false, "isHeldUp": false, "text": "in the MPI operation itself, after all ranks had entered it"},
-  {"id": "more bytes", "name": "more bytes", "colour": "ranks", "isWait": false, "isHeldUp": false, "text": "moving more data than usual[, sent by {rank} in {function}]"},
-  {"id": "waited for GPU", "name": "waited for GPU", "colour": "node", "isWait": true, "isHeldUp": false, "text": "until {function|its work} had ended on the GPU"},
-  {"id": "GPU queue full", "name": "GPU queue full", "colour": "node", "isWait": true, "isHeldUp": false, "text": "until the GPU could take more work, behind {function}"},
-  {"id": "counter out of range", "name": "counter out of range", "colour": "program", "isWait": false, "isHeldUp": false, "text": "while {by} rose by {count} times as much as usual"},
-  {"id": "stopped", "name": "stopped", "colour": "node", "isWait": false, "isHeldUp": true, "text": "while its process was stopped"},
-  {"id": "waited for core", "name": "waited for core", "colour": "node", "isWait": false, "isHeldUp": true, "text": "kept from running by {by|a process that is not known}"},
-  {"id": "page faults", "name": "page faults", "colour": "node", "isWait": false, "isHeldUp": false, "text": "getting memory from the kernel, in {count page fault}"},
-  {"id": "memory pressure", "name": "memory pressure", "colour": "node", "isWait": false, "isHeldUp": false, "text": "while the node was short of memory"},
-  {"id": "migration", "name": "migration", "colour": "node", "isWait": false, "isHeldUp": false, "text": "being moved from core to core"},
-  {"id": "storage", "name": "storage", "colour": "node", "isWait": false, "isHeldUp": false, "text": "waiting for storage"},
-  {"id": "network", "name": "network", "colour": "node", "isWait": false, "isHeldUp": false, "text": "waiting for a socket or a pipe"},
-  {"id": "held lock", "name": "held lock", "colour": "node", "isWait": false, "isHeldUp": false, "text": "waiting for a lock[ while its thread {by} ran]"},
-  {"id": "system time", "name": "system time", "colour": "node", "isWait": false, "isHeldUp": false, "text": "in the kernel, for its system calls"},
-  {"id": "GPU busy", "name": "GPU busy", "colour": "node", "isWait": false, "isHeldUp": false, "text": "as {by} had more to do than usual[, with {count program} of others on it]"},
-  {"id": "GPU throttled", "name": "GPU throttled", "colour": "node", "isWait": false, "isHeldUp": false, "text": "as {by} was slowed down, for heat or by its power supply"},
-  {"id": "own code", "name": "own code", "colour": "program", "isWait": false, "isHeldUp": false, "text": "with no wait on record"},
-  {"id": "not explained", "name": "not explained", "colour": "unexplained", "isWait": true, "isHeldUp": false, "text": "for a reason that is not on record"},
+  {"id": "stopped", "colour": "node", "isWait": false, "isHeldUp": true, "text": "while its process was stopped"},
+  {"id": "more bytes", "colour": "ranks", "isWait": false, "isHeldUp": false, "text": "moving more data than usual[, sent by {rank} in {function}]"},
+  {"id": "late sender", "colour": "ranks", "isWait": true, "isHeldUp": false, "text": "waiting for a message from {rank}{meanwhile}"},
+  {"id": "late receiver", "colour": "ranks", "isWait": true, "isHeldUp": false, "text": "until {rank} took its message{meanwhile}"},
+  {"id": "late at collective", "colour": "ranks", "isWait": true, "isHeldUp": false, "text": "waiting for {rank}, the last to enter{meanwhile}"},
+  {"id": "waited for core", "colour": "node", "isWait": false, "isHeldUp": true, "text": "kept from running by {by|a process that is not known}"},
+  {"id": "waited for GPU", "colour": "node", "isWait": true, "isHeldUp": false, "text": "until {function|its work} had ended on the GPU"},
+  {"id": "GPU queue full", "colour": "node", "isWait": true, "isHeldUp": false, "text": "until the GPU could take more work, behind {function}"},
+  {"id": "slow operation", "colour": "ranks", "isWait": false, "isHeldUp": false, "text": "in the MPI operation itself, after all ranks had entered it"},
+  {"id": "in child", "colour": "program", "isWait": false, "isHeldUp": false, "text": "inside {function}"},
+  {"id": "more calls", "colour": "program", "isWait": false, "isHeldUp": false, "text": "in more calls of {function} than usual"},
+  {"id": "page faults", "colour": "node", "isWait": false, "isHeldUp": false, "text": "getting memory from the kernel, in {count page fault}"},
+  {"id": "memory pressure", "colour": "node", "isWait": false, "isHeldUp": false, "text": "while the node was short of memory"},
+  {"id": "migration", "colour": "node", "isWait": false, "isHeldUp": false, "text": "being moved from core to core"},
+  {"id": "storage", "colour": "node", "isWait": false, "isHeldUp": false, "text": "waiting for storage"},
+  {"id": "network", "colour": "node", "isWait": false, "isHeldUp": false, "text": "waiting for a socket or a pipe"},
+  {"id": "held lock", "colour": "node", "isWait": false, "isHeldUp": false, "text": "waiting for a lock[ while its thread {by} ran]"},
+  {"id": "system time", "colour": "node", "isWait": false, "isHeldUp": false, "text": "in the kernel, for its system calls"},
+  {"id": "late child", "colour": "program", "isWait": false, "isHeldUp": false, "text": "before it called {function}"},
+  {"id": "GPU busy", "colour": "node", "isWait": false, "isHeldUp": false, "text": "as {by} had more to do than usual[, with {count program} of others on it]"},
+  {"id": "GPU throttled", "colour": "node", "isWait": false, "isHeldUp": false, "text": "as {by} was slowed down, for heat or by its power supply"},
+  {"id": "counter out of range", "colour": "program", "isWait": false, "isHeldUp": false, "text": "while {by} rose by {count} times as much as usual"},
+  {"id": "own code", "colour": "program", "isWait": false, "isHeldUp": false, "text": "with no wait on record"},
+  {"id": "not explained", "colour": "unexplained", "isWait": true, "isHeldUp": false, "text": "for a reason that is not on record"},
 ] as const;

@@ -1052,7 +1052,7 @@ export interface components {
          */
         Recurrence: {
             program: number;
-            kind: components["schemas"]["Habit"];
+            kind: components["schemas"]["RecurrenceKind"];
             function: string;
             calls: number;
             cost_us: number;
@@ -1076,11 +1076,11 @@ export interface components {
             cores: number;
         };
         /**
-         * Habit
+         * RecurrenceKind
          * @description What kind of habit it is.
          * @enum {unknown}
          */
-        Habit: "drift" | "interruptions" | "slow mode" | "slow ranks";
+        RecurrenceKind: "drift" | "interruptions" | "slow mode" | "slow ranks";
         /**
          * MetricFinding
          * @description Something that is wrong with a quantity; times are µs since the epoch, by the publishers' clocks.
@@ -1128,7 +1128,7 @@ export interface components {
         Incident: {
             number: number;
             program: number;
-            kind: components["schemas"]["Kind"];
+            kind: string;
             rank: number | null;
             function: string;
             call_id: string;
@@ -1149,17 +1149,11 @@ export interface components {
             is_of_all: boolean;
         };
         /**
-         * Kind
-         * @description Why time was lost.
-         * @enum {unknown}
-         */
-        Kind: "GPU busy" | "GPU queue full" | "GPU throttled" | "counter out of range" | "held lock" | "in child" | "late at collective" | "late child" | "late receiver" | "late sender" | "memory pressure" | "migration" | "more bytes" | "more calls" | "network" | "not explained" | "own code" | "page faults" | "slow operation" | "stopped" | "storage" | "system time" | "waited for GPU" | "waited for core";
-        /**
          * Part
-         * @description Some of a call's excess, and its cause.
+         * @description Part of a call's excess, and its cause.
          */
         Part: {
-            kind: components["schemas"]["Kind"];
+            kind: string;
             lost_us: number;
             function: string;
             rank: number | null;
@@ -1182,7 +1176,7 @@ export interface components {
             entry_us: number;
             exit_us: number;
             for_call_id: string;
-            kind: components["schemas"]["Kind"];
+            kind: string;
             is_flagged: boolean;
         };
         /**
@@ -1923,13 +1917,12 @@ export type IncidentsAnswer = components['schemas']['IncidentsAnswer'];
 export type IncidentSummary = components['schemas']['IncidentSummary'];
 export type RecurrenceSummary = components['schemas']['RecurrenceSummary'];
 export type Recurrence = components['schemas']['Recurrence'];
-export type Habit = components['schemas']['Habit'];
+export type RecurrenceKind = components['schemas']['RecurrenceKind'];
 export type MetricFinding = components['schemas']['MetricFinding'];
 export type Finding = components['schemas']['Finding'];
 export type Problem = components['schemas']['Problem'];
 export type IncidentAnswer = components['schemas']['IncidentAnswer'];
 export type Incident = components['schemas']['Incident'];
-export type Kind = components['schemas']['Kind'];
 export type Part = components['schemas']['Part'];
 export type Waited = components['schemas']['Waited'];
 export type NodeLoss = components['schemas']['NodeLoss'];

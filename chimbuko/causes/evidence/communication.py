@@ -1,0 +1,101 @@
+"""Both ends of messages, and when collective operations were entered, as far as recorded calls say."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from chimbuko.core.calls.clocks import Clocks
+from chimbuko.core.calls.record import CallRecord, Collective, Message
+from chimbuko.core.calls.waiting import is_over_for_all
+
+MOST_ENDS = 200_000
+"""Messages and operations that are remembered, 60 MB; the oldest go first."""
+
+Key = tuple[int, int, int, int, int, int]
+"""Program, communicator, source, destination, tag and number."""
+Operation = tuple[int, int, int]
+"""Program, communicator and number."""
+MOST_STAYS = 64
+"""Ranks of an operation of which it is known when they came and left."""
+MOST_COMPARED = 6
+"""Other ranks of an operation with which the times of one are compared, beside the last one to come."""
+
+
+class Communication:
+    """Times on the clocks of the ranks concerned; those of messages that have no number are not known.
+
+    Where only one end is on record, nothing is known of the other.
+    """
+
+    def __init__(self, clocks: Clocks) -> None:
+        self._clocks = clocks
+        self._sent: OrderedDict[Key, int] = OrderedDict()
+        self._received: OrderedDict[Key, int] = OrderedDict()
+        self._entered: OrderedDict[Operation, dict[int, int]] = OrderedDict()
+        self._stays: OrderedDict[Operation, dict[int, tuple[int, int]]] = OrderedDict()
+        self._members: dict[tuple[int, int], set[int]] = {}
+
+    def put(self, record: CallRecord) -> None:
+        """What a recorded call and its neighbours sent, received and entered."""
+        self._clocks.put_rank(record.program, record.rank, record.node)
+        for message in record.messages:
+            if message.number:
+                self._put_message(_key(record.program, message), message)
+        for one in record.collectives:
+            if one.communicator:
+                operation = record.program, one.communicator, one.number
+                self._entered.setdefault(operation, {})[record.rank] = one.time_us
+                self._members.setdefault(operation[:2], set()).add(record.rank)
+                self._compare(operation, one, record)
+        for ends in (self._sent, self._received, self._entered, self._stays):
+            while len(ends) > MOST_ENDS:
+                ends.popitem(last=False)
+
+    def sent_us(self, program: int, message: Message) -> int | None:
+        """When a message that was received was sent, on the clock of its source."""
+        return self._sent.get(_key(program, message)) if message.number else None
+
+    def entered_us(self, program: int, operation: Collective) -> dict[int, int]:
+        """When ranks entered an operation, each on its own clock."""
+        return self._entered.get((program, operation.communicator, operation.number), {})
+
+    def members(self, program: int, operation: Collective) -> set[int]:
+        """Ranks that were seen to use an operation's communicator."""
+        return self._members.get((program, operation.communicator), set())
+
+    def _put_message(self, key: Key, message: Message) -> None:
+        mine, other = (self._sent, self._received) if message.kind == "SEND" else (self._received, self._sent)
+        if key in mine:
+            return
+        mine[key] = message.time_us
+        if key in other:
+            program, source, destination = key[0], key[2], key[3]
+            times = self._sent[key], self._received[key]
+            self._clocks.add((program, source), times[0], (program, destination), times[1])
+
+    def _compare(self, operation: Operation, one: Collective, record: CallRecord) -> None:
+        """Nobody has left an operation that has no root before all came: clocks that differ say otherwise."""
+        call = next((call for call in record.window if call.id == one.call_id), None)
+        stays = self._stays.setdefault(operation, {})
+        if call is None or not call.exit_us or not is_over_for_all(call.function):
+            return
+        if one.root != record.rank or record.rank in stays or len(stays) >= MOST_STAYS:
+            return
+        program, rank = record.program, record.rank
+        last = max(stays, key=lambda other: stays[other][0], default=rank)
+        for other in {last, *list(stays)[-MOST_COMPARED:]} - {rank}:
+            came_us, left_us = stays[other]
+            self._clocks.add((program, rank), one.time_us, (program, other), left_us)
+            self._clocks.add((program, other), came_us, (program, rank), call.exit_us)
+        stays[rank] = one.time_us, call.exit_us
+
+
+def _key(program: int, message: Message) -> Key:
+    return (
+        program,
+        message.communicator,
+        message.source,
+        message.destination,
+        message.tag,
+        message.number,
+    )

@@ -1,0 +1,253 @@
+"""All calls that may have to do with each other, most of them flagged, and who held up whom among them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+
+from chimbuko.causes.evidence.communication import Communication
+from chimbuko.causes.evidence.flag import Flag, FlagIndex, losses_in
+from chimbuko.causes.evidence.nodeevidence import AROUND_US, NodeEvidence
+from chimbuko.causes.evidence.threadactivity import ThreadActivity
+from chimbuko.causes.part import HeldUp
+from chimbuko.core.calls.clocks import Clocks
+from chimbuko.core.calls.waiting import Waits
+from chimbuko.monitor.samples.nodebatch import NodeBatch
+
+LEAST_SHARE = 0.25
+"""Of a wait's excess: who lost less meanwhile does not explain it."""
+LEAST_UNFLAGGED_SHARE = 0.5
+"""The same of a call that is neither flagged nor a wait."""
+NEAR_SHARE = 0.5
+"""Of what the best explanation covers: others that cover so much are as good as it."""
+SLACK_US = 5000
+"""Who was waited for is done before the wait is over, but for so much: clocks may be so far apart."""
+MOST_UNCERTAIN_US = 20_000
+"""What the clocks of two ranks leave uncertain widens that by no more."""
+SAME_CLOCK_SLACK_US = 500
+"""The same where both times are those of one rank."""
+SLACK_SHARE = 0.02
+"""Of the wait, in addition."""
+MOST_CANDIDATES = 200
+STOPPED_SHARE, POLLING_SHARE = 0.5, 0.8
+"""Of its excess a wait must have been stopped for, or without a core, to be no wait for others: ranks that
+share a core and poll wait for it half of the time."""
+
+
+class Evidence:
+    """These calls by program and rank."""
+
+    def __init__(self) -> None:
+        self.flags: dict[str, Flag] = {}
+        """By id."""
+        self.ranks: dict[int, set[int]] = defaultdict(set)
+        """Of each program, as far as they are known."""
+        self.nodes = NodeEvidence()
+        self._activities: dict[str, ThreadActivity | None] = {}
+        """By call, as far as it was asked."""
+        self.clocks = Clocks()
+        self.communication = Communication(self.clocks)
+        self._ordinary: dict[tuple[int, str], Flag] = {}
+        self._of_rank: dict[tuple[int, int], FlagIndex] = defaultdict(FlagIndex)
+        self._of_program: dict[tuple[int, Waits], FlagIndex] = defaultdict(FlagIndex)
+
+    def put(self, flag: Flag) -> None:
+        """A call, or a newer revision of it, by the clocks as they are known (``aligned``)."""
+        self.remove(flag.id)
+        self.flags[flag.id] = flag
+        self.ranks[flag.program].add(flag.rank)
+        for index in self._indexes(flag):
+            index.add(flag)
+
+    def put_samples(self, batch: NodeBatch) -> list[Flag]:
+        """Samples of a node. Returns the calls that they may explain, and what ranks lost as they say."""
+        if not self.nodes.add(batch):
+            return []
+        for loss in losses_in(batch):
+            self.put(self.aligned(loss))
+        concerned = [
+            flag
+            for program in list(self.ranks)
+            for flag in self.during(program, batch.begin_us, batch.end_us)
+            if flag.node == batch.node
+        ]
+        for flag in concerned:
+            self._activities.pop(flag.id, None)
+        return concerned
+
+    def activity(self, flag: Flag) -> ThreadActivity | None:
+        """What its node's samples say of a call's thread; None without any."""
+        if flag.id not in self._activities:
+            self._activities[flag.id] = self.nodes.activity(flag, self._disturbed(flag))
+        return self._activities[flag.id]
+
+    def _disturbed(self, flag: Flag) -> Iterator[tuple[int, int]]:
+        """When other calls of its thread were slow, around the time that it lost; looked up if asked for."""
+        begin_us, end_us = flag.common_from_us - AROUND_US, flag.common_to_us + AROUND_US
+        for one in self._of_rank[flag.program, flag.rank].during(begin_us, end_us):
+            if one.thread == flag.thread:
+                yield one.lost_from_us, one.lost_to_us
+
+    def is_held_up(self, flag: Flag) -> bool:
+        """Whether a call's thread did not run, so that it is no wait for others, whatever it was in."""
+        activity = self.activity(flag)
+        return activity is not None and (
+            activity.stopped_us >= STOPPED_SHARE * flag.excess_us
+            or activity.waited_us >= POLLING_SHARE * flag.excess_us
+        )
+
+    def aligned(self, flag: Flag) -> Flag:
+        """The call with its place on the common clock."""
+        ahead_us = round(self.clocks.ahead_us(flag.program, flag.rank, flag.entry_us))
+        return flag if ahead_us == flag.ahead_us else replace(flag, ahead_us=ahead_us)
+
+    def common_us(self, program: int, rank: int, time_us: int) -> int:
+        """A time of a rank's clock on the common one."""
+        return time_us - round(self.clocks.ahead_us(program, rank, time_us))
+
+    def put_ordinary(self, call: Flag) -> None:
+        """A call that is not abnormal, to compare those of its function with; the last one of each stays."""
+        self._ordinary[call.program, call.function] = call
+
+    def ordinary(self, flag: Flag) -> Flag | None:
+        """An ordinary call of the same function; None where none is known."""
+        return self._ordinary.get((flag.program, flag.function))
+
+    def remove(self, call_id: str) -> None:
+        """A call is flagged no longer, or forgotten."""
+        flag = self.flags.pop(call_id, None)
+        self._activities.pop(call_id, None)
+        if flag is not None:
+            for index in self._indexes(flag):
+                index.discard(flag)
+
+    def during(self, program: int, begin_us: int, end_us: int) -> Iterator[Flag]:
+        """Calls of a program that lost time in an interval."""
+        for waits in Waits:
+            yield from self._of_program[program, waits].during(begin_us, end_us)
+
+    def beside(self, flag: Flag) -> list[Flag]:
+        """What else its thread lost time in, at the same time."""
+        index = self._of_rank[flag.program, flag.rank]
+        found = index.during(flag.common_from_us, flag.common_to_us)
+        return [one for one in found if one.id != flag.id and one.thread == flag.thread]
+
+    def inside(self, flag: Flag) -> list[Flag]:
+        """Flagged calls inside of a call, and waits."""
+        index = self._of_rank[flag.program, flag.rank]
+        return [
+            inner
+            for inner in index.during(flag.common_entry_us, flag.common_exit_us)
+            if inner.is_flagged or inner.is_wait
+            if any(call_id == flag.id for call_id, _ in inner.ancestors)
+        ]
+
+    def on_gpu(self, flag: Flag) -> list[Flag]:
+        """Abnormal calls on the GPU that a call's process uses, in the time that the call lost."""
+        index = self._of_rank[flag.program, flag.rank]
+        found = index.during(flag.common_from_us, flag.common_to_us)
+        return [one for one in found if one.is_gpu and one.is_flagged]
+
+    def together(self, wait: Flag) -> list[Flag]:
+        """Flagged calls in which other ranks wait in the same function at the same time, 200 at most."""
+        found = self._of_program[wait.program, wait.waits].during(wait.common_entry_us, wait.common_exit_us)
+        return [
+            flag
+            for flag in found[:MOST_CANDIDATES]
+            if flag.rank != wait.rank
+            and flag.operation == wait.operation
+            and wait.overlap_us(flag) >= NEAR_SHARE * min(wait.inclusive_us, flag.inclusive_us)
+        ]
+
+    def _has_lost_inside(self, flag: Flag) -> bool:
+        """Whether a flagged call inside it lost most of its time: who waits for it, waits for that one."""
+        if flag.is_exclusive or flag.is_wait:
+            return False
+        return any(inner.excess_us >= NEAR_SHARE * flag.excess_us for inner in self.inside(flag))
+
+    def culprit(
+        self, wait: Flag, ranks: Collection[int] | None = None, done_us: int | None = None
+    ) -> Flag | None:
+        """The call of another rank that held a wait up.
+
+        Parameters
+        ----------
+        ranks
+            Whom it waited for is among these; None where that may be any rank.
+        done_us
+            When that one sent, or came, on the common clock; None where that is not known.
+        """
+        candidates = self._explaining(wait, ranks, done_us)
+        own = [flag for flag in candidates if not flag.is_wait or self.is_held_up(flag)]
+        if own:
+            best_us = max(_explained_us(wait, flag) for flag in own)
+            near = [flag for flag in own if _explained_us(wait, flag) >= NEAR_SHARE * best_us]
+            near = [flag for flag in near if flag.is_flagged] or near
+            near = [flag for flag in near if flag.loss is None] or near
+            # The last one that was late is the one that everybody waited for.
+            last = max(near, key=lambda flag: (flag.common_to_us, flag.id))
+            if best_us >= NEAR_SHARE * max(_explained_us(wait, flag) for flag in candidates):
+                return last
+        if self.is_held_up(wait):
+            # The others waited for it.
+            return None
+        # A wait leads on to what it waited for itself: the one that was over first is nearest to that.
+        waits = [flag for flag in candidates if flag.is_wait and flag not in own]
+        return min(waits, key=lambda flag: (flag.common_exit_us, flag.id), default=None)
+
+    def _explaining(self, wait: Flag, ranks: Collection[int] | None, done_us: int | None) -> list[Flag]:
+        begin_us, end_us = wait.common_entry_us, wait.common_exit_us
+        slack_us = SLACK_US + SLACK_SHARE * (end_us - begin_us) + self._uncertain_us(wait, ranks)
+        latest_us = end_us + slack_us if done_us is None else done_us + SAME_CLOCK_SLACK_US
+        found: Iterable[Flag]
+        if ranks is None:
+            # Who waits in the same operation is no cause of it, unless it was kept from running.
+            found = (
+                flag
+                for waits in Waits
+                for flag in self._of_program[wait.program, waits].during(begin_us, end_us)
+                if waits is not wait.waits or self.is_held_up(flag)
+                # Some call of some rank loses time at any moment, which is no reason without more.
+                if flag.is_flagged or flag.is_wait
+            )
+        else:
+            found = (
+                flag for rank in ranks for flag in self._of_rank[wait.program, rank].during(begin_us, end_us)
+            )
+        explaining = [
+            flag
+            for flag in found
+            if flag.rank != wait.rank
+            # While a rank loses its core again and again others wait for it again and again.
+            and (flag.common_to_us <= latest_us or flag.loss is HeldUp.WAITED_FOR_CORE)
+            and not (flag.is_wait and flag.common_exit_us >= end_us and not self.is_held_up(flag))
+            and not (_is_same_operation(wait, flag) and not self.is_held_up(flag))
+            and _explained_us(wait, flag) >= _least_share(flag) * wait.excess_us
+            and not self._has_lost_inside(flag)
+        ]
+        return sorted(explaining, key=lambda flag: -flag.excess_us)[:MOST_CANDIDATES]
+
+    def _uncertain_us(self, wait: Flag, ranks: Collection[int] | None) -> float:
+        others = self.ranks[wait.program] if ranks is None else ranks
+        uncertain_us = max((self.clocks.uncertain_us(wait.program, rank) for rank in others), default=0.0)
+        return min(MOST_UNCERTAIN_US, uncertain_us + self.clocks.uncertain_us(wait.program, wait.rank))
+
+    def _indexes(self, flag: Flag) -> tuple[FlagIndex, FlagIndex]:
+        return self._of_rank[flag.program, flag.rank], self._of_program[flag.program, flag.waits]
+
+
+def _least_share(flag: Flag) -> float:
+    """Of a wait's excess that a call must have lost meanwhile to explain it."""
+    return LEAST_SHARE if flag.is_flagged or flag.is_wait else LEAST_UNFLAGGED_SHARE
+
+
+def _is_same_operation(one: Flag, other: Flag) -> bool:
+    """Whether both are in one collective operation: who waits there is no cause of it."""
+    entered = {(operation.communicator, operation.number) for operation in one.collectives}
+    return any((operation.communicator, operation.number) in entered for operation in other.collectives)
+
+
+def _explained_us(wait: Flag, flag: Flag) -> float:
+    """How much of a wait's excess another rank's lost time covers."""
+    return min(wait.overlap_us(flag) * flag.lost_share, flag.excess_us, wait.excess_us)

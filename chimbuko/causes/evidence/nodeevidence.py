@@ -1,0 +1,401 @@
+"""What nodes did while calls were slow: samples by thread, core and time.
+
+What the GPUs of a node did while a call lost time, and what they usually do. No I/O, no clock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.causes.evidence.flag import Flag
+from chimbuko.causes.evidence.threadactivity import ThreadActivity, Usual, activity_in
+from chimbuko.causes.part import ANALYSIS
+from chimbuko.monitor.procfs.numbers import parse_cpulist
+from chimbuko.monitor.procfs.task import is_of_analysis
+from chimbuko.monitor.samples.intervals import ends_us, joined, overlapping, overlaps_us, summed
+from chimbuko.monitor.samples.nodebatch import NodeBatch, Rows, ThreadName
+from chimbuko.monitor.samples.rows import ANYBODY, GPU, THREAD
+
+COVERED_BY_GPU_SAMPLES = 0.5
+"""Of the time that was lost, which samples have to be of."""
+
+
+@dataclass(frozen=True)
+class GpuShares:
+    """Of some time."""
+
+    busy: float = 0.0
+    throttled: float = 0.0
+
+
+@dataclass(frozen=True)
+class GpuActivity:
+    """One GPU."""
+
+    number: int
+    now: GpuShares
+    """In the time that was lost."""
+    usual: GpuShares
+    foreign: int
+    """Processes that used it and are none of the program's, at most."""
+
+
+def gpu_activities(
+    rows: Rows, usual: Rows, pid: int | None, begin_us: int, end_us: int
+) -> Iterator[GpuActivity]:
+    """GPUs that a process may have used from one time to another, as far as samples are of that.
+
+    Parameters
+    ----------
+    rows
+        GPU rows, in no order; those of one GPU do not overlap.
+    usual
+        GPU rows of a longer time, which may contain the others.
+    pid
+        The process; None where it is not known.
+    """
+    inside_us = overlaps_us(rows, begin_us, end_us)
+    is_its = (inside_us > 0) & np.isin(rows["pid"], (ANYBODY, -2 if pid is None else pid))
+    for number in np.unique(rows["gpu"][is_its]).tolist():
+        of_gpu = is_its & (rows["gpu"] == number)
+        if inside_us[of_gpu].sum() < COVERED_BY_GPU_SAMPLES * (end_us - begin_us):
+            continue
+        yield GpuActivity(
+            number,
+            _gpu_shares(rows[of_gpu], inside_us[of_gpu] / np.maximum(rows["length_us"][of_gpu], 1)),
+            _gpu_shares(of_usual := usual[usual["gpu"] == number], np.ones(len(of_usual))),
+            int(rows["foreign"][of_gpu].max()),
+        )
+
+
+def _gpu_shares(rows: Rows, parts: np.ndarray[tuple[int], np.dtype[np.float64]]) -> GpuShares:
+    """Of these parts of rows."""
+    length_us = float((rows["length_us"] * parts).sum())
+    if length_us <= 0:
+        return GpuShares()
+    return GpuShares(*(float((rows[name] * parts).sum()) / length_us for name in ("busy_us", "throttled_us")))
+
+
+COVERED = 0.6
+"""Of the time that was lost, which looks at the thread have to be of; else those of a period are taken."""
+AROUND_US = 1_000_000
+"""Before and after a call: what its thread did there is usual of it."""
+
+
+@dataclass(frozen=True)
+class Rival:
+    """Somebody else who ran on a core."""
+
+    name: str
+    """As sentences name it."""
+    is_foreign: bool
+    ran_us: float
+    """On this core, in the time in question at most."""
+    core: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """What the control groups of a node's ranks were short of in an interval."""
+
+    throttled_us: float = 0.0
+    """Kept from their cores, at most."""
+    memory_share: float = 0.0
+    """How much of the memory that the fullest of them may use was used; 0 without a limit."""
+
+
+@dataclass(slots=True)
+class _Block:
+    """Rows that came together, and between what they lie."""
+
+    rows: Rows
+    begin_us: int
+    end_us: int
+    tids: npt.NDArray[np.int32] | None = None
+    """Of THREAD rows, by which they are in order then."""
+
+    def of_thread(self, tid: int) -> Rows:
+        """THREAD rows of one thread."""
+        if self.tids is None:
+            self.rows = self.rows[np.argsort(self.rows["tid"], kind="stable")]
+            self.tids = self.rows["tid"].copy()
+        first, last = np.searchsorted(self.tids, (tid, tid + 1))
+        return self.rows[first:last]
+
+
+class _RowsByTime:
+    """Rows in the blocks in which they came: looked at only where they are asked for, since most of what
+    comes explains nothing.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: list[_Block] = []
+
+    def add(self, rows: Rows) -> None:
+        if len(rows):
+            self._blocks.append(_Block(rows, int(rows["begin_us"].min()), int(ends_us(rows).max())))
+
+    def blocks(self, begin_us: int, end_us: int) -> list[_Block]:
+        """Those that may have time in common with an interval."""
+        return [one for one in self._blocks if one.begin_us < end_us and one.end_us > begin_us]
+
+    def during(self, begin_us: int, end_us: int) -> list[Rows]:
+        """Rows that have time in common with an interval."""
+        return [overlapping(one.rows, begin_us, end_us) for one in self.blocks(begin_us, end_us)]
+
+    def forget_before(self, time_us: int) -> None:
+        blocks, self._blocks = self._blocks, []
+        for one in blocks:
+            if one.begin_us >= time_us:
+                self._blocks.append(one)
+            elif one.end_us > time_us:
+                self.add(one.rows[one.rows["begin_us"] >= time_us])
+
+
+class _RowsOfThreads(_RowsByTime):
+    """THREAD rows."""
+
+    def of_thread(self, tid: int, begin_us: int, end_us: int) -> Rows:
+        """Rows of one thread that have time in common with an interval."""
+        parts = [one.of_thread(tid) for one in self.blocks(begin_us, end_us)]
+        return overlapping(joined(parts, THREAD), begin_us, end_us)
+
+    def on_cores(self, cores: list[int], begin_us: int, end_us: int) -> set[int]:
+        """Threads that were found on one of these."""
+        found = self.during(begin_us, end_us)
+        return {tid for rows in found for tid in rows["tid"][np.isin(rows["core"], cores)].tolist()}
+
+
+_NO_ROWS = np.zeros(0, THREAD)
+
+
+class _UsualOfThreads:
+    """What threads of a node did in all sums."""
+
+    def __init__(self) -> None:
+        self._tids = _NO_ROWS["tid"]
+        self._totals = np.zeros((0, 3))
+
+    def add(self, rows: Rows) -> None:
+        more = np.stack([rows[name].astype(float) for name in ("ran_us", "waited_us", "slices")], axis=1)
+        totals = np.concatenate([self._totals, more])
+        self._tids, places = np.unique(np.concatenate([self._tids, rows["tid"]]), return_inverse=True)
+        self._totals = np.zeros((len(self._tids), 3))
+        np.add.at(self._totals, places, totals)
+
+    def of(self, tid: int) -> Usual | None:
+        place = int(np.searchsorted(self._tids, tid))
+        if place == len(self._tids) or self._tids[place] != tid:
+            return None
+        return Usual(*self._totals[place].tolist())
+
+
+class _NodeRows:
+    """Rows of one node."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, int] = {}
+        """Ends of batches by their sequences."""
+        self.forgotten_us = 0
+        self.usual = _UsualOfThreads()
+        self.looks = _RowsOfThreads()
+        self.periods = _RowsOfThreads()
+        self.others = _RowsByTime()
+        self.states = _RowsByTime()
+        self.gpus = _RowsByTime()
+        self.usual_gpus = np.zeros(0, GPU)
+        """A row for each, over all sums."""
+        self.names: dict[int, ThreadName] = {}
+
+    def add(self, batch: NodeBatch) -> None:
+        self.names |= {one.tid: one for one in batch.names}
+        self.looks.add(batch.look_rows())
+        self.periods.add(batch.thread_rows())
+        self.others.add(batch.other_rows())
+        self.states.add(batch.state_rows())
+        self.gpus.add(batch.gpu_rows())
+
+    def best(self, tid: int, begin_us: int, end_us: int) -> Rows:
+        """Looks at a thread in an interval where they are of most of it, else rows of periods."""
+        rows = self.looks.of_thread(tid, begin_us, end_us)
+        if overlaps_us(rows, begin_us, end_us).sum() >= COVERED * (end_us - begin_us):
+            return rows
+        return self.periods.of_thread(tid, begin_us, end_us)
+
+    def forget_before(self, time_us: int) -> None:
+        self.forgotten_us = time_us
+        self.known = {sequence: end_us for sequence, end_us in self.known.items() if end_us >= time_us}
+        for rows in (self.looks, self.periods, self.others, self.states, self.gpus):
+            rows.forget_before(time_us)
+
+
+class NodeEvidence:
+    """Samples of all nodes, as far as they may explain calls."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, _NodeRows] = defaultdict(_NodeRows)
+        self._threads: dict[tuple[str, int, int, int], int] = {}
+        """Number of a thread on its node, by node, program, rank and thread of the trace."""
+
+    def add(self, batch: NodeBatch) -> bool:
+        """Samples of a node. False where they explain no calls, are known already, or cannot be read."""
+        node = self._nodes[batch.node]
+        if not batch.is_known or batch.sequence in node.known or batch.end_us < node.forgotten_us:
+            return False
+        node.known[batch.sequence] = batch.end_us
+        if batch.is_sum:
+            node.usual.add(batch.thread_rows())
+            node.usual_gpus = summed(np.concatenate([node.usual_gpus, batch.gpu_rows()]), ["gpu"])
+            return False
+        node.add(batch)
+        for one in batch.names:
+            if one.thread >= 0:
+                self._threads[batch.node, one.program, one.rank, one.thread] = one.tid
+        return True
+
+    def forget_before(self, time_us: int) -> None:
+        """Let go of samples from before a time, but not of what is usual."""
+        for rows in self._nodes.values():
+            rows.forget_before(time_us)
+
+    def activity(self, flag: Flag, disturbed: Iterable[tuple[int, int]] = ()) -> ThreadActivity | None:
+        """What the thread of a call did while that lost time; None where nothing is known.
+
+        Parameters
+        ----------
+        disturbed
+            When other calls of the thread were slow: then it was not as usual.
+        """
+        begin_us, end_us = flag.lost_from_us, flag.lost_to_us
+        tid = self._tid(flag)
+        if tid is None or end_us <= begin_us:
+            return None
+        node = self._nodes[flag.node]
+        own = node.best(tid, begin_us, end_us)
+        if not len(own):
+            return None
+        around = node.looks.of_thread(tid, begin_us - AROUND_US, end_us + AROUND_US)
+        beside = around[overlaps_us(around, begin_us, end_us) == 0]
+        rows = joined([own, beside], THREAD)
+        return activity_in(rows, begin_us, end_us, disturbed, node.usual.of(tid))
+
+    def waited_near_us(self, flag: Flag) -> float:
+        """How long the thread of a call waited for a core in all looks in which the call lost some time."""
+        begin_us, end_us, tid = flag.lost_from_us, flag.lost_to_us, self._tid(flag)
+        if tid is None:
+            return 0.0
+        return float(self._nodes[flag.node].looks.of_thread(tid, begin_us, end_us)["waited_us"].sum())
+
+    def rivals(self, flag: Flag, cores: Iterable[int]) -> tuple[Rival, ...]:
+        """Who else ran on cores while a call lost time, most first."""
+        node, own = self._nodes[flag.node], self._tid(flag)
+        begin_us, end_us, wanted = flag.lost_from_us, flag.lost_to_us, list(cores)
+        ran: defaultdict[tuple[str, bool, int], float] = defaultdict(float)
+        found_there = node.looks.on_cores(wanted, begin_us, end_us)
+        found_there |= node.periods.on_cores(wanted, begin_us, end_us)
+        for tid, name in node.names.items():
+            if tid == own or tid not in found_there:
+                continue
+            rows = node.best(tid, begin_us, end_us)
+            # One that was found elsewhere before ran there for some of the time, nobody knows how long.
+            rows = rows[np.isin(rows["core"], wanted) & (rows["migrations"] == 0)]
+            for core, us in zip(rows["core"].tolist(), _ran_us(rows, begin_us, end_us), strict=True):
+                ran[called(name), False, core] += us
+        for rows in node.others.during(begin_us, end_us):
+            rows = rows[np.isin(rows["core"], wanted)]
+            for row, us in zip(rows, _ran_us(rows, begin_us, end_us), strict=True):
+                ran[_called(row), True, int(row["core"])] += us
+        found = (Rival(name, is_foreign, us, core) for (name, is_foreign, core), us in ran.items() if us > 0)
+        return tuple(sorted(found, key=lambda rival: (-rival.ran_us, rival.name)))
+
+    def allowed(self, flag: Flag) -> frozenset[int]:
+        """Cores on which the thread of a call may run; none where that is not known."""
+        name = self._nodes[flag.node].names.get(self._tid(flag) or 0)
+        return frozenset(parse_cpulist(name.cpus) if name is not None else ())
+
+    def threads(self, node: str, begin_us: int, end_us: int) -> Iterator[tuple[ThreadName, Rows]]:
+        """Threads of a node, each with the best THREAD rows of an interval, in order of time."""
+        of_node = self._nodes[node]
+        for tid, name in of_node.names.items():
+            rows = of_node.best(tid, begin_us, end_us)
+            if len(rows):
+                yield name, rows[np.argsort(rows["begin_us"])]
+
+    def sharing(self, program: int, ranks: Collection[int]) -> tuple[int, int]:
+        """How many ranks may run on how many cores, where one of these is among them and each core has more
+        than one of them; else 0 and 0.
+        """
+        for node in self._nodes.values():
+            masks = {
+                (one.program, one.rank): frozenset(parse_cpulist(one.cpus))
+                for one in node.names.values()
+                if one.thread == 0
+            }
+            for mask in {mask for (of, rank), mask in masks.items() if of == program and rank in ranks}:
+                there = [other for other in masks.values() if other & mask]
+                cores = len(frozenset().union(*there))
+                if len(there) > cores:
+                    return len(there), cores
+        return 0, 0
+
+    def siblings(self, flag: Flag, least_us: float) -> tuple[str, ...]:
+        """Other threads of a call's process that ran for so long while it lost time, most first."""
+        node, own = self._nodes[flag.node], self._tid(flag)
+        begin_us, end_us = flag.lost_from_us, flag.lost_to_us
+        pid = node.names[own].pid if own in node.names else None
+        ran: Counter[str] = Counter()
+        for tid, name in node.names.items():
+            if name.pid == pid and tid != own:
+                ran[name.name] += round(sum(_ran_us(node.best(tid, begin_us, end_us), begin_us, end_us)))
+        return tuple(name for name, us in ran.most_common() if us >= least_us)
+
+    def group(self, flag: Flag) -> Group:
+        """What the control groups of its node were short of while a call lost time."""
+        begin_us, end_us = flag.lost_from_us, flag.lost_to_us
+        throttled_us = memory_share = 0.0
+        for rows in self._nodes[flag.node].states.during(begin_us, end_us):
+            overlap_us = overlaps_us(rows, begin_us, end_us)
+            throttled_us += float(np.minimum(rows["throttled_us"], overlap_us).sum())
+            limited = rows[rows["group_limit_bytes"] > 0]
+            shares = limited["group_used_bytes"] / limited["group_limit_bytes"]
+            memory_share = max([memory_share, *shares.tolist()])
+        return Group(throttled_us, memory_share)
+
+    def gpus(self, flag: Flag) -> list[GpuActivity]:
+        """What the GPUs did that its process may use while a call lost time."""
+        node, own = self._nodes[flag.node], self._tid(flag)
+        begin_us, end_us = flag.lost_from_us, flag.lost_to_us
+        parts = node.gpus.during(begin_us - AROUND_US, end_us + AROUND_US)
+        if not parts or end_us <= begin_us:
+            return []
+        rows = np.concatenate(parts)
+        beside = rows[overlaps_us(rows, begin_us, end_us) == 0]
+        usual = np.concatenate([node.usual_gpus, beside])
+        pid = node.names[own].pid if own in node.names else None
+        return list(gpu_activities(rows, usual, pid, begin_us, end_us))
+
+    def _tid(self, flag: Flag) -> int | None:
+        return self._threads.get((flag.node, flag.program, flag.rank, flag.thread))
+
+
+def _ran_us(rows: Rows, begin_us: int, end_us: int) -> list[float]:
+    """What each row ran in an interval: a part like that of its time."""
+    inside_us = overlaps_us(rows, begin_us, end_us)
+    ran_us = np.minimum(rows["ran_us"], rows["length_us"]) * (inside_us / np.maximum(rows["length_us"], 1))
+    return [float(us) for us in ran_us.tolist()]
+
+
+def _called(other: np.void) -> str:
+    """A process that is none of the program as sentences name it."""
+    name, user = (other[what].decode(errors="replace") for what in ("name", "user"))
+    return ANALYSIS if is_of_analysis(name) else f"{name} ({user}, process {other['pid']})"
+
+
+def called(name: ThreadName) -> str:
+    """A thread as sentences name it."""
+    return f"rank {name.rank}" if name.thread == 0 else f"{name.name} of rank {name.rank}"

@@ -1,0 +1,232 @@
+"""What one thread did in an interval, by looks at it: how long it ran, waited for a core, and slept in what.
+
+The three add up to the interval. No I/O, no clock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from chimbuko.monitor.procfs.systemcalls import NO_CALL
+from chimbuko.monitor.samples.intervals import ends_us, overlaps_us
+from chimbuko.monitor.samples.nodebatch import Rows
+
+Times = npt.NDArray[np.float64]
+
+FINE_US = 100_000
+"""Of longer rows only that counts which cannot have happened beside the interval."""
+LEAST_CALM_ROWS = 3
+"""So many say what is usual of a thread."""
+LONGEST_BREAK_US = 1000
+"""Between two rows that follow each other."""
+AWAKE_SHARE = 0.1
+"""A thread that slept for less of the time was woken by nobody: others have cut what it ran into slices."""
+STOPPED, DEVICE, ASLEEP = "T", "D", "S"
+"""Letters of the kernel: stopped, asleep so that nothing wakes it, asleep."""
+
+
+@dataclass(frozen=True)
+class Usual:
+    """What a thread did over a long time. Like a call's usual runtime, it has the usual waits in it."""
+
+    ran_us: float = 0.0
+    waited_us: float = 0.0
+    slices: float = 0.0
+
+    def wait_us(self, ran_us: float, slices: float) -> float:
+        """How long it usually waits for a core where it runs so long, and is put on one so often."""
+        if self.waited_us == 0:
+            return 0.0
+        of_ran, of_slices = ran_us / max(1.0, self.ran_us), slices / max(1.0, self.slices)
+        return self.waited_us * max(of_ran, of_slices)
+
+    def and_also(self, rows: Rows) -> Usual:
+        """With further rows of it."""
+        more = (float(rows[name].sum()) for name in ("ran_us", "waited_us", "slices"))
+        return Usual(*(before + after for before, after in zip(astuple(self), more, strict=True)))
+
+
+@dataclass(frozen=True)
+class ThreadActivity:
+    """What one thread did in an interval. µs of it, or counts."""
+
+    length_us: float
+    ran_us: float
+    """On a core."""
+    waited_us: float
+    """For a core, beyond what it usually does for running so long, or for being woken so often."""
+    usual_wait_us: float = 0.0
+    """For a core, as much as is usual of it: comes with running, and is no cause of its own."""
+    system_us: float = 0.0
+    """Of what it ran, in the kernel."""
+    asleep_us: dict[tuple[str, int], float] = field(default_factory=dict)
+    """Neither: by the state that it was found in, and the number of the system call."""
+    minor_faults: float = 0.0
+    major_faults: float = 0.0
+    slices: float = 0.0
+    """How often it was put on a core."""
+    moves: int = 0
+    """How often it was found on another core than before."""
+    looks: int = 0
+    cores: frozenset[int] = frozenset()
+    """Where it was found."""
+
+    @property
+    def stopped_us(self) -> float:
+        """In state T."""
+        return sum(us for (state, _), us in self.asleep_us.items() if state == STOPPED)
+
+    def slept_us(self, calls: frozenset[int]) -> float:
+        """In these system calls, whether it could be woken or not."""
+        return sum(us for (state, call), us in self.asleep_us.items() if call in calls and state != STOPPED)
+
+    @property
+    def device_us(self) -> float:
+        """In state D, whatever it called."""
+        return sum(us for (state, _), us in self.asleep_us.items() if state == DEVICE)
+
+
+def activity_in(
+    rows: Rows,
+    begin_us: int,
+    end_us: int,
+    disturbed: Iterable[tuple[int, int]] = (),
+    usual: Usual | None = None,
+) -> ThreadActivity:
+    """What a thread did from one time to another.
+
+    Parameters
+    ----------
+    rows
+        THREAD rows of the thread, which do not overlap, also from before and after the interval: what it does
+        there is usual of it.
+    disturbed
+        Intervals in which it is not as usual.
+    usual
+        What it did over a longer time. What it did beside the interval counts where it waited less there.
+    """
+    rows = rows[np.argsort(rows["begin_us"])]
+    times = _placed(rows)
+    inside_us = overlaps_us(rows, begin_us, end_us).astype(float)
+    is_calm = inside_us == 0
+    for other_begin_us, other_end_us in disturbed:
+        is_calm &= overlaps_us(rows, other_begin_us, other_end_us) == 0
+    own = inside_us > 0
+    within = _within(times[:, own], inside_us[own], _shares(times[:, is_calm]))
+    was_stopped, has_edge, stood_us = _stops(rows, times[2], begin_us, end_us)
+    at_edge = has_edge[own]
+    stood = np.minimum(stood_us[own], inside_us[own])[at_edge]
+    of_awake = (inside_us[own][at_edge] - stood) / np.maximum(times[:2, own][:, at_edge].sum(axis=0), 1.0)
+    within[:, at_edge] = np.vstack([times[:2, own][:, at_edge] * of_awake, stood])
+    ran, waited, still = within.sum(axis=1)
+    own_rows = rows[own]
+    of_ran = within[0] / np.maximum(times[0, own], 1.0)
+    of_row = inside_us[own] / np.maximum(times[:, own].sum(axis=0), 1.0)
+    slices = float((own_rows["slices"] * of_row).sum())
+    # What is looked for is in all that it ever did, too, and a load that lasts is in what it did beside.
+    calm = Usual().and_also(rows[is_calm])
+    known = [calm] if usual is None else [usual, calm] if is_calm.sum() >= LEAST_CALM_ROWS else [usual]
+    woken = slices if still >= AWAKE_SHARE * (end_us - begin_us) else 0.0
+    usual_us = min(float(waited), *(one.wait_us(float(ran), woken) for one in known))
+    return ThreadActivity(
+        length_us=float(end_us - begin_us),
+        ran_us=float(ran),
+        waited_us=float(waited) - usual_us,
+        usual_wait_us=usual_us,
+        system_us=min(float((own_rows["system_us"] * of_ran).sum()), float(ran)),
+        asleep_us=_asleep(own_rows, within[2], float(still), was_stopped[own].tolist()),
+        minor_faults=float((own_rows["minor_faults"] * of_row).sum()),
+        major_faults=float((own_rows["major_faults"] * of_row).sum()),
+        slices=slices,
+        moves=int(own_rows["migrations"].sum()),
+        looks=len(own_rows),
+        cores=frozenset(own_rows["core"].tolist()),
+    )
+
+
+def _placed(rows: Rows) -> Times:
+    """Of each row how long the thread ran, waited and slept, f8[3, n].
+
+    The kernel counts a wait when it is over: what is longer than its row has room for began before it.
+    """
+    length = rows["length_us"].astype(float)
+    ran = np.minimum(rows["ran_us"], length)
+    room = length - ran
+    waited = rows["waited_us"].astype(float)
+    if (waited > room).any():
+        begins, ends = rows["begin_us"].tolist(), ends_us(rows).tolist()
+        over_us = 0.0
+        for at in range(len(rows) - 1, -1, -1):
+            if at + 1 < len(rows):
+                over_us = max(0.0, over_us - max(0, begins[at + 1] - ends[at]))
+            over_us += waited[at]
+            waited[at] = min(over_us, room[at])
+            over_us -= waited[at]
+    return np.stack([ran, waited, room - waited])
+
+
+def _stops(
+    rows: Rows, still_us: Times, begin_us: int, end_us: int
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], Times]:
+    """Of each row whether the thread was stopped when it began; whether it was so only then, or only when it
+    ended; and, for such rows, how long it stood still in an interval: without a break from or to that moment.
+    """
+    begins, ends = rows["begin_us"], ends_us(rows)
+    is_stopped = np.isin(rows["state"], (b"T", b"t"))
+    was_stopped, is_known = np.zeros(len(rows), bool), np.zeros(len(rows), bool)
+    is_known[1:] = begins[1:] <= ends[:-1] + LONGEST_BREAK_US
+    was_stopped[1:] = is_known[1:] & is_stopped[:-1]
+    has_edge = is_known & (is_stopped != was_stopped)
+    from_us = np.where(is_stopped, ends - still_us, begins)
+    to_us = np.where(is_stopped, ends, begins + still_us)
+    stood_us = np.minimum(to_us, end_us) - np.maximum(from_us, begin_us)
+    return was_stopped, has_edge, np.maximum(stood_us, 0.0)
+
+
+def _shares(calm: Times) -> Times | None:
+    """Of its time that a thread usually runs, waits and sleeps, f8[3]; None where that is not known."""
+    total_us = calm.sum()
+    return calm.sum(axis=1) / total_us if calm.shape[1] >= LEAST_CALM_ROWS and total_us > 0 else None
+
+
+def _within(times: Times, inside_us: Times, usual: Times | None) -> Times:
+    """Of rows, of which so much lies in the interval, what of it happened there, f8[3, n]."""
+    length = times.sum(axis=0)
+    outside = length - inside_us
+    within = times * (inside_us / np.maximum(length, 1.0))
+    if usual is not None:
+        # Outside it did what is usual of it.
+        left = np.clip(times - usual[:, np.newaxis] * outside, 0.0, np.minimum(times, inside_us))
+        within = np.where(
+            left.sum(axis=0) > 0, left * (inside_us / np.maximum(left.sum(axis=0), 1e-9)), within
+        )
+    certain = np.maximum(times - outside, 0.0)
+    return np.asarray(np.where(length <= FINE_US, within, certain))
+
+
+def _asleep(
+    rows: Rows, still_us: Times, total_us: float, was_stopped: list[bool]
+) -> dict[tuple[str, int], float]:
+    """How long it slept, by what in; ``was_stopped`` says of each row whether it was when that began."""
+    found: Counter[tuple[str, int]] = Counter()
+    stood = STOPPED, NO_CALL
+    before: tuple[str, int] | None = None
+    states = [state.decode() for state in rows["state"].tolist()]
+    columns = zip(states, rows["call"].tolist(), still_us.tolist(), was_stopped, strict=True)
+    for state, call, us, was in columns:
+        letter = STOPPED if state == "t" else state
+        now = (letter, call) if letter in (STOPPED, DEVICE, ASLEEP) else None
+        # One that runs again slept in what it was found in before. Which it does after a stop, too: the sleep
+        # that it is found in then has just begun.
+        into = stood if was else now or before
+        if into is not None:
+            found[into] += us
+        before = now
+    known_us = sum(found.values())
+    # Often woken in between: what it is found in says what it slept in.
+    return {into: us * total_us / known_us for into, us in found.items() if us > 0}

@@ -1,0 +1,235 @@
+"""Short delays that hit now one function and now another: what the system does to all of them.
+
+What of their node calls that recur lost their time by, where that is the same for most of it.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+import msgspec
+
+from chimbuko.causes.evidence.nodeevidence import NodeEvidence
+from chimbuko.causes.incident import Incident
+from chimbuko.causes.incidents.tracker import Changes
+from chimbuko.causes.kinds.heldup import WAITED_FOR_CORE
+from chimbuko.causes.kinds.registry import IN_NODE
+from chimbuko.causes.kinds.rest import NOT_EXPLAINED
+from chimbuko.causes.part import Part
+from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
+
+MOST = 0.5
+"""Of what was lost, by one kind of cause; and of what that took, by one process."""
+
+Lost = Counter[tuple[str, str]]
+"""µs by the kind of cause, and by who took the core where that was no process of the program."""
+
+
+def lost_by(parts: Iterable[Part]) -> Lost:
+    """What a call lost, or several."""
+    lost: Lost = Counter()
+    for part in parts:
+        lost[part.kind, part.by if part.is_foreign else ""] += round(part.lost_us)
+    return lost
+
+
+def because(found: Recurrence, lost: Lost, nodes: NodeEvidence | None = None) -> Recurrence:
+    """The finding with the cause of most of it; as it is where that is not known, or not in the node.
+
+    Parameters
+    ----------
+    lost
+        What its calls, or some of them, lost.
+    nodes
+        Where its ranks may run.
+    """
+    kinds: Counter[str] = Counter()
+    for (kind, _), us in lost.items():
+        kinds[kind] += us
+    kind, us = max(kinds.items(), key=lambda one: (one[1], one[0]), default=(NOT_EXPLAINED.id, 0))
+    if kind not in IN_NODE or us < MOST * kinds.total():
+        return found
+    names = (name for (of, name), part_us in lost.items() if of == kind and part_us >= MOST * us)
+    by = next(filter(None, names), "")
+    ranks, cores = 0, 0
+    if kind == WAITED_FOR_CORE.id and not by and nodes is not None:
+        ranks, cores = nodes.sharing(found.program, found.ranks)
+    return msgspec.structs.replace(found, cause=kind, by=by, ranks_there=ranks, cores=cores)
+
+
+LEAST = 16
+"""So many are a recurring."""
+LEAST_FUNCTIONS = 3
+"""So many different ones must be hit: else it is the function's doing."""
+MODE_END = 0.2
+"""A mode ends where the next factor of two holds less than this share of what it has so far, as in the
+detector ``robust``."""
+FAR = 3
+"""Octaves above that of their median: delays of so many times that length stand for themselves, though no gap
+is between."""
+MOST_EXAMPLES = 5
+MOST_CAUSES = 64
+"""Of delays of one length, that are remembered: there may be any number of processes."""
+NEVER_US = 1 << 62
+
+
+def is_alone(incident: Incident) -> bool:
+    """Whether it is one call, which held up nobody that was flagged."""
+    return incident.flags == 1 and not incident.is_loss
+
+
+@dataclass
+class _Octave:
+    """Delays within a factor of two."""
+
+    calls: int = 0
+    acquitted: int = 0
+    """More of them, which turned out to be ordinary."""
+    cost_us: float = 0.0
+    shortest_us: float = math.inf
+    begin_us: int = NEVER_US
+    end_us: int = 0
+    functions: Counter[str] = field(default_factory=Counter)
+    ranks: set[int] = field(default_factory=set)
+    worst: list[tuple[float, str]] = field(default_factory=list)
+    """Cost and call of a few."""
+    lost: Lost = field(default_factory=Counter)
+    """By what."""
+
+    def add(self, incident: Incident) -> None:
+        """One more."""
+        one = _Octave(1, 0, incident.cost_us, incident.cost_us, incident.begin_us, incident.end_us)
+        if incident.call_id and incident.rank is not None:
+            one.functions[incident.function] += 1
+            one.ranks.add(incident.rank)
+            one.worst.append((incident.cost_us, incident.call_id))
+            one.lost = lost_by(incident.parts)
+        self.merge(one)
+
+    def merge(self, other: _Octave) -> None:
+        """All of another."""
+        self.calls += other.calls
+        self.acquitted += other.acquitted
+        self.cost_us += other.cost_us
+        self.shortest_us = min(self.shortest_us, other.shortest_us)
+        self.begin_us = min(self.begin_us, other.begin_us)
+        self.end_us = max(self.end_us, other.end_us)
+        self.functions += other.functions
+        self.ranks |= other.ranks
+        self.worst = sorted(self.worst + other.worst, reverse=True)[:MOST_EXAMPLES]
+        self.lost += other.lost
+        if len(self.lost) > 2 * MOST_CAUSES:
+            self.lost = Counter(dict(self.lost.most_common(MOST_CAUSES)))
+
+
+_Octaves = dict[int, dict[int, _Octave]]
+"""By program, and by the logarithm of the delay."""
+
+
+class Interruptions:
+    """Adds up the incidents of a single call.
+
+    Its memory depends on functions and ranks, and on how many incidents are not settled.
+    """
+
+    def __init__(self) -> None:
+        self._settled: _Octaves = {}
+        self._open: dict[int, Incident] = {}
+
+    def take(self, changes: Changes) -> None:
+        """Take in what has become different of a run's incidents."""
+        for number in (*changes.merged, *changes.gone):
+            self._open.pop(number, None)
+        for incident in changes.incidents:
+            self._open.pop(incident.number, None)
+            if is_alone(incident):
+                self._open[incident.number] = incident
+
+    def acquit(self, program: int, lost_us: float) -> None:
+        """A call that had been one of them, and is ordinary now: it says, too, how long such delays are."""
+        octaves = self._settled.setdefault(program, defaultdict(_Octave))
+        octaves[_octave_of(lost_us)].acquitted += 1
+
+    def settle_before(self, time_us: int) -> None:
+        """What was over by then does not change any more."""
+        over = [incident for incident in self._open.values() if incident.end_us < time_us]
+        for incident in over:
+            del self._open[incident.number]
+        _add(self._settled, over)
+
+    def found(self, nodes: NodeEvidence | None = None) -> list[Recurrence]:
+        """The short delays of each program, where there are enough of them to be a habit.
+
+        Parameters
+        ----------
+        nodes
+            Where ranks may run.
+        """
+        octaves: _Octaves = {}
+        _add(octaves, self._open.values())
+        for program, settled in self._settled.items():
+            of_program = octaves.setdefault(program, defaultdict(_Octave))
+            for octave, one in settled.items():
+                of_program[octave].merge(one)
+        found = (_recurrence(program, of_program, nodes) for program, of_program in sorted(octaves.items()))
+        return [one for one in found if one is not None]
+
+
+def _add(octaves: _Octaves, incidents: Iterable[Incident]) -> None:
+    for incident in incidents:
+        of_program = octaves.setdefault(incident.program, defaultdict(_Octave))
+        of_program[_octave_of(incident.cost_us)].add(incident)
+
+
+def _octave_of(cost_us: float) -> int:
+    return math.floor(math.log2(max(cost_us, 1.0)))
+
+
+def _recurrence(program: int, octaves: dict[int, _Octave], nodes: NodeEvidence | None) -> Recurrence | None:
+    end = _mode_end({octave: one.calls + one.acquitted for octave, one in octaves.items()})
+    short = _Octave()
+    for octave, one in octaves.items():
+        if octave < end:
+            short.merge(one)
+    if short.calls + short.acquitted < LEAST or len(short.functions) < LEAST_FUNCTIONS:
+        return None
+    found = Recurrence(
+        program=program,
+        kind=RecurrenceKind.INTERRUPTIONS,
+        function="",
+        calls=short.calls,
+        cost_us=short.cost_us,
+        shortest_us=short.shortest_us,
+        longest_us=2.0**end,
+        functions=sorted(short.functions, key=lambda name: (-short.functions[name], name)),
+        ranks=sorted(short.ranks),
+        begin_us=short.begin_us,
+        end_us=short.end_us,
+        examples=[call_id for _, call_id in short.worst],
+    )
+    return because(found, short.lost, nodes)
+
+
+def _mode_end(counts: dict[int, int]) -> int:
+    """The first octave behind the shortest mode that holds enough; the lowest one where none does."""
+    so_far = 0
+    for octave in range(min(counts), max(counts) + 2):
+        count = counts.get(octave, 0)
+        if count < MODE_END * so_far or octave > max(counts):
+            if so_far >= LEAST:
+                return min(octave, _median({one: counts[one] for one in counts if one < octave}) + FAR)
+            # What is behind the gap is no part of it.
+            so_far = 0
+        so_far += count
+    return min(counts)
+
+
+def _median(counts: dict[int, int]) -> int:
+    octaves = sorted(counts)
+    at = bisect_left(list(accumulate(counts[octave] for octave in octaves)), sum(counts.values()) / 2)
+    return octaves[at]

@@ -1,0 +1,151 @@
+"""Sentence that tells of an incident, or of what recurs; the same wherever it is shown."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from chimbuko.causes.incident import Incident, Waited
+from chimbuko.causes.kinds.children import IN_CHILD
+from chimbuko.causes.kinds.registry import cause_of
+from chimbuko.causes.kinds.split import main_part
+from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
+from chimbuko.causes.wording import ALIKE, core_seconds, duration, ranks_in_words, spread
+from chimbuko.core.calls.functionnames import short_name
+from chimbuko.core.units import format_times, number_of
+
+MOST_OPERATIONS = 2
+"""Maximum number of operations whose waits have a clause each; the others are counted."""
+MOST_FUNCTIONS = 3
+"""Maximum number of functions that are named; the others are counted."""
+
+
+def sentence(incident: Incident) -> str:
+    """Return what happened, whom it held up, and what it cost."""
+    main = main_part(incident.parts)
+    told = cause_of(main.kind).tell(incident, main)
+    clauses = [told.clause] if told is not None else [_origin(incident)] if incident.call_id else []
+    waited = [] if told is None else told.waited
+    clauses += _waits(incident, [one for one in incident.waited if one not in waited])
+    return f"{'; '.join(clauses)}: {core_seconds(incident.cost_us)} lost."
+
+
+def recurrence_sentence(recurrence: Recurrence) -> str:
+    """Return what happens again and again, and what it costs."""
+    tells = {
+        RecurrenceKind.INTERRUPTIONS: _interruptions,
+        RecurrenceKind.SLOW_MODE: _slow_mode,
+        RecurrenceKind.DRIFT: _drift,
+        RecurrenceKind.SLOW_RANKS: _slow_ranks,
+    }
+    return f"{tells[recurrence.kind](recurrence)}: {core_seconds(recurrence.cost_us)} lost in all."
+
+
+def _interruptions(recurrence: Recurrence) -> str:
+    calls = f"{number_of(recurrence.calls, 'short delays')} of up to {duration(recurrence.longest_us)}"
+    where = f"{ranks_in_words(recurrence.ranks)}{_because(recurrence)}"
+    return f"{calls} in {_functions(recurrence)} on {where}"
+
+
+def _slow_mode(recurrence: Recurrence) -> str:
+    total = round(recurrence.calls / recurrence.share)
+    # Their cost is their number times what they take more on average; a few of them may hold most of it.
+    mean_us = recurrence.usual_us + recurrence.cost_us / recurrence.calls
+    mean, usual = f"{duration(mean_us)} on average", duration(recurrence.usual_us)
+    if mean_us > ALIKE * recurrence.typical_us:
+        mean += f" (half of them {duration(recurrence.typical_us)} or less)"
+    text = (
+        f"{short_name(recurrence.function)}: {recurrence.calls:,} of {number_of(total, 'calls')} "
+        f"({100 * recurrence.share:.2g} %) take {mean} instead of {usual}"
+    )
+    if recurrence.callers:
+        text += f", called by {', '.join(map(short_name, recurrence.callers[:MOST_FUNCTIONS]))}"
+    if recurrence.every_us:
+        text += f", every {duration(recurrence.every_us)}"
+    if recurrence.ranks:
+        text += f", seen on {ranks_in_words(recurrence.ranks)}{_because(recurrence)}"
+    return text
+
+
+def _drift(recurrence: Recurrence) -> str:
+    typical, usual = duration(recurrence.typical_us), duration(recurrence.usual_us)
+    return (
+        f"{short_name(recurrence.function)} became slower: a call takes {typical} instead of {usual} "
+        f"at first ({recurrence.factor:.2f}×), {number_of(recurrence.calls, 'calls')} in all"
+    )
+
+
+def _slow_ranks(recurrence: Recurrence) -> str:
+    several = len(recurrence.ranks) > 1
+    where = f" on node {recurrence.node}" if recurrence.node else ""
+    functions = _functions(recurrence) or "all that they compute"
+    ranks = ranks_in_words(recurrence.ranks)
+    return (
+        f"{ranks[:1].upper()}{ranks[1:]}{where} {'take' if several else 'takes'} "
+        f"{recurrence.factor:.2f} times as long as other ranks all the time, in {functions}"
+    )
+
+
+def _functions(recurrence: Recurrence) -> str:
+    """Return the functions that are hit; empty if they are not known."""
+    named = ", ".join(map(short_name, recurrence.functions[:MOST_FUNCTIONS]))
+    more = len(recurrence.functions) - MOST_FUNCTIONS
+    return f"{named} and {number_of(more, 'more functions')}" if more > 0 else named
+
+
+def _because(recurrence: Recurrence) -> str:
+    """Return the cause in the node by which the ranks lost the time; empty if it is not known."""
+    if not recurrence.cause:
+        return ""
+    is_one = len(recurrence.ranks) == 1
+    who, its = ("it", "its") if is_one else ("they", "their")
+    was, cores = ("was", "core") if is_one else ("were", "cores")
+    if recurrence.by:
+        return f", as {recurrence.by} took {its} {cores}"
+    words = cause_of(recurrence.cause).recurring.format(was=was, its=its, cores=cores)
+    if recurrence.ranks_there:
+        words += f" ({recurrence.ranks_there} ranks share {number_of(recurrence.cores, 'cores')})"
+    return f", as {who} {words}"
+
+
+def _origin(incident: Incident) -> str:
+    runtime, usual = duration(incident.runtime_us), duration(incident.expected_us)
+    what = f"{short_name(incident.function)} on rank {incident.rank} took {runtime}"
+    if not incident.is_whole:
+        what += " without the calls inside it"
+    if incident.expected_us > 0.0:
+        what += f", {format_times(incident.runtime_us / incident.expected_us)} its usual {usual}"
+    main = main_part(incident.parts)
+    clause = cause_of(main.kind).clause(main, incident.rank)
+    return f"{what}, {clause}" if clause else what
+
+
+def _waits(incident: Incident, all_waited: Sequence[Waited]) -> list[str]:
+    by_operation: dict[str, list[Waited]] = defaultdict(list)
+    for one in all_waited:
+        if one.kind == IN_CHILD.id:
+            # It contains what is named already.
+            continue
+        by_operation[short_name(one.operation)].append(one)
+    costly = sorted(by_operation.items(), key=lambda item: -sum(one.lost_us for one in item[1]))
+    clauses = [_wait(incident, operation, waited) for operation, waited in costly[:MOST_OPERATIONS]]
+    if len(costly) > MOST_OPERATIONS:
+        others = [one for _, waited in costly[MOST_OPERATIONS:] for one in waited]
+        lost = duration(sum(one.lost_us for one in others))
+        clauses.append(f"{number_of(len(others), 'other calls')} lost {lost}")
+    return clauses
+
+
+def _wait(incident: Incident, operation: str, waited: Sequence[Waited]) -> str:
+    lost: dict[int, float] = defaultdict(float)
+    for one in waited:
+        lost[one.rank] += one.lost_us
+    return f"{ranks_in_words(lost)} waited {spread(lost)}{_for_whom(incident)} in {operation}"
+
+
+def _for_whom(incident: Incident) -> str:
+    if incident.call_id or incident.is_loss:
+        return " for it"
+    if incident.rank is not None:
+        return f" for rank {incident.rank}, of which nothing is on record,"
+    return ""

@@ -1,0 +1,58 @@
+"""Durations, costs and ranks as all sentences word them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from chimbuko.core.units import format_duration_us, number_of
+
+MOST_RANKS = 6
+"""Maximum number of ranks that are named one by one; more are named as ranges, and counted."""
+ALIKE = 1.1
+"""Factor up to which two figures are called the same."""
+_ZEROS = re.compile(r"\.0+(?= )")
+
+
+def duration(duration_us: float) -> str:
+    """Return a duration in words, whole numbers without zeros behind the point."""
+    return _ZEROS.sub("", format_duration_us(duration_us))
+
+
+def spread(lost_us: Mapping[int, float]) -> str:
+    """Return how long ranks lost time: about the same each, or from the shortest to the longest."""
+    shortest, longest = min(lost_us.values()), max(lost_us.values())
+    if longest <= ALIKE * shortest:
+        return duration(sum(lost_us.values()) / len(lost_us)) + (" each" if len(lost_us) > 1 else "")
+    return f"{duration(shortest)} to {duration(longest)}"
+
+
+def core_seconds(cost_us: float) -> str:
+    """Return a cost in core time, rounded as far as people read it."""
+    cost_s = cost_us / 1e6
+    if cost_s < 1e-3:
+        return f"{duration(cost_us)} of core time"
+    return f"{cost_s:,.0f} core-seconds" if cost_s >= 10 else f"{float(f'{cost_s:.2g}')} core-seconds"
+
+
+def ranks_in_words(ranks: Iterable[int]) -> str:
+    """Return ranks as ``rank 3``, ``ranks 1, 2 and 5`` or ``512 ranks (0-255, 512-767)``."""
+    listed = sorted(set(ranks))
+    if len(listed) == 1:
+        return f"rank {listed[0]}"
+    if len(listed) <= MOST_RANKS:
+        return f"ranks {', '.join(map(str, listed[:-1]))} and {listed[-1]}"
+    ranges = _ranges(listed)
+    shown = ", ".join(f"{a}-{b}" if b > a else str(a) for a, b in ranges[:MOST_RANKS])
+    more = ", ..." if len(ranges) > MOST_RANKS else ""
+    return f"{number_of(len(listed), 'ranks')} ({shown}{more})"
+
+
+def _ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for number in numbers:
+        if found and number == found[-1][1] + 1:
+            found[-1] = found[-1][0], number
+        else:
+            found.append((number, number))
+    return found

@@ -1,0 +1,119 @@
+"""The sentence that says what happened."""
+
+from __future__ import annotations
+
+import msgspec
+
+from chimbuko.causes.evidence.flag import Flag
+from chimbuko.causes.incidents.sentence import recurrence_sentence, sentence
+from chimbuko.causes.incidents.tracker import IncidentTracker
+from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
+from chimbuko.causes.wording import ranks_in_words
+from tests.causes.flagged import flag
+
+
+def told(*flags: object) -> list[str]:
+    tracker = IncidentTracker()
+    tracker.put(flags)  # type: ignore[arg-type]
+    return [sentence(incident) for incident in tracker.update().incidents]
+
+
+def test_who_was_late_who_waited_and_what_it_cost() -> None:
+    waits = [
+        flag(
+            "MPI Collective Sync", rank, 25, 273, usual_ms=2,
+            inside=[(f"0:{rank}:0:5", "MPI_Allreduce()")],
+        )
+        for rank in (1, 2, 3)
+    ]  # fmt: skip
+    assert told(flag("checkpoint [{heat.c} {3,0}]", 0, 0, 275, usual_ms=23), *waits) == [
+        "checkpoint on rank 0 took 275 ms, 12× its usual 23 ms; ranks 1, 2 and 3 waited 246 ms each for it "
+        "in MPI_Allreduce: 0.99 core-seconds lost."
+    ]
+
+
+def test_a_late_launch_is_named() -> None:
+    newton = flag("MD_NEWTON", 7, 0, 310, usual_ms=60, children=[("MD_FORCES", 250, 300)])
+    assert told(newton) == [
+        "MD_NEWTON on rank 7 took 260 ms without the calls inside it, 4.3× its usual 60 ms, as it called "
+        "MD_FORCES 200 ms later: 0.2 core-seconds lost."
+    ]
+
+
+def test_waits_for_nobody_on_record() -> None:
+    assert told(flag("MPI_Recv()", 1, 0, 51, received_from=[2])) == [
+        "rank 1 waited 50 ms for rank 2, of which nothing is on record, in MPI_Recv: 0.05 core-seconds lost."
+    ]
+    assert told(flag("MPI_Barrier()", 0, 0, 51), flag("MPI_Barrier()", 1, 10, 51)) == [
+        "ranks 0 and 1 waited 40 ms to 50 ms in MPI_Barrier: 0.09 core-seconds lost."
+    ]
+
+
+def test_many_ranks_are_ranges() -> None:
+    assert ranks_in_words([4]) == "rank 4"
+    assert ranks_in_words([2, 1]) == "ranks 1 and 2"
+    assert ranks_in_words([*range(512), 600]) == "513 ranks (0-511, 600)"
+    assert ranks_in_words(range(0, 40, 2)) == "20 ranks (0, 2, 4, 6, 8, 10, ...)"
+
+
+def test_more_calls_are_named() -> None:
+    def solve(begin_ms: float, calls: int) -> Flag:
+        sweeps = [("sweep", begin_ms + n, begin_ms + n + 0.5) for n in range(calls)]
+        return flag("solve", 1, begin_ms, begin_ms + calls, children=sweeps, is_inclusive=True, usual_ms=5)
+
+    tracker = IncidentTracker()
+    tracker.evidence.put_ordinary(solve(0, 5))
+    tracker.put([solve(100, 100)])
+    (incident,) = tracker.update().incidents
+    assert sentence(incident) == (
+        "solve on rank 1 took 100 ms, 20× its usual 5 ms, as it called sweep more often: "
+        "0.095 core-seconds lost."
+    )
+
+
+def test_a_counter_is_named() -> None:
+    tracker = IncidentTracker()
+    tracker.evidence.put_ordinary(flag("relax", 1, 0, 1, metrics=[("PAPI_L3_TCM", 10)]))
+    tracker.put([flag("relax", 1, 50, 100, metrics=[("PAPI_L3_TCM", 400)])])
+    (incident,) = tracker.update().incidents
+    assert sentence(incident) == (
+        "relax on rank 1 took 50 ms, 50× its usual 1 ms, as PAPI_L3_TCM rose by 40× as much as usual: "
+        "0.049 core-seconds lost."
+    )
+
+
+def test_drift_and_slow_ranks() -> None:
+    usual = Recurrence(
+        *(
+            0,
+            RecurrenceKind.DRIFT,
+            "relax() [{heat.c} {4,0}]",
+            23_996,
+            8.17e6,
+            0.0,
+            500.0,
+            ["relax()"],
+            [],
+            0,
+            1,
+            [],
+        ),
+        typical_us=2000.0,
+        usual_us=1500.0,
+        factor=1.333,
+    )
+    assert recurrence_sentence(usual) == (
+        "relax became slower: a call takes 2 ms instead of 1.50 ms at first (1.33×), 23,996 calls in all: "
+        "8.2 core-seconds lost in all."
+    )
+    slow = msgspec.structs.replace(
+        usual, kind=RecurrenceKind.SLOW_RANKS, functions=[], ranks=[4, 5], node="n7"
+    )
+    assert recurrence_sentence(slow) == (
+        "Ranks 4 and 5 on node n7 take 1.33 times as long as other ranks all the time, "
+        "in all that they compute: 8.2 core-seconds lost in all."
+    )
+    one = msgspec.structs.replace(slow, functions=["relax()"], ranks=[4], node="")
+    assert recurrence_sentence(one).startswith(
+        "Rank 4 takes 1.33 times as long as other ranks all the time, in relax: "
+    )
