@@ -89,6 +89,7 @@ def test_findings_in_published_quantities_stand_with_the_incidents(made: MadeRun
 
 def test_a_finding_has_an_address_that_stays(made: MadeRun, api: Api) -> None:
     explain_run(made.directory)
+<<<<<<< HEAD
     habit = Recurrence(
         0,
         RecurrenceKind.DRIFT,
@@ -102,16 +103,20 @@ def test_a_finding_has_an_address_that_stays(made: MadeRun, api: Api) -> None:
         1,
         2,
         [],
+=======
+    drift = Recurrence(
+        *(0, RecurrenceKind.DRIFT, "step", 9, 5e6, 0.0, 1.0, ["step"], [1], 1, 2, []),
+>>>>>>> causes
         typical_us=2.0,
         usual_us=1.0,
     )
-    costly = msgspec.structs.replace(habit, function="solve", cost_us=9e6)
+    costly = msgspec.structs.replace(drift, function="solve", cost_us=9e6)
     engine = open_for_writing(made.directory.read_info().store_url)
     writer = Writer(engine, made.directory.read_info().id)
     try:
-        writer.write_recurrences([habit])
+        writer.write_recurrences([drift])
         (first,) = api.ask("incidents?limit=1").json["recurrences"]
-        writer.write_recurrences([costly, habit])
+        writer.write_recurrences([costly, drift])
     finally:
         close(engine)
     second, again = api.ask("incidents").json["recurrences"]
