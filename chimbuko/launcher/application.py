@@ -7,16 +7,16 @@ before it.
 
 from __future__ import annotations
 
+import errno
 import os
 import select
-import shutil
 import signal
 import socket
 import struct
-import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Protocol
 
 import msgspec
 from setproctitle import setproctitle
@@ -31,14 +31,12 @@ from chimbuko.runtime.process.lifetime import (
     set_oom_score,
 )
 from chimbuko.runtime.process.signals import FROM_OTHERS, heed
-from chimbuko.runtime.process.starting import Process, end_fork
+from chimbuko.runtime.process.starting import end_fork
+from chimbuko.runtime.process.usercommand import PASSED_ON, CommandError, UserCommand, shell_code
 from chimbuko.runtime.process.wakeup import Wakeup
 
 TITLE = "chimbuko.launcher"
 PATIENCE_S = 3600.0
-NOT_FOUND = 127
-NOT_EXECUTABLE = 126
-"""As shells give them."""
 _LENGTH = struct.Struct("Q")
 
 _link: socket.socket | None = None
@@ -53,11 +51,31 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class News(msgspec.Struct, frozen=True):
-    """What became of it: first its process id, or the error; then its exit code."""
+    """Report of the application: first its process id, or the error number; then its exit code."""
 
     pid: int = 0
     error: int = 0
     code: int | None = None
+
+
+class Application(Protocol):
+    """The application, for the launcher: its own child, or its parent's. See ``UserCommand``."""
+
+    @property
+    def pid(self) -> int:
+        """Process id of the application, which must have been started."""
+
+    def start(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Start the application; raises CommandError where it cannot be run."""
+
+    def poll(self) -> int | None:
+        """Return its exit code as a shell gives it, or None while it runs."""
+
+    def wait(self) -> int:
+        """Wait for its end, and return its exit code as a shell gives it."""
+
+    def pass_on(self, number: int, frame: object) -> None:
+        """Pass a signal on to it, as the handler of that signal."""
 
 
 def part() -> None:
@@ -93,36 +111,9 @@ def is_apart() -> bool:
     return _link is not None
 
 
-def code_where_absent(program: str) -> int:
-    """0, or a shell's code for a command that is not there or cannot be run: that is said."""
-    if shutil.which(program) is not None:
-        return 0
-    if not os.path.exists(program) or os.sep not in program:
-        log(f"{program}: no such command")
-        return NOT_FOUND
-    why = "it is a folder" if os.path.isdir(program) else f"it is not executable; do: chmod +x {program}"
-    log(f"{program}: cannot be run ({why})")
-    return NOT_EXECUTABLE
-
-
-def start_application(words: Sequence[str], environment: dict[str, str]) -> Process:
-    """Start the application, as the child of this process's parent where that waits for it.
-
-    Raises
-    ------
-    OSError
-        It cannot be started.
-    """
-    own = {name: value for name, value in environment.items() if name != OOM_VARIABLE}
-    if _link is None:
-        return subprocess.Popen(words, env=own)
-    encoded = {os.fsencode(name): os.fsencode(value) for name, value in own.items()}
-    _send(_link, msgspec.msgpack.encode(Order([os.fsencode(word) for word in words], encoded)))
-    news = _news(_link)
-    if news is None or news.error:
-        number = news.error if news else 0
-        raise OSError(number, os.strerror(number))
-    return _Application(news.pid, _link)
+def application_to_start() -> Application:
+    """Return the application before its start: a child of this process's parent where that waits for it."""
+    return UserCommand() if _link is None else _Application(_link)
 
 
 def news_of_application() -> list[int]:
@@ -131,96 +122,101 @@ def news_of_application() -> list[int]:
 
 
 class _Application:
-    """The application, for the launcher."""
+    """The application as the child of the launcher's parent, which passes signals on to it."""
 
-    stdout = None
-
-    def __init__(self, pid: int, link: socket.socket) -> None:
-        self.pid = pid
-        self.returncode: int = None  # type: ignore[assignment]
+    def __init__(self, link: socket.socket) -> None:
+        self.pid = 0
+        self._code: int | None = None
         self._link = link
 
+    def start(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
+        """See ``Application``."""
+        encoded = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
+        _send(self._link, msgspec.msgpack.encode(Order([os.fsencode(word) for word in words], encoded)))
+        news = _news(self._link)
+        if news is None or not news.pid:
+            raise CommandError(words[0], news.error if news else errno.ECHILD)
+        self.pid = news.pid
+
     def poll(self) -> int | None:
-        """See ``Process``."""
+        """See ``Application``."""
         return self._look(0.0)
 
-    def wait(self, timeout: float | None = None) -> int:
-        """See ``Process``."""
-        while (code := self._look(PATIENCE_S if timeout is None else timeout)) is None:
-            if timeout is not None:
-                raise subprocess.TimeoutExpired(str(self.pid), timeout)
+    def wait(self) -> int:
+        """See ``Application``."""
+        while (code := self._look(PATIENCE_S)) is None:
+            pass
         return code
 
-    def send_signal(self, sig: int) -> None:
-        """See ``Process``; it may be called in the midst of ``poll``, by a handler of signals."""
-        if self.returncode is None:
-            with suppress(ProcessLookupError):
-                os.kill(self.pid, sig)
+    def pass_on(self, number: int, frame: object) -> None:
+        """See ``Application``; the parent gets the same signals, and passes them on itself."""
 
     def _look(self, timeout_s: float) -> int | None:
-        if self.returncode is None and select.select([self._link], [], [], timeout_s)[0]:
+        if self._code is None and select.select([self._link], [], [], timeout_s)[0]:
             news = _news(self._link)
-            if news is not None and news.code is not None:
-                self.returncode = news.code
-        return self.returncode
+            if news is not None:
+                self._code = news.code
+        return self._code
 
 
 class _Parent:
-    """What the parent does."""
+    """The launcher's parent, which starts the application and waits for both."""
 
     def __init__(self, launcher: int, link: socket.socket) -> None:
         self._launcher = launcher
         self._link = link
-        self._application: subprocess.Popen[bytes] | None = None
+        self._application = UserCommand()
+        self._is_started = False
         self._is_reported = False
 
     def attend(self) -> int:
-        """Wait for application and launcher; the exit code."""
+        """Wait for application and launcher; return the exit code."""
         heed(FROM_OTHERS, self._pass_on)
         listening = [self._link.fileno()]
         with Wakeup() as wakeup:
             while (status := os.waitpid(self._launcher, os.WNOHANG))[0] == 0:
-                if self._application is not None and not self._is_reported:
-                    self._report(self._application)
+                if self._is_started and not self._is_reported:
+                    self._report()
                 wakeup.wait(PATIENCE_S, listening)
                 if listening and select.select(listening, [], [], 0.0)[0]:
                     listening = listening if self._obey() else []
         code = os.waitstatus_to_exitcode(status[1])
         self._launcher = 0
-        if code >= 0 or self._application is None:
-            return code if code >= 0 else 128 - code
+        if code >= 0 or not self._is_started:
+            return shell_code(code)
         if self._application.poll() is None:
             log(f"the analysis has ended early (signal {-code}); the program goes on")
-        code = self._application.wait()
-        return code if code >= 0 else 128 - code
+        return self._application.wait()
 
     def _obey(self) -> bool:
-        """Start what the launcher wants; False where it has gone."""
+        """Start what the launcher wants; return False where the launcher has gone."""
         order = _receive(self._link)
         if order is None:
             return False
         wanted = msgspec.msgpack.decode(order, type=Order)
+        heed(PASSED_ON, self._pass_on)
         try:
-            self._application = subprocess.Popen(wanted.words, env=wanted.environment)
+            self._application.start(wanted.words, wanted.environment)
+        except CommandError as error:
+            news = News(error=error.number)
+        else:
+            self._is_started = True
             news = News(pid=self._application.pid)
-        except OSError as error:
-            news = News(error=error.errno or 0)
         _send(self._link, msgspec.msgpack.encode(news))
         return True
 
-    def _report(self, application: subprocess.Popen[bytes]) -> None:
-        code = application.poll()
+    def _report(self) -> None:
+        code = self._application.poll()
         if code is not None:
             self._is_reported = True
             _send(self._link, msgspec.msgpack.encode(News(code=code)))
 
-    def _pass_on(self, signum: int, frame: object) -> None:
-        """To the launcher; where that is gone, it is for the application, which Ctrl-C reaches by itself."""
-        with suppress(OSError):
-            if self._launcher:
-                os.kill(self._launcher, signum)
-            elif self._application is not None and not (signum == signal.SIGINT and os.isatty(0)):
-                self._application.send_signal(signum)
+    def _pass_on(self, number: int, frame: object) -> None:
+        """Tell the launcher of a signal that ends the run, and the application of every one."""
+        if self._launcher and number in FROM_OTHERS:
+            with suppress(OSError):
+                os.kill(self._launcher, number)
+        self._application.pass_on(number)
 
 
 def _send(link: socket.socket, message: bytes) -> None:

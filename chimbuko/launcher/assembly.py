@@ -23,7 +23,7 @@ from chimbuko.capture.trace.tausettings import application_settings, transport_s
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.errors import ChimbukoError
 from chimbuko.launcher.agents import AgentOptions, check_agents
-from chimbuko.launcher.application import code_where_absent, is_apart
+from chimbuko.launcher.application import is_apart
 from chimbuko.launcher.closing import Show
 from chimbuko.launcher.controller import Controller
 from chimbuko.launcher.kernels import await_kernels
@@ -32,6 +32,7 @@ from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.transport import StreamPlace, place_streams, shielded
 from chimbuko.provenance.store.urls import public_url
 from chimbuko.runtime.process.cores import pin
+from chimbuko.runtime.process.usercommand import check_command
 from chimbuko.runtime.runs import finding
 from chimbuko.runtime.runs.directory import RUNS_FOLDER, RunDirectory, new_run, write_secret
 from chimbuko.runtime.runs.environment import surroundings
@@ -41,16 +42,16 @@ from chimbuko.runtime.runs.programname import as_folder, program_of
 def lead(options: RunOptions, show: Show) -> int:
     """Make the run's folder, and lead the run to its end.
 
-    The exit code is the program's, or 130 where a recorded run was interrupted. Of a command that cannot be
-    run there is no folder.
+    The exit code is the program's, or 130 where a recorded run was interrupted.
 
     Raises
     ------
     ChimbukoError
-        The analysis cannot begin; the program was not started.
+        The analysis cannot begin, or the command cannot be run, and then the run has no folder; the program
+        was not started.
     """
-    if options.command and (code := code_where_absent(options.command[0])):
-        return code
+    if options.command:
+        check_command(options.command[0])
     traces = sorted_out(options.trace)
     recorded, problems = recorded_at(traces.streams + options.replay)
     if not traces.others:

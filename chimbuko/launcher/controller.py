@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import signal
 import time
 from contextlib import suppress
 
@@ -13,12 +12,7 @@ import redis
 from chimbuko.capture.follow.presence import Role, announce
 from chimbuko.core.errors import ServiceError
 from chimbuko.launcher.agents import RESCUE_AFTER_S, AgentOptions, Agents
-from chimbuko.launcher.application import (
-    NOT_EXECUTABLE,
-    NOT_FOUND,
-    news_of_application,
-    start_application,
-)
+from chimbuko.launcher.application import Application, application_to_start, news_of_application
 from chimbuko.launcher.closing import Show, close_run
 from chimbuko.launcher.outcome.progress import Progress, say
 from chimbuko.launcher.outcome.recovery import note_failed_start
@@ -27,9 +21,10 @@ from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.services.services import Services
 from chimbuko.launcher.transport import shield_news
 from chimbuko.provenance.manage.lifecycle import INTERRUPTED
+from chimbuko.runtime.process.lifetime import OOM_VARIABLE
 from chimbuko.runtime.process.mishaps import Mishaps, words_of
-from chimbuko.runtime.process.signals import heed
-from chimbuko.runtime.process.starting import Process
+from chimbuko.runtime.process.signals import FROM_OTHERS, heed
+from chimbuko.runtime.process.usercommand import FOR_THE_COMMAND, CommandError
 from chimbuko.runtime.process.wakeup import Wakeup
 from chimbuko.runtime.runs.directory import RunDirectory
 
@@ -69,8 +64,9 @@ class Controller:
         self._address = AddressFile(run.dashboard_path)
         self._interrupts = 0
         self._rescue_at_s = math.inf
-        self._unsent: list[int] = []
-        self._application: Process | None = None
+        self._to_start = application_to_start()
+        self._application: Application | None = None
+        """The application, once it runs."""
         self._has_begun = False
 
     def lead(self, is_relabelling: bool, keep: bool, show: Show) -> int:
@@ -83,8 +79,8 @@ class Controller:
         ChimbukoError
             The analysis cannot begin; the application was not started.
         """
-        heed([signal.SIGINT], self._on_interrupt)
-        heed([signal.SIGTERM, signal.SIGHUP], self._on_terminate)
+        heed(FROM_OTHERS, self._on_interrupt)
+        heed(FOR_THE_COMMAND, self._to_start.pass_on)
         code = 0
         try:
             code = self._lead(is_relabelling, keep, show)
@@ -101,7 +97,7 @@ class Controller:
             if not self._has_begun:
                 note_failed_start(self._run)
         # The program's own code, whatever happens to the analysis.
-        return code if self._application is None else self._application_code(self._application)
+        return code if self._application is None else self._application.wait()
 
     def _lead(self, is_relabelling: bool, keep: bool, show: Show) -> int:
         """Exit code where no application was started."""
@@ -152,16 +148,13 @@ class Controller:
             return 0
         if self._interrupts:
             return INTERRUPTED_CODE
+        own = {name: value for name, value in self._environment.items() if name != OOM_VARIABLE}
         try:
-            self._application = start_application(self._command_line, self._environment)
-        except FileNotFoundError:
-            say(f"{self._command_line[0]}: no such command")
-            return NOT_FOUND
-        except OSError as error:
-            say(f"{self._command_line[0]}: cannot be run ({error.strerror})")
-            return NOT_EXECUTABLE
-        for signum in self._unsent:
-            self._pass_on(signum)
+            self._to_start.start(self._command_line, own)
+        except CommandError as error:
+            say(str(error))
+            return error.exit_code
+        self._application = self._to_start
         if self._agents.place is not None:
             # Without a word of it the guard looks at its streams alone.
             with suppress(OSError):
@@ -188,7 +181,7 @@ class Controller:
             return ServiceError.exit_code
         if self._application is None:
             return INTERRUPTED_CODE if self._interrupts else 0
-        return self._application_code(self._application)
+        return self._application.wait()
 
     def _look(self, progress: Progress, services: Services, agents: Agents | None) -> None:
         """See once how far all is and that it goes on; what fails is tried again at the next look."""
@@ -201,35 +194,12 @@ class Controller:
                 progress.say(line)
             self._address.keep(services.dashboard_url)
 
-    def _application_code(self, application: Process) -> int:
-        """Wait for the application; its exit code as a shell would give it."""
-        code = application.wait()
-        return code if code >= 0 else 128 - code
-
     def _is_going_on(self, agents: Agents) -> bool:
         if self._application is not None:
             return self._application.poll() is None
         return agents.is_analysing and not agents.has_failed and self._interrupts == 0
 
-    def _on_interrupt(self, signum: int, frame: object) -> None:
-        """Ctrl-C reaches the application by itself; from the third on it is killed."""
+    def _on_interrupt(self, number: int, frame: object) -> None:
+        """Note that the run is to end, which its application is told by the same signal."""
         self._interrupts += 1
-        if not os.isatty(0):
-            self._pass_on(signal.SIGINT)
-        if self._interrupts == 2:
-            self._pass_on(signal.SIGTERM)
-        elif self._interrupts > 2:
-            self._pass_on(signal.SIGKILL)
-
-    def _on_terminate(self, signum: int, frame: object) -> None:
-        self._interrupts += 1
-        self._pass_on(signal.SIGTERM)
-
-    def _pass_on(self, signum: int) -> None:
-        """Send it to the application; to one that is being started, as soon as its process is known."""
-        if self._application is None:
-            self._unsent.append(signum)
-            return
-        # It may have become another user's.
-        with suppress(OSError):
-            self._application.send_signal(signum)
+        self._to_start.pass_on(number, frame)

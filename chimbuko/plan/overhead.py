@@ -24,6 +24,7 @@ from chimbuko.capture.trace.discovery import Transport
 from chimbuko.capture.trace.tausettings import CLAIMS_FOLDER, application_settings
 from chimbuko.core.errors import ConfigError
 from chimbuko.plan.overheadswitch import PLAINLY, without_tau
+from chimbuko.runtime.process.usercommand import UserCommand, check_command
 
 LEVEL = 0.95
 LEAST_ROUNDS = 10
@@ -114,10 +115,28 @@ def _margin(values: np.ndarray) -> float:
 
 
 KINDS = ("application", "traced", "analysed")
-_TIMED = 'date +%s%N >"$0.begin"; "$@" >"$0.output" 2>&1; code=$?; date +%s%N >"$0.end"; exit $code'
-"""For sh: runs a command and leaves in three files when it began, what it said, and when it ended."""
+_TIMED = (
+    "trap : HUP INT TERM QUIT USR1 USR2; "
+    'date +%s%N >"$0.begin"; "$@" >"$0.output" 2>&1; code=$?; date +%s%N >"$0.end"; exit $code'
+)
+"""Script for sh: runs a command and leaves in three files when it began, what it said, and when it ended. The
+shell itself outlives signals, which are for the command, so that it waits for the command's end."""
 _LOOK_S = 0.2
 _PATIENCE_S = 30.0
+
+
+class Interrupted(Exception):
+    """A signal has ended the measurement, as it has ended the program.
+
+    Parameters
+    ----------
+    code
+        Exit code of who is ended by that signal.
+    """
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
 
 
 @dataclass(frozen=True)
@@ -156,11 +175,14 @@ def measure(trial: Trial, rounds: int, on_time: Callable[[int, str, float], None
 
     Raises
     ------
+    CommandError
+        The program cannot be run.
     ConfigError
-        The program cannot be run, ends with an error, or is not traced.
+        It ends with an error, or is not traced.
+    Interrupted
+        A signal has asked this process to end.
     """
-    if shutil.which(trial.command[0]) is None:
-        raise ConfigError(f"{trial.command[0]}: no such program")
+    check_command(trial.command[0])
     for number in range(rounds + 1):
         order = random.Random(number).sample(KINDS, len(KINDS))
         times_s = {}
@@ -221,52 +243,47 @@ def _timed(
     filling
         Where the command leaves data. It is ended where no room is left there.
     """
-    with open(folder / "said", "wb") as said:
-        process = subprocess.Popen(
+    with open(folder / "said", "wb") as said, UserCommand() as program:
+        program.start(
             words,
-            env={**os.environ, **settings},
+            {**os.environ, **settings},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=said,
             start_new_session=True,
         )
-    try:
-        while (code := _wait(process)) is None:
-            if shutil.disk_usage(filling).free < NEEDED_BYTES // 4:
-                raise ConfigError(
-                    f"{kind}: what it writes fills {filling.parent}; let it run for a shorter time"
-                )
-    finally:
-        _end(process)
+        try:
+            while (code := _wait(program)) is None and not program.asked_to_end:
+                if shutil.disk_usage(filling).free < NEEDED_BYTES // 4:
+                    raise ConfigError(
+                        f"{kind}: what it writes fills {filling.parent}; let it run for a shorter time"
+                    )
+        finally:
+            _end(program)
+    if program.asked_to_end:
+        raise Interrupted(128 + program.asked_to_end)
     if code:
-        raise ConfigError(f"{kind}: {_outcome(code)}{_last_words(folder)}")
+        raise ConfigError(f"{kind}: ended with code {code}{_last_words(folder)}")
     begin, end = (int((folder / f"program.{moment}").read_text()) for moment in ("begin", "end"))
     return (end - begin) / 1e9
 
 
-def _wait(process: subprocess.Popen[bytes]) -> int | None:
+def _wait(program: UserCommand) -> int | None:
     try:
-        return process.wait(_LOOK_S)
+        return program.wait(_LOOK_S)
     except subprocess.TimeoutExpired:
         return None
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """What is left of a command when it is given up."""
-    if process.poll() is not None:
-        return
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        try:
-            process.wait(_PATIENCE_S)
+def _end(program: UserCommand) -> None:
+    """End a command that is given up; one that has been asked to end already gets its time for that."""
+    for number in (None if program.asked_to_end else signal.SIGTERM, signal.SIGKILL):
+        if program.poll() is not None:
             return
-        except subprocess.TimeoutExpired:
-            continue
-
-
-def _outcome(code: int) -> str:
-    return f"ended by signal {-code}" if code < 0 else f"ended with code {code}"
+        if number is not None:
+            program.send(number)
+        with suppress(subprocess.TimeoutExpired):
+            program.wait(_PATIENCE_S)
 
 
 def _last_words(folder: Path) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from chimbuko.core.errors import ConfigError
+from chimbuko.runtime.process.usercommand import CommandError
 
 PLAINLY = {"CHIMBUKO_PLAINLY": "1", "CHIMBUKO_TRACE": "0"}
 """Variables under which ``chimbuko trace`` runs its program plainly, and none begins to trace itself."""
@@ -32,11 +32,11 @@ def is_plain(environment: Mapping[str, str]) -> bool:
 
 
 def become_plainly(path: Path, words: Sequence[str]) -> NoReturn:
-    """Become a program that nobody traces; raises ConfigError where it cannot be run."""
+    """Become a program that nobody traces; raises CommandError where it cannot be run."""
     try:
         os.execv(path, list(words))
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be run ({error.strerror})") from error
+        raise CommandError(words[0], error.errno or 0) from error
 
 
 def without_tau(

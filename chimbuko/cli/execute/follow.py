@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
 import time
 from contextlib import ExitStack
@@ -19,9 +17,10 @@ from chimbuko.capture.trace.tausettings import WriterSettings
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.names import visible
 from chimbuko.core.units import parse_duration_us
+from chimbuko.runtime.process.signals import FROM_OTHERS, heed
+from chimbuko.runtime.process.usercommand import UserCommand
 from chimbuko.runtime.process.wakeup import Ending
 
-NOT_FOUND = 127
 LOOK_S = 0.2
 
 
@@ -66,55 +65,41 @@ def command(patterns: tuple[str, ...], idle: str, command_line: tuple[str, ...])
     idle_s = parse_duration_us(idle) / 1e6
     is_over = Ending()
     program = program_name(Path(patterns[0].replace("*", "").replace("?", "")))
-    process = _started(command_line) if command_line else None
-
-    def end(number: int, frame: object) -> None:
-        is_over.set()
-        # Ctrl-C at a terminal reaches it by itself.
-        if process is not None and (number != signal.SIGINT or not os.isatty(0)):
-            process.send_signal(number)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, end)
     with ExitStack() as stack:
         following = Following(patterns, program, settings, stack)
-        _follow(following, settings.period_us / 1e6, idle_s, process, is_over)
+        beside = stack.enter_context(UserCommand()) if command_line else None
+        if beside is None:
+            heed(FROM_OTHERS, is_over.set)
+        else:
+            beside.start(command_line, os.environ)
+        _follow(following, settings.period_us / 1e6, idle_s, beside, is_over)
         following.finish()
+        code = 0 if beside is None else beside.wait()
     for line in following.catalogue.complaints + losses_of(following.catalogue):
         print(f"chimbuko: {visible(line)}", file=sys.stderr)
     if not following.files:
         print(f"chimbuko: {' '.join(patterns)}: no such trace has come", file=sys.stderr)
-    if process is not None:
-        code = process.wait()
-        sys.exit(code if code >= 0 else 128 - code)
-
-
-def _started(command_line: tuple[str, ...]) -> subprocess.Popen[bytes]:
-    try:
-        return subprocess.Popen(command_line)
-    except OSError as error:
-        print(f"chimbuko: {command_line[0]}: cannot be run ({error.strerror})", file=sys.stderr)
-        sys.exit(NOT_FOUND)
+    sys.exit(code)
 
 
 def _follow(
     following: Following,
     period_s: float,
     idle_s: float,
-    process: subprocess.Popen[bytes] | None,
+    beside: UserCommand | None,
     is_over: Ending,
 ) -> None:
     news_s = step_s = time.monotonic()
     while not is_over.is_set():
         # Asked before the look: what a program has written before its end is taken.
-        has_ended = process is not None and process.poll() is not None
+        has_ended = beside is not None and beside.poll() is not None
         has_news = following.look()
         now_s = time.monotonic()
         news_s = now_s if has_news else news_s
         if now_s - step_s >= period_s:
             following.write()
             step_s = now_s
-        if has_ended or (process is None and now_s - news_s >= idle_s):
+        if has_ended or (beside is None and now_s - news_s >= idle_s):
             return
         if not has_news:
             is_over.wait(min(LOOK_S, period_s))

@@ -25,6 +25,7 @@ from chimbuko.instrument.tracer import session
 from chimbuko.instrument.tracer.processmetadata import program_name
 from chimbuko.plan.overheadswitch import become_plainly, is_plain
 from chimbuko.runtime.process.ranks import RANK_VARIABLES
+from chimbuko.runtime.process.usercommand import check_command
 
 Compile = Callable[..., Any]
 """What is called as ``compile``."""
@@ -116,6 +117,7 @@ def command(
     elif Path(program).is_file():
         sys.path[0] = str(Path(program).absolute().parent)
     else:
+        check_command(program)
         raise ConfigError(f"{program}: no such Python script")
     sys.argv = [program, *arguments]
     # Before the program registers anything, so that it comes last.

@@ -13,6 +13,7 @@ from chimbuko.plan.overhead import (
     KINDS,
     LEAST_ROUNDS,
     Added,
+    Interrupted,
     Measured,
     Overhead,
     Spread,
@@ -21,7 +22,6 @@ from chimbuko.plan.overhead import (
     overhead,
 )
 
-EXIT_INTERRUPTED = 130
 LEAST_COMPARED = 2
 """Rounds."""
 
@@ -77,14 +77,14 @@ def command(
         which = f"round {number} of {rounds}" if number else "round that does not count"
         print(f"{which}: {kind} {time_s:.3f} s", file=sys.stderr)
 
-    is_interrupted = False
+    code = 0
     try:
         measure(Trial(command_line, period, tuple(options)), rounds, show, found)
-    except KeyboardInterrupt:
-        is_interrupted = True
+    except Interrupted as interruption:
+        code = interruption.code
         if found.rounds < LEAST_COMPARED:
             print("chimbuko: interrupted before two rounds were whole; nothing to compare", file=sys.stderr)
-            context.exit(EXIT_INTERRUPTED)
+            context.exit(code)
     times = [found.times_s[kind][: found.rounds] for kind in KINDS]
     result = overhead(*times)
     if as_json:
@@ -92,8 +92,7 @@ def command(
         print_json(value)
     else:
         _print(result)
-    if is_interrupted:
-        context.exit(EXIT_INTERRUPTED)
+    context.exit(code)
 
 
 def _print(found: Overhead) -> None:

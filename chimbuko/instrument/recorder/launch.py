@@ -29,6 +29,7 @@ from chimbuko.instrument.recorder.ringfolder import (
 )
 from chimbuko.runtime.preload import PRELOAD_VARIABLE
 from chimbuko.runtime.process.lifetime import log
+from chimbuko.runtime.process.usercommand import CommandError
 
 FOLDER_VARIABLE = "CHIMBUKO_RECORDER"
 FIRST_VARIABLE = "CHIMBUKO_RECORDER_PID"
@@ -49,7 +50,7 @@ def become(program: NativeProgram, words: Sequence[str], environment: Mapping[st
 
     Raises
     ------
-    ConfigError
+    CommandError
         The program cannot be run.
     """
     own = dict(environment)
@@ -64,7 +65,7 @@ def become(program: NativeProgram, words: Sequence[str], environment: Mapping[st
     try:
         os.execve(program.path, list(words), own)
     except OSError as error:
-        raise ConfigError(f"{program.path}: cannot be run ({error.strerror})") from error
+        raise CommandError(str(program.path), error.errno or 0) from error
 
 
 def _recorded(program: NativeProgram, environment: Mapping[str, str]) -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +20,7 @@ from chimbuko.monitor.service.settings import Settings
 from chimbuko.runtime.process.lifetime import log, write_error
 from chimbuko.runtime.process.ranks import stated_rank
 from chimbuko.runtime.process.signals import heed
+from chimbuko.runtime.process.usercommand import UserCommand
 from chimbuko.runtime.process.wakeup import Wakeup
 
 TIMED_OUT = 124
@@ -56,8 +56,10 @@ def run(
 
     Raises
     ------
+    CommandError
+        It cannot be run.
     ConfigError
-        It cannot be run, or not be watched as the settings say; then it is not started.
+        It cannot be watched as the settings say, and is not started.
     """
     ranked = stated_rank(os.environ) is not None
     election = Election(folder_of_job(os.environ, os.getppid())) if ranked else None
@@ -68,21 +70,14 @@ def run(
         **(beside.variables if beside is not None else {}),
     }
     session = Session(settings, election)
-    with Wakeup() as wakeup:
+    with Wakeup() as wakeup, UserCommand() as program:
+        program.start(command, environment)
+        ending = _Ending(program, endings)
         try:
-            # It inherits what a launcher has opened for it, as MPICH's does; of ours nothing is inherited.
-            process = subprocess.Popen(command, env=environment, close_fds=False)
-        except OSError as error:
-            raise ConfigError(f"{command[0]}: cannot be run ({error.strerror})") from error
-        # Ctrl-C reaches the program as well, which decides what becomes of it; others are passed on.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        heed((signal.SIGTERM, signal.SIGHUP), lambda number, _: process.send_signal(number))
-        ending = _Ending(process, endings)
-        try:
-            session.join([process.pid])
+            session.join([program.pid])
             lines = _watch(
                 session,
-                lambda: process.poll() is not None,
+                lambda: program.poll() is not None,
                 lambda timeout_s: wakeup.wait(min(timeout_s, ending.look())),
                 settings.period_s,
                 beside.collect if beside is not None else _nothing,
@@ -91,10 +86,8 @@ def run(
             # Whatever it is, it must not end the program, nor change its exit code.
             write_error(traceback.format_exc())
             log(f"the monitor has failed ({error}); the program goes on without it")
-            process.wait()
             lines = []
-    # As a shell says that a signal ended it.
-    code = process.returncode if process.returncode >= 0 else 128 - process.returncode
+        code = program.wait()
     return TIMED_OUT if ending.timed_out else code, lines
 
 
@@ -182,8 +175,8 @@ def _watch(
 class _Ending:
     """Ends a program for a reason: it is asked to, and killed where it does not."""
 
-    def __init__(self, process: subprocess.Popen[bytes], endings: Endings) -> None:
-        self._process = process
+    def __init__(self, program: UserCommand, endings: Endings) -> None:
+        self._program = program
         self._endings = endings
         self._asked_s: float | None = None
         self.timed_out = False
@@ -193,12 +186,12 @@ class _Ending:
         now_s = time.monotonic()
         if self._asked_s is not None:
             if now_s - self._asked_s > GRACE_S:
-                self._process.kill()
+                self._program.send(signal.SIGKILL)
             return 1.0
         reason = self._endings.reason(now_s)
         if reason:
             log(f"{reason}: the program is ended")
             self._asked_s = now_s
             self.timed_out = self._endings.stop_file is None or not self._endings.stop_file.exists()
-            self._process.terminate()
+            self._program.send(signal.SIGTERM)
         return 1.0 if self._endings.is_any else float("inf")

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from chimbuko.core.errors import ConfigError
 from chimbuko.runtime.process.lifetime import die_with_parent
 from chimbuko.runtime.process.signals import FROM_OTHERS, heed
+from chimbuko.runtime.process.usercommand import UserCommand, shell_code
 
-NOT_FOUND = 127
-NOT_EXECUTABLE = 126
 GRACE_S = 5.0
 """Between SIGTERM and SIGKILL."""
 ORPHANS_GRACE_S = 20.0
@@ -53,8 +53,7 @@ def leave_to_child() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     _, status = os.waitpid(leader, 0)
     _end_orphans()
-    code = os.waitstatus_to_exitcode(status)
-    os._exit(code if code >= 0 else 128 - code)
+    os._exit(shell_code(os.waitstatus_to_exitcode(status)))
 
 
 def _end_orphans() -> None:
@@ -84,8 +83,10 @@ class Child:
 
     Raises
     ------
-    OSError
-        It cannot be started.
+    ConfigError
+        The folder does not exist, or the log cannot be written.
+    CommandError
+        The command cannot be run.
     """
 
     def __init__(
@@ -103,11 +104,18 @@ class Child:
             if cores is not None:
                 os.sched_setaffinity(0, cores)
 
-        output = None if log is None else log.open("ab")
+        if not folder.is_dir():
+            raise ConfigError(f"{folder}: no such folder")
+        self._code: int | None = None
+        self._command = UserCommand()
         try:
-            self._process = subprocess.Popen(
-                list(words),
-                env=dict(environment),
+            output = None if log is None else log.open("ab")
+        except OSError as error:
+            raise ConfigError(f"{log}: cannot be written ({error.strerror})") from error
+        try:
+            self._command.start(
+                words,
+                environment,
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -123,7 +131,7 @@ class Child:
     @property
     def pid(self) -> int:
         """Its number."""
-        return self._process.pid
+        return self._command.pid
 
     @property
     def code(self) -> int | None:
@@ -132,40 +140,35 @@ class Child:
             if self._kill_at_s is not None and time.monotonic() >= self._kill_at_s:
                 self.kill()
             return None
-        code = self._process.wait()
-        return code if code >= 0 else 128 - code
+        return self._code
 
     def ask_to_end(self) -> None:
         """Ask it and all of its session to end, and kill them some time later."""
         if not self._has_ended():
-            self._signal(signal.SIGTERM)
-            self._signal(signal.SIGCONT)
+            self._command.send(signal.SIGTERM)
+            self._command.send(signal.SIGCONT)
             self._kill_at_s = time.monotonic() + GRACE_S
 
     def send(self, number: int) -> None:
         """Send it a signal, and not what it has started."""
         if not self._has_ended():
-            self._process.send_signal(number)
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """Kill all of its session."""
-        if self._process.returncode is None:
-            self._signal(signal.SIGKILL)
+        self._command.send(signal.SIGKILL)
 
     def _has_ended(self) -> bool:
         """Whether it has; then nothing of its session is left, either."""
-        if self._process.returncode is not None:
+        if self._code is not None:
             return True
         # Its number, which is that of the session, stays its own until it is waited for.
-        if os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             return False
         self.kill()
-        self._process.wait()
+        self._code = self._command.wait()
         return True
-
-    def _signal(self, number: int) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, number)
 
 
 def kill_orphans(known: Sequence[int] = ()) -> None:

@@ -15,8 +15,6 @@ from chimbuko.observe.namespaces.exchange.namespacereader import Reader
 from chimbuko.observe.namespaces.tree.leaves import Leaf, elements
 from chimbuko.observe.workflow.advice import AdvisedCores, follow
 from chimbuko.observe.workflow.children import (
-    NOT_EXECUTABLE,
-    NOT_FOUND,
     Child,
     adopt_orphans,
     kill_orphans,
@@ -193,10 +191,8 @@ class _Course:
             self._running[task.name] = Child(
                 words, environment, self._base / task.folder, log, self._machine.cores_of(launch)
             )
-        except FileNotFoundError as error:
-            self._events.append(Ended(task.name, NOT_FOUND, f"{error.filename}: no such file"))
-        except OSError as error:
-            self._events.append(Ended(task.name, NOT_EXECUTABLE, f"cannot be run ({error.strerror})"))
+        except ChimbukoError as error:
+            self._events.append(Ended(task.name, error.exit_code, str(error)))
 
     def _note(self, note: Note) -> None:
         program = program_of(self._tasks[note.task].command)

@@ -62,8 +62,8 @@ class Companion:
         self._is_ending = False
         try:
             self._child = Child(words, environment, folder, log)
-        except OSError as error:
-            raise ServiceError(f"{name}: {words[0]} cannot be started ({error.strerror})") from error
+        except ChimbukoError as error:
+            raise ServiceError(f"{name}: {error}") from error
 
     @property
     def pid(self) -> int:
@@ -100,7 +100,7 @@ class Companion:
             say(f"{self.name} ends again and again; the workflow goes on without it{self._last_words()}")
             return
         say(f"{self.name} ended early (exit code {code}) and is started again{self._last_words()}")
-        with suppress(OSError):
+        with suppress(ChimbukoError):
             self._child = Child(self._again, self._environment, self._folder, self._log)
 
     def ask_to_end(self) -> None:

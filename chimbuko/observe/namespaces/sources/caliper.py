@@ -24,9 +24,9 @@ from chimbuko.capture.formats.readers.caliper import CheckedNodes
 from chimbuko.core.errors import ChimbukoError, ConfigError, ObservationError
 from chimbuko.observe.namespaces.analyses.loadbalance import CALIPER
 from chimbuko.observe.namespaces.client.client import Client
-from chimbuko.observe.namespaces.sources.running import run_beside
 from chimbuko.observe.namespaces.tree.paths import key_of
 from chimbuko.runtime.process.lifetime import log
+from chimbuko.runtime.process.usercommand import run_beside
 from chimbuko.runtime.process.wakeup import repeat_until_asked
 
 MOST_REGIONS: Final = 64
@@ -186,7 +186,9 @@ def monitor(command: Sequence[str], folder: Path | None, program: str, service: 
     Raises
     ------
     ConfigError, ServiceError
-        There is no such folder or service, or the program cannot be run.
+        There is no such folder or service.
+    CommandError
+        The program cannot be run.
     """
     # A service that does not answer is reported before the program runs. This process publishes for all
     # ranks.

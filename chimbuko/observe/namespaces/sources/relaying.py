@@ -24,8 +24,8 @@ from chimbuko.core.errors import ChimbukoError
 from chimbuko.observe.namespaces.client.client import Client
 from chimbuko.observe.namespaces.client.outbox import Mode
 from chimbuko.observe.namespaces.exchange.place import Place, find_place
-from chimbuko.observe.namespaces.sources.running import run_beside
 from chimbuko.runtime.process.lifetime import log
+from chimbuko.runtime.process.usercommand import run_beside
 
 _MOST_COMMITS = 1_000_000
 _ESCAPED = re.compile(r"\\(.)")
@@ -103,7 +103,9 @@ def relay(command: Sequence[str], place: str | Path | Place | None = None) -> in
     Raises
     ------
     ConfigError, ServiceError
-        There is no service, or the program cannot be run.
+        There is no service.
+    CommandError
+        The program cannot be run.
     """
     # A service that does not answer is reported before the program runs.
     found = place if isinstance(place, Place) else find_place(place)
