@@ -158,7 +158,6 @@ def test_topology() -> None:
         (["--pid", "4194305"], "no such process on this node"),
         (["--period", "1ms", "--", "true"], "give between 50ms and 3600s"),
         (["--core", "60000", "--", "true"], "this process may use"),
-        (["--", "/no/such/program"], "/no/such/program: cannot be run"),
         (["--csv", "/dev/null/samples", "--", "touch", "RAN"], "/dev/null/samples: not a folder"),
         (["--prometheus", "/no/such/a.prom", "--", "touch", "RAN"], "/no/such: no such folder"),
         (["--adios", "/no/such/a.bp", "--", "touch", "RAN"], "/no/such: no such folder"),

@@ -97,7 +97,7 @@ def test_a_phase_heeds_what_an_analysis_has_recommended(tmp_path: Path) -> None:
     assert by_time == ["NEW", "SCHEDULED", "EXECUTING", "SCHEDULED", "EXECUTING", "DONE"]
     assert (simulate["attempt"], simulate["exit_code"], simulate["program"]) == (2, 0, "sh")
     assert tasks["learn"]["cores"] == 2 and tasks["learn"]["nodes"] == os.uname().nodename
-    assert tasks["missing"]["reason"] == "no-such-program: no such file"
+    assert tasks["missing"]["reason"] == "no-such-program: cannot be run (no such command)"
     assert "after-missing: is cancelled: missing has failed" in command.output
 
 
