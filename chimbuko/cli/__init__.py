@@ -121,7 +121,7 @@ class _Verbs(click.Group):
             raise click.NoSuchCommand(error.command_name, possibilities=VERBS, ctx=ctx) from None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """What a word may become; no verb is loaded to say so."""
+        """Return the words that a word may become; no verb is loaded for that."""
         # Loaded here: no verb needs it.
         from click.shell_completion import CompletionItem as Item
 
@@ -149,7 +149,7 @@ def _module(verb: str) -> Any:
 
 
 def start() -> None:
-    """What the command ``chimbuko`` does."""
+    """Run the command ``chimbuko``."""
     if sys.argv[1:2] == ["run"]:
         from chimbuko.launcher.application import part
 

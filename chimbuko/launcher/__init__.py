@@ -21,7 +21,7 @@ __all__ = ["AlertOptions", "AnalysisOptions", "RunOptions", "ServiceChoices", "T
 
 
 def __getattr__(name: str) -> Any:
-    """What a Python program needs: loaded when it is first used."""
+    """Return a name that a Python program asks for; its module is loaded at its first use."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from chimbuko.launcher import library, options

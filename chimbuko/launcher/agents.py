@@ -49,7 +49,7 @@ class _Followed:
     """A stream in files, as it was when it was last looked at."""
 
     number: int = 0
-    """Of its index, in the file system."""
+    """Inode number of the stream's index."""
     size: int = 0
     changed_ns: int = 0
     is_closed: bool = False
@@ -82,7 +82,7 @@ class Collisions:
 
     @property
     def streams_seen(self) -> int:
-        """How many streams over SST have appeared."""
+        """Number of streams over SST that have appeared."""
         return len(self._contacts)
 
     def news(self) -> list[str]:
@@ -122,31 +122,39 @@ def _advice(stream: StreamName) -> str:
 
 
 GUARD_STOP_S = 5.0
-"""It ends when the application has: what that started in the background may go on."""
+"""Longest wait for the guard, in seconds: it ends with the application, but what that has started in the
+background may go on.
+"""
 LONGEST_DELIVERY_S = 600.0
-"""An agent gives up by itself when nothing gets through any more."""
+"""Longest time for the delivery of findings, in seconds. An agent gives up by itself when nothing gets
+through any more.
+"""
 LONGEST_DRAIN_S = 5.0
-"""For what a recorder has of a program that has ended; it takes 0.2 s where nothing else is done."""
+"""Longest wait for a recorder to write out what it has of a program that has ended, in seconds; it takes 0.2
+s where nothing else is done.
+"""
 RESCUE_AFTER_S = 2.0
-"""So long agents of a job that is being ended deliver, before they load the file system that all share."""
+"""Time for which agents of a job that is being ended deliver, before they load the file system that all
+share.
+"""
 
 
 @dataclass(frozen=True)
 class AgentOptions:
-    """Which agents are wanted, and what they read."""
+    """Agents that are wanted on this node, and the streams that they read."""
 
     config: AnalysisConfig
     node: str
     names: tuple[str, ...]
-    """One agent each: the ranks are dealt out among them."""
+    """Names of the agents, among which the ranks are dealt out."""
     place: StreamPlace | None = None
-    """Where streams appear; None where they are recorded."""
+    """Place where streams appear; None where they are recorded."""
     recorded: list[StreamName] = field(default_factory=list)
     """Recorded streams to analyse."""
     share: Share | None = None
-    """Of the recorded streams, which the only agent here reads; None where agents here read them all."""
+    """Share of the recorded streams that the only agent here reads; None where agents here read them all."""
     is_revived: bool = False
-    """Whether who starts the agents is started again where it is killed."""
+    """Whether the process that starts the agents is started again where it is killed."""
 
 
 class Agents:
@@ -239,7 +247,7 @@ class Agents:
 
     @property
     def streams_seen(self) -> int:
-        """How many streams over SST have appeared."""
+        """Number of streams over SST that have appeared."""
         return self._collisions.streams_seen if self._collisions else 0
 
     def delivering(self, rescue_at_s: Callable[[], float]) -> Iterator[None]:
@@ -258,7 +266,7 @@ class Agents:
             yield
 
     def _ask_to_stop(self) -> None:
-        """When all that was recorded of programs is in their streams."""
+        """Ask the agents to stop when all that was recorded of programs is in their streams."""
         if self._options.place is not None:
             await_drained(self._options.place.folder, LONGEST_DRAIN_S)
             self._recorder_news(is_last=True)

@@ -40,7 +40,7 @@ PATIENCE_S = 3600.0
 _LENGTH = struct.Struct("Q")
 
 _link: socket.socket | None = None
-"""Of the launcher to its parent."""
+"""Connection of the launcher to its parent; None where there is no such parent."""
 
 
 class Order(msgspec.Struct, frozen=True):

@@ -89,7 +89,7 @@ def lead(options: RunOptions, show: Show) -> int:
 def run_with_store(
     folder: Path, command: list[str], config: AnalysisConfig, store: str | None
 ) -> RunDirectory:
-    """A new run; where ``store`` is a URL, only a file that nobody else can read holds its password."""
+    """Make a new run; where ``store`` is a URL, only a file that nobody else can read holds its password."""
     shown_url = None if store is None else public_url(store)
     run = new_run(folder, command, config, shown_url, surroundings())
     if store is not None:
@@ -107,7 +107,7 @@ def recorded_at(patterns: Sequence[str]) -> tuple[list[StreamName], list[str]]:
 def taken_in(
     run: RunDirectory, files: Sequence[Path], agents: int, period_us: int, problems: list[str]
 ) -> list[StreamName]:
-    """Streams that are made of traces of other tools; where that cannot be done there is no run."""
+    """Make streams of traces of other tools; where that cannot be done the run is discarded."""
     try:
         converted = convert_apart(files, run.trace, period_us)
         check_agents(agents, converted.streams)
@@ -119,7 +119,7 @@ def taken_in(
 
 
 def _discard(run: RunDirectory) -> None:
-    """Leave nothing of a run that has not begun; what else is in its folder stays."""
+    """Remove all of a run that has not begun; what else is in its folder stays."""
     run.info_path.unlink(missing_ok=True)
     for folder in (run.logs, run.trace, run.settings):
         shutil.rmtree(folder, ignore_errors=True)
@@ -128,7 +128,7 @@ def _discard(run: RunDirectory) -> None:
 
 
 def _program(command: Sequence[str], others: Sequence[Path], recorded: Sequence[StreamName]) -> str:
-    """What the run is of: its program, or the first that was recorded."""
+    """Name of the program that the run is of, or of the first that was recorded."""
     if command:
         return program_of(command)
     return program_name(others[0]) if others else recorded[0].program if recorded else "trace"
@@ -156,7 +156,7 @@ def _services(options: RunOptions, config: AnalysisConfig, recorded: Sequence[St
 
 
 def _place(options: RunOptions, run: RunDirectory) -> StreamPlace | None:
-    """Where streams go; None where there are none but recorded ones."""
+    """Choose the place for streams; None where all are recorded."""
     if options.trace:
         return None
     wanted = options.transport

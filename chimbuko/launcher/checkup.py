@@ -35,9 +35,11 @@ from chimbuko.runtime.runs.scratch import is_on_network
 
 STEPS = 3
 SLOW_JOIN_S = 2.0
-"""It takes 0.4 s; what takes longer is most likely the look-up of names."""
+"""Time to join a stream that is slow, in seconds. It usually takes 0.4 s; what takes longer is most likely
+the look-up of names.
+"""
 SPOOL_BYTES = 64 << 20
-"""Per rank, at most; this much is asked for per core."""
+"""Largest spool of a rank, in bytes; this much is asked for per core."""
 LEAST_MEMORY_BYTES = 1 << 30
 SLOW_ANSWER_S = 0.005
 PLUGIN = "libTAU-adios2-trace-plugin.so"
@@ -46,7 +48,7 @@ PLUGIN = "libTAU-adios2-trace-plugin.so"
 def check_up(
     run_folder: Path, scratch: Path, bind: str, broker: str | None, store: str | None
 ) -> list[Finding]:
-    """All that can be known of this machine before a run, in a few seconds."""
+    """Find out all that can be known of this machine before a run, in a few seconds."""
     checks: list[tuple[str, Callable[[], Finding]]] = [
         ("ADIOS2", check_streaming),
         ("sst shield", check_shield),
@@ -75,7 +77,7 @@ def _checked(about: str, check: Callable[[], Finding]) -> Finding:
 
 
 def check_streaming() -> Finding:
-    """A real stream over SST, from one process to another."""
+    """Stream over SST from one process to another."""
     version = importlib.metadata.version("adios2")
     with TemporaryDirectory() as folder:
         path = Path(folder) / "tau-metrics-doctor-0.bp"
@@ -98,7 +100,7 @@ def check_streaming() -> Finding:
 
 
 def _write_stream(path: Path) -> None:
-    """A stream that waits for its reader."""
+    """Write a stream that waits for its reader."""
     names = StreamNames(timers={0: "main"}, event_types={0: "ENTRY", 1: "EXIT"})
     with StreamWriter(path, SST, {"RendezvousReaderCount": "1"}) as writer:
         for step in range(STEPS):
@@ -107,7 +109,7 @@ def _write_stream(path: Path) -> None:
 
 
 def _join_stream(path: Path) -> float:
-    """Seconds until the first step is there."""
+    """Join a stream, and return the seconds until its first step is there."""
     contact = path.with_name(path.name + ".sst")
     while not contact.exists():
         time.sleep(0.01)
@@ -121,7 +123,7 @@ def _join_stream(path: Path) -> float:
 
 
 def check_tau() -> Finding:
-    """TAU as its command is found; that it was built with ADIOS2 shows in its plugin for traces."""
+    """Check TAU as its command is found; its plugin for traces shows whether it was built with ADIOS2."""
     found = shutil.which("tau_exec")
     if found is None:
         advice = "load its module, or put its bin folder into PATH; 'chimbuko trace' needs no TAU"
@@ -144,12 +146,12 @@ def tau_bindings(tau_exec: Path) -> list[str]:
 
 
 def is_for_mpi(binding: str) -> bool:
-    """Whether ``-T mpi`` may choose it."""
+    """Return whether ``-T mpi`` may choose a binding."""
     return "mpi" in binding.split("-")
 
 
 def _bindings_advice(bindings: list[str]) -> str:
-    """For which programs a TAU can be used."""
+    """Say for which programs a TAU can be used."""
     with_mpi = [binding for binding in bindings if is_for_mpi(binding)]
     if not with_mpi:
         return "for programs without MPI (-T serial,pthread); one with MPI needs a TAU configured with -mpi"
@@ -164,7 +166,7 @@ def _bindings_advice(bindings: list[str]) -> str:
 
 
 def check_folder(about: str, folder: Path, is_scratch: bool) -> Finding:
-    """Whether a database can be there, and how much room there is."""
+    """Check whether a database can be in a folder, and how much room there is."""
     place = folder.absolute()
     while not place.exists():
         place = place.parent
@@ -187,7 +189,7 @@ def check_folder(about: str, folder: Path, is_scratch: bool) -> Finding:
 
 
 def _has_log(place: Path) -> bool:
-    """Whether one connection reads what another has written, with the log between them."""
+    """Return whether one connection reads what another has written, with the log between them."""
     with TemporaryDirectory(dir=place, prefix=".chimbuko-doctor-") as folder:
         path = Path(folder) / "try.sqlite"
         try:
@@ -202,7 +204,7 @@ def _has_log(place: Path) -> bool:
 
 
 def check_followed(scratch: Path) -> Finding:
-    """Where followed files would go, and how much of the application's memory that could take."""
+    """Say where followed files would go, and how much of the application's memory they could take."""
     choice = choose_folder([MEMORY, scratch])
     because = "; ".join(choice.refusals)
     if choice.folder is None:
@@ -214,7 +216,7 @@ def check_followed(scratch: Path) -> Finding:
 
 
 def check_machine() -> Finding:
-    """Cores and memory that this process may use."""
+    """Say which cores and how much memory this process may use."""
     cores = sorted(os.sched_getaffinity(0))
     fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
     memory = int(fields["MemAvailable"].split()[0]) * 1024
@@ -228,7 +230,7 @@ def check_machine() -> Finding:
 
 
 def check_kernels() -> Finding:
-    """Whether all kernels are compiled for this CPU; afterwards they are."""
+    """Say whether all kernels are compiled for this CPU; afterwards they are."""
     began_s = time.monotonic()
     cache = use_cache()
     were_compiled = are_compiled(cache)
@@ -243,7 +245,7 @@ def check_kernels() -> Finding:
 
 
 def check_network(bind: str) -> Finding:
-    """Whether a port can be had where services listen."""
+    """Check whether a port can be had where services listen."""
     address = address_of(bind)
     for place in {LOOPBACK, address}:
         with socket.socket() as probe:
@@ -259,7 +261,7 @@ def check_network(bind: str) -> Finding:
 
 
 def check_own_broker() -> Finding:
-    """Whether the broker that comes along runs here."""
+    """Check whether the broker that comes along runs here."""
     began_s = time.monotonic()
     with TemporaryDirectory() as folder, PrivateBroker(Path(folder) / "broker.log"):
         took_s = time.monotonic() - began_s
@@ -267,7 +269,7 @@ def check_own_broker() -> Finding:
 
 
 def check_broker(url: str) -> Finding:
-    """Whether a given broker answers, and how fast."""
+    """Check whether a given broker answers, and how fast."""
     with closing(connect(url)) as client:
         began_s = time.monotonic()
         client.ping()
@@ -279,5 +281,5 @@ def check_broker(url: str) -> Finding:
 
 
 def check_store(url: str) -> Finding:
-    """Whether a given database answers. Its tables are left as they are."""
+    """Check whether a given database answers. Its tables are left as they are."""
     return Finding("store", "ok", f"{ping(url)} answers")

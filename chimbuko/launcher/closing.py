@@ -17,7 +17,7 @@ from chimbuko.runtime.process.mishaps import words_of
 from chimbuko.runtime.runs.directory import RunDirectory
 
 Show = Callable[[Result], None]
-"""Shows the result of a run to whoever wants to know; called once, as soon as it is there."""
+"""Function that shows the result of a run to the user; it is called once, as soon as there is a result."""
 
 
 def close_run(

@@ -31,7 +31,7 @@ from chimbuko.runtime.runs.directory import RunDirectory
 INTERRUPTED_CODE = 130
 STDERR = 2
 LOOK_S = 0.5
-"""Between two looks, where nothing happens."""
+"""Seconds between two looks, where nothing happens."""
 
 
 class Controller:

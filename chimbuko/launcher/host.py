@@ -50,7 +50,7 @@ from chimbuko.runtime.runs.scratch import agents_at_work
 from chimbuko.runtime.runs.shares import offer_shares, unread_shares
 
 LOOK_PERIOD_S = 0.5
-"""Agents say no more often that they are there."""
+"""Seconds between two looks at the agents, which do not report more often."""
 SAME_SIGNAL_S = 1.0
 
 
@@ -85,7 +85,7 @@ def host(folder: Path, options: HostOptions, show: Show) -> int:
 
 
 def _host_recorded(folder: Path, options: HostOptions, show: Show) -> int:
-    """The same for recorded traces, which agents of several nodes share; it ends when they have read them."""
+    """Lead a run of recorded traces, which agents of several nodes share; it ends when they have read them."""
     traces = sorted_out(options.trace)
     recorded, problems = recorded_at(traces.streams)
     if not traces.others:
@@ -150,7 +150,7 @@ def _keep(run: RunDirectory, options: HostOptions) -> None:
 
 
 def _kept(run: RunDirectory, info: RunInfo) -> HostOptions:
-    """How the services of a run that has died were started, with the secrets that are to be had."""
+    """Read how the services of a run that has died were started, with the secrets that are to be had."""
     options, has_own_broker = msgspec.json.decode(
         run.host_options.read_bytes(),
         type=tuple[HostOptions, bool],
@@ -168,7 +168,7 @@ def _kept(run: RunDirectory, info: RunInfo) -> HostOptions:
 
 
 def _check_dead(run: RunDirectory, info: RunInfo) -> None:
-    """Leave services alone that live: on this node that can be seen, of others there are signs of life."""
+    """Refuse to replace services that live: on this node that can be seen, of others there are signs of life."""
     if is_held(claim_name(info.id)):
         raise ConfigError(f"{run.path}: goes on: its services are at work on this node")
     if state_of(run, info) == RUNNING and is_alive_elsewhere(run, info):

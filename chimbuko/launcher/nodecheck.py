@@ -29,21 +29,21 @@ from chimbuko.monitor.sampling.span import Span
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What one check has found."""
+    """Result of one check."""
 
     about: str
     state: str
     """``ok``, ``warning`` (it works, but) or ``problem``."""
     text: str
     advice: str = ""
-    """What to do; empty where nothing is."""
+    """Advice on what to do; empty where nothing is."""
 
 
 LOOK_S = 0.5
 
 
 def check_node(baseline: Path | None) -> list[Finding]:
-    """What is found before a job starts.
+    """Check a node before a job starts; return what was found.
 
     Parameters
     ----------

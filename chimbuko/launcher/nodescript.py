@@ -17,7 +17,8 @@ from chimbuko.runtime.runs.directory import AGENT_MARK, COMING_MARK
 NODE_VARIABLE = "CHIMBUKO_NODE"
 """Environment variable with the node's name, where it is not that of the host."""
 LONGEST_WAIT_S = 30
-"""For the agent, or for a sign of it; without one the program starts all the same."""
+"""Longest wait for the agent, or for a sign of it, in seconds; without one the program starts all the same.
+"""
 
 _TRIES_PER_S = 5
 

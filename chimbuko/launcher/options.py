@@ -1,4 +1,4 @@
-"""What a run can be asked for; the command line and Python programs make the same of it."""
+"""Options of a run; the command line and Python programs make the same of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chimbuko.runtime.protocol.partition import MOST_PARTS
 
 @dataclass(frozen=True, kw_only=True)
 class AnalysisOptions:
-    """How calls are judged, and what becomes of the model.
+    """Options for the judging of calls, and for the model.
 
     Raises
     ------
@@ -27,9 +27,9 @@ class AnalysisOptions:
 
     config: AnalysisConfig = field(default_factory=AnalysisConfig)
     load_model: Path | None = None
-    """What an earlier run has learned, to begin with."""
+    """File of the model that an earlier run has learned, to begin with."""
     save_model: Path | None = None
-    """Gets a copy of the final model."""
+    """File for a copy of the final model."""
     relabel: bool = True
     """Judge the recorded calls again at the end, by the final model."""
 
@@ -60,13 +60,15 @@ class HostOptions:
     services: ServiceChoices = field(default_factory=ServiceChoices)
     transport: Transport = Transport.FILES
     bind: str = LOOPBACK
-    """What the broker listens on: an address, a network interface or a name, and perhaps a port behind it."""
+    """Address on which the broker listens: an IP address, a network interface or a name, and perhaps a port
+    behind it.
+    """
     streams: Path | None = None
     """Folder for streams, on each node's own storage; None for one in its memory."""
     trace: tuple[str, ...] = ()
     """Patterns of recorded traces, which agents share; none where programs are analysed while they run."""
     agents: int = 1
-    """That share recorded traces."""
+    """Number of agents that share recorded traces."""
 
     def __post_init__(self) -> None:
         if self.agents != 1 and not self.trace:
@@ -76,16 +78,16 @@ class HostOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TransportOptions:
-    """How the trace comes to its readers."""
+    """Options for the way of the trace to its readers."""
 
     transport: Transport | None = None
-    """None for files, or SST where there is no room for them."""
+    """Transport of the trace; None for files, or for SST where there is no room for them."""
     trace_dir: Path | None = None
     """Folder for the files; None for one in this node's memory."""
     keep_trace: bool = False
     """Keep the whole trace, in the run's folder."""
     limits: Limits = field(default_factory=Limits)
-    """Of what has not been read yet."""
+    """Limits of what has not been read yet."""
     has_shield: bool = True
     """Whether the program preloads the shield against readers that die, over SST."""
 
@@ -109,15 +111,17 @@ class RunOptions:
     replay: tuple[str, ...] = ()
     """Patterns of recorded BP files, which are analysed as a live stream."""
     pace: str = "original"
-    """Of a replay: ``original``, ``N`` times, or ``max``."""
+    """Pace of a replay: ``original``, ``N`` times, or ``max``."""
     lockstep: bool = False
     """Streams of a replay wait for each other, as recorded ones always do."""
     folder: Path | None = None
     """A new folder for what is found; None for one under ``chimbuko-runs``."""
     agents: int = 1
-    """That share the ranks."""
+    """Number of agents that share the ranks."""
     cores: str = ""
-    """To which all processes of the analysis keep, such as ``0,2-5``; empty for all. The program does not."""
+    """Cores to which all processes of the analysis keep, such as ``0,2-5``; empty for all. The program does
+    not.
+    """
     keep: bool = False
     """Keep the dashboard after the end, until the process is interrupted."""
     analysis: AnalysisOptions = field(default_factory=AnalysisOptions)
@@ -135,7 +139,7 @@ class RunOptions:
 
 
 def _check_ports(services: ServiceChoices, config: AnalysisConfig) -> None:
-    """Before there is a folder of the run, which would stay."""
+    """Refuse ports that cannot be used, before there is a folder of the run, which would stay."""
     if services.metrics is not None:
         metrics_of_part(services.metrics, config.server_parts - 1)
 

@@ -1,4 +1,4 @@
-"""How the streams of an application come to their readers, and where they are on the way."""
+"""Ways of the streams of an application to their readers, and places on the way."""
 
 from __future__ import annotations
 
@@ -22,19 +22,21 @@ NO_LIMITS_GIVEN = Limits()
 
 @dataclass(frozen=True)
 class StreamPlace:
-    """Where the application's streams go on this node."""
+    """Place of the application's streams on this node."""
 
     transport: Transport
     folder: Path
-    """Of the streams, or of their SST contact files."""
+    """Folder of the streams, or of their SST contact files."""
     guard: GuardOptions
-    """Of the process that keeps readers, and what they have not read, from harming the application."""
+    """Settings of the guard, the process that keeps readers, and what they have not read, from harming the
+    application.
+    """
     kept_trace: Path | None = None
-    """Gets a copy of followed streams; None for none."""
+    """Folder for a copy of followed streams; None for no copy."""
     is_ours: bool = True
-    """What was read of followed files is given back."""
+    """Whether the space of followed files that were read is given back."""
     refusals: tuple[str, ...] = ()
-    """Why streams do not go where they would have gone otherwise, a sentence each."""
+    """Reasons why streams do not go where they would have gone otherwise, a sentence each."""
 
 
 def place_streams(run: RunDirectory, run_id: str, node: str, options: TransportOptions) -> StreamPlace:
@@ -74,7 +76,9 @@ def place_streams(run: RunDirectory, run_id: str, node: str, options: TransportO
 
 
 def _joined(contacts: Path, run_id: str, node: str, limits: Limits, *refusals: str) -> StreamPlace:
-    """Over SST. The guard has a folder of its own: contact files may stand on a network file system."""
+    """Place of streams over SST. The guard has a folder of its own: contact files may stand on a network file
+    system.
+    """
     guarded = scratch_folder(run_id, f"guard-{node}")
     guard = GuardOptions(str(guarded), limits)
     return StreamPlace(Transport.SST, contacts.absolute(), guard, refusals=refusals)
@@ -83,7 +87,7 @@ def _joined(contacts: Path, run_id: str, node: str, limits: Limits, *refusals: s
 def place_on_node(
     folder: Path, run_id: str, node: str, wanted: Transport, limits: Limits = NO_LIMITS_GIVEN
 ) -> StreamPlace:
-    """Where streams go on a node of a run on many; the folder, which exists, was chosen for all of them.
+    """Place streams on a node of a run on many; the folder, which exists, was chosen for all of them.
 
     Raises
     ------
@@ -100,7 +104,7 @@ def place_on_node(
 
 
 def place_of_others(folder: Path, run_id: str, node: str) -> StreamPlace:
-    """Streams that a program writes with settings that are not ours: they are read, and left as they are.
+    """Place of streams that a program writes with settings that are not ours: they are read, and left as they are.
 
     Raises
     ------
@@ -133,8 +137,8 @@ def shielded(
 
 
 def shield_news(place: StreamPlace, environment: Mapping[str, str], streams: int) -> list[str]:
-    """What is to be said of the shield when the application, which had so many streams, has ended; before the
-    guard's folder goes.
+    """Return what is to be said of the shield when the application, which had so many streams, has ended;
+    called before the guard's folder goes.
     """
     if place.transport is not Transport.SST or REPORT_VARIABLE not in environment:
         return []

@@ -1,4 +1,4 @@
-"""What an analysis costs a program, and where it should run.
+"""Costs of an analysis for a program, and the place where it should run.
 
 May import capture.follow, capture.trace and runtime.protocol.
 """

@@ -11,13 +11,13 @@ from chimbuko.plan.simulation import ROW_BYTES
 from chimbuko.plan.unitcosts import READERS, UnitCosts
 
 ROOM = 0.8
-"""Of a core; a part that asks for more has none left for what comes at once."""
+"""Share of a core that a part may ask for; one that asks for more has none left for what comes at once."""
 MOST_RANKS = 1 << 24
 PERIODS_S = (2.0, 5.0, 10.0, 20.0)
 PARTS = (2, 4, 8)
 AGENT_CORES = (2.0, 4.0, 8.0, 16.0)
 FEWER = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
-"""Of the abnormal calls."""
+"""Share of the abnormal calls that remains where fewer are recorded."""
 ELSE = {
     READERS: "leave functions out of the trace (chimbuko filter), or trace fewer events",
     "broker": "divide the run: a run of its own for each program",
@@ -26,20 +26,20 @@ ELSE = {
     "dashboard": "leave the dashboard out, by which the run loses nothing (--no-dashboard)",
     "serve": "divide the run: a run of its own for each program",
 }
-"""What helps where nothing that can be computed does."""
+"""Remedy where nothing that can be computed helps."""
 
 
 @dataclass(frozen=True)
 class Bottleneck:
-    """Of one kind of run."""
+    """Bottleneck of one kind of run."""
 
     part: str
     share: float
-    """Of what it has."""
+    """Share of its cores that the part needs."""
     full_at_ranks: int | None
     """The most with which it asks for no more than it has; None where that does not depend on ranks."""
     remedy: str
-    """What gives all parts room; empty where they have it."""
+    """Remedy that gives all parts room; empty where they have it."""
 
 
 def bottleneck(run: Pipeline, costs: UnitCosts) -> Bottleneck:
@@ -66,7 +66,9 @@ def full_at(part: str, run: Pipeline, costs: UnitCosts) -> int | None:
 
 
 def _remedy(run: Pipeline, costs: UnitCosts) -> str:
-    """What gives all parts room, the fullest first; words where nothing helps that can be computed."""
+    """Return the remedy that gives all parts room, the fullest first; words where nothing helps that can be
+    computed.
+    """
     changed, words = run, dict[str, str]()
     while True:
         full = [one for one in loads(changed, costs) if one.share > ROOM and one.part not in words]
@@ -86,7 +88,7 @@ def _share(part: str, run: Pipeline, costs: UnitCosts) -> float:
 
 
 def _changes(run: Pipeline, part: str) -> Iterator[Pipeline]:
-    """What can be set otherwise for a part, the least first."""
+    """Return the settings that can be changed for a part, the least change first."""
     if part == READERS:
         yield from (replace(run, agent_cores=cores) for cores in AGENT_CORES if cores > run.agent_cores)
     most_s = MOST_STEP_BYTES / (run.rows_per_s * ROW_BYTES)
@@ -109,7 +111,7 @@ def _changes(run: Pipeline, part: str) -> Iterator[Pipeline]:
 
 
 def _options(run: Pipeline, changed: Pipeline) -> str:
-    """What is set otherwise, as it is given to the run."""
+    """Return the changed settings as they are given to the run."""
     options, others = [], []
     if changed.server_parts != run.server_parts:
         options.append(f"--server-parts {changed.server_parts}")

@@ -10,27 +10,27 @@ from chimbuko.core.errors import ConfigError
 from chimbuko.plan.unitcosts import READERS, SERVICES, UnitCosts, Units
 
 _HALVINGS = 20
-"""Of the share of time in which a core is busy: to a millionth."""
+"""Number of halvings that find the share of time in which a core is busy, to a millionth."""
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A run."""
+    """Size of a run, and the resources of its analysis."""
 
     ranks: int
     per_node: int = 40
     """Ranks on a node, which one agent reads."""
     period_s: float = 1.0
-    """Between two steps of the trace, and between two messages of an agent."""
+    """Seconds between two steps of the trace, and between two messages of an agent."""
     rows_per_s: float = 5_000.0
-    """Of each rank."""
+    """Rows that each rank writes in a second."""
     findings_per_s: float = 1.0
-    """Abnormal calls of each node."""
+    """Abnormal calls of each node in a second."""
     agent_cores: float = 1.0
-    """Of a node, for its agent and readers."""
+    """Cores of a node for its agent and readers."""
     server_parts: int = 1
     service_cores: float = 8.0
-    """Of the node of the services; no process of theirs fills more than one."""
+    """Cores of the services' node; no process of theirs fills more than one."""
 
     def __post_init__(self) -> None:
         """See that there can be such a run.
@@ -51,7 +51,7 @@ class Pipeline:
 
     @property
     def nodes(self) -> int:
-        """That have ranks."""
+        """Number of nodes that have ranks."""
         return -(-self.ranks // self.per_node)
 
     @property
@@ -62,20 +62,20 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class Load:
-    """Of one part."""
+    """Load of one part."""
 
     part: str
     cores: float
-    """That it asks for."""
+    """Cores that the part needs."""
     share: float
-    """Of what it has."""
+    """Share of its cores that the part needs."""
     memory_bytes: float
     work: Units
-    """That comes to it in a second."""
+    """Work that comes to the part in a second."""
 
 
 def work_of(run: Pipeline) -> Units:
-    """What the services get in a second."""
+    """Return the work of the services in a second."""
     return Units(
         second=1.0,
         agent=float(run.nodes),
@@ -88,7 +88,7 @@ def work_of(run: Pipeline) -> Units:
 
 
 def node_work(run: Pipeline) -> Units:
-    """What the readers of one node get in a second."""
+    """Return the work of one node's readers in a second."""
     return Units(
         second=1.0,
         agent=1.0,
@@ -101,7 +101,7 @@ def node_work(run: Pipeline) -> Units:
 
 
 def part_work(part: str, run: Pipeline, busy: float = 1.0) -> Units:
-    """What comes to one process of a part: of a server in parts to the fullest one.
+    """Return the work that comes to one process of a part: of a server in parts to the fullest one.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ from chimbuko.runtime.process.usercommand import UserCommand, check_command
 
 LEVEL = 0.95
 LEAST_ROUNDS = 10
-"""Fewer leave more to chance than most programs differ by."""
+"""Number of rounds below which chance alone makes more difference than most programs' overhead."""
 
 
 @dataclass(frozen=True)
@@ -39,37 +39,37 @@ class Spread:
     deviation_s: float
     """Standard deviation."""
     interval_s: tuple[float, float]
-    """95 %, of the mean."""
+    """Interval of the mean, 95 %."""
 
 
 @dataclass(frozen=True)
 class Added:
-    """What one kind takes more than another, as a share of the application alone; a slowdown is positive.
+    """Time that one kind takes more than another, as a share of the application alone; a slowdown is positive.
 
     The paper's equation has the sign the other way round, and its table, as here, has not.
     """
 
     share: float
     interval: tuple[float, float]
-    """95 %."""
+    """Interval of the share, 95 %."""
     p: float
-    """Of a t-test on the differences of each round: how often chance alone would show as much."""
+    """Probability, by a t-test on the differences of each round, that chance alone shows as much."""
 
 
 @dataclass(frozen=True)
 class Overhead:
-    """Of one program."""
+    """Overhead of tracing and analysis for one program."""
 
     rounds: int
     application: Spread
     traced: Spread
     analysed: Spread
     tracing: Added
-    """Traced, beyond the application alone."""
+    """Time added by tracing to the application alone."""
     both: Added
-    """Traced and analysed, beyond the application alone."""
+    """Time added by tracing and analysis to the application alone."""
     analysis: Added
-    """Traced and analysed, beyond traced: the analysis' own share."""
+    """Time added by the analysis to the traced application: the analysis' own share."""
 
 
 def overhead(
@@ -147,20 +147,20 @@ class Measured:
 
     @property
     def rounds(self) -> int:
-        """How many are whole."""
+        """Number of rounds that are whole."""
         return min(map(len, self.times_s.values()))
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What is measured."""
+    """Command that is measured, with its settings."""
 
     command: tuple[str, ...]
-    """As it is given to ``chimbuko run``: traced by ``chimbuko trace`` or ``tau_exec``."""
+    """Command as it is given to ``chimbuko run``: traced by ``chimbuko trace`` or ``tau_exec``."""
     period_s: float
-    """Between two steps of the trace."""
+    """Seconds between two steps of the trace."""
     run_options: tuple[str, ...] = ()
-    """Further ones of ``chimbuko run``."""
+    """Further options of ``chimbuko run``."""
 
 
 def measure(trial: Trial, rounds: int, on_time: Callable[[int, str, float], None], into: Measured) -> None:
@@ -299,7 +299,7 @@ def _last_words(folder: Path) -> str:
 
 
 def _check_traced(kind: str, streams: Path) -> None:
-    """Raises where a program is traced that should not be, or the other way round."""
+    """Raise ConfigError where a program is traced that should not be, or the other way round."""
     is_traced = any(path.name != CLAIMS_FOLDER for path in streams.iterdir())
     if kind == "application" and is_traced:
         raise ConfigError(

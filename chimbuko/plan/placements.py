@@ -1,4 +1,4 @@
-"""What a step of the application takes with the analysis in each place of its node."""
+"""Time of a step of the application with the analysis in each place of its node."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from enum import StrEnum
 from chimbuko.plan.placingcosts import Slowdown, usual
 
 FRACTIONS = (0.25, 0.5)
-"""Of a core, by a quota."""
+"""Shares of a core that a quota can give."""
 FALLS_BEHIND = 0.9
-"""Of its cores; an analysis that needs more has no room for what comes in bursts."""
+"""Share of its cores above which an analysis has no room for what comes in bursts."""
 _HALVINGS = 60
 
 
 class Where(StrEnum):
-    """Of the analysis."""
+    """Place of the analysis."""
 
     SHARED = "shared"
     """On all cores of the node, with the application: synchronous, equation 4."""
@@ -28,11 +28,11 @@ class Where(StrEnum):
 
 @dataclass(frozen=True)
 class Placement:
-    """Of the agents of one node."""
+    """Placement of the agents of one node."""
 
     where: Where
     cores: float
-    """Of the analysis; below 1 what a CPU quota gives it of one core, or of all that it shares."""
+    """Cores of the analysis; below 1 what a CPU quota gives it of one core, or of all that it shares."""
 
     @property
     def is_fraction(self) -> bool:
@@ -48,43 +48,43 @@ class NodeLoad:
     """An application on one node, as it would go on without an analysis."""
 
     cores: int
-    """Of the node, for application and analysis."""
+    """Cores of the node, for application and analysis."""
     application_cores: int
-    """That it keeps busy."""
+    """Cores that the application keeps busy."""
     step_s: float
     """Seconds from one step of the trace to the next."""
     streams: int
     analysis_s: float
-    """CPU time of the analysis of a step of all streams."""
+    """CPU time of the analysis of a step of all streams, in seconds."""
 
     @property
     def idle_cores(self) -> int:
-        """Which the application leaves."""
+        """Cores that the application leaves idle."""
         return max(self.cores - self.application_cores, 0)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is predicted of one placement."""
+    """Prediction for one placement."""
 
     placement: Placement
     step_s: float
-    """Of the application."""
+    """Seconds of the application from one step to the next."""
     added_share: float
-    """Of the step without an analysis."""
+    """Time added by the analysis, as a share of the step without one."""
     busy_share: float
-    """Of the cores of the analysis, by what it has to do in this time; above 1 it falls behind."""
+    """Share of its cores that the analysis needs in this time; above 1 it falls behind."""
     application_cores: int
-    """That are left to the application."""
+    """Cores that are left to the application."""
 
     @property
     def keeps_up(self) -> bool:
-        """Whether it can do all there is."""
+        """Whether the analysis keeps up with the trace."""
         return self.busy_share <= FALLS_BEHIND
 
 
 def outcome(node: NodeLoad, placement: Placement, slowdown: Slowdown | None = None) -> Outcome:
-    """Of one placement.
+    """Predict the outcome of one placement.
 
     Its processes have equal shares of a core with the application's, so work that fits is done within the
     step, and what the application waits for it is that work: equation 4, divided by the cores that share it.
@@ -114,7 +114,7 @@ def outcome(node: NodeLoad, placement: Placement, slowdown: Slowdown | None = No
 
 
 def _with_s(node: NodeLoad, placement: Placement, slowdown: Slowdown, left: int, done_s: float) -> float:
-    """A step during which so much of the analysis is done."""
+    """Return the seconds of a step during which so much of the analysis is done."""
     if placement.where is Where.OWN:
         return node.step_s * (node.application_cores / left) + slowdown.own * done_s / left
     if placement.where is Where.INSIDE:
@@ -126,8 +126,8 @@ def _with_s(node: NodeLoad, placement: Placement, slowdown: Slowdown, left: int,
 
 
 def outcomes(node: NodeLoad, slowdown: Slowdown | None = None) -> list[Outcome]:
-    """Of all placements, the best first: those that keep up, of these whole cores, then the least time, then
-    the fewest cores. A quota that is enough only puts off what comes in bursts.
+    """Return the outcomes of all placements, the best first: those that keep up, of these whole cores, then
+    the least time, then the fewest cores. A quota that is enough only puts off what comes in bursts.
     """
     most = min(node.streams + 1, node.cores)
     some = [*FRACTIONS, *range(1, min(most, node.cores - 1) + 1)] if node.cores > 1 else []

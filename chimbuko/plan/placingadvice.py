@@ -15,42 +15,46 @@ from chimbuko.runtime.protocol.telemetry import AgentLoad
 PERIODS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 USUAL_PERIOD_S = 1.0
 MOST_STEP_BYTES = 5_000_000
-"""Of one stream; larger steps can hold up an application."""
+"""Largest step of one stream that is advised, in bytes; larger ones can hold up an application."""
 MOST_OF_PERIOD = 0.01
-"""Of the application's time that steps may cost by being many, on the cores that do the analysis."""
+"""Largest share of the application's time that steps may cost by being many, on the cores that do the
+analysis.
+"""
 STREAMS_PER_AGENT = 64
-"""One agent's own thread is full with some hundred; what is left is for bursts."""
+"""Number of streams that one agent gets. Its own thread is full with some hundred; what is left is for
+bursts.
+"""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a run has shown of one node."""
+    """Measurements of one node in a run."""
 
     node: str
     agents: tuple[tuple[AgentLoad, ...], ...]
     """Intervals of each of its agents."""
     cores: tuple[int, ...]
-    """Numbers of those that application and agents may use."""
+    """Numbers of the cores that application and agents may use."""
     application_cores: float
-    """That its ranks kept busy, on average; 0 where it was not measured."""
+    """Cores that its ranks kept busy, on average; 0 where it was not measured."""
     transport: str
-    """By which the trace came."""
+    """Transport by which the trace came."""
     rank_cores: frozenset[int] = frozenset()
-    """Those that ranks are bound to; all, or none, where they are not."""
+    """Cores that ranks are bound to; all, or none, where they are not."""
 
     @property
     def loads(self) -> list[AgentLoad]:
-        """In which there was something to do, of all agents."""
+        """Intervals of all agents in which there was something to do."""
         return [load for loads in self.agents for load in loads if load.steps and load.streams]
 
     @property
     def streams(self) -> int:
-        """Of all agents."""
+        """Number of streams of all agents."""
         return sum(max((load.streams for load in loads), default=0) for loads in self.agents)
 
     @property
     def seconds(self) -> float:
-        """For how long the agent that was at work longest was."""
+        """Seconds for which the agent that was at work longest was."""
         return max(sum(load.seconds for load in loads) for loads in self.agents)
 
 
@@ -61,13 +65,13 @@ class Point:
     rows_per_s: float
     steps_per_s: float
     measured_s: float
-    """CPU time of the analysis, of a step of all streams."""
+    """CPU time of the analysis of a step of all streams, in seconds."""
     predicted_s: float
 
 
 @dataclass(frozen=True)
 class AgentAdvice:
-    """Of one node."""
+    """Advice for the agents of one node."""
 
     measured: Measured
     load: NodeLoad
@@ -75,25 +79,25 @@ class AgentAdvice:
     rows_per_s: float
     bytes_per_s: float
     wait_s: float | None
-    """From the end of a step to when its analysis had reached the agent; None where nobody saw it."""
+    """Seconds from the end of a step to when its analysis had reached the agent; None where nobody saw it."""
     outcomes: tuple[Outcome, ...]
-    """Of all placements, the best first."""
+    """Outcomes of all placements, the best first."""
     agents: int
     cores: str
-    """To which agents are to keep, as ``--cores`` takes it; empty for all."""
+    """Cores to which agents are to keep, as ``--cores`` takes them; empty for all."""
     period_s: float
     transport: str
     why: tuple[str, ...]
-    """A sentence each."""
+    """Reasons, a sentence each."""
 
     @property
     def best(self) -> Outcome:
-        """The recommendation."""
+        """Recommended outcome."""
         return self.outcomes[0]
 
 
 def points(loads: Sequence[AgentLoad]) -> list[Point]:
-    """Of intervals in which there was something to do."""
+    """Return the points of intervals in which there was something to do."""
     found = []
     for one, predicted_s in zip(loads, predictions_s(loads).tolist(), strict=True):
         steps = one.steps / one.streams
@@ -148,7 +152,9 @@ def advise(measured: Measured, slowdown: Slowdown | None = None) -> AgentAdvice:
 
 
 def _bare(measured: Measured, costs: UnitCosts, slowdown: Slowdown) -> NodeLoad:
-    """The application as it would go on without an analysis, from how it went on with one on all cores."""
+    """Return the application as it would go on without an analysis, from how it went on with one on all
+    cores.
+    """
     loads, streams = measured.loads, measured.streams
     steps = sum(one.steps for one in loads)
     step_s = sum(one.seconds * one.streams for one in loads) / steps
@@ -165,7 +171,7 @@ def _bare(measured: Measured, costs: UnitCosts, slowdown: Slowdown) -> NodeLoad:
 
 
 def _period(load: NodeLoad, costs: UnitCosts, stream_bytes_per_s: float, best: Outcome) -> tuple[float, str]:
-    """The shortest from a second on whose steps cost little, and whose steps are small enough."""
+    """Return the shortest period from a second on whose steps cost little, and are small enough."""
     largest_s = MOST_STEP_BYTES / stream_bytes_per_s if stream_bytes_per_s else math.inf
     allowed = [period_s for period_s in PERIODS_S if period_s <= largest_s] or [PERIODS_S[0]]
     if allowed[-1] < USUAL_PERIOD_S:
@@ -206,7 +212,7 @@ def _why(load: NodeLoad, best: Outcome) -> str:
 
 
 def _quota(found: Sequence[Outcome]) -> list[str]:
-    """What is enough of a core, where less than one is."""
+    """Return the share of a core that is enough, where less than one is."""
     best = found[0].placement
     enough = [
         one.placement.cores

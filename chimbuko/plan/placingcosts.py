@@ -1,4 +1,4 @@
-"""What an agent takes for a second, a step and a row of a trace, from what it took in intervals.
+"""CPU time of an agent for a second, a step and a row of a trace, from what it took in intervals.
 
 What is usual of the analysis, where a run has not shown it: as it was measured.
 """
@@ -18,7 +18,7 @@ from chimbuko.core.arrays import Float64Array
 from chimbuko.runtime.protocol.telemetry import AgentLoad
 
 FILE = "usual.json"
-"""Written by ``python -m benchmarks.placing --keep``."""
+"""File of measured costs, written by ``python -m benchmarks.placing --keep``."""
 
 
 @dataclass(frozen=True)
@@ -27,35 +27,38 @@ class UnitCosts:
 
     second: float
     step: float
-    """Of one stream."""
+    """CPU time for a step of one stream."""
     row: float
 
     def cpu_s(self, seconds: float, steps: float, rows: float) -> float:
-        """Of so many seconds in which so many steps with so many rows come."""
+        """Return the CPU time for so many seconds in which so many steps with so many rows come."""
         return self.second * seconds + self.step * steps + self.row * rows
 
 
 @dataclass(frozen=True)
 class Slowdown:
-    """What the application waits for each CPU-second of the analysis, beside what the equations say: 1 of it
-    where both share a core, 0 where not.
+    """Time for which the application waits for each CPU-second of the analysis, as a multiple of what the
+    equations say: 1 where both share a core, 0 where not.
     """
 
     shared: float = 1.0
-    """On all of several cores: more where it falls on them unevenly, since ranks wait for the last one."""
+    """Slowdown on all of several cores: more where it falls on them unevenly, since ranks wait for the last
+    one.
+    """
     inside: float = 1.0
-    """On some cores, or on the only one: more where both throw each other's data out of the caches."""
+    """Slowdown on some cores, or on the only one: more where both throw each other's data out of the caches.
+    """
     own: float = 0.0
-    """On cores of its own: what caches and memory are slower by."""
+    """Slowdown by caches and memory, with the analysis on cores of its own."""
 
     def of_shared(self, cores: int) -> float:
-        """On all cores; one core is nothing to share unevenly."""
+        """Slowdown on all cores of so many; one core is nothing to share unevenly."""
         return self.shared if cores > 1 else self.inside
 
 
 @dataclass(frozen=True)
 class Usual:
-    """Of the analysis of a node."""
+    """Usual costs of the analysis of a node."""
 
     cpu_s: UnitCosts
     slowdown: Slowdown
@@ -63,18 +66,20 @@ class Usual:
 
 @cache
 def usual() -> Usual:
-    """What comes with this version."""
+    """Return the usual costs that come with this version."""
     return msgspec.json.decode((files("chimbuko.plan") / FILE).read_bytes(), type=Usual)
 
 
 _TRUST = 0.1
-"""How much what is usual counts beside one interval: it decides what intervals that are alike cannot."""
+"""Weight of the usual costs beside one interval: it decides what intervals that are alike cannot."""
 _TURNS = 3
-"""Until what is usual has its weight; further ones change what is found by less than a thousandth."""
+"""Number of turns until the usual costs have their weight; further ones change the result by less than a
+thousandth.
+"""
 
 
 def unit_costs(loads: Sequence[AgentLoad]) -> UnitCosts:
-    """By least squares of relative errors, none below 0; what is usual of no interval.
+    """Fit unit costs by least squares of relative errors, none below 0; the usual costs without an interval.
 
     Where intervals are too much alike to divide their CPU time among seconds, steps and rows, it is divided
     as is usual, so that one interval is enough for a prediction of others like it.
@@ -99,14 +104,16 @@ def unit_costs(loads: Sequence[AgentLoad]) -> UnitCosts:
 
 
 def predictions_s(loads: Sequence[AgentLoad]) -> Float64Array:
-    """CPU time of each interval as all others predict it, f8[loads]; by what is usual where it is alone."""
+    """CPU time of each interval as all others predict it, in seconds; by the usual costs where it is alone.
+    Shape (loads,).
+    """
     return np.array(
         [unit_costs([*loads[:at], *loads[at + 1 :]]).cpu_s(*_counts(one)) for at, one in enumerate(loads)]
     )
 
 
 def _not_negative(matrix: Float64Array, wanted: Float64Array) -> Float64Array:
-    """Least squares, f8[unknowns], none below 0: the best of all choices of those that are 0.
+    """Solve least squares with no unknown below 0: the best of all choices of those that are 0. Shape (unknowns,).
 
     As exact as scipy's for three unknowns, and does not load scipy into each process that shows advice.
     """

@@ -11,58 +11,60 @@ from chimbuko.plan.loads import Load, Pipeline, loads, work_of
 from chimbuko.plan.unitcosts import READERS, SERVICES, PartCosts, UnitCosts, Units
 
 STREAM_LIMIT_BYTES = 64e6
-"""Of a stream's unread steps; beyond it the oldest are dropped (``--trace-limit``)."""
+"""Limit of a stream's unread steps, in bytes; beyond it the oldest are dropped (``--trace-limit``)."""
 ROW_BYTES = 56.0
-"""Of the trace, in a file that is followed."""
+"""Size of a row of the trace in a file that is followed, in bytes."""
 TICKS = 4_000
 
 
 @dataclass(frozen=True)
 class PartResult:
-    """One part at the end of the run."""
+    """State of one part at the end of the run."""
 
     load: Load
     lag_p50_s: float
-    """From what comes to it until that is done; of all ticks of the second half."""
+    """Median lag in seconds, from the coming of work until it is done, over all ticks of the second half."""
     lag_p99_s: float
     behind_s: float
-    """At the end."""
+    """Seconds of work that are left at the end."""
     memory_bytes: float
-    """With what waits."""
+    """Memory in bytes, with the work that waits."""
     lost_share: float
-    """Of what came to it."""
+    """Share of the work that was lost."""
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """A run."""
+    """Result of a simulated run."""
 
     run: Pipeline
     parts: tuple[PartResult, ...]
-    """In the order of the way that the trace takes."""
+    """Parts in the order in which the trace passes them."""
     put_off_share: float
-    """Of the messages of agents: merged with the next one, since the last one was not merged yet."""
+    """Share of the messages of agents that are merged with the next one, since the last one was not merged
+    yet.
+    """
     wire_bytes_per_s: float
     frame_bytes_per_s: float
     store_bytes_per_s: float
 
     def part(self, name: str) -> PartResult:
-        """One of them."""
+        """Return one of the parts."""
         return next(one for one in self.parts if one.load.part == name)
 
     @property
     def model_lag_s(self) -> float:
-        """From the sending of a message until it is merged; median."""
+        """Median time from the sending of a message until it is merged, in seconds."""
         return self.part("broker").lag_p50_s + self.part("server").lag_p50_s
 
     @property
     def store_lag_s(self) -> float:
-        """From the sending of a finding until it is stored; median."""
+        """Median time from the sending of a finding until it is stored, in seconds."""
         return self.part("broker").lag_p50_s + self.part("writer").lag_p50_s
 
 
 def simulate(run: Pipeline, costs: UnitCosts, seconds: float = 20.0, seed: int = 1) -> Simulated:
-    """A run of which every period is like the others, once all functions are known.
+    """Simulate a run of which every period is like the others, once all functions are known.
 
     Agents send at moments of their own, of chance, and so do streams end their steps. Readers fall behind up
     to what may wait in files, and then lose steps. Nothing after them loses anything: a message to a server
@@ -87,7 +89,7 @@ def simulate(run: Pipeline, costs: UnitCosts, seconds: float = 20.0, seed: int =
 def _node(
     run: Pipeline, costs: UnitCosts, load: Load, tick_s: float, random: np.random.Generator
 ) -> PartResult:
-    """The readers of one node."""
+    """Simulate the readers of one node."""
     work, cost = load.work, costs.parts[READERS]
     bytes_per_s = run.on_node * run.rows_per_s * ROW_BYTES
     limit_s = run.on_node * STREAM_LIMIT_BYTES / bytes_per_s * load.cores
@@ -108,7 +110,9 @@ def _node(
 def _services(
     run: Pipeline, costs: UnitCosts, of_part: dict[str, Load], tick_s: float, random: np.random.Generator
 ) -> tuple[dict[str, PartResult], float]:
-    """All services, which share the cores of their node; and the share of messages that are put off."""
+    """Simulate all services, which share the cores of their node; also return the share of messages that are
+    put off.
+    """
     arrivals, messages = dict[str, list[float]](), [0.0] * TICKS
     phases = _phases(run.nodes, run.period_s, tick_s, random)
     for part in SERVICES:
@@ -145,7 +149,7 @@ def _part(
 
 
 def _phases(senders: int, period_s: float, tick_s: float, random: np.random.Generator) -> Float64Array:
-    """How much of what comes in a period comes in each tick, as a multiple of the mean, f8[TICKS]."""
+    """Return the work of a period that comes in each tick, as a multiple of the mean. Shape (TICKS,)."""
     ticks = max(round(period_s / tick_s), 1)
     of_period = np.bincount(random.integers(0, ticks, senders), minlength=ticks) * (ticks / senders)
     return np.resize(of_period, TICKS)
@@ -154,14 +158,16 @@ def _phases(senders: int, period_s: float, tick_s: float, random: np.random.Gene
 def _arrivals(
     cost: Units, work: Units, senders: int, period_s: float, tick_s: float, random: np.random.Generator
 ) -> Float64Array:
-    """CPU time of what comes in each tick, f8[TICKS]."""
+    """Return the CPU time of the work that comes in each tick. Shape (TICKS,)."""
     return _spread(cost, work, _phases(senders, period_s, tick_s, random), tick_s, random)
 
 
 def _spread(
     cost: Units, work: Units, phases: Float64Array, tick_s: float, random: np.random.Generator
 ) -> Float64Array:
-    """The same, with the moments of senders given: findings come when they come, the rest with steps."""
+    """Return the arrivals for given moments of the senders: findings come when they come, the rest with
+    steps.
+    """
     always = cost.second * work.second + cost.agent * work.agent + cost.rank * work.rank
     sent = cost.step * work.step + cost.cold_step * work.cold_step
     sent += cost.message * work.message + cost.row * work.row
@@ -170,7 +176,7 @@ def _spread(
 
 
 def _shared(wanted: dict[str, float], room: float) -> dict[str, float]:
-    """What each gets of the room: all that it wants, or else the same as others that want more."""
+    """Return each one's part of the room: all that it wants, or else the same as others that want more."""
     left, given = room, dict.fromkeys(wanted, 0.0)
     order = sorted(wanted, key=lambda part: wanted[part])
     for number, part in enumerate(order):

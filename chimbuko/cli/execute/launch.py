@@ -206,7 +206,7 @@ def _write(output: Path, script: str) -> None:
 
 
 def _this_command() -> list[str]:
-    """How the nodes call what runs now."""
+    """Return the command by which nodes call this installation."""
     script = Path(sys.executable).with_name("chimbuko")
     return [str(script)] if script.exists() else [sys.executable, "-m", "chimbuko"]
 

@@ -182,7 +182,9 @@ def command(
 
 @contextmanager
 def _published() -> Iterator[Callable[[], None]]:
-    """What publishes the state of the node; that not all arrives does not change the program's exit code."""
+    """Publish the state of the node in this context; what does not arrive does not change the program's exit
+    code.
+    """
     from chimbuko.observe.namespaces.sources.hardware import HardwarePublisher
 
     publisher = HardwarePublisher()

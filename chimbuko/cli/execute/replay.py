@@ -150,7 +150,7 @@ def _result(stream: StreamName, answer: Connection) -> Replayed:
 def _replay_one(
     source: Path, target: Path, engine: str, pace: Pace, barrier: Barrier | None, answer: Connection
 ) -> None:
-    """In a process of its own, which its parent ends."""
+    """Replay one stream in a process of its own, which its parent ends."""
     # What a terminal sends must not reach it: SST has a loud handler of its own for that.
     os.setsid()
     config_file = os.environ.get("TAU_ADIOS2_CONFIG_FILE")

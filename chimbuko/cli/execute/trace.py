@@ -28,7 +28,7 @@ from chimbuko.runtime.process.ranks import RANK_VARIABLES
 from chimbuko.runtime.process.usercommand import check_command
 
 Compile = Callable[..., Any]
-"""What is called as ``compile``."""
+"""Function with the parameters of ``compile``."""
 
 
 @click.command(
@@ -147,7 +147,7 @@ def command(
 
 
 def _native(program: str) -> NativeProgram | None:
-    """What is no Python script: as the shell finds it, but a file here comes first."""
+    """Return a program that is no Python script, found as by a shell; but a file here comes first."""
     found = program if Path(program).is_file() else shutil.which(program)
     return None if found is None else native_program(Path(found).absolute())
 

@@ -156,14 +156,14 @@ def _profile(path: Path) -> RunProfile:
 
 @dataclass(frozen=True)
 class _Limits:
-    """What ``--fail-on`` names, each as a share of what it was."""
+    """Limits that ``--fail-on`` names, each as a share of what it was."""
 
     usual: float = math.inf
     mean: float = math.inf
     total: float = math.inf
     total_us: float = math.inf
     findings: float = math.inf
-    """Of the time in calls."""
+    """Limit of the findings' cost, as a share of the time in calls."""
     findings_us: float = math.inf
 
     @classmethod
@@ -184,7 +184,7 @@ class _Limits:
         return limits
 
     def passed(self, found: Comparison) -> list[str]:
-        """What is slower, or costs more, by so much and beyond chance; one line for each thing."""
+        """Return what is slower, or costs more, by so much and beyond chance; one line for each thing."""
         lines = []
         for shift in found.functions:
             for change, least, which in (
@@ -311,7 +311,7 @@ def _print_shifts(output: Output, shifts: list[Shift], by: Literal["function", "
 
 
 def _columns(by: Literal["function", "path"]) -> list[Column]:
-    """Of which runtime an effect is, both of them, calls of both runs, and the name."""
+    """Return the columns of an effect: its kind of runtime, both runtimes, calls of both runs, and the name."""
     numbers = [Column(title, True) for title in ("BEFORE", "AFTER", "CALLS BEFORE", "CALLS AFTER")]
     return [Column("OF THE"), *numbers, Column(by.upper(), may_shrink=True)]
 

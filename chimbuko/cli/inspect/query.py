@@ -112,7 +112,7 @@ def _print_calls(calls: list[CallSummary], zero_us: int, with_program: bool, wit
 
 
 def _summary(page: CallPage, matched: int, wanted: CallFilter, provenance: Provenance) -> str:
-    """What was shown, and how to go on."""
+    """Return what was shown, and how to go on, in one line."""
     if page.calls:
         more = f"; next page: --cursor {page.next}" if page.next else ""
         return f"{len(page.calls):,} of {number_of(matched, 'calls')}{_only_counted(provenance)}{more}"

@@ -34,12 +34,13 @@ _answers = msgspec.msgpack.Decoder(RecallAnswer)
 
 
 class RecalledStream(msgspec.Struct, frozen=True):
-    """What was recalled of one stream."""
+    """Recalled part of one stream."""
 
     stream: str
     rows: int
     start_us: int
-    """From here on; later than was asked for where the recorder does not go back so far."""
+    """Begin of the recalled part, in µs; later than was asked for where the recorder does not go back so far.
+    """
     end_us: int
     file: str
     """Empty where nothing was written."""

@@ -23,7 +23,7 @@ from chimbuko.provenance.query.run import open_run
 SELF = "▶"
 """Stands beside the call itself."""
 MOST_USERS = 8
-"""Of cores, that are listed."""
+"""Largest number of users of cores that are listed."""
 
 _ENTRY = Column("ENTRY", is_number=True)
 _RUNTIME = Column("RUNTIME", is_number=True)
@@ -97,7 +97,7 @@ def command(wanted: str, run: Path | None, as_json: bool) -> None:
 
 
 def headline(call: CallRecord, metric: str) -> str:
-    """How long the call took, against what is usual of its function."""
+    """Return the line that says how long the call took, against what is usual of its function."""
     runtime_us = call.inclusive_us if metric == "inclusive" or not call.exit_us else call.exclusive_us
     took = "took" if call.exit_us else "has not ended after"
     took = f"{shown_name(call.function)} {took} {format_duration_us(runtime_us)}"

@@ -137,7 +137,7 @@ def _print_schema(tables: list[TableMeaning], form: str | None) -> None:
 
 
 def _plain(cell: Value) -> Value:
-    """For JSON; bytes as hexadecimal digits."""
+    """Return a value for JSON; bytes as hexadecimal digits."""
     return cell.hex() if isinstance(cell, bytes) else cell
 
 

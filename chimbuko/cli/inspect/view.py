@@ -23,7 +23,7 @@ from chimbuko.viz.jobs.keys import FOLDER_VARIABLE, JOBS_VARIABLE
 
 STDOUT = 1
 END_S = 10.0
-"""For pages and workers to be sent away."""
+"""Seconds in which pages and workers are sent away at the end."""
 
 
 @click.command("view")

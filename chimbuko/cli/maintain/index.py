@@ -34,7 +34,7 @@ Judged = dict[tuple[int, int], bool]
 
 
 class Indexed(msgspec.Struct, frozen=True):
-    """What was made of one rank."""
+    """Index of one rank."""
 
     program: int
     rank: int
@@ -43,7 +43,7 @@ class Indexed(msgspec.Struct, frozen=True):
 
 
 class reported(msgspec.Struct, frozen=True):
-    """How far the making of an index is."""
+    """Report how far the making of an index is."""
 
     program: int
     rank: int

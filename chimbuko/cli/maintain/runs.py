@@ -336,7 +336,7 @@ def _ask(what: list[str], yes: bool) -> None:
 
 
 def _show_imported(calls: int) -> None:
-    """How far an import is, on a terminal."""
+    """Show how far an import is, on a terminal."""
     if sys.stderr.isatty():
         print(f"\r{calls:,} calls\x1b[K\r", end="", file=sys.stderr, flush=True)
 

@@ -62,7 +62,7 @@ def compile_kernels() -> None:
 
 
 def folders_of_kernels() -> set[str]:
-    """Where numba has put the compiled kernels that are loaded."""
+    """Return the folders in which numba has put the compiled kernels that are loaded."""
     from numba.core.dispatcher import Dispatcher
 
     return {

@@ -40,14 +40,14 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class CallChoice:
-    """Which calls the options ask for, as they were typed."""
+    """Choice of calls by the options, as they were typed."""
 
     label: str
     rank: str | None
     step: str | None
     time: str | None
     others: Mapping[str, Any]
-    """By the names of the filters."""
+    """Further values, by the names of the filters."""
 
     def filter(self, provenance: Provenance) -> CallFilter:
         """As the filter of a query of a run; times count from the start of that.

@@ -18,7 +18,7 @@ from chimbuko.provenance.query.run import Provenance
 
 
 def stuck_lines(provenance: Provenance) -> list[str]:
-    """For each program what its ranks are in, of those that are in a call that does not end or are silent."""
+    """Return for each program where its ranks are that are in a call that does not end, or are silent."""
     shown = []
     programs = provenance.programs()
     for one in standstills(provenance):

@@ -61,7 +61,7 @@ def print_advice(advice: AgentAdvice, output: Output) -> None:
 
 
 def print_intervals(advices: Sequence[AgentAdvice], output: Output) -> None:
-    """What the analysis took in each interval beside what all others predict."""
+    """Print the time of the analysis in each interval beside what all others predict."""
     columns = [Column("NODE"), Column("EVENTS/S", True), Column("STEPS/S", True)]
     columns += [Column("MEASURED, CPU S/STEP", True), Column("PREDICTED", True), Column("ERROR", True)]
     rows = []
@@ -76,7 +76,7 @@ def print_intervals(advices: Sequence[AgentAdvice], output: Output) -> None:
 
 
 def as_advice(advice: AgentAdvice) -> dict[str, Any]:
-    """For JSON."""
+    """Return advice for JSON."""
     recommended = {
         "node": advice.measured.node,
         "agents": advice.agents,
@@ -131,7 +131,7 @@ def show(result: Result, as_json: bool, advise: bool = False) -> None:
 
 
 def _print_json(encoded: bytes) -> None:
-    """At once: what cannot be written must not become the exit code of the program."""
+    """Print JSON at once: what cannot be written must not become the exit code of the program."""
     try:
         with open(1, "wb", closefd=False) as output:
             output.write(escaped_json(msgspec.json.format(encoded).decode()).encode() + b"\n")

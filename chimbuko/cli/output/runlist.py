@@ -59,7 +59,7 @@ class Listing(msgspec.Struct, frozen=True):
     runs: list[ListedRun]
     problems: list[str]
     recoveries: list[str] = []
-    """Of runs that died, or left findings elsewhere, a line each: what to do."""
+    """Lines about runs that died, or left findings elsewhere: what to do."""
 
 
 def list_runs(runs: Iterable[RunDirectory]) -> Listing:

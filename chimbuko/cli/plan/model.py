@@ -114,7 +114,7 @@ def print_advice(advice: Advice, limit: int, parameter: str) -> None:
 
 
 def as_fit(one: Fit, held_out: HeldOut | None) -> dict[str, Any]:
-    """For JSON."""
+    """Return a fit for JSON."""
     points = [dict(zip(one.measured.parameters, row, strict=True)) for row in one.measured.points.tolist()]
     return {
         "part": one.measured.part,
@@ -138,7 +138,7 @@ def as_fit(one: Fit, held_out: HeldOut | None) -> dict[str, Any]:
 
 
 def as_prediction(one: Prediction, interval: Interval, measured_s: float | None = None) -> dict[str, Any]:
-    """For JSON; ``interval_s`` is null where no model was fitted to measurements."""
+    """Return a prediction for JSON; ``interval_s`` is null where no model was fitted to measurements."""
     fields = asdict(one)
     fields.update(placement=str(one.placement), bound_by=one.bound_by, interval_s=interval)
     return fields if measured_s is None else {**fields, "measured_s": measured_s}
@@ -336,7 +336,7 @@ def _fits(csv: Path) -> dict[str, Fit]:
 
 
 def _tried(fits: dict[str, Fit], held_out: Path) -> dict[str, HeldOut]:
-    """How well models predict points that they were not fitted to."""
+    """Return how well models predict points that they were not fitted to."""
     tried = {}
     for part, one in parse_points(read_text(held_out), str(held_out)).items():
         if part not in fits:

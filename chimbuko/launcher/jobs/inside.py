@@ -18,7 +18,7 @@ from chimbuko.runtime.process import hostlists
 
 Maker = Callable[[Job, Request | None], Scheduler]
 SCHEDULERS: Mapping[str, Maker] = {"slurm": slurm, "pbs": pbs, "flux": flux, "lsf": lsf}
-"""By the name of their option."""
+"""Schedulers by the name of their option."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class Allocation:
     """Nodes that are held."""
 
     scheduler: str
-    """A name in ``SCHEDULERS``."""
+    """Name of the scheduler, from ``SCHEDULERS``."""
     hosts: list[str]
-    """Each once, in the scheduler's order: the first has the services."""
+    """Names of the hosts, each once and in the scheduler's order: the first has the services."""
 
 
 def allocation(environment: Mapping[str, str]) -> Allocation:
-    """What the environment says; of several, such as a Flux within a job of Slurm, the innermost.
+    """Read an allocation from the environment; of several the innermost, such as a Flux within a job of Slurm.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What is wanted of a job, whatever starts it."""
+"""Description of a job, whatever starts it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from pathlib import Path
 from chimbuko.core.errors import ConfigError
 
 NOTICE_S = 120
-"""How long before its time is over a job hears of it, so that what was found still gets into the store."""
+"""Time before a job's end at which it is told, in seconds, so that what was found still gets into the store.
+"""
 LEAST_TIME_S = 300
-"""Slurm's notice may come a minute early: with less a job would end before its program has begun."""
+"""Shortest time of a job, in seconds. Slurm's notice may come a minute early: with less the job would end
+before its program has begun.
+"""
 
 _WORD = re.compile(r"[\w.:@+%/,-]+")
 _UNITS_S = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
@@ -21,14 +24,14 @@ _NUMBER_AND_UNIT = re.compile(r"(\d+)\s*(s|min|h|d)")
 
 @dataclass(frozen=True)
 class Job:
-    """What a job script shall do."""
+    """Contents of a job script: what is run, and how."""
 
     program: list[str]
-    """What each rank runs; empty where recorded traces are analysed."""
+    """Command of each rank; empty where recorded traces are analysed."""
     ranks: int
-    """Of the program; of recorded traces, cores to be asked for."""
+    """Number of ranks of the program; of recorded traces, number of cores to be asked for."""
     chimbuko: list[str]
-    """The command, on all nodes."""
+    """Command ``chimbuko`` on all nodes."""
     traces: tuple[str, ...] = ()
     """Patterns of recorded traces, which the agents share."""
     run: Path | None = None
@@ -36,33 +39,33 @@ class Job:
     is_dedicated: bool = False
     """The first node has the services alone, and neither agent nor ranks."""
     bind: str = ""
-    """What the broker listens on; empty for the name of the services' node."""
+    """Address on which the broker listens; empty for the name of the services' node."""
     streams: Path | None = None
     cores: str = ""
-    """To which each agent keeps."""
+    """Cores to which each agent keeps."""
     period_s: float | None = None
-    """Between two steps of the trace; None for what the configuration says."""
+    """Seconds between two steps of the trace; None for what the configuration says."""
     transport: str | None = None
-    """None for files."""
+    """Name of the transport; None for files."""
     config: Path | None = None
     mpirun: list[str] | None = None
-    """What starts the ranks, in place of what is usual."""
+    """Words that start the ranks, in place of the usual ones."""
     modules: tuple[str, ...] = ()
-    """To be loaded first, by ``module load``."""
+    """Environment modules to be loaded first, by ``module load``."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a scheduler is asked for."""
+    """Resources that a scheduler is asked for."""
 
     nodes: int
     per_node: int
     """Ranks on each node that has ranks."""
     time_s: int | None = None
-    """After which the scheduler ends the job; None for what is usual in the queue."""
+    """Seconds after which the scheduler ends the job; None for what is usual in the queue."""
     account: str = ""
     queue: str = ""
-    """Or partition."""
+    """Name of the queue or partition."""
     name: str = ""
 
     def __post_init__(self) -> None:

@@ -1,5 +1,4 @@
-"""What schedulers without a launcher of their own have in common: a list of hosts, a remote shell for each
-agent, and MPI's own launcher for the ranks. Each text needs those before it.
+"""Parts that schedulers without a launcher of their own share: a list of hosts, a remote shell for each
 
 Hosts without a scheduler: agents by ``ssh``, ranks by ``mpirun``.
 """
@@ -17,7 +16,7 @@ from chimbuko.launcher.jobs.scheduler import Scheduler
 SSH = """ssh -n -o BatchMode=yes "$host" "exec $(printf '%q ' "${agent[@]}")\""""
 """A shell there reads the words once more."""
 HOST_COUNT = "${#hosts[@]}"
-"""How many hosts ``hosts_with_ranks`` has set."""
+"""Expression for the number of hosts that ``hosts_with_ranks`` has set."""
 
 
 def hosts_with_ranks(job: Job, listed: str) -> str:
@@ -76,7 +75,7 @@ _HOST = re.compile(r"\w[\w.-]*")
 
 
 def hosts(job: Job, names: Sequence[str]) -> Scheduler:
-    """For a script that is run on the first of the hosts, which has the services.
+    """Return the scheduler for a script that is run on the first of the hosts, which has the services.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What distinguishes schedulers, as text of a bash script; ``script`` has what they have in common."""
+"""Differences between schedulers, as text of a bash script; ``script`` has what they have in common."""
 
 from __future__ import annotations
 
@@ -7,31 +7,35 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Scheduler:
-    """How one scheduler's job is asked for, and how things are started in it."""
+    """Text of a job script that asks one scheduler for a job, and starts things in it."""
 
     by: str
-    """Who runs the script, and where."""
+    """Sentence that says who runs the script, and where."""
     directives: tuple[str, ...]
     """Lines for the scheduler."""
     job: str
     """Name of the job, to be expanded in double quotes."""
     here: str
-    """Name of the services' node, likewise."""
+    """Name of the services' node, to be expanded in double quotes."""
     submit_host: str
-    """Name of the host that the job was submitted from, likewise; empty where nobody knows."""
+    """Name of the host that the job was submitted from, to be expanded in double quotes; empty where nobody
+    knows.
+    """
     hosts: str
-    """Sets whatever ``agents`` and ``ranks`` need."""
+    """Lines that set whatever ``agents`` and ``ranks`` need."""
     count: str
-    """How many nodes have ranks, to be expanded in double quotes."""
+    """Number of nodes that have ranks, to be expanded in double quotes."""
     agents: str
-    """Starts ``"${agent[@]}"`` on each of them; adds each process to ``agents``."""
+    """Lines that start ``"${agent[@]}"`` on each of these nodes, and add each process to ``agents``."""
     ranks: str
     """Words that start the ranks."""
     gives_notice: bool = True
-    """It says by itself when the job's time is nearly over; else the script has a clock of its own."""
+    """Whether the scheduler says by itself when the job's time is nearly over; else the script has a clock of
+    its own.
+    """
     signals: tuple[str, ...] = ("TERM", "INT")
-    """That ask the job to end."""
+    """Signals that ask the job to end."""
     end: str = 'kill -TERM "$application" 2>/dev/null'
-    """Asks the program to end; ``$application`` is what starts the ranks."""
+    """Line that asks the program to end; ``$application`` is the process that starts the ranks."""
     folder: str = ""
-    """Where the job was submitted, as an expression, if that is not where the script begins."""
+    """Folder from which the job was submitted, as an expression, if that is not where the script begins."""

@@ -1,4 +1,4 @@
-"""What to leave out of a trace, so that tracing costs less: advice from what a run has learned. No I/O.
+"""Advice on functions to leave out of a trace, so that tracing costs less, from what a run has learned. No I/O.
 
 Tracing itself is the larger overhead. A function is proposed where looking at its calls costs more than
 it can show: they are short, so that their time is then simply their caller's; there are many of them;
@@ -18,48 +18,50 @@ from chimbuko.core.traceschema import UNRESOLVED
 from chimbuko.runtime.protocol.messages import FunctionStatistics
 
 CALL_COST_US = 1.3
-"""What TAU and its trace plugin cost per call (measured, TAU 2.35)."""
+"""Time that TAU and its trace plugin take for a call, in µs (measured, TAU 2.35)."""
 CALL_ROWS = 2
 ROW_BYTES = 48
-"""Of an ENTRY or EXIT."""
+"""Size of an ENTRY or EXIT, in bytes."""
 SHORT_CALL_US = 10 * CALL_COST_US
-"""Tracing adds more than a tenth to a call that is shorter."""
+"""Longest runtime of a short call, in µs: tracing adds more than a tenth to it."""
 FREQUENT_SHARE = 0.01
-"""Of all calls: leaving out functions that are rarer than this would not be noticed."""
+"""Least share of all calls of a frequent function: leaving out rarer ones would not be noticed."""
 LONGEST_WILDCARD = 250
-"""TAU compares a pattern with every name in a table on the stack, of name times pattern bytes."""
+"""Longest pattern with a wildcard. TAU compares a pattern with every name in a table on the stack, of name
+times pattern bytes.
+"""
 LARGEST_STEP_BYTES = 5_000_000
-"""Up to this size a step never holds up the application for long, however stuck its reader."""
+"""Largest step that never holds up the application for long, however stuck its reader."""
 
 
 class FunctionCost(msgspec.Struct, frozen=True):
-    """What it costs to trace one function, against what is known by it. Over all ranks."""
+    """Cost of tracing one function, against what is known by it. Over all ranks."""
 
     program: int
     name: str
     calls: int
     size_bytes: int
-    """Of its ENTRY and EXIT rows."""
+    """Size of its ENTRY and EXIT rows, in bytes."""
     tracing_us: float
     held_us: float
     """Exclusive time of all its calls."""
     mean_us: float
-    """Inclusive, of one call."""
+    """Mean inclusive time of a call, in µs."""
     anomalies: int
     severity_us: float
     is_excluded: bool
-    """Proposed to be left out."""
+    """Whether the function is proposed to be left out."""
 
 
 class FilterAdvice(msgspec.Struct, frozen=True):
     """Functions by what they cost, and what leaving out the proposed ones would save."""
 
     functions: list[FunctionCost]
-    """Most calls first."""
+    """Functions with the most calls first."""
     patterns: list[str]
     """The proposed functions' names as TAU's select file takes them."""
     rows: int
-    """Of the whole trace, with messages and counters."""
+    """Number of rows of the whole trace, with messages and counters."""
     size_bytes: int
     tracing_us: float
     held_us: float
@@ -68,7 +70,9 @@ class FilterAdvice(msgspec.Struct, frozen=True):
     saved_us: float
 
     def select_file(self, before: TimerFilter) -> TimerFilter:
-        """What was left out before, what is proposed, and what every run under TAU has to leave out."""
+        """Return the filter with what was left out before, what is proposed, and what every run under TAU has
+        to leave out.
+        """
         excluded = dict.fromkeys((SST_TIMERS, *before.timers.exclude, *self.patterns))
         return TimerFilter(Patterns(before.timers.include, tuple(excluded)), before.counters)
 
@@ -86,7 +90,7 @@ class LargeStep(msgspec.Struct, frozen=True):
 
 
 def advise(functions: Sequence[FunctionStatistics], health: Sequence[StreamHealth]) -> FilterAdvice:
-    """What to leave out of the trace that gave these statistics."""
+    """Propose functions to leave out of the trace that gave these statistics."""
     all_calls = sum(function.calls for function in functions)
     candidates = {
         (f.program, f.name): pattern
@@ -116,7 +120,7 @@ def advise(functions: Sequence[FunctionStatistics], health: Sequence[StreamHealt
 
 
 def mend_step(largest: StreamHealth, advice: FilterAdvice, mean_step_s: float) -> LargeStep:
-    """What would mend the largest step.
+    """Say what would make the largest step smaller.
 
     Parameters
     ----------
@@ -181,6 +185,6 @@ def _cost(function: FunctionStatistics, is_excluded: bool) -> FunctionCost:
 
 
 def _rounded_down(value: float) -> float:
-    """To two significant digits."""
+    """Round a number down to two significant digits."""
     unit = 10.0 ** (math.floor(math.log10(value)) - 1) if value > 0 else 1.0
     return round(math.floor(value / unit) * unit, 9)

@@ -125,7 +125,7 @@ def with_later(
 
 
 def _deltas(folder: Path, info: RunInfo) -> dict[int, list[Delta]]:
-    """By part of the parameter server."""
+    """Group deltas by the part of the parameter server."""
     found: dict[int, list[Delta]] = {}
     for agent in agents_in(folder):
         for part, deltas in left_deltas(agent, info.config).items():
@@ -167,7 +167,7 @@ def _functions(statistics: RunStatistics | None) -> dict[tuple[int, str], Functi
 
 
 def _save_model(run: RunDirectory, info: RunInfo, states: Sequence[ServerState]) -> None:
-    """With what the run began with and has not called."""
+    """Save the model, with what the run began with and has not called."""
     of = info.config.detector, info.config.metric
     whole = joined_models([Model(*of, *state.learned()) for state in states])
     known = dict(zip(whole.functions, whole.table, strict=True))

@@ -1,4 +1,4 @@
-"""What of a run was not seen or not used, in words that say what to do about it.
+"""Parts of a run that were not seen or not used, in words that say what to do about it.
 
 What tracers of ours say of a program when it has ended, as lines of a summary.
 """
@@ -24,20 +24,20 @@ from chimbuko.provenance.query.run import Provenance
 
 MOST_SHOWN = 5
 Texts = Mapping[str, str]
-"""By stream, as ``program:rank``."""
+"""Texts by stream, which is ``program:rank``."""
 
 
 class TracerReports(msgspec.Struct, frozen=True):
-    """Texts of the streams of a run."""
+    """Reports of tracers about the streams of a run."""
 
     untraced: Texts
-    """How many child processes of a rank were not traced, and what they were."""
+    """Numbers and names of child processes of a rank that were not traced."""
     ended: Texts
-    """How a rank died, and in what."""
+    """Causes of the deaths of ranks, with the functions in which they died."""
     left_out: Texts
     """Functions that were called so often, and were so short, that they were not recorded any more."""
     unrecorded: Texts
-    """What there was no room for."""
+    """Events for which there was no room."""
 
 
 def tracer_reports(provenance: Provenance) -> TracerReports:
@@ -54,7 +54,7 @@ def tracer_reports(provenance: Provenance) -> TracerReports:
 
 
 def report_lines(reports: TracerReports) -> list[str]:
-    """For people: of each kind the ranks with the most, or the first ones."""
+    """Return lines for people: of each kind of report the ranks with the most, or the first ones."""
     lines = [f"Died: rank {stream}: {text}" for stream, text in _first(reports.ended)]
     lines += _more(reports.ended, "died")
     lines += _untraced_lines(reports.untraced)
@@ -152,39 +152,41 @@ ADVICE: Mapping[str, str] = {
         "their launches were left out by a select file, or came too long before; all else in them is there"
     ),
 }
-"""What each kind of loss means and what to do, by the name under which it is counted."""
+"""Explanation and advice for each kind of loss, by the name under which it is counted."""
 
 
 @dataclass(frozen=True)
 class Loss:
-    """One kind of it."""
+    """Loss of one kind."""
 
     text: str
-    """How much of what."""
+    """Amount and kind of the loss."""
     advice: str
-    """What it means and what to do; empty where there is nothing to say."""
+    """Explanation and advice; empty where there is nothing to say."""
 
 
 def counted(kind: str, number: int) -> Loss:
-    """So many of a kind that is counted by stream."""
+    """Make a loss of a kind that is counted by stream."""
     return Loss(number_of(number, kind), ADVICE.get(kind, ""))
 
 
 def unrecorded(anomalies: int) -> Loss:
-    """Anomalies that were counted only."""
+    """Make a loss of anomalies that were counted only."""
     advice = "record more of them with --max-per-function, or take them for normal with --threshold-of"
     return Loss(f"records of {number_of(anomalies, 'anomalies')}, too many of their functions", advice)
 
 
 def without_end(streams: list[str], is_interrupted: bool, is_recorded: bool) -> Loss:
-    """Streams that were not read to their end; of a run that was interrupted, their programs had none."""
+    """Make a loss of streams that were not read to their end; in a run that was interrupted their programs
+    had none.
+    """
     named = ", ".join(streams[:MOST_NAMED]) + (", …" if len(streams) > MOST_NAMED else "")
     advice = _BROKEN_OFF if is_recorded else _CUT_OFF if is_interrupted else _LOOK_INTO_LOGS
     return Loss(f"the end of {number_of(len(streams), 'streams')} ({named})", advice)
 
 
 def undelivered(agents: list[str]) -> Loss:
-    """What agents of nodes that are gone had found, or had yet to read."""
+    """Make a loss of what agents of nodes that are gone had found, or had yet to read."""
     return Loss(
         f"what {', '.join(agents)} had not delivered",
         "nothing was heard of their nodes at the end; on one that is back 'chimbuko runs list' gives the "
@@ -193,7 +195,7 @@ def undelivered(agents: list[str]) -> Loss:
 
 
 def everything(steps: int) -> Loss:
-    """There was a stream, but no call was seen in it."""
+    """Make a loss of every call: there was a stream, but no call was seen in it."""
     if steps:
         return Loss(
             "every call",
@@ -214,11 +216,11 @@ class LossyStream:
     name: str
     node: str
     losses: Mapping[str, int]
-    """By kind."""
+    """Amount lost, by kind."""
 
 
 def place_lines(streams: Iterable[LossyStream]) -> list[str]:
-    """For people: where what was lost was lost, a line for each node, the worst first."""
+    """Return lines for people that say where something was lost, one for each node, the worst first."""
     nodes: dict[str, list[LossyStream]] = {}
     for stream in sorted(streams, key=_extent, reverse=True):
         nodes.setdefault(stream.node, []).append(stream)
@@ -242,7 +244,7 @@ def _extent(stream: LossyStream) -> int:
 
 
 def loss_lines(losses: Iterable[Loss], reservations: Sequence[str] = ()) -> list[str]:
-    """For people: one line that names all, and one for each advice.
+    """Return lines for people: one that names all losses, and one for each advice.
 
     Parameters
     ----------

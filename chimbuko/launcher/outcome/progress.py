@@ -1,4 +1,4 @@
-"""How far the analysis is: one live line on a terminal, and elsewhere a line now and then."""
+"""Progress of the analysis: one live line on a terminal, and elsewhere a line now and then."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from chimbuko.runtime.protocol.runbroker import Entries, RunBroker
 MOST_FRAMES = 100
 MOST_NAMED = 3
 FIRST_LINE_S = 60.0
-"""Where there is no terminal, a first line comes after so long, and the next when twice the time has gone by:
-a job of a day has a dozen."""
+"""Seconds until the first line where there is no terminal; the next one comes when twice the time has gone
+by: a job of a day has a dozen.
+"""
 
 _frames = msgspec.msgpack.Decoder(Frame)
 

@@ -1,4 +1,4 @@
-"""What a run that died has left in folders on its nodes' own storage, and how it comes into its store.
+"""Recovery of findings that a run that died has left in folders on its nodes' own storage.
 
 Brings into a run's store what its agents had found and could not deliver.
 """
@@ -25,7 +25,7 @@ from chimbuko.runtime.runs.directory import FAILED, RunDirectory, RunInfo
 from chimbuko.runtime.runs.scratch import left_behind, rescued_folders
 
 MOST_BYTES = 4 << 20
-"""Of what goes into one transaction."""
+"""Largest amount of records in one transaction, in bytes."""
 
 _batches = msgspec.msgpack.Decoder(RecordBatch)
 
@@ -72,7 +72,7 @@ _KILLED = {
 
 
 def recovery_lines(run: RunDirectory, info: RunInfo) -> list[str]:
-    """What a user reads of a run that is over but not all stored: what happened, and what to do."""
+    """Return lines for the user of a run that is over but not all stored: what happened, and what to do."""
     state = state_of(run, info)
     if state == RUNNING:
         return []

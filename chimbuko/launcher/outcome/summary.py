@@ -1,4 +1,4 @@
-"""What a run found, as a few lines for people or as JSON."""
+"""Summary of a run, as a few lines for people or as JSON."""
 
 from __future__ import annotations
 
@@ -56,17 +56,19 @@ MOST_SHOWN = 5
 MOST_ORIGINS = 100
 """Functions that incidents began in or held up: those that only waited follow the others."""
 LEAST_REDUCTION = 1.5
-"""Of the trace, to be spoken of: of a run of seconds the empty tables alone are larger."""
+"""Least reduction of the trace that is spoken of: of a run of seconds the empty tables alone are larger."""
 DRIFT = 1.2
-"""Functions whose calls take so many times as long, or as short, as at first are named."""
+"""Least ratio of the usual runtime at the end to the one at first, or its inverse, for which a function is
+named.
+"""
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """What a run found, and how far it can be trusted."""
+    """Findings of a run, with how far they can be trusted."""
 
     run: str
     transport: str
-    """How its trace came, as in ``RunInfo``."""
+    """Transport of its trace, as in ``RunInfo``."""
     ranks: int
     steps: int
     rows: int
@@ -75,11 +77,11 @@ class Summary(msgspec.Struct, frozen=True):
     normal_calls: int
     trace_bytes: int
     stored_bytes: int
-    """Of all that the run leaves: store, report, model, logs and settings."""
+    """Size of all that the run leaves, in bytes: store, report, model, logs and settings."""
     store: str | None
-    """Where its provenance is, if that is not in the folder."""
+    """URL of its provenance, if that is not in the folder."""
     elsewhere_bytes: int
-    """Of ``stored_bytes``, those of its rows there."""
+    """Size of its rows in a store elsewhere, in bytes; a part of ``stored_bytes``."""
     gap_steps: int
     losses: dict[str, int]
     """Rows or calls not used, by kind, over all streams."""
@@ -90,24 +92,24 @@ class Summary(msgspec.Struct, frozen=True):
     unresolved: dict[str, int]
     """Functions of which only the address is known, by program."""
     unnamed: dict[str, list[str]]
-    """Why, and what to do, by program: a text for each binary."""
+    """Reasons and remedies, by program: a text for each binary."""
     reports: TracerReports
-    """What tracers of ours say of the program."""
+    """Reports of our tracers about the program."""
     large_step: LargeStep | None
     """The largest step, if it is so large that it can hold up the application."""
     incidents: IncidentPage
-    """Those that cost most, the worst first."""
+    """Incidents that cost most, the worst first."""
     recurrences: list[RecurrenceSummary]
-    """What costs time again and again."""
+    """Causes that cost time again and again."""
     metrics: list[MetricFinding]
-    """What is wrong with quantities that the programs publish."""
+    """Anomalies of quantities that the programs publish."""
     lost_by_function: OriginList
-    """Because of which functions core time was lost, on whatever ranks."""
+    """Functions because of which core time was lost, on whatever ranks."""
     lost_by_rank: OriginList
     functions: list[FunctionStatistics]
-    """Those with the most time lost in their own abnormal calls, worst first."""
+    """Functions with the most time lost in their own abnormal calls, worst first."""
     drifted: list[FunctionStatistics]
-    """Those that have slowly become slower or faster, the most first."""
+    """Functions that have slowly become slower or faster, the most first."""
     unended: list[CallSummary]
     """Overdue calls that never ended, the longest first."""
     worst_ranks: list[RankStatistics]
@@ -179,7 +181,7 @@ def _summary(run: RunDirectory, provenance: Provenance, problems: list[str]) -> 
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What is known of a run that has ended."""
+    """Result of a run that has ended."""
 
     run: str
     """Its folder."""
@@ -188,7 +190,7 @@ class Result(msgspec.Struct, frozen=True):
     summary: Summary | None
     """None where the store cannot be read."""
     exit_code: int | None
-    """Of the program, as a shell would give it; None where there was none."""
+    """Exit code of the program, as a shell would give it; None where there was none."""
     store_code: int
     """0, or the exit code that says why there is no summary."""
 
@@ -245,7 +247,7 @@ def summary_lines(summary: Summary) -> list[str]:
 
 
 def _abnormal_lines(summary: Summary) -> list[str]:
-    """Where calls were abnormal, of which no incident is known."""
+    """Return lines for calls that were abnormal, and of which no incident is known."""
     if not summary.functions:
         return []
     shown = shown_names(f.name for f in summary.functions)
@@ -263,7 +265,7 @@ def _abnormal_lines(summary: Summary) -> list[str]:
 
 
 def problem_lines(problems: list[str]) -> list[str]:
-    """What did not go as it should, for people."""
+    """Return lines for people about what did not go as it should."""
     return [f"Problem: {problem}" for problem in problems]
 
 
@@ -365,7 +367,7 @@ def losses_of(summary: Summary) -> list[Loss]:
 
 
 def _gaps(transport: str) -> str:
-    """What steps that were not read are called."""
+    """Return the words for steps that were not read."""
     return DROPPED_STEPS if transport == Transport.FILES else MISSED_STEPS
 
 

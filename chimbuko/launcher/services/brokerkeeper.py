@@ -113,7 +113,7 @@ class BrokerKeeper:
             self.broker.client.set(self.broker.keys.dashboard, url.partition("?")[0])
 
     def news(self) -> list[str]:
-        """What the writer and the agents had to say since the last time."""
+        """Return what the writer and the agents had to say since the last time."""
         return [*self._store_news(), *self._new_rivalries(), *self._new_instances()]
 
     def leave(self, is_to_be_tried_again: bool) -> None:
@@ -126,7 +126,9 @@ class BrokerKeeper:
                 self._broker.client.delete(*self._broker.keys.all)
 
     def _numbered_programs(self) -> list[str]:
-        """Of a run that goes on after its services have died: the programs that it had, by number."""
+        """Return the programs of a run that goes on after its services have died, in the order of their
+        numbers.
+        """
         numbers = self._run.read_programs()
         return sorted(numbers, key=lambda name: numbers[name])
 

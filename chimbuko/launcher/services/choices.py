@@ -1,4 +1,4 @@
-"""What is wanted of a run's services, and how they begin."""
+"""Choices for a run's services, and how they begin."""
 
 from __future__ import annotations
 
@@ -12,31 +12,32 @@ from chimbuko.viz.http.listening import Front
 
 @dataclass(frozen=True)
 class AlertOptions:
-    """Who is alerted to severe calls."""
+    """Options for alerts about severe calls."""
 
     least_us: float
-    """Severity from which on, in µs."""
+    """Least severity of a call that alerts, in µs."""
     hooks: dict[str, str]
-    """Webhook and command, by the environment variables that name them; they may hold secrets."""
+    """Addresses and commands for alerts, by the environment variables that name them; they may hold secrets.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceChoices:
-    """Where the services of a run are, and which of them are wanted."""
+    """User's choices for the services of a run: where they are, and which are wanted."""
 
     store: str | None = None
     """URL of a database; None for SQLite in the run's folder."""
     broker: str | None = None
     """URL of a broker; None for one of our own."""
     dashboard: bool | None = None
-    """None for the default of whoever starts the run."""
+    """Whether a dashboard is wanted; None for the default of the verb."""
     port: int = 0
-    """Of the dashboard; 0 for any that is free."""
+    """Port of the dashboard; 0 for any that is free."""
     front: Front = field(default_factory=Front)
-    """Where browsers reach the dashboard."""
+    """Address at which browsers reach the dashboard."""
     dashboard_processes: int = 1
     metrics: str | None = None
-    """Where Prometheus may ask, as ``[WHERE:]PORT``; None for nowhere."""
+    """Address at which Prometheus may ask, as ``[WHERE:]PORT``; None for nowhere."""
     alerts: AlertOptions | None = None
     namespaces: str | None = None
     """Place of a job's namespaces, in which programs publish what is watched; None for none."""
@@ -44,20 +45,20 @@ class ServiceChoices:
 
 @dataclass(frozen=True)
 class ServiceOptions:
-    """Which services a run has, and how they begin."""
+    """Services that a run has, and how they begin."""
 
     config: AnalysisConfig
     lockstep_streams: int = 0
     programs: tuple[str, ...] = ()
     """Programs that are numbered in this order, so that ids of calls are the same every time."""
     choices: ServiceChoices = field(default_factory=ServiceChoices)
-    """What the user wants of them."""
+    """User's choices for the services."""
     bind: tuple[str, int] = (LOOPBACK, 0)
     """Address and port of our own broker; port 0 for any that is free."""
     has_dashboard: bool = True
     load_model: Path | None = None
-    """What an earlier run has learned, to begin with."""
+    """File of the model that an earlier run has learned, to begin with."""
     save_model: Path | None = None
-    """Where a copy of the final model goes."""
+    """File for a copy of the final model."""
     is_resumed: bool = False
     """Whether the run has begun before, and its services have died."""

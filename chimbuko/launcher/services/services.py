@@ -34,7 +34,7 @@ from chimbuko.runtime.runs.directory import RunDirectory, RunInfo, claim_name, k
 def parameter_server(
     run: RunDirectory, options: ServiceOptions, place: StorePlace, broker_url: str
 ) -> list[Service]:
-    """What merges statistics and learns: each of its parts."""
+    """Start the parameter server: one service for each of its parts."""
     parts = options.config.server_parts
     return [_part_of_server(run, options, place, broker_url, part) for part in range(parts)]
 
@@ -72,7 +72,7 @@ def _part_of_server(
 def metric_watch(
     run: RunDirectory, options: ServiceOptions, place: StorePlace, broker_url: str
 ) -> list[Service]:
-    """What watches what programs publish of their computation; nothing where they have nowhere to publish."""
+    """Start the watch of quantities that programs publish; no service where they have nowhere to publish."""
     namespaces = options.choices.namespaces
     if namespaces is None:
         return []
@@ -87,7 +87,7 @@ def metric_watch(
 
 
 def store_writer(run: RunDirectory, options: ServiceOptions, place: StorePlace, broker_url: str) -> Service:
-    """What writes the store, and alerts people."""
+    """Start the writer of the store, which also alerts people."""
     alerts = options.choices.alerts
     words = ["--run-id", place.info.id]
     if place.has_own_store:
@@ -103,7 +103,8 @@ def store_writer(run: RunDirectory, options: ServiceOptions, place: StorePlace, 
 
 SERVICE_STOP_S = 30.0
 ASK_PERIOD_S = 2.0
-"""How often the broker is asked for news: six questions, which take a millisecond."""
+"""Seconds between two times at which the broker is asked for news: six questions, which take a millisecond.
+"""
 FULL_DISK_BYTES = 1 << 18
 
 
@@ -167,7 +168,7 @@ class Services:
 
     @property
     def broker_url(self) -> str:
-        """Where the broker is; of one of our own, from its start on."""
+        """URL of the broker; of one of our own, from its start on."""
         return self._broker_keeper.url
 
     @property
@@ -182,7 +183,7 @@ class Services:
 
     @property
     def info(self) -> RunInfo:
-        """What the run is, as it was noted last."""
+        """Description of the run, as it was noted last."""
         return self._place.info
 
     def write_info(self, info: RunInfo) -> None:
@@ -280,7 +281,7 @@ class Services:
             self._broker_keeper.write_dashboard(self.dashboard_url)
 
     def _leave_folder(self) -> None:
-        """What is in the run's folder only while the run goes on."""
+        """Remove what is in the run's folder only while the run goes on."""
         for path in (self.run.broker_path, self.run.alive_path, self.run.interrupted_path):
             path.unlink(missing_ok=True)
         with self._mishaps.survived(f"{self.run.path}: statistics cannot be written"):

@@ -1,4 +1,4 @@
-"""Where the store and the statistics of a run lie while it goes on, and how they come home.
+"""Places of the store and the statistics of a run while it goes on, and their way home.
 
 SQLite's log does not work on a network file system: where the run's folder is on one, its store is on local
 disk until the run ends.
@@ -73,9 +73,9 @@ class StorePlace:
     def __init__(self, run: RunDirectory) -> None:
         self._run = run
         self.info = run.read_info()
-        """What the run is, as it was noted last."""
+        """Description of the run, as it was noted last."""
         self.scratch = scratch_folder(self.info.id, SERVICES_PART)
-        """On this node's own disk."""
+        """Folder on this node's own disk."""
         note_run(self.scratch, run)
         self._note = ScratchNote(run, SERVICES_PART, self.scratch)
         self.has_own_store = not run.store_url_path.exists()
@@ -86,16 +86,18 @@ class StorePlace:
         if self.is_elsewhere:
             self._move_to(f"sqlite:///{self.scratch / run.store_path.name}")
         self._rescued = rescued_folders(run)
-        """What agents of a run that goes on had left in its folder."""
+        """Folders that agents of a run that goes on had left in the run's folder."""
 
     @property
     def shared_state_paths(self) -> list[Path]:
-        """In the run's folder: where each part of the parameter server leaves what it knows for others."""
+        """Files in the run's folder in which each part of the parameter server leaves what it knows for
+        others.
+        """
         return self._run.statistics_paths(self.info.config.server_parts)
 
     @property
     def state_paths(self) -> list[Path]:
-        """On this node: where each part saves what it knows."""
+        """Files on this node in which each part of the parameter server saves what it knows."""
         return [self.scratch / path.name for path in self.shared_state_paths]
 
     def open(self) -> list[str]:
@@ -145,7 +147,7 @@ class StorePlace:
                 write_atomically(shared, path.read_bytes())
 
     def learned_paths(self, part: int) -> tuple[Path, Path]:
-        """Where one part of several leaves its model, and its report, at its end."""
+        """Return the files in which one part of several leaves its model, and its report, at its end."""
         return self.scratch / f"model-{part}", self.scratch / f"report-{part}"
 
     def join_parts(self, save_model: Path | None) -> None:

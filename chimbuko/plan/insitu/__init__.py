@@ -1,4 +1,4 @@
-"""Where in-situ analysis should run: models fitted to measured times, and predictions of a whole workflow.
+"""Places of in-situ analysis: models fitted to measured times, and predictions of a whole workflow.
 
 May import nothing of ours.
 It begins in ``fitting.fit`` and ``advice.advise``; ``reading`` and ``plots`` alone touch files. After "A

@@ -1,4 +1,4 @@
-"""Which placement takes least: all of them, predicted."""
+"""Placement that takes least, among all of them, predicted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ class Advice:
 
     ranked: tuple[Prediction, ...]
     interval_s: tuple[float, float] | None
-    """Of the best one's total, 95 %; None where no model was fitted to measurements."""
+    """Interval of the best placement's total in seconds, 95 %; None where no model was fitted to
+    measurements.
+    """
 
     @property
     def best(self) -> Prediction:

@@ -80,11 +80,11 @@ def _spread(name: str, given: Sequence[float]) -> list[float]:
 
 REPLICATES = 200
 KEPT = 12
-"""Of the best hypotheses; among these each set of resampled times chooses anew."""
+"""Number of the best hypotheses that are kept; among these each set of resampled times chooses anew."""
 FACTORS_KEPT = 5
-"""Of each parameter, where there are several."""
+"""Number of factors that are kept of each parameter, where there are several."""
 LEAST_REPETITIONS = 3
-"""Of each point, for its own times to be resampled; else residuals are."""
+"""Least number of repetitions of each point for its own times to be resampled; else residuals are."""
 _SAME = 1e-9
 
 
@@ -97,7 +97,7 @@ class Fit:
     error: float
     """SMAPE of each point as all others predict it, as a share."""
     agreement: Agreement
-    """With the points that it was fitted to."""
+    """Agreement with the points that the model was fitted to."""
 
     @property
     def idle_parameters(self) -> tuple[str, ...]:
@@ -107,11 +107,11 @@ class Fit:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """How well a model predicts points that it was not fitted to."""
+    """Agreement of a model with points that it was not fitted to."""
 
     agreement: Agreement
     clamps: tuple[str, ...]
-    """Where it was asked for what it does not stand for, in words."""
+    """Points at which a model was asked for what it does not stand for, in words."""
 
 
 def fit(measured: Measured) -> Fit:
@@ -198,7 +198,7 @@ def _hypotheses(measured: Measured) -> list[Hypothesis]:
 
 
 def _best_factors(measured: Measured, name: str) -> list[Factor]:
-    """Of one parameter, where all others stay the same."""
+    """Return the best factors of one parameter, where all others stay the same."""
     tried = factors(name, measured.ranges[name][0])
     hypotheses: list[Hypothesis] = [((factor,),) for factor in tried]
     column, time_s = measured.columns()[name], measured.time_s
@@ -276,7 +276,7 @@ def _resampled(measured: Measured, fitted_s: Float64Array, residuals: Float64Arr
 def _choices(
     hypotheses: Sequence[Hypothesis], columns: Mapping[str, Float64Array], times_s: Float64Array
 ) -> list[tuple[Hypothesis, Float64Array]]:
-    """Of each set of times, f8[replicates, points], the best hypothesis with its coefficients."""
+    """Return the best hypothesis and its coefficients for each set of times. Shape (replicates, points)."""
     fits: list[Fitted] = []
     for hypothesis in hypotheses:
         matrix = design([hypothesis], columns)

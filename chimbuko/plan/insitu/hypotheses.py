@@ -19,7 +19,7 @@ from chimbuko.plan.insitu.normalform import Factor, NormalForm, Term
 
 @dataclass(frozen=True)
 class Agreement:
-    """Of predictions with measurements."""
+    """Agreement of predictions with measurements."""
 
     points: int
     r_squared: float | None
@@ -29,7 +29,9 @@ class Agreement:
 
 
 def agreement(measured_s: npt.ArrayLike, predicted_s: npt.ArrayLike) -> Agreement:
-    """Of f8[points] each, of which there is at least one; measured times are positive."""
+    """Compute the agreement of predictions with measured times, which are positive. Shape (points,) of each,
+    with at least one point.
+    """
     measured, predicted = np.asarray(measured_s, float), np.asarray(predicted_s, float)
     residual = float(((measured - predicted) ** 2).sum())
     total = float(((measured - measured.mean()) ** 2).sum())
@@ -78,9 +80,9 @@ POWERS = tuple(
 )
 LOG_POWERS = (Fraction(0), Fraction(1, 2), Fraction(1), Fraction(2))
 LEAST_SHARE = 0.0005
-"""Of the value; a term that nowhere contributes more is none."""
+"""Least share of the value that a term contributes somewhere; a smaller one is no term."""
 MOST_TERMS = 3
-"""Beside the constant."""
+"""Largest number of terms beside the constant."""
 _DEPENDENT = 1e-9
 
 Product = tuple[Factor, ...]
@@ -136,11 +138,13 @@ class Fitted:
     """Hypotheses with as many terms each, fitted to the same points, or one to several sets of times."""
 
     coefficients: Float64Array
-    """f8[..., terms + 1]: the constant first."""
+    """Coefficients, the constant first. Shape (…, terms + 1)."""
     relative_residuals: Float64Array
-    """f8[..., points]: what was measured less the prediction from all *other* points, as a share of it."""
+    """Measured times less their predictions from all *other* points, as shares of the measured ones. Shape
+    (…, points).
+    """
     error: Float64Array
-    """f8[...]: SMAPE of these predictions; 2 where a hypothesis cannot be fitted."""
+    """SMAPE of these predictions; 2 where a hypothesis cannot be fitted. Shape (…)."""
 
     @property
     def uncertainty(self) -> Float64Array:
@@ -151,7 +155,9 @@ class Fitted:
 
 
 def design(hypotheses: Sequence[Hypothesis], columns: Mapping[str, Float64Array]) -> Float64Array:
-    """f8[hypotheses, points, terms + 1] of hypotheses with the same number of terms: 1, and each product."""
+    """Design matrices of hypotheses with the same number of terms: 1, and each product. Shape (hypotheses,
+    points, terms + 1).
+    """
     known: dict[Factor, Float64Array] = {}
     points = len(next(iter(columns.values())))
     matrix = np.ones((len(hypotheses), points, len(hypotheses[0]) + 1))
@@ -198,6 +204,6 @@ def solve(matrix: Float64Array, time_s: Float64Array) -> Fitted:
 
 
 def as_form(hypothesis: Hypothesis, coefficients: Float64Array) -> NormalForm:
-    """With its coefficients, f8[terms + 1], the constant first."""
+    """Return a hypothesis with its coefficients, the constant first. Shape (terms + 1,)."""
     pairs = zip(coefficients.tolist(), ((), *hypothesis), strict=True)
     return NormalForm(tuple(Term(coefficient, one) for coefficient, one in pairs if coefficient))

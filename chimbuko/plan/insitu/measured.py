@@ -28,9 +28,9 @@ class Measured:
     part: str
     parameters: tuple[str, ...]
     points: Float64Array
-    """f8[points, parameters], no two alike; positive."""
+    """Points, no two alike, with positive coordinates. Shape (points, parameters)."""
     repetitions: tuple[Float64Array, ...]
-    """Of each point its times in seconds, f8[repetitions]; positive."""
+    """Times in seconds of each point, which are positive. Shape (repetitions,) of each."""
 
     @property
     def time_s(self) -> Float64Array:
@@ -39,14 +39,14 @@ class Measured:
 
     @property
     def ranges(self) -> dict[str, tuple[float, float]]:
-        """Of each parameter the least and the greatest value."""
+        """Least and greatest value of each parameter."""
         return {
             name: (float(column.min()), float(column.max()))
             for name, column in zip(self.parameters, self.points.T, strict=True)
         }
 
     def columns(self) -> dict[str, Float64Array]:
-        """Of each parameter its values, f8[points]."""
+        """Values of each parameter. Shape (points,) of each."""
         return dict(zip(self.parameters, self.points.T, strict=True))
 
 

@@ -29,7 +29,9 @@ class Factor:
     log_power: float = 0.0
 
     def values(self, x: Float64Array) -> Float64Array:
-        """Of f8[...] values of the parameter, which are positive; NaN or infinite where there is none."""
+        """Return the factor at values of the parameter, which are positive; NaN or infinite where there is
+        none. Any shape.
+        """
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             found = np.power(x, self.power)
             return found * np.power(np.log2(x), self.log_power) if self.log_power else found
@@ -63,7 +65,7 @@ class NormalForm:
         return tuple(sorted({factor.parameter for term in self.terms for factor in term.factors}))
 
     def values(self, points: Mapping[str, npt.ArrayLike]) -> Float64Array:
-        """Seconds, f8[...], at values of each parameter, f8[...] each."""
+        """Return seconds at values of each parameter. Any shape, the same for all."""
         columns = {name: np.asarray(column, float) for name, column in points.items()}
         shape = np.broadcast_shapes(*(column.shape for column in columns.values()))
         total = np.zeros(shape)
@@ -90,7 +92,7 @@ class Estimate:
 
     time_s: float
     clamps: tuple[str, ...] = ()
-    """What was set to the nearest that the model stands for, in words."""
+    """Parameters that were set to the nearest value that the model stands for, in words."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class PerformanceModel:
 
     form: NormalForm
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """Of each parameter the least and the greatest value that it was fitted to; none of published ones."""
+    """Least and greatest value of each parameter that the model was fitted to; none of published models."""
     replicates: tuple[NormalForm, ...] = ()
     """The same model fitted to resampled measurements; none where there are no measurements."""
 

@@ -49,7 +49,9 @@ def plot_agreement(measured_s: Sequence[float], predicted_s: Sequence[float], pa
 
 
 def plot_split(advice: Advice, workflow: Workflow, path: Path) -> None:
-    """What the best placements take, and all inside, and how they divide resources; raises alike."""
+    """Plot the times of the best placements, and of all tasks inside, and how they divide resources; raises
+    alike.
+    """
     best = advice.ranked[:MOST_BARS]
     shown = [*(one for one in advice.ranked[MOST_BARS:] if not one.placement.groups), *best[::-1]]
     figure = _figure(9.0, 1.4 + 0.3 * len(shown))

@@ -1,4 +1,4 @@
-"""How long a workflow takes with its tasks inside the application, beside it, or both (equations 3 to 9)."""
+"""Time of a workflow with its tasks inside the application, beside it, or both (equations 3 to 9)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from chimbuko.plan.insitu.workflow import Group, Placement, Task, Workflow
 
 @dataclass(frozen=True)
 class Side:
-    """What runs one after the other on the same resources."""
+    """Parts that run one after the other on the same resources."""
 
     name: str
     """``application``, or the group."""
     step_s: float
-    """Of a step of the application, on average over all of its tasks."""
+    """Seconds for a step of the application, on average over all of its tasks."""
     init_s: float
     final_s: float
     efficiency: float
@@ -27,14 +27,14 @@ class Side:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Of one placement."""
+    """Prediction for one placement."""
 
     placement: Placement
     approach: str
     step_s: float
     """Seconds per step while all goes on."""
     total_s: float
-    """Of the whole workflow."""
+    """Seconds for the whole workflow."""
     bare_step_s: float
     """Seconds per step of the application with all resources and no task."""
     application: Side
@@ -42,7 +42,7 @@ class Prediction:
     transfer_s: float
     """All transfers together."""
     clamps: tuple[str, ...]
-    """Where a model was asked for what it does not stand for, in words."""
+    """Points at which a model was asked for what it does not stand for, in words."""
 
     @property
     def bound_by(self) -> str:
@@ -106,7 +106,9 @@ def predict(workflow: Workflow, placement: Placement) -> Prediction:
 
 
 def interval(workflow: Workflow, placement: Placement) -> tuple[float, float] | None:
-    """Of the whole time in seconds, 95 %, by bootstrap; None where no model was fitted to measurements."""
+    """Interval of the whole time in seconds, 95 %, by bootstrap; None where no model was fitted to
+    measurements.
+    """
     if not workflow.replicates:
         return None
     totals = [predict(workflow.replicate(number), placement).total_s for number in range(workflow.replicates)]
@@ -152,7 +154,7 @@ def _rates(tasks: Sequence[Task], point: Mapping[str, float], count: int, asked:
 
 
 def _last_s(workflow: Workflow, group: Group, tasks: Mapping[str, Task], asked: _Asked) -> float:
-    """What is left to do for the data of the last step."""
+    """Seconds that are left for the data of the last step."""
     point = _group_point(workflow, group)
     return sum(asked.time_s(name, tasks[name].phases.step, point) for name in group.tasks)
 

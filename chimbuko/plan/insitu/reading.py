@@ -19,7 +19,7 @@ from chimbuko.plan.insitu.workflow import NOTHING, Phases, Task, Workflow
 
 APPLICATION = "application"
 UNITS_S = {"time_s": 1.0, "time_ms": 1e-3, "time_us": 1e-6, "time_min": 60.0}
-"""What a column of times may be called."""
+"""Names of units that a column of times may have, with the seconds of each."""
 PHASES = ("init", "final", "transfer")
 
 Rows = list[tuple[int, dict[str, str]]]
@@ -60,7 +60,7 @@ class WorkflowTable(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_text(path: Path) -> str:
-    """Of a file of the user's.
+    """Read the text of a file of the user's.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""An application with in-situ tasks, and who runs on which resources: what predictions are made of."""
+"""Application with in-situ tasks, and the resources on which each runs: the subject of predictions."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _WORD = re.compile(r"([\w.+-]+)=(?:(sync)|(?:(\d+)x)?(\d+))")
 
 @dataclass(frozen=True)
 class Phases:
-    """What a part takes at its beginning, each time, and at its end."""
+    """Models of a part's time at its beginning, each time, and at its end."""
 
     step: PerformanceModel
     init: PerformanceModel = NOTHING
     final: PerformanceModel = NOTHING
 
     def replicate(self, number: int) -> Phases:
-        """With models as they could have come out as well."""
+        """Return the phases with models as they could have come out as well."""
         models = (self.step, self.init, self.final)
         return Phases(*(model.replicate(number) for model in models))
 
@@ -36,7 +36,7 @@ class Task:
     every: int
     """Steps of the application from one execution to the next: 1/v."""
     transfer: PerformanceModel = NOTHING
-    """Of one transfer to a group, by ``writers``, ``readers`` and constants; the application waits."""
+    """Model of one transfer to a group, by ``writers``, ``readers`` and constants; the application waits."""
 
 
 @dataclass(frozen=True)
@@ -47,27 +47,28 @@ class Workflow:
     application: Phases
     tasks: tuple[Task, ...]
     parameter: str
-    """The one whose values are divided, such as ``ranks``."""
+    """Name of the parameter whose values are divided, such as ``ranks``."""
     total: int
-    """Its value for application and groups together."""
+    """Value of ``parameter`` for application and groups together."""
     constants: Mapping[str, float] = field(default_factory=dict)
     """Values of all other parameters."""
     application_constants: Mapping[str, float] = field(default_factory=dict)
-    """Of the application alone. If ``parameter`` is among them, groups are on resources beside it."""
+    """Constants of the application alone. If ``parameter`` is among them, groups are on resources beside it.
+    """
 
     def application_point(self, taken: int) -> dict[str, float]:
-        """Where models of the application are asked, which has what groups leave."""
+        """Return the point at which models of the application are asked, which has what groups leave."""
         left = {self.parameter: float(self.total - taken)}
         return {**self.constants, **left, **self.application_constants}
 
     @property
     def replicates(self) -> int:
-        """How many there are of its models; 0 where all coefficients are published ones."""
+        """Number of replicates of its models; 0 where all coefficients are published ones."""
         models = [self.application, *(task.phases for task in self.tasks)]
         return max(len(model.replicates) for one in models for model in (one.step, one.init, one.final))
 
     def replicate(self, number: int) -> Workflow:
-        """With models as they could have come out as well."""
+        """Return the workflow with models as they could have come out as well."""
         tasks = tuple(
             Task(task.name, task.phases.replicate(number), task.every, task.transfer.replicate(number))
             for task in self.tasks
@@ -82,12 +83,12 @@ class Group:
 
     tasks: tuple[str, ...]
     size: int
-    """Of each."""
+    """Size of each group."""
     count: int = 1
 
     @property
     def taken(self) -> int:
-        """By all of them."""
+        """Resources that all groups take together."""
         return self.size * self.count
 
     def __str__(self) -> str:
@@ -97,17 +98,17 @@ class Group:
 
 @dataclass(frozen=True)
 class Placement:
-    """Which tasks run on groups of their own; all others run inside the application, on its resources."""
+    """Tasks that run on groups of their own; all others run inside the application, on its resources."""
 
     groups: tuple[Group, ...] = ()
 
     @property
     def taken(self) -> int:
-        """What the application does not have."""
+        """Resources that the application does not have."""
         return sum(group.taken for group in self.groups)
 
     def synchronous(self, tasks: Sequence[Task]) -> tuple[Task, ...]:
-        """Those inside of the application."""
+        """Tasks inside of the application."""
         elsewhere = {name for group in self.groups for name in group.tasks}
         return tuple(task for task in tasks if task.name not in elsewhere)
 
