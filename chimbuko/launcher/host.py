@@ -85,7 +85,7 @@ def host(folder: Path, options: HostOptions, show: Show) -> int:
 
 
 def _host_recorded(folder: Path, options: HostOptions, show: Show) -> int:
-    """Lead a run of recorded traces, which agents of several nodes share; it ends when they have read them."""
+    """Lead a run of recorded traces, which agents of several nodes share, until they have read them."""
     traces = sorted_out(options.trace)
     recorded, problems = recorded_at(traces.streams)
     if not traces.others:
@@ -168,7 +168,7 @@ def _kept(run: RunDirectory, info: RunInfo) -> HostOptions:
 
 
 def _check_dead(run: RunDirectory, info: RunInfo) -> None:
-    """Refuse to replace services that live: on this node that can be seen, of others there are signs of life."""
+    """Refuse to replace services that live, which can be seen here, and by signs of life elsewhere."""
     if is_held(claim_name(info.id)):
         raise ConfigError(f"{run.path}: goes on: its services are at work on this node")
     if state_of(run, info) == RUNNING and is_alive_elsewhere(run, info):

@@ -104,7 +104,7 @@ def place_on_node(
 
 
 def place_of_others(folder: Path, run_id: str, node: str) -> StreamPlace:
-    """Place of streams that a program writes with settings that are not ours: they are read, and left as they are.
+    """Place of streams that a program writes with other settings than ours; they are left as they are.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What is full first as ranks are added, and what to do about it."""
+"""Part of the pipeline that is full first as ranks are added, and the remedy."""
 
 from __future__ import annotations
 

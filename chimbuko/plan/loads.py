@@ -1,4 +1,4 @@
-"""What comes to each part of the pipeline in a second, and what share of its cores that takes."""
+"""Load of each part of the pipeline: work in a second, and the share of its cores that it takes."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def part_work(part: str, run: Pipeline, busy: float = 1.0) -> Units:
 
 
 def loads(run: Pipeline, costs: UnitCosts) -> tuple[Load, ...]:
-    """Of all parts, in the order of the way that the trace takes."""
+    """Return the loads of all parts, in the order in which the trace passes them."""
     found = []
     for part in (READERS, *SERVICES):
         cost, work = costs.parts[part], part_work(part, run, _busy(part, run, costs))

@@ -44,7 +44,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Added:
-    """Time that one kind takes more than another, as a share of the application alone; a slowdown is positive.
+    """Time that one kind takes more than another, as a share of the application alone.
 
     The paper's equation has the sign the other way round, and its table, as here, has not.
     """
@@ -75,7 +75,7 @@ class Overhead:
 def overhead(
     application_s: Sequence[float], traced_s: Sequence[float], analysed_s: Sequence[float]
 ) -> Overhead:
-    """Of times of two rounds or more, each with one execution of each kind.
+    """Compute the overhead from times of two rounds or more, each with one execution of each kind.
 
     A round's executions are compared with each other, so what changes from round to round falls out.
     """

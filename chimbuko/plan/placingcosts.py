@@ -113,7 +113,7 @@ def predictions_s(loads: Sequence[AgentLoad]) -> Float64Array:
 
 
 def _not_negative(matrix: Float64Array, wanted: Float64Array) -> Float64Array:
-    """Solve least squares with no unknown below 0: the best of all choices of those that are 0. Shape (unknowns,).
+    """Solve least squares with no unknown below 0, by trying all choices of those that are 0.
 
     As exact as scipy's for three unknowns, and does not load scipy into each process that shows advice.
     """

@@ -75,7 +75,7 @@ def judge_at_end(run: RunDirectory, is_hasty: Callable[[], bool]) -> str:
 
 
 def relabelled_line(relabelled: Relabelled) -> str:
-    """For people."""
+    """Return the line for people about calls that were judged again."""
     changed = relabelled.now_normal + relabelled.now_abnormal
     deleted = f" ({relabelled.deleted:,} deleted)" if relabelled.deleted else ""
     return (

@@ -32,7 +32,7 @@ from chimbuko.launcher.nodescript import NODE_VARIABLE
     default="5min",
     show_default=True,
     metavar="TIME",
-    help="How long it reads on without services that have died, and may be resumed.",
+    help="Longest time to read on without services that have died, and may be resumed.",
 )
 def command(run_dir: Path, streams: Path | None, node: str | None, cores: str | None, patience: str) -> None:
     """Read the streams of this node for RUN, the folder of 'chimbuko serve', which need not be there yet.

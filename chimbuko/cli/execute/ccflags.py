@@ -8,8 +8,12 @@ from chimbuko.instrument.recorder.library import INCLUDE
 
 
 @click.command("cc-flags", short_help="Print how to compile a program so that its functions are recorded.")
-@click.option("--header", is_flag=True, help="Only for chimbuko.h: the compiler instruments no function.")
-@click.option("--folder", is_flag=True, help="The folder of chimbuko.h, chimbuko.pc and the Fortran module.")
+@click.option(
+    "--header", is_flag=True, help="Print only what chimbuko.h needs: the compiler instruments no function."
+)
+@click.option(
+    "--folder", is_flag=True, help="Print the folder of chimbuko.h, chimbuko.pc and the Fortran module."
+)
 def command(header: bool, folder: bool) -> None:
     """Print flags of gcc and clang with which 'chimbuko trace' sees a program's functions.
 

@@ -40,7 +40,7 @@ _COLUMNS = [
     show_default=True,
     help="Functions to list, of all ranks.",
 )
-@click.option("--json", "as_json", is_flag=True, help="All of it, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
 def command(run: Path | None, output: Path | None, limit: int, as_json: bool) -> None:
     """List what tracing each function of RUN costs, by default of the newest run under ./chimbuko-runs.
 

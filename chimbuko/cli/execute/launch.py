@@ -29,12 +29,18 @@ _NODES = click.IntRange(min=1)
     short_help="Print the job script of a run on many nodes.",
     context_settings={"allow_interspersed_args": False},
 )
-@click.option("--slurm", type=_NODES, metavar="NODES", help="For sbatch.")
-@click.option("--pbs", type=_NODES, metavar="NODES", help="For qsub of PBS Professional or OpenPBS.")
-@click.option("--flux", type=_NODES, metavar="NODES", help="For flux batch.")
-@click.option("--lsf", type=_NODES, metavar="NODES", help="For bsub.")
-@click.option("--hosts", metavar="LIST", help="For mpirun and ssh: hosts, with commas between them.")
-@click.option("--inside", is_flag=True, help="Run it at once on the nodes that are held here.")
+@click.option("--slurm", type=_NODES, metavar="NODES", help="Print a script for sbatch.")
+@click.option(
+    "--pbs", type=_NODES, metavar="NODES", help="Print a script for qsub of PBS Professional or OpenPBS."
+)
+@click.option("--flux", type=_NODES, metavar="NODES", help="Print a script for flux batch.")
+@click.option("--lsf", type=_NODES, metavar="NODES", help="Print a script for bsub.")
+@click.option(
+    "--hosts",
+    metavar="LIST",
+    help="Print a script for mpirun and ssh on these hosts, with commas between them.",
+)
+@click.option("--inside", is_flag=True, help="Run the script at once on the nodes that are held here.")
 @click.option(
     "-n",
     "--ranks",
@@ -52,10 +58,16 @@ _NODES = click.IntRange(min=1)
 @click.option("--account", default="", help="Account, project or bank that pays.")
 @click.option("--queue", "--partition", default="", help="Queue or partition.")
 @click.option("--job-name", default="", metavar="NAME", help="Name of the job.")
-@click.option("--module", "modules", multiple=True, metavar="MODULE", help="Load it first; again for more.")
-@click.option("--dedicated", is_flag=True, help="The first node has the services alone.")
 @click.option(
-    "--bind", default="", metavar="WHERE", help="What the broker listens on; default the first node."
+    "--module",
+    "modules",
+    multiple=True,
+    metavar="MODULE",
+    help="Environment module to load first. Repeatable.",
+)
+@click.option("--dedicated", is_flag=True, help="Keep the first node for the services alone.")
+@click.option(
+    "--bind", default="", metavar="WHERE", help="Address that the broker listens on; default the first node."
 )
 @click.option(
     "--cores", default="", metavar="LIST", help="Cores that each agent keeps to, such as 0 or 0,2-5."
@@ -70,8 +82,8 @@ _NODES = click.IntRange(min=1)
 @click.option("--run", type=click.Path(path_type=Path), help="Folder of the run, which all nodes see.")
 @click.option("--streams", type=click.Path(path_type=Path), help="Folder for streams on each node's storage.")
 @click.option("--config", type=click.Path(path_type=Path), help="TOML file with settings of the analysis.")
-@click.option("--mpirun", metavar="WORDS", help="What starts the ranks, in place of srun or mpirun.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write it there.")
+@click.option("--mpirun", metavar="WORDS", help="Words that start the ranks, in place of srun or mpirun.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write the script to.")
 @click.argument("program", metavar="[--] PROGRAM...", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def command(

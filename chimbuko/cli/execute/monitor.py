@@ -66,13 +66,21 @@ if TYPE_CHECKING:
     help="Publish what the node does in the namespace 'hardware' (CHIMBUKO_NAMESPACES); without COMMAND and "
     "--pid until Ctrl-C.",
 )
-@click.option("--heartbeat", is_flag=True, help="A line each period: what runs, and what memory is left.")
+@click.option(
+    "--heartbeat", is_flag=True, help="Print a line each period: what runs, and what memory is left."
+)
 @click.option(
     "--watch-log",
     type=click.Path(path_type=Path),
     help="End the program when this file has not changed for --time-out; exit code 124.",
 )
-@click.option("--time-out", default="300s", show_default=True, metavar="TIME", help="Of --watch-log.")
+@click.option(
+    "--time-out",
+    default="300s",
+    show_default=True,
+    metavar="TIME",
+    help="Longest time for which the file of --watch-log may stand still.",
+)
 @click.option(
     "--stop-file", type=click.Path(path_type=Path), help="End the program as soon as there is such a file."
 )
@@ -199,8 +207,8 @@ def _published() -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def _counting(command_line: Sequence[str], folder: Path | None) -> Iterator[PreloadedCounting | None]:
-    """What counts a command's messages into a folder; None without one, or where they cannot be counted,
-    which is no reason for a program not to run.
+    """Count a command's messages into a folder in this context, which gives None without a folder, and where
+    they cannot be counted: that is no reason for a program not to run.
     """
     if folder is None:
         yield None

@@ -46,7 +46,7 @@ class _PaceFactor(click.ParamType[float]):
     "folder",
     required=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where streams go.",
+    help="Folder that the streams are written to.",
 )
 @click.option(
     "--pace",
@@ -54,10 +54,10 @@ class _PaceFactor(click.ParamType[float]):
     type=_PaceFactor(),
     default="original",
     show_default=True,
-    help="The trace's own pace, N times as fast, or as fast as readers take it.",
+    help="Speed: the trace's own pace, N times as fast, or as fast as readers take it.",
 )
 @click.option("--engine", type=click.Choice(ENGINES, case_sensitive=False), default=SST, show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Say what was replayed as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was replayed as JSON.")
 def command(patterns: tuple[str, ...], folder: Path, factor: float, engine: str, as_json: bool) -> None:
     """Write the recorded streams that match a PATTERN again, as tau-metrics-PROGRAM-RANK.bp, into a folder.
 

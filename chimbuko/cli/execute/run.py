@@ -42,7 +42,9 @@ from chimbuko.launcher.services.choices import ServiceChoices
     "--lockstep", is_flag=True, help="Have the streams of a replay wait for each other, as with --trace."
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="New folder for the run.")
-@click.option("--agents", default=1, show_default=True, help="How many agents share the ranks of this node.")
+@click.option(
+    "--agents", default=1, show_default=True, help="Number of agents that share the ranks of this node."
+)
 @click.option(
     "--cores", default="", metavar="LIST", help="Cores that the analysis keeps to, such as 0 or 0,2-5."
 )

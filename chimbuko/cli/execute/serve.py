@@ -42,7 +42,7 @@ from chimbuko.launcher.services.choices import ServiceChoices
     metavar="PATTERN",
     help="Analyse recorded traces: each agent takes a share of the files, which all nodes see. Repeatable.",
 )
-@click.option("--agents", type=int, default=1, show_default=True, help="With --trace: how many there are.")
+@click.option("--agents", type=int, default=1, show_default=True, help="Number of agents, with --trace.")
 @click.option(
     "--resume",
     "is_resumed",

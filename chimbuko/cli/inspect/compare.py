@@ -54,15 +54,25 @@ _PERCENT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*%?")
     metavar="RUN",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="A run before; instead of RUN_A, for several runs on each side.",
+    help="Run before, instead of RUN_A, for several runs on each side.",
 )
-@click.option("--after", metavar="RUN", multiple=True, type=click.Path(path_type=Path), help="A run after.")
 @click.option(
-    "--by", type=click.Choice(["function", "path"]), default="function", show_default=True, help="Rows."
+    "--after",
+    metavar="RUN",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Run after, instead of RUN_B, for several runs on each side.",
+)
+@click.option(
+    "--by",
+    type=click.Choice(["function", "path"]),
+    default="function",
+    show_default=True,
+    help="What each row is about.",
 )
 @click.option("--function", help="Name, or a pattern with * and ?; all other characters are literal.")
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Rows of each table."
+    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Number of rows of each table."
 )
 @click.option(
     "--fail-on",
@@ -82,7 +92,7 @@ _PERCENT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*%?")
     is_flag=True,
     help="How many times as fast each function is in RUN_B, another variant of the program; as --absolute.",
 )
-@click.option("--json", "as_json", is_flag=True, help="All of it, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
 @click.pass_context
 def command(
     context: click.Context,
@@ -311,7 +321,7 @@ def _print_shifts(output: Output, shifts: list[Shift], by: Literal["function", "
 
 
 def _columns(by: Literal["function", "path"]) -> list[Column]:
-    """Return the columns of an effect: its kind of runtime, both runtimes, calls of both runs, and the name."""
+    """Return the columns of an effect: kind of runtime, both runtimes, calls of both runs, and the name."""
     numbers = [Column(title, True) for title in ("BEFORE", "AFTER", "CALLS BEFORE", "CALLS AFTER")]
     return [Column("OF THE"), *numbers, Column(by.upper(), may_shrink=True)]
 

@@ -33,7 +33,7 @@ from chimbuko.provenance.query.run import open_run
     "a new or empty folder.",
 )
 @call_options(label="any")
-@click.option("--json", "as_json", is_flag=True, help="What was written, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
 def command(run: Path | None, form: str, output: Path, choice: CallChoice, as_json: bool) -> None:
     """Write recorded calls of RUN, a run's folder; by default all of the newest under ./chimbuko-runs.
 

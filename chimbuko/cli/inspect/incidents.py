@@ -30,12 +30,14 @@ _COLUMNS = (
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.option("--sort", type=click.Choice(["cost_us", "begin_us"]), default="cost_us", show_default=True)
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Incidents to list.")
-@click.option("--skip", type=click.IntRange(min=0), default=0, help="Go on behind so many.")
+@click.option("--skip", type=click.IntRange(min=0), default=0, help="Number of incidents to skip.")
 @click.option(
-    "--all", "with_short", is_flag=True, help="Also the short delays that are reported as one finding."
+    "--all", "with_short", is_flag=True, help="List also the short delays that are reported as one finding."
 )
-@click.option("--again", is_flag=True, help="Find them anew, of all calls that are abnormal now.")
-@click.option("--json", "as_json", is_flag=True, help="All fields, as JSON.")
+@click.option(
+    "--again", is_flag=True, help="Find the incidents again, among all calls that are abnormal now."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print all fields as JSON.")
 def command(
     run: Path | None, sort: str, limit: int, skip: int, with_short: bool, again: bool, as_json: bool
 ) -> None:

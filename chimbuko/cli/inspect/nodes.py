@@ -46,12 +46,12 @@ class NodeView(msgspec.Struct, frozen=True):
 
 @click.command("nodes", short_help="What nodes did, and what was wrong there.")
 @click.argument("run", required=False, type=click.Path(path_type=Path))
-@click.option("--node", help="One of them: its threads, its cores, and who else ran there.")
-@click.option("--time", metavar="A:B", help="Of --node, only that time since the start, as in 1.5s:2s.")
+@click.option("--node", help="Show only this node: its threads, its cores, and who else ran there.")
+@click.option("--time", metavar="A:B", help="Show only that time of --node, since the start, as in 1.5s:2s.")
 @click.option(
     "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Threads and cores to list."
 )
-@click.option("--json", "as_json", is_flag=True, help="All fields, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print all fields as JSON.")
 def command(run: Path | None, node: str | None, time: str | None, limit: int, as_json: bool) -> None:
     """List the nodes of RUN, a run's folder, or show one; by default of the newest under ./chimbuko-runs.
 

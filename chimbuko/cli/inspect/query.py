@@ -26,7 +26,7 @@ from chimbuko.provenance.query.run import Provenance, open_run
 @click.option("--ascending", is_flag=True, help="Smallest first.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Calls per page.")
 @click.option("--cursor", help="Continue a list from the cursor that was printed at its end.")
-@click.option("--json", "as_json", is_flag=True, help="All fields, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print all fields as JSON.")
 @click.option(
     "--stuck",
     is_flag=True,

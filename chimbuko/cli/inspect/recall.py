@@ -55,20 +55,20 @@ class RecalledStream(msgspec.Struct, frozen=True):
     default="1s",
     show_default=True,
     metavar="DURATION",
-    help="How long before the call's entry the trace begins.",
+    help="Time before the call's entry at which the trace begins.",
 )
 @click.option(
     "--after",
     default="1s",
     show_default=True,
     metavar="DURATION",
-    help="How long after the call's exit the trace ends.",
+    help="Time after the call's exit at which the trace ends.",
 )
 @click.option("--rank", "ranks", type=int, multiple=True, help="Only this rank. Repeatable.")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="New folder for the trace."
 )
-@click.option("--json", "as_json", is_flag=True, help="What was written, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
 def command(
     run_dir: Path | None,
     event_id: str,

@@ -16,9 +16,14 @@ from chimbuko.launcher.outcome.reach import reachable_run
 @click.command("report", short_help="Write a run as one page that can be mailed.")
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.option(
-    "-o", "--output", required=True, metavar="FILE", type=click.Path(path_type=Path), help="A new file."
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="New file for the page.",
 )
-@click.option("--json", "as_json", is_flag=True, help="What was written, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
 def command(run: Path | None, output: Path, as_json: bool) -> None:
     """Write RUN, a run's folder, by default the newest under ./chimbuko-runs, as one page that can be mailed.
 

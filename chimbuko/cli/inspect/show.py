@@ -34,7 +34,7 @@ _FUNCTION = Column("FUNCTION", may_shrink=True)
 @click.command("show", short_help="Show one call, incident or finding with all that is known of it.")
 @click.argument("wanted", metavar="ID")
 @click.argument("run", required=False, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="All fields, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print all fields as JSON.")
 def command(wanted: str, run: Path | None, as_json: bool) -> None:
     """Show the recorded call, incident or finding ID of RUN, a run's folder; by default of the newest run.
 

@@ -29,7 +29,11 @@ ROW_LIMIT = 1000
 @click.argument("query", required=False)
 @click.option("--schema", "is_schema", is_flag=True, help="Print the tables and columns, and their meaning.")
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=ROW_LIMIT, show_default=True, help="Rows at most."
+    "--limit",
+    type=click.IntRange(min=1),
+    default=ROW_LIMIT,
+    show_default=True,
+    help="Largest number of rows.",
 )
 @click.option(
     "--time-limit",
@@ -38,10 +42,12 @@ ROW_LIMIT = 1000
     default=TIME_LIMIT_S,
     show_default=True,
     metavar="S",
-    help="Seconds that the database may work.",
+    help="Longest time that the database may work, in seconds.",
 )
-@click.option("--json", "form", flag_value="json", help="Rows as JSON objects.")
-@click.option("--csv", "form", flag_value="csv", help="Rows as CSV, under a line with their names.")
+@click.option("--json", "form", flag_value="json", help="Print rows as JSON objects.")
+@click.option(
+    "--csv", "form", flag_value="csv", help="Print rows as CSV, under a line with the names of the columns."
+)
 def command(
     run: str | None, query: str | None, is_schema: bool, limit: int, time_limit_s: float, form: str | None
 ) -> None:

@@ -33,14 +33,15 @@ END_S = 10.0
     type=click.IntRange(0, 65535),
     default=0,
     show_default=True,
-    help="Port that it listens on; 0 takes any that is free.",
+    help="Port that the server listens on; 0 takes any that is free.",
 )
 @click.option(
     "--bind",
     default=Front.bind,
     show_default=True,
     metavar="WHERE",
-    help="What it listens on: an address, a network interface, a name of this host; 0.0.0.0 for all.",
+    help="Address that the server listens on: an IP address, a network interface, a name of this host; "
+    "0.0.0.0 for all.",
 )
 @click.option(
     "--certificate",
@@ -58,7 +59,7 @@ END_S = 10.0
     "--public-url",
     metavar="URL",
     default="",
-    help="Where browsers reach it, through a proxy or the port of a container.",
+    help="Address at which browsers reach the server, through a proxy or the port of a container.",
 )
 @click.option(
     "--processes",

@@ -26,7 +26,9 @@ from chimbuko.runtime.runs.directory import RUNS_FOLDER
     default=RUNS_FOLDER,
     help="Folder that runs will go to.",
 )
-@click.option("--bind", default=LOOPBACK, metavar="WHERE", help="As of 'chimbuko serve': what to listen on.")
+@click.option(
+    "--bind", default=LOOPBACK, metavar="WHERE", help="Address to listen on, as of 'chimbuko serve'."
+)
 @click.option("--broker", envvar=BROKER_VARIABLE, metavar="URL", help=f"Broker; also from {BROKER_VARIABLE}.")
 @click.option("--store", envvar=STORE_VARIABLE, metavar="URL", help=f"Database; also from {STORE_VARIABLE}.")
 @click.option(
@@ -34,7 +36,7 @@ from chimbuko.runtime.runs.directory import RUNS_FOLDER
     type=click.Path(path_type=Path),
     help="Folder of a good run ('chimbuko monitor --csv'), to compare this node with.",
 )
-@click.option("--json", "as_json", is_flag=True, help="What was found, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
 def command(
     output: Path, bind: str, broker: str | None, store: str | None, baseline: Path | None, as_json: bool
 ) -> None:

@@ -55,10 +55,13 @@ class reported(msgspec.Struct, frozen=True):
 @click.argument("run_dir", metavar="[RUN]", required=False, type=click.Path(path_type=Path))
 @click.option("--rank", "ranks", multiple=True, metavar="PROGRAM:RANK", help="Only this rank. Repeatable.")
 @click.option(
-    "--to", "folder", type=click.Path(path_type=Path), help="Where the index goes; by default into the run."
+    "--to",
+    "folder",
+    type=click.Path(path_type=Path),
+    help="Folder for the index; default a folder of the run.",
 )
 @click.option(
-    "--json", "as_json", is_flag=True, help="One line of JSON as it goes on, and one per rank made."
+    "--json", "as_json", is_flag=True, help="Print a line of JSON as it goes on, and one for each rank."
 )
 def command(run_dir: Path | None, ranks: tuple[str, ...], folder: Path | None, as_json: bool) -> None:
     """Rebuild all calls of the trace that a run was made of, and keep them in the order of a picture.

@@ -16,7 +16,7 @@ from chimbuko.runtime.runs.finding import find_run
 @click.command("relabel", short_help="Judge the recorded calls again, by the final model.")
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @click.option("--delete", "is_deleting", is_flag=True, help="Remove calls that are abnormal no longer.")
-@click.option("--json", "as_json", is_flag=True, help="The numbers as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON.")
 def command(run: Path | None, is_deleting: bool, as_json: bool) -> None:
     """Judge the recorded calls of RUN again; by default of the newest run under ./chimbuko-runs.
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from chimbuko.provenance.importing.importer import Imported
 
 RUN = click.argument("run_dir", metavar="[RUN]", required=False, type=click.Path(path_type=Path))
-JSON = click.option("--json", "as_json", is_flag=True, help="What was done, as JSON.")
+JSON = click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
 
 
 class _Runs(click.Group):
@@ -68,7 +68,7 @@ def command() -> None:
 
 @command.command("list", short_help="List runs, the newest first.")
 @click.option("--store", metavar="URL", help="The runs of a PostgreSQL store, also those without a folder.")
-@click.option("--json", "as_json", is_flag=True, help="All fields, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print all fields as JSON.")
 def list_runs(store: str | None, as_json: bool) -> None:
     """List the runs in the folders of ./chimbuko-runs, and yours elsewhere, the newest first.
 
@@ -170,7 +170,7 @@ def delete(run_dirs: tuple[Path, ...], store: str | None, yes: bool) -> None:
     metavar="FILE",
     required=True,
     type=click.Path(path_type=Path),
-    help="Usually with the ending .tar.xz.",
+    help="File to write, usually with the ending .tar.xz.",
 )
 @JSON
 def archive(run_dir: Path | None, output: Path, as_json: bool) -> None:
@@ -239,11 +239,16 @@ def import_run(source: Path, output: Path | None, store: str | None, as_json: bo
 
 @command.command("prune", short_help="Remove recorded calls by severity and age.")
 @RUN
-@click.option("--below", metavar="DURATION", help="Those of less severity: 200us, 5ms, 1s.")
-@click.option("--older-than", metavar="AGE", help="Those that ended so long ago: 12h, 7d, 2w.")
-@click.option("--keep", metavar="N", type=click.IntRange(min=0), help="But never the N worst of the run,")
+@click.option("--below", metavar="DURATION", help="Remove calls of less severity: 200us, 5ms, 1s.")
+@click.option("--older-than", metavar="AGE", help="Remove calls that ended so long ago: 12h, 7d, 2w.")
 @click.option(
-    "--per-function", metavar="N", type=click.IntRange(min=0), help="nor the N worst of each function."
+    "--keep", metavar="N", type=click.IntRange(min=0), help="Never remove the N worst calls of the run."
+)
+@click.option(
+    "--per-function",
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="Never remove the N worst calls of each function.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @JSON

@@ -26,10 +26,14 @@ if TYPE_CHECKING:
 INTERRUPTED_CODE = 130
 UNDER = click.argument("under", metavar="[KEY]", required=False, default="")
 FORM = click.option(
-    "--form", type=click.Choice(list(FORMATS)), default=next(iter(FORMATS)), show_default=True, help="How."
+    "--form",
+    type=click.Choice(list(FORMATS)),
+    default=next(iter(FORMATS)),
+    show_default=True,
+    help="Form of the output.",
 )
 FILE = click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="Into this file instead of standard output."
+    "-o", "--output", type=click.Path(path_type=Path), help="Write into this file instead of standard output."
 )
 
 
@@ -109,7 +113,7 @@ def read(namespace: str, under: str, form: str, output: Path | None, service: st
 @click.argument("namespace")
 @UNDER
 @click.option("--past", "has_past", is_flag=True, help="Begin with what is kept of the past.")
-@click.option("--json", "as_json", is_flag=True, help="One line of JSON for each publication.")
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each publication.")
 @service_option
 def watch(namespace: str, under: str, has_past: bool, as_json: bool, service: str | None) -> None:
     """Print what is published in NAMESPACE, or in its group KEY, as it comes, until Ctrl-C.
@@ -139,7 +143,7 @@ def watch(namespace: str, under: str, has_past: bool, as_json: bool, service: st
 @click.option(
     "--every",
     metavar="PERIOD",
-    help="Again and again, until Ctrl-C, and publish what has changed; with --publish.",
+    help="Repeat the analysis after each PERIOD until Ctrl-C, and publish what has changed; with --publish.",
 )
 @click.option(
     "--worker",
@@ -268,7 +272,12 @@ def relay_program(service: str | None, command_line: tuple[str, ...]) -> None:
     type=click.Path(path_type=Path),
     help="Where the profiles are; default a temporary one, for COMMAND.",
 )
-@click.option("--program", default="", metavar="NAME", help="Stands before the keys, for several programs.")
+@click.option(
+    "--program",
+    default="",
+    metavar="NAME",
+    help="Name that stands before the keys, to tell several programs apart.",
+)
 @service_option
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="[--] [COMMAND...]")
 def monitor_caliper(

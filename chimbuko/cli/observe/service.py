@@ -23,7 +23,7 @@ from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, listening_place
     help="Redis, Valkey or a cluster of them, whose user may give rights to others; default our own.",
 )
 @click.option(
-    "--name", default="namespaces", show_default=True, help="Of the service, at a broker with others."
+    "--name", default="namespaces", show_default=True, help="Name of the service, at a broker with others."
 )
 @click.option(
     "--namespace", "more", multiple=True, metavar="NAME", help="A further namespace; may be given again."
@@ -33,14 +33,14 @@ from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, listening_place
     type=click.IntRange(1, 256),
     default=1,
     show_default=True,
-    help="Of each namespace; ranks publish to them by turns, and they stand in for each other.",
+    help="Instances of each namespace; ranks publish to them by turns, and they stand in for each other.",
 )
 @click.option(
     "--keep",
     default="64MB",
     show_default=True,
     metavar="SIZE",
-    help="Of each job and instance: of what was published, and of the values that are known.",
+    help="Size of what each instance keeps of each job: of publications, and of the values that are known.",
 )
 @click.option("--cores", default="", metavar="LIST", help="Keep to these cores, such as 0,2-5; default all.")
 @click.option(
@@ -48,7 +48,7 @@ from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, listening_place
     type=click.IntRange(0, 256),
     default=0,
     show_default=True,
-    help="Analyses that are run at once for programs of the job 'default' that ask for it.",
+    help="Number of analyses that are run at once for programs of the job 'default' that ask for it.",
 )
 def serve_namespaces(
     folder: Path,
@@ -125,9 +125,13 @@ def dismiss(folder: Path, job: str) -> None:
 
 @click.command("work", short_help="Run analyses for programs that ask for it.")
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--job", default="default", show_default=True, help="Whose analyses.")
+@click.option("--job", default="default", show_default=True, help="Name of the job whose analyses are run.")
 @click.option(
-    "--at-once", type=click.IntRange(1, 256), default=1, show_default=True, help="Analyses at the same time."
+    "--at-once",
+    type=click.IntRange(1, 256),
+    default=1,
+    show_default=True,
+    help="Number of analyses at the same time.",
 )
 @click.option(
     "--limit",

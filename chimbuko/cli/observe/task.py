@@ -23,11 +23,19 @@ def command() -> None:
 
 @command.command("started", short_help="A task runs from now on.")
 @click.argument("name")
-@click.option("--program", help="That it runs.")
-@click.option("--nodes", default="", metavar="NAMES", help="On which it runs, with commas between them.")
+@click.option("--program", help="Program that the task runs.")
+@click.option(
+    "--nodes", default="", metavar="NAMES", help="Nodes on which it runs, with commas between them."
+)
 @click.option("--ranks", type=click.IntRange(min=1), help="Number of its processes.")
 @click.option("--cores", type=click.IntRange(min=1), help="Number of its cores, over all nodes.")
-@click.option("--attempt", type=click.IntRange(min=1), default=1, show_default=True, help="Which it is.")
+@click.option(
+    "--attempt",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Number of the attempt, from 1 on.",
+)
 @service_option
 def started(
     name: str,
@@ -52,7 +60,13 @@ def started(
 
 @command.command("ended", short_help="A task has ended.")
 @click.argument("name")
-@click.option("--exit-code", type=int, default=0, show_default=True, help="0 if it is done, else it failed.")
+@click.option(
+    "--exit-code",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Exit code of the task: 0 if it is done, else it has failed.",
+)
 @service_option
 def ended(name: str, exit_code: int, service: str | None) -> None:
     """Report that the task NAME has ended.
@@ -68,7 +82,7 @@ def ended(name: str, exit_code: int, service: str | None) -> None:
 
 @command.command("read", short_help="Publish RADICAL-Pilot's profiles.")
 @click.argument("patterns", metavar="PATTERN...", nargs=-1, required=True)
-@click.option("--follow", is_flag=True, help="Go on with what is written, until Ctrl-C.")
+@click.option("--follow", is_flag=True, help="Go on with what is written later, until Ctrl-C.")
 @service_option
 def read(patterns: tuple[str, ...], follow: bool, service: str | None) -> None:
     """Publish what RADICAL-Pilot has written of its tasks into files that match PATTERN.

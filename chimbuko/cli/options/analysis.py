@@ -63,7 +63,7 @@ _OPTIONS = (
         metavar="NAME",
         help="Never flag this function, or those that match a pattern. Repeatable.",
     ),
-    click.option("--metric", type=click.Choice(METRICS), help="Which runtime is judged; default exclusive."),
+    click.option("--metric", type=click.Choice(METRICS), help="Runtime that is judged; default exclusive."),
     click.option(
         "--fast-side/--no-fast-side",
         default=None,

@@ -139,7 +139,7 @@ _OPTIONS = (
         "--dashboard-url",
         metavar="URL",
         default="",
-        help="Where browsers reach the dashboard, through a proxy or the port of a container.",
+        help="Address at which browsers reach the dashboard, through a proxy or the port of a container.",
     ),
     click.option(
         "--metrics",

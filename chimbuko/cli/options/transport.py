@@ -65,7 +65,10 @@ _OPTIONS = (
         help="Most that one stream may hold unread; beyond it its oldest steps are dropped, and counted.",
     ),
     click.option(
-        "--node-limit", default="1GB", show_default=True, help="The same for all streams of a node together."
+        "--node-limit",
+        default="1GB",
+        show_default=True,
+        help="Most that all streams of a node together may hold unread.",
     ),
     click.option("--keep-trace", is_flag=True, help="Keep the whole trace in the run's folder."),
     click.option(

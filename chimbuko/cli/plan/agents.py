@@ -14,7 +14,7 @@ from chimbuko.runtime.runs.directory import RunDirectory
 
 @click.command("agents", short_help="Recommend where the analysis itself runs, by an earlier run.")
 @click.argument("run_dir", metavar="RUN", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="All of it, as JSON, with times in seconds.")
+@click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON, with times in seconds.")
 def command(run_dir: Path, as_json: bool) -> None:
     """Say with how many agents, on which cores, with which period and transport RUN is analysed best.
 

@@ -174,7 +174,7 @@ def _print_clamps(output: Output, found: Iterable[Prediction | HeldOut]) -> None
 
 
 _FILE = click.Path(path_type=Path)
-JSON = click.option("--json", "as_json", is_flag=True, help="All of it, as JSON, with times in seconds.")
+JSON = click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON, with times in seconds.")
 PLOT = click.option("--plot", type=_FILE, metavar="FILE", help="Write a picture, as PNG; needs matplotlib.")
 WORKFLOW = click.argument("description", metavar="WORKFLOW", type=_FILE)
 POINTS = click.option(
@@ -252,10 +252,10 @@ def fit_models(csv: Path, held_out: Path | None, as_json: bool, plot: Path | Non
     "placements",
     multiple=True,
     metavar="TEXT",
-    help="Such as 'images=2x48 filter=sync'; may be repeated.",
+    help="Placement of the tasks, such as 'images=2x48 filter=sync'. Repeatable.",
 )
 @click.option(
-    "--measured", type=_FILE, metavar="CSV", help="Runs to compare with: columns placement and time_s."
+    "--measured", type=_FILE, metavar="CSV", help="CSV of runs to compare with: columns placement and time_s."
 )
 @JSON
 @PLOT

@@ -36,16 +36,27 @@ LEAST_COMPARED = 2
     type=click.IntRange(min=LEAST_COMPARED),
     default=LEAST_ROUNDS,
     show_default=True,
-    help="Repetitions.",
+    help="Number of rounds that count.",
 )
 @click.option(
     "--period", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="Seconds between steps."
 )
 @click.option(
-    "--transport", type=click.Choice(["files", "sst"]), default="files", show_default=True, help="As of run."
+    "--transport",
+    type=click.Choice(["files", "sst"]),
+    default="files",
+    show_default=True,
+    help="Transport of the trace, as of 'chimbuko run'.",
 )
-@click.option("--config", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="As of run.")
-@click.option("--json", "as_json", is_flag=True, help="All of it, with the times of each round, as JSON.")
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="TOML file with settings, as of 'chimbuko run'.",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print all of it as JSON, with the times of each round."
+)
 @click.argument("command_line", metavar="[--] COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_context
 def command(

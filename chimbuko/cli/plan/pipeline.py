@@ -20,20 +20,20 @@ _POSITIVE = click.FloatRange(min=0, min_open=True, max=math.inf, max_open=True)
 
 
 @click.command("pipeline", short_help="Simulate a run of many ranks, and what is full first.")
-@click.option("--ranks", type=click.IntRange(min=1), required=True, help="Of the whole run.")
+@click.option("--ranks", type=click.IntRange(min=1), required=True, help="Number of ranks of the whole run.")
 @click.option(
     "--per-node",
     type=click.IntRange(min=1),
     default=DEFAULT.per_node,
     show_default=True,
-    help="Ranks on each.",
+    help="Number of ranks on each node.",
 )
 @click.option(
     "--period",
     type=_POSITIVE,
     default=DEFAULT.period_s,
     show_default=True,
-    help="Seconds from step to step.",
+    help="Seconds between two steps.",
 )
 @click.option(
     "--rows",
@@ -54,17 +54,23 @@ _POSITIVE = click.FloatRange(min=0, min_open=True, max=math.inf, max_open=True)
     type=_POSITIVE,
     default=DEFAULT.agent_cores,
     show_default=True,
-    help="Of a node, for its agent and readers.",
+    help="Cores of a node for its agent and readers.",
 )
 @click.option(
     "--server-parts",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Of the parameter server.",
+    help="Number of processes of the parameter server.",
 )
-@click.option("--seconds", type=click.FloatRange(min=1), default=20.0, show_default=True, help="To simulate.")
-@click.option("--json", "as_json", is_flag=True, help="All of it, as JSON, with times in seconds.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=1),
+    default=20.0,
+    show_default=True,
+    help="Seconds that are simulated.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON, with times in seconds.")
 def command(
     ranks: int,
     per_node: int,

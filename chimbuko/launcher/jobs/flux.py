@@ -9,7 +9,7 @@ from chimbuko.launcher.jobs.scheduler import Scheduler
 
 
 def flux(job: Job, request: Request | None) -> Scheduler:
-    """For the batch script of a request, or for an instance that is there already."""
+    """Return the scheduler for the batch script of a request, or for an instance that is there already."""
     ranks = f'flux run --nodes="$nodes" --ntasks={job.ranks}'
     if job.is_dedicated:
         ranks += ' --requires="ranks:1-$nodes"'

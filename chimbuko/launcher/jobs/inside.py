@@ -32,7 +32,7 @@ class Allocation:
 
 
 def allocation(environment: Mapping[str, str]) -> Allocation:
-    """Read an allocation from the environment; of several the innermost, such as a Flux within a job of Slurm.
+    """Read an allocation from the environment; of several the innermost, as a Flux in a Slurm job.
 
     Raises
     ------

@@ -11,7 +11,7 @@ NOTICE = "URG"
 
 
 def lsf(job: Job, request: Request | None) -> Scheduler:
-    """For the batch script of a request, or for an allocation that is held already."""
+    """Return the scheduler for the batch script of a request, or for an allocation that is held already."""
     placed, ranks = mpirun(job)
     # Pairs of a host and its slots.
     listed = (

@@ -10,7 +10,7 @@ from chimbuko.launcher.jobs.scheduler import Scheduler
 
 
 def pbs(job: Job, request: Request | None) -> Scheduler:
-    """For the batch script of a request, or for an allocation that is held already."""
+    """Return the scheduler for the batch script of a request, or for an allocation that is held already."""
     placed, ranks = mpirun(job)
     return Scheduler(
         by="qsub, on the job's first node",

@@ -1,4 +1,4 @@
-"""Parts that schedulers without a launcher of their own share: a list of hosts, a remote shell for each
+"""Parts that schedulers without a launcher of their own share: a list of hosts, a shell on each.
 
 Hosts without a scheduler: agents by ``ssh``, ranks by ``mpirun``.
 """

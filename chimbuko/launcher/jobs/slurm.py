@@ -9,7 +9,7 @@ from chimbuko.launcher.jobs.scheduler import Scheduler
 
 
 def slurm(job: Job, request: Request | None) -> Scheduler:
-    """For the batch script of a request, or for an allocation that is held already."""
+    """Return the scheduler for the batch script of a request, or for an allocation that is held already."""
     relative = " --relative=1" if job.is_dedicated else ""
     nodes = "$((SLURM_JOB_NUM_NODES - 1))" if job.is_dedicated else "$SLURM_JOB_NUM_NODES"
     where = f'--nodes="$nodes"{relative}'

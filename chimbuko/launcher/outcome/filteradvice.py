@@ -1,4 +1,4 @@
-"""Advice on functions to leave out of a trace, so that tracing costs less, from what a run has learned. No I/O.
+"""Advice on functions to leave out of a trace, so that tracing costs less. No I/O.
 
 Tracing itself is the larger overhead. A function is proposed where looking at its calls costs more than
 it can show: they are short, so that their time is then simply their caller's; there are many of them;

@@ -1,4 +1,4 @@
-"""How a run is looked into from a node that does not have its store."""
+"""Ways to look into a run from a node that does not have its store."""
 
 from __future__ import annotations
 

@@ -18,10 +18,10 @@ from chimbuko.runtime.protocol.runbroker import MOST_NEWS, RunBroker
 from chimbuko.runtime.runs.directory import RunDirectory
 
 KEPT_S = 3600
-"""What a run has at a broker that it shares with others goes so long after the run has died. Longer than the
-end of a run takes; agents send again what is gone."""
+"""Seconds for which a broker that others share keeps what a run has there after the run has died. It is longer
+than the end of a run takes; agents send again what is gone."""
 SIGN_PERIOD_S = 10.0
-"""Between two signs of life in the run's folder."""
+"""Seconds between two signs of life in the run's folder."""
 
 
 class BrokerKeeper:

@@ -138,13 +138,13 @@ class Fitted:
     """Hypotheses with as many terms each, fitted to the same points, or one to several sets of times."""
 
     coefficients: Float64Array
-    """Coefficients, the constant first. Shape (…, terms + 1)."""
+    """Coefficients, the constant first. The last axis has terms + 1."""
     relative_residuals: Float64Array
-    """Measured times less their predictions from all *other* points, as shares of the measured ones. Shape
-    (…, points).
+    """Measured times less their predictions from all *other* points, as shares of the measured ones. The
+    last axis has the points.
     """
     error: Float64Array
-    """SMAPE of these predictions; 2 where a hypothesis cannot be fitted. Shape (…)."""
+    """SMAPE of these predictions; 2 where a hypothesis cannot be fitted. One for each set of times."""
 
     @property
     def uncertainty(self) -> Float64Array:

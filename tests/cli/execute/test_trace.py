@@ -375,10 +375,9 @@ def test_faulty_settings_are_one_line_and_the_program_runs(tmp_path: Path) -> No
 
 
 def test_missing_script_is_a_users_error(tmp_path: Path) -> None:
-    done = run_traced(tmp_path / "none.py")
-    assert done.returncode == 2
-    assert done.stderr.startswith("chimbuko: ")
-    assert done.stderr.count("\n") == 1
+    done = run_traced(script := tmp_path / "none.py")
+    assert done.returncode == 127
+    assert done.stderr == f"chimbuko: {script}: cannot be run (No such file or directory)\n"
 
 
 def test_no_process_is_left_behind(tmp_path: Path) -> None:
