@@ -21,9 +21,8 @@ from chimbuko.core.units import format_duration_us, number_of
     "target",
     required=True,
     type=click.Path(path_type=Path),
-    help="File or folder to write: a file ending in .json (Chrome), .pfw (PerfFlowAspect) or .pftrace (Perfetto), "
-    "or a "
-    "folder, for streams that --trace and --replay read.",
+    help="File or folder to write: a file ending in .json (Chrome), .pfw (PerfFlowAspect) or .pftrace "
+    "(Perfetto), or a folder, for streams that --trace and --replay read.",
 )
 @click.option(
     "--align/--no-align",
