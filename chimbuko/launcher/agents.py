@@ -33,8 +33,8 @@ from chimbuko.core.units import number_of
 from chimbuko.instrument.recorder.ringfolder import await_drained
 from chimbuko.instrument.recorder.watch import RecorderWatch
 from chimbuko.launcher.transport import StreamPlace
+from chimbuko.runtime.process.failures import Failures
 from chimbuko.runtime.process.lifetime import Sacrifice
-from chimbuko.runtime.process.mishaps import Mishaps
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.process.starting import fork
 from chimbuko.runtime.process.supervisor import ServiceGroup
@@ -175,7 +175,7 @@ class Agents:
         self._options = options
         self._broker_url = broker_url
         self._problems = problems
-        self._mishaps = Mishaps(problems)
+        self._failures = Failures(problems)
         self._group = ServiceGroup(problems)
         self._is_delivered = True
         self._scratch = scratch_folder(run_id, agents_part(options.node))
@@ -232,7 +232,7 @@ class Agents:
     def look_after(self) -> list[str]:
         """Start again what ended on its own and can go on; one line for each thing that went wrong."""
         lines = self._group.look_after()
-        with self._mishaps.survived("programs that write one stream cannot be looked for"):
+        with self._failures.survived("programs that write one stream cannot be looked for"):
             collisions = self._collisions.news() if self._collisions else []
             self._problems += collisions
             lines += collisions
@@ -240,7 +240,7 @@ class Agents:
 
     def _recorder_news(self, is_last: bool) -> list[str]:
         lines: list[str] = []
-        with self._mishaps.survived("it cannot be seen whether all was recorded"):
+        with self._failures.survived("it cannot be seen whether all was recorded"):
             lines += self._recorder.news(is_last) if self._recorder else []
             self._problems += lines
         return lines
@@ -274,7 +274,7 @@ class Agents:
 
     def _rescue(self) -> None:
         """Copy what is not delivered into the run's folder: this node may not be ours much longer."""
-        with self._mishaps.survived(f"what is not delivered cannot be copied from {self._options.node}"):
+        with self._failures.survived(f"what is not delivered cannot be copied from {self._options.node}"):
             self._copies.keep_up()
             self._is_rescued = True
             self._note.write(is_rescued=True)
@@ -292,7 +292,7 @@ class Agents:
             self._copies.remove()
             self._note.remove()
         if self._guard is not None:
-            with self._mishaps.survived("the guard of the streams could not be asked to end"):
+            with self._failures.survived("the guard of the streams could not be asked to end"):
                 self._guard.stop(GUARD_STOP_S)
         return self._is_delivered
 

@@ -13,7 +13,7 @@ from chimbuko.launcher.outcome.summary import Result, summarize
 from chimbuko.launcher.services.services import Services
 from chimbuko.provenance.explain.explaining import explain_at_end
 from chimbuko.provenance.explain.finaljudgement import judge_at_end
-from chimbuko.runtime.process.mishaps import words_of
+from chimbuko.runtime.process.failures import words_of
 from chimbuko.runtime.runs.directory import RunDirectory
 
 Show = Callable[[Result], None]

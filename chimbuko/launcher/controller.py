@@ -21,8 +21,13 @@ from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.services.services import Services
 from chimbuko.launcher.transport import shield_news
 from chimbuko.provenance.manage.lifecycle import INTERRUPTED
+<<<<<<< HEAD
 from chimbuko.runtime.process.lifetime import OOM_VARIABLE
 from chimbuko.runtime.process.mishaps import Mishaps, words_of
+=======
+from chimbuko.runtime.process.failures import Failures, words_of
+from chimbuko.runtime.process.lifetime import OOM_VARIABLE
+>>>>>>> runner
 from chimbuko.runtime.process.signals import FROM_OTHERS, heed
 from chimbuko.runtime.process.usercommand import FOR_THE_COMMAND, CommandError
 from chimbuko.runtime.process.wakeup import Wakeup
@@ -60,7 +65,7 @@ class Controller:
         self._command_line = application
         self._environment = environment
         self._problems = problems
-        self._mishaps = Mishaps(problems)
+        self._failures = Failures(problems)
         self._address = AddressFile(run.dashboard_path)
         self._interrupts = 0
         self._rescue_at_s = math.inf
@@ -130,7 +135,7 @@ class Controller:
                 say(f"dashboard stays until Ctrl-C: {self._address.words_for(STDERR)}")
                 # Not signal.pause(): a signal just before it would be waited for again, for ever.
                 while self._interrupts == 0:
-                    with self._mishaps.survived("the dashboard cannot be looked after"):
+                    with self._failures.survived("the dashboard cannot be looked after"):
                         services.look_after_dashboard()
                     wakeup.wait(LOOK_S, services.visitors)
         return code if self._command_line else code or result.store_code
@@ -171,7 +176,7 @@ class Controller:
                 self._look(progress, services, agents)
                 wakeup.wait(LOOK_S, [*services.visitors, *application])
             if self._agents.place is not None:
-                with self._mishaps.survived("what the shield reports cannot be read"):
+                with self._failures.survived("what the shield reports cannot be read"):
                     self._problems += shield_news(self._agents.place, self._environment, agents.streams_seen)
             # What they still have to deliver, they cannot without the services.
             for _ in agents.delivering(lambda: self._rescue_at_s):
@@ -185,7 +190,7 @@ class Controller:
 
     def _look(self, progress: Progress, services: Services, agents: Agents | None) -> None:
         """See once how far all is and that it goes on; what fails is tried again at the next look."""
-        with self._mishaps.survived("the analysis cannot be looked after"):
+        with self._failures.survived("the analysis cannot be looked after"):
             progress.show()
             if self._interrupts and self._rescue_at_s == math.inf:
                 self._rescue_at_s = time.monotonic() + RESCUE_AFTER_S

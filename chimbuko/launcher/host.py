@@ -39,7 +39,7 @@ from chimbuko.launcher.services.services import Services
 from chimbuko.provenance.alerts.sinks import COMMAND_VARIABLE, URL_VARIABLE
 from chimbuko.provenance.manage.lifecycle import INTERRUPTED, RUNNING, state_of
 from chimbuko.provenance.query.run import open_run
-from chimbuko.runtime.process.mishaps import Mishaps
+from chimbuko.runtime.process.failures import Failures
 from chimbuko.runtime.process.nameholding import is_held
 from chimbuko.runtime.process.signals import FROM_OTHERS, heed
 from chimbuko.runtime.process.wakeup import Wakeup
@@ -188,7 +188,7 @@ class Host:
         self._signals = 0
         self._signal_at_s = -math.inf
         self._problems = list(problems)
-        self._mishaps = Mishaps(self._problems)
+        self._failures = Failures(self._problems)
         self._has_begun = is_resumed
 
     def lead(self, show: Show) -> int:
@@ -273,7 +273,7 @@ class Host:
 
     def _look(self, progress: Progress, services: Services, membership: Membership) -> None:
         """See once that all goes on; what fails is tried again at the next look."""
-        with self._mishaps.survived("the services cannot be looked after"):
+        with self._failures.survived("the services cannot be looked after"):
             progress.show()
             lines = services.look_after()
             self._address.keep(services.dashboard_url)

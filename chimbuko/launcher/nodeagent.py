@@ -22,7 +22,7 @@ from chimbuko.launcher.nodescript import leave_mark
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.transport import StreamPlace, place_of_others, place_on_node, shield_of
 from chimbuko.runtime.process.cores import pin
-from chimbuko.runtime.process.mishaps import Mishaps
+from chimbuko.runtime.process.failures import Failures
 from chimbuko.runtime.process.signals import FROM_OTHERS, heed
 from chimbuko.runtime.process.wakeup import Ending
 from chimbuko.runtime.protocol.membership import Presence, ask_to_end
@@ -82,7 +82,7 @@ class NodeAgent:
         self._patience_s = patience_s
         self._stop = Ending()
         self._problems: list[str] = []
-        self._mishaps = Mishaps(self._problems)
+        self._failures = Failures(self._problems)
         self._rescue_at_s = math.inf
         self._answer: bool | None = False
         """Whether the run is to end; None where nobody has answered."""
@@ -236,7 +236,7 @@ class NodeAgent:
             if answer is not None:
                 heard_at = time.monotonic()
             is_over = False
-            with self._mishaps.survived("the run cannot be looked into any more"):
+            with self._failures.survived("the run cannot be looked into any more"):
                 is_over = answer is None and self._is_over()
             if answer or is_over:
                 break

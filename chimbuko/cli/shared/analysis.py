@@ -42,7 +42,7 @@ _OPTIONS = (
     click.option(
         "--detector",
         type=click.Choice(list(DETECTORS)),
-        help=f"What decides which calls are abnormal; default {AnalysisConfig().detector}.",
+        help=f"Detector that decides which calls are abnormal; default {AnalysisConfig().detector}.",
     ),
     click.option(
         "--threshold",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from chimbuko.launcher.jobs.job import NOTICE_S, Job, Request
-from chimbuko.launcher.jobs.scheduler import Scheduler
+from chimbuko.launcher.jobs.job import NOTICE_S, Job, Request, Scheduler
 
 
 def flux(job: Job, request: Request | None) -> Scheduler:

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from chimbuko.core.errors import ConfigError
 from chimbuko.launcher.jobs.flux import flux
-from chimbuko.launcher.jobs.job import Job, Request
+from chimbuko.launcher.jobs.job import Job, Request, Scheduler
 from chimbuko.launcher.jobs.lsf import lsf
 from chimbuko.launcher.jobs.pbs import pbs
-from chimbuko.launcher.jobs.scheduler import Scheduler
 from chimbuko.launcher.jobs.slurm import slurm
 from chimbuko.runtime.process import hostlists
 

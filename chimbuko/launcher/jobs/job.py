@@ -1,4 +1,8 @@
+<<<<<<< HEAD
 """Description of a job, whatever starts it."""
+=======
+"""Description of a job, whatever starts it, and differences between schedulers, as text of a bash script."""
+>>>>>>> runner
 
 from __future__ import annotations
 
@@ -7,6 +11,43 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chimbuko.core.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """Text of a job script that asks one scheduler for a job, and starts things in it."""
+
+    by: str
+    """Sentence that says who runs the script, and where."""
+    directives: tuple[str, ...]
+    """Lines for the scheduler."""
+    job: str
+    """Name of the job, to be expanded in double quotes."""
+    here: str
+    """Name of the services' node, to be expanded in double quotes."""
+    submit_host: str
+    """Name of the host that the job was submitted from, to be expanded in double quotes; empty where nobody
+    knows.
+    """
+    hosts: str
+    """Lines that set whatever ``agents`` and ``ranks`` need."""
+    count: str
+    """Number of nodes that have ranks, to be expanded in double quotes."""
+    agents: str
+    """Lines that start ``"${agent[@]}"`` on each of these nodes, and add each process to ``agents``."""
+    ranks: str
+    """Words that start the ranks."""
+    gives_notice: bool = True
+    """Whether the scheduler says by itself when the job's time is nearly over; else the script has a clock of
+    its own.
+    """
+    signals: tuple[str, ...] = ("TERM", "INT")
+    """Signals that ask the job to end."""
+    end: str = 'kill -TERM "$application" 2>/dev/null'
+    """Line that asks the program to end; ``$application`` is the process that starts the ranks."""
+    folder: str = ""
+    """Folder from which the job was submitted, as an expression, if that is not where the script begins."""
+
 
 NOTICE_S = 120
 """Time before a job's end at which it is told, in seconds, so that what was found still gets into the store.

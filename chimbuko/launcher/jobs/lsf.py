@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from chimbuko.launcher.jobs.job import NOTICE_S, Job, Request
+from chimbuko.launcher.jobs.job import NOTICE_S, Job, Request, Scheduler
 from chimbuko.launcher.jobs.remote import HOST_COUNT, agents_by, hosts_with_ranks, mpirun
-from chimbuko.launcher.jobs.scheduler import Scheduler
 
 NOTICE = "URG"
 """LSF sends it to all processes of the job. This one does nothing to those that do not ask for it."""

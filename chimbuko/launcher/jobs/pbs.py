@@ -4,9 +4,8 @@ ranks by ``mpirun``.
 
 from __future__ import annotations
 
-from chimbuko.launcher.jobs.job import Job, Request, clock_of
+from chimbuko.launcher.jobs.job import Job, Request, Scheduler, clock_of
 from chimbuko.launcher.jobs.remote import HOST_COUNT, SSH, agents_by, hosts_with_ranks, mpirun
-from chimbuko.launcher.jobs.scheduler import Scheduler
 
 
 def pbs(job: Job, request: Request | None) -> Scheduler:

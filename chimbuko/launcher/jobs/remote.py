@@ -10,8 +10,7 @@ import shlex
 from collections.abc import Sequence
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.launcher.jobs.job import Job
-from chimbuko.launcher.jobs.scheduler import Scheduler
+from chimbuko.launcher.jobs.job import Job, Scheduler
 
 SSH = """ssh -n -o BatchMode=yes "$host" "exec $(printf '%q ' "${agent[@]}")\""""
 """A shell there reads the words once more."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from chimbuko.launcher.jobs.job import NOTICE_S, Job, Request
-from chimbuko.launcher.jobs.scheduler import Scheduler
+from chimbuko.launcher.jobs.job import NOTICE_S, Job, Request, Scheduler
 
 
 def job_script(job: Job, scheduler: Scheduler, request: Request | None = None) -> str:

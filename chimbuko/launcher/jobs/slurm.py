@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from chimbuko.launcher.jobs.job import NOTICE_S, Job, Request, clock_of
-from chimbuko.launcher.jobs.scheduler import Scheduler
+from chimbuko.launcher.jobs.job import NOTICE_S, Job, Request, Scheduler, clock_of
 
 
 def slurm(job: Job, request: Request | None) -> Scheduler:

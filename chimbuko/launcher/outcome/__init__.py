@@ -1,4 +1,4 @@
-"""What becomes of a run, for people: progress, summary, losses, what can be recovered.
+"""Outcome of a run, for people: progress, summary, losses, what can be recovered.
 
 May import ad.handoff, ad.modelsync, capture.symbols, capture.trace, core.calls, core.statistics,
 provenance.explain, provenance.incidents, provenance.manage, provenance.query, provenance.store,

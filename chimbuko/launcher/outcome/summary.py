@@ -390,7 +390,7 @@ def _total_losses(health: list[StreamHealth]) -> dict[str, int]:
 
 
 def incident_lines(page: IncidentPage, recurrences: list[RecurrenceSummary]) -> list[str]:
-    """What happened, the most costly first, for people."""
+    """Return lines for people about what happened, the most costly first."""
     found = [(one.cost_us, one.id, one.sentence) for one in page.incidents]
     found += [(one.recurrence.cost_us, "again", one.sentence) for one in recurrences]
     lines = [f"Worst of {number_of(page.total + len(recurrences), 'incidents')}, by core time lost:"]

@@ -20,7 +20,7 @@ from chimbuko.launcher.services.dashboard import Dashboard
 from chimbuko.launcher.services.storeplace import StorePlace
 from chimbuko.observe.namespaces.exchange.place import PLACE_VARIABLE
 from chimbuko.provenance.store.urls import STORE_VARIABLE
-from chimbuko.runtime.process.mishaps import Mishaps
+from chimbuko.runtime.process.failures import Failures
 from chimbuko.runtime.process.nameholding import hold
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.process.starting import fork
@@ -127,7 +127,7 @@ class Services:
         self.options = options
         self.metrics_url = ""
         self._problems = problems
-        self._mishaps = Mishaps(problems)
+        self._failures = Failures(problems)
         self._place = StorePlace(run)
         self._broker_keeper = BrokerKeeper(
             run, self._place.info.id, options.choices.broker, options.bind, problems
@@ -213,15 +213,15 @@ class Services:
         if self._learning.is_empty:
             return
         self._learning.stop(SERVICE_STOP_S)
-        with self._mishaps.survived("what the parts of the parameter server have learned is not joined"):
+        with self._failures.survived("what the parts of the parameter server have learned is not joined"):
             self._place.join_parts(self.options.save_model)
         for line in self._broker_keeper.news():
             say(line)
-        with self._mishaps.survived(f"{self.run.path}: cannot be looked into any more"):
+        with self._failures.survived(f"{self.run.path}: cannot be looked into any more"):
             if shutil.disk_usage(self.run.path).free < FULL_DISK_BYTES:
                 self._problems.append(f"the disk of {self.run.path} is full: make room there")
         if self._place.is_elsewhere:
-            with self._mishaps.survived(f"what was found is still in {self._place.scratch}"):
+            with self._failures.survived(f"what was found is still in {self._place.scratch}"):
                 self._place.bring_home()
 
     def hasten(self, is_interrupted: bool) -> None:
@@ -239,11 +239,11 @@ class Services:
 
     def stop(self) -> None:
         """Stop everything that is left. Nothing is raised, so that all of it is."""
-        with self._mishaps.survived("the services could not be ended in order"):
+        with self._failures.survived("the services could not be ended in order"):
             self.finish()
         if self._dashboard is not None:
             self._dashboard.stop(SERVICE_STOP_S)
-        with self._mishaps.survived("the broker could not be ended in order"):
+        with self._failures.survived("the broker could not be ended in order"):
             if not self._is_to_be_tried_again:
                 self._leave_folder()
             self._broker_keeper.leave(self._is_to_be_tried_again)
@@ -284,5 +284,5 @@ class Services:
         """Remove what is in the run's folder only while the run goes on."""
         for path in (self.run.broker_path, self.run.alive_path, self.run.interrupted_path):
             path.unlink(missing_ok=True)
-        with self._mishaps.survived(f"{self.run.path}: statistics cannot be written"):
+        with self._failures.survived(f"{self.run.path}: statistics cannot be written"):
             self._place.leave_statistics()

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chimbuko.core.errors import ServiceError
+from chimbuko.runtime.process.failures import Failures
 from chimbuko.runtime.process.lifetime import log
-from chimbuko.runtime.process.mishaps import Mishaps
 from chimbuko.runtime.process.service import READY_TIMEOUT_S, Service
 from chimbuko.runtime.process.signals import END
 
@@ -103,7 +103,7 @@ class ServiceGroup:
 
     def __init__(self, problems: list[str]) -> None:
         self._problems = problems
-        self._mishaps = Mishaps(problems)
+        self._failures = Failures(problems)
         self._members: list[_Member] = []
 
     def add(
@@ -142,7 +142,7 @@ class ServiceGroup:
         """Start again what ended on its own and can go on; one line for each thing that went wrong."""
         lines = []
         for member in self._members:
-            with self._mishaps.survived(f"{member.service.name} ended and cannot be started again yet"):
+            with self._failures.survived(f"{member.service.name} ended and cannot be started again yet"):
                 lines += self._revive(member)
         return lines
 
@@ -192,7 +192,7 @@ class ServiceGroup:
     def ask_to_stop(self) -> None:
         """Ask all of them to finish what they have to do, and end."""
         for member in self._members:
-            with self._mishaps.survived(f"{member.service.name} could not be asked to end"):
+            with self._failures.survived(f"{member.service.name} could not be asked to end"):
                 self._ask_to_stop(member)
 
     def warn(self) -> None:
@@ -205,7 +205,7 @@ class ServiceGroup:
         """Stop them one after the other, each within ``timeout_s`` seconds; True if all ended with code 0."""
         codes = []
         for member in self._members:
-            with self._mishaps.survived(f"{member.service.name} could not be ended in order"):
+            with self._failures.survived(f"{member.service.name} could not be ended in order"):
                 codes.append(self._stop(member, timeout_s))
         is_whole = codes == [0] * len(self._members)
         self._members.clear()

@@ -26,7 +26,7 @@ from chimbuko.observe.namespaces.service.folder import ServiceFolder, ServiceSet
 from chimbuko.observe.namespaces.service.heldshard import make_log
 from chimbuko.observe.namespaces.tree.wire import VERSION
 from chimbuko.runtime.process.cores import pin
-from chimbuko.runtime.process.mishaps import Mishaps
+from chimbuko.runtime.process.failures import Failures
 from chimbuko.runtime.process.nameholding import hold
 from chimbuko.runtime.process.service import Service
 from chimbuko.runtime.process.signals import FROM_OTHERS, heed
@@ -155,7 +155,7 @@ class Serving:
     def __init__(self, folder: ServiceFolder, options: ServeOptions, problems: list[str]) -> None:
         self._folder = folder
         self._options = options
-        self._mishaps = Mishaps(problems)
+        self._failures = Failures(problems)
         self._instances = ServiceGroup(problems)
         self._broker: PrivateBroker | None = None
         self._revivals = Revivals()
@@ -204,7 +204,7 @@ class Serving:
         away = suppress(
             redis.ConnectionError, redis.TimeoutError, redis.exceptions.ClusterError, RedisClusterException
         )
-        with self._mishaps.survived("the rights of jobs cannot be changed yet"), away:
+        with self._failures.survived("the rights of jobs cannot be changed yet"), away:
             self._update_rights()
             if not self._is_introduced():
                 # The broker, or a node of it, was started anew by somebody else, and had not kept all.
@@ -225,7 +225,7 @@ class Serving:
         """End all processes: first the instances, which merge the last publications, and then the broker."""
         self._instances.stop(STOP_S)
         if self._client is not None:
-            with self._mishaps.survived("the service could not be signed off"):
+            with self._failures.survived("the service could not be signed off"):
                 self._client.delete(about_key(self._options.settings.name))
             self._client.close()
         if self._broker is not None:
@@ -259,7 +259,7 @@ class Serving:
         if broker is None or broker.is_running or not self._revivals.is_due(now_s):
             return []
         self._revivals = self._revivals.started(now_s)
-        with self._mishaps.survived("the broker ended and cannot be started again yet"):
+        with self._failures.survived("the broker ended and cannot be started again yet"):
             broker.start()
             # The broker keeps publications, but no rights.
             self._granted.clear()

@@ -1,4 +1,4 @@
-"""What fails of ours while the application runs: it is reported, and the run goes on without it."""
+"""Failures of ours while the application runs: each is reported, and the run goes on without it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chimbuko.core.errors import ChimbukoError
 from chimbuko.runtime.process.lifetime import log
 
 
-class Mishaps:
+class Failures:
     """Failures that must not reach the application, each reported once, however often it comes.
 
     Parameters
