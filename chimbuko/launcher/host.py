@@ -36,7 +36,7 @@ from chimbuko.launcher.outcome.recovery import is_alive_elsewhere, note_failed_s
 from chimbuko.launcher.services.addressfile import AddressFile
 from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.services.services import Services
-from chimbuko.provenance.alerts.sinks import COMMAND_VARIABLE, URL_VARIABLE
+from chimbuko.provenance.alerts.sinks import sinks_named
 from chimbuko.provenance.manage.lifecycle import INTERRUPTED, RUNNING, state_of
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.process.failures import Failures
@@ -138,7 +138,7 @@ def resume(folder: Path, bind: str | None, show: Show) -> int:
 def _keep(run: RunDirectory, options: HostOptions) -> None:
     """Note how the services were started; secrets stay where they were."""
     alerts = options.services.alerts
-    without = replace(options.services, store=None, broker=None, alerts=alerts and replace(alerts, hooks={}))
+    without = replace(options.services, store=None, broker=None, alerts=alerts and replace(alerts, sinks={}))
     analysis = replace(
         options.analysis,
         load_model=options.analysis.load_model and options.analysis.load_model.absolute(),
@@ -162,8 +162,7 @@ def _kept(run: RunDirectory, info: RunInfo) -> HostOptions:
     if not has_own_broker:
         services = replace(services, broker=run.read_broker_url())
     if services.alerts is not None:
-        hooks = {name: os.environ.get(name, "") for name in (URL_VARIABLE, COMMAND_VARIABLE)}
-        services = replace(services, alerts=replace(services.alerts, hooks=hooks))
+        services = replace(services, alerts=replace(services.alerts, sinks=sinks_named(os.environ)))
     return replace(options, services=services, analysis=replace(options.analysis, config=info.config))
 
 

@@ -1,4 +1,4 @@
-"""Alerts about severe calls, nodes, what recurs or is published, and deadlocks: which deserve one.
+"""Alerts: the events of a run that deserve one, what each kind of alert says, and the sinks that take them.
 
 May import causes, causes.incidents, core.calls, provenance.incidents, provenance.query, provenance.store
 and runtime.protocol.

@@ -1,57 +1,59 @@
-"""What is sent of what a node took from ranks, whatever calls they were in."""
+"""Alerts about what a node took from ranks, whatever calls they were in: each incident once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-import msgspec
+from chimbuko.causes.incidents.sentence import sentence
+from chimbuko.provenance.alerts.alert import Alert, AlertedRun, AlertKind
+from chimbuko.provenance.alerts.costgate import CostGate
+from chimbuko.provenance.alerts.events import Event, IncidentsChanged, Resumed
 
-from chimbuko.causes.incident import Incident
 
+class LossAlert(Alert, frozen=True, kw_only=True, tag="loss"):
+    """Alert about an incident whose origin is no call."""
 
-class LossAlert(msgspec.Struct, frozen=True, tag_field="kind", tag="loss"):
-    """What is sent of an incident whose origin is no call; each is worth one alert."""
-
-    run: str
-    """Its id."""
     incident: str
-    """Its id in the run."""
-    cause: str
-    """``stopped`` or ``waited for core``."""
+    """Id of the incident in the run."""
+    type: str
+    """Cause of the loss, ``stopped`` or ``waited for core``."""
     node: str
     program: int
     ranks: list[int]
-    """That were kept from running."""
+    """Ranks that were kept from running."""
     begin_us: int
     """When it began, in µs since the epoch."""
     cost_us: float
     """Core time lost so far, on all ranks."""
-    sentence: str
-    """What happened, in words."""
-    dashboard: str
-    """Address of its page, without the token; empty where there is no dashboard."""
 
 
-class LossGate:
-    """Lets such an incident pass once, when it has cost enough.
+class LossAlerts(AlertKind):
+    """Alerts about incidents whose origin is no call, once they have cost enough."""
 
-    Parameters
-    ----------
-    least_us
-        Cost from which on one is worth an alert.
-    """
+    def __init__(self, run: AlertedRun) -> None:
+        super().__init__(run)
+        self._gate = CostGate(run.least_us)
 
-    def __init__(self, least_us: float) -> None:
-        self._least_us = least_us
-        self._passed: set[int] = set()
-
-    def know(self, stored: Iterable[Incident]) -> None:
-        """What was stored before, and so was reported by whoever stored it."""
-        self._passed.update(one.number for one in stored if one.cost_us >= self._least_us)
-
-    def passing(self, incidents: Iterable[Incident]) -> Iterator[Incident]:
-        """Those that pass now."""
-        for one in incidents:
-            if one.cost_us >= self._least_us and one.number not in self._passed:
-                self._passed.add(one.number)
-                yield one
+    def alerts(self, event: Event) -> Iterator[Alert]:
+        """Yield an alert of each such incident that is new and severe."""
+        match event:
+            case Resumed(stored):
+                for one in stored.of_nodes():
+                    self._gate.know(one.number, one.cost_us)
+            case IncidentsChanged(incidents):
+                losses = [one for one in incidents if one.is_loss]
+                page = self.run.page("incident") if losses else ""
+                for one in losses:
+                    if self._gate.passes(one.number, one.cost_us):
+                        yield LossAlert(
+                            run=self.run.id,
+                            sentence=sentence(one),
+                            dashboard=page and f"{page}/{one.id}",
+                            incident=one.id,
+                            type=one.kind,
+                            node=one.node,
+                            program=one.program,
+                            ranks=sorted({loss.rank for loss in one.losses}),
+                            begin_us=one.begin_us,
+                            cost_us=one.cost_us,
+                        )

@@ -11,7 +11,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from chimbuko.core.errors import ChimbukoError, ServiceError
-from chimbuko.provenance.alerts.sinks import hooks_of
+from chimbuko.provenance.alerts.sinks import sinks_of
 from chimbuko.provenance.store.encode import warm_kernels
 from chimbuko.provenance.store.engine import StoreBusy, StoreDamaged
 from chimbuko.provenance.store.urls import STORE_VARIABLE
@@ -48,9 +48,9 @@ def main() -> None:
         if not options.store:
             raise ServiceError(f"{STORE_VARIABLE} is not set: this process is started by 'chimbuko run'")
         info = None if options.own is None else RunDirectory(options.own).read_info()
-        hooks = {} if options.alert_us is None else hooks_of(os.environ)
+        sinks = [] if options.alert_us is None else sinks_of(os.environ)
         destination = Destination(
-            options.store, options.run_id, info, options.alert_us, hooks, options.copy, is_urgent
+            options.store, options.run_id, info, options.alert_us, sinks, options.copy, is_urgent
         )
         service = WriterService(RunBroker.from_environment(options.run_id), destination)
         # What may mend itself is waited for below.

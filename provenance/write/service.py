@@ -7,10 +7,9 @@ in the log and to the services.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import cast
@@ -19,15 +18,24 @@ import msgspec
 import redis
 from sqlalchemy import Engine
 
-from chimbuko.causes.incident import Incident
 from chimbuko.core.calls.record import READING
 from chimbuko.core.errors import ChimbukoError, ServiceError, StoreError
 from chimbuko.monitor.samples.nodebatch import PackedBatch, unpacked
 from chimbuko.observe.namespaces.service.publishing import published
+from chimbuko.provenance.alerts.alert import AlertedRun
 from chimbuko.provenance.alerts.alerting import Alerting
-from chimbuko.provenance.alerts.sinks import Deliver
+from chimbuko.provenance.alerts.events import (
+    Explained,
+    HealthStored,
+    IncidentsChanged,
+    MetricFindingsStored,
+    RecordsCame,
+    RecurrencesStored,
+    Resumed,
+    Tick,
+)
+from chimbuko.provenance.alerts.sink import Sink
 from chimbuko.provenance.incidents.incidentlist import Incidents
-from chimbuko.provenance.incidents.metricfindings import metric_findings
 from chimbuko.provenance.incidents.recurring import recurring
 from chimbuko.provenance.incidents.slowmodes import ModeCauses
 from chimbuko.provenance.query.run import Provenance
@@ -122,8 +130,8 @@ class Destination:
     """Where the store is the run's own: if it is damaged, it is put aside, and a new one begun with this."""
     alert_us: float | None = None
     """Severity from which on a call is worth an alert; None for no alerts."""
-    hooks: Mapping[str, Deliver] = field(default_factory=dict)
-    """What takes alerts."""
+    sinks: Sequence[Sink] = ()
+    """Receivers of alerts."""
     copy: Path | None = None
     """On storage that other nodes share: gets a copy of the store now and then,"""
     is_urgent: Callable[[], bool] = lambda: False
@@ -175,11 +183,9 @@ class WriterService:
         self._broker = broker
         self._client, self._keys, self._seal = broker.client, broker.keys, broker.seal
         self._destination = destination
-        self._alerting: Alerting | None = None
-        if destination.alert_us is not None:
-            self._alerting = Alerting(
-                destination.run_id, broker, destination.alert_us, destination.hooks, self.status.report
-            )
+        least_us = destination.alert_us
+        alerted = None if least_us is None else AlertedRun(destination.run_id, broker, least_us)
+        self._alerting = Alerting(alerted, destination.sinks, self.status.report)
         self._put_aside = 0
         self._engine: Engine | None = None
         self._records_to = b"0"
@@ -236,8 +242,7 @@ class WriterService:
     def close(self) -> None:
         """Let go of the store; all is in it."""
         close(self.open())
-        if self._alerting:
-            self._alerting.stop()
+        self._alerting.stop()
 
     def serve_once(self, is_stopping: bool) -> bool:
         """Store and acknowledge what has come; True if nothing had."""
@@ -261,9 +266,7 @@ class WriterService:
             self._store_samples(samples)
         self._explain(lambda incidents: incidents.keep_up(is_urgent=is_stopping))
         self._keep_metric_findings(is_stopping)
-        if self._alerting is not None:
-            self._alerting.look_for_silence()
-            self._alerting.look_for_deadlocks(self.open())
+        self._alerting.take(Tick(self.open()))
         if self._copies is not None:
             self._keep_copy(self._copies)
         return not (records or statistics or samples)
@@ -279,10 +282,9 @@ class WriterService:
             log(f"findings in published quantities are left out: {error}")
             return
         if found:
-            new = set(self._writer.write_metric_findings(found))
-            if self._alerting is not None and new:
-                stored = metric_findings(Provenance(self.open(), self._destination.run_id).reader)
-                self._alerting.send_metrics([one for one in stored if one.number in new])
+            new = frozenset(self._writer.write_metric_findings(found))
+            provenance = Provenance(self.open(), self._destination.run_id)
+            self._alerting.take(MetricFindingsStored(provenance, new))
         self._metrics = sealed
 
     def _keep_copy(self, copies: StoreCopies) -> None:
@@ -327,15 +329,15 @@ class WriterService:
         self._stored_at = time.monotonic()
 
     def _write(self, batches: Sequence[RecordBatch]) -> None:
-        severe = self._alerting.new(self.open(), batches) if self._alerting else []
+        self._alerting.take(RecordsCame(self.open(), batches))
         self._writer.write(batches)
         self._explain(lambda incidents: incidents.take(batches))
         if any(batch.is_from_stream and batch.health.state != READING for batch in batches):
             # Before its agent hears that all is stored, and goes.
             self._explain(lambda incidents: incidents.keep_up(is_urgent=True))
-        if self._alerting and severe:
+        if self._alerting.is_urgent:
             self._explain(lambda incidents: incidents.keep_up(is_urgent=True))
-            self._alerting.send(severe, self._explanation)
+            self._alerting.take(Explained(self._explanation))
 
     def _explanation(self, call_id: str) -> tuple[str, str]:
         return self._incidents.explanation(call_id) if self._incidents is not None else ("", "")
@@ -348,8 +350,7 @@ class WriterService:
             if self._incidents is None:
                 provenance = Provenance(self.open(), self._destination.run_id)
                 stored, causes = Incidents(provenance.reader), ModeCauses(provenance)
-                if self._alerting is not None:
-                    self._alerting.know(stored)
+                self._alerting.take(Resumed(stored))
                 live = LiveIncidents(
                     self._writer,
                     time.monotonic,
@@ -357,8 +358,8 @@ class WriterService:
                         provenance, list(chain.from_iterable(self._slow_ranks.values())), causes
                     ),
                     self._ask,
-                    partial(self._alert_recurring, stored),
-                    self._alert_losses,
+                    lambda: self._alerting.take(RecurrencesStored(stored)),
+                    lambda incidents: self._alerting.take(IncidentsChanged(incidents)),
                 )
                 live.resume(provenance)
                 self._incidents = live
@@ -368,14 +369,6 @@ class WriterService:
         except Exception as error:
             self._is_explaining, self._incidents = False, None
             log(f"incidents are found at the end of the run only: {type(error).__name__}: {error}")
-
-    def _alert_recurring(self, stored: Incidents) -> None:
-        if self._alerting is not None:
-            self._alerting.send_recurring(stored.recurrences())
-
-    def _alert_losses(self, incidents: Sequence[Incident]) -> None:
-        if self._alerting is not None:
-            self._alerting.send_losses(incidents)
 
     def _ask(self, requests: Sequence[WaitsRequest]) -> None:
         with self._client.pipeline(transaction=False) as pipeline:
@@ -409,8 +402,7 @@ class WriterService:
             self._slow_ranks[statistics.part] = statistics.slow_ranks
             try:
                 self._writer.write_statistics(statistics)
-                if self._alerting is not None:
-                    self._alerting.note(statistics.health)
+                self._alerting.take(HealthStored(statistics.health))
             except StoreRefused as error:
                 log(f"statistics are left out: {error}")
         self._client.xdel(self._keys.statistics, *(entry for entry, _ in entries))

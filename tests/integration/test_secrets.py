@@ -15,8 +15,9 @@ import requests
 import sqlalchemy
 
 from chimbuko.core.calls.schema import Label
-from chimbuko.provenance.alerts.gate import Alert
-from chimbuko.provenance.alerts.sinks import COMMAND_VARIABLE, URL_VARIABLE
+from chimbuko.provenance.alerts.calls import CallAlert
+from chimbuko.provenance.alerts.command import COMMAND
+from chimbuko.provenance.alerts.webhook import WEBHOOK
 from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.runtime.runs.directory import RunDirectory
@@ -33,7 +34,7 @@ class Receiver(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.alerts: list[Alert] = []
+        self.alerts: list[CallAlert] = []
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -41,7 +42,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.alerts.append(msgspec.json.decode(body, type=Alert))
+        self.server.alerts.append(msgspec.json.decode(body, type=CallAlert))
         self.send_response(204)
         self.end_headers()
 
@@ -107,8 +108,8 @@ def test_secrets_are_nowhere_and_alerts_arrive(
     with receiving() as receiver:
         environment = {
             STORE_VARIABLE: postgresql.url,
-            URL_VARIABLE: f"http://127.0.0.1:{receiver.server_port}/{HOOK_TOKEN}",
-            COMMAND_VARIABLE: str(script),
+            WEBHOOK.variable: f"http://127.0.0.1:{receiver.server_port}/{HOOK_TOKEN}",
+            COMMAND.variable: str(script),
         }
         run = start(
             *("--trace", heat4 / "*.bp", "--dashboard", "--alert", "5ms", "--keep"), environment=environment
@@ -141,7 +142,7 @@ def test_secrets_are_nowhere_and_alerts_arrive(
     assert_alerts_arrived(run, receiver.alerts, reported)
 
 
-def assert_alerts_arrived(run: Run, alerts: list[Alert], reported: Path) -> None:
+def assert_alerts_arrived(run: Run, alerts: list[CallAlert], reported: Path) -> None:
     assert len(alerts) >= LEAST_ALERTS
     assert len({alert.call for alert in alerts}) == len(alerts)
     with open_run(RunDirectory(run.folder)) as provenance:

@@ -18,7 +18,7 @@ from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import parse_duration_us
 from chimbuko.launcher.services.choices import AlertOptions, ServiceChoices
 from chimbuko.observe.namespaces.exchange.place import PLACE_VARIABLE, find_place
-from chimbuko.provenance.alerts.sinks import COMMAND_VARIABLE, URL_VARIABLE, hooks_of
+from chimbuko.provenance.alerts.sinks import SINKS, sinks_of
 from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, LOOPBACK
 from chimbuko.runtime.protocol.metricsplace import TOKEN_VARIABLE, metrics_place
@@ -48,8 +48,6 @@ def service_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def with_services(
         alert: str | None,
-        alert_url: str | None,
-        alert_command: str | None,
         metrics: str | None,
         dashboard_bind: str,
         dashboard_certificate: Path | None,
@@ -60,7 +58,7 @@ def service_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ) -> None:
         names = ("store", "broker", "port", "dashboard_processes", "dashboard", "namespaces")
         given = {name: values.pop(name) for name in names}
-        alerts = _alerts(alert, alert_url, alert_command)
+        alerts = _alerts(alert, {kind.variable: values.pop(kind.parameter) or "" for kind in SINKS})
         if metrics is not None:
             metrics_place(metrics)
         if given["namespaces"]:
@@ -75,16 +73,16 @@ def service_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-def _alerts(severity: str | None, url: str | None, command: str | None) -> AlertOptions | None:
-    hooks = {URL_VARIABLE: url or "", COMMAND_VARIABLE: command or ""}
+def _alerts(severity: str | None, sinks: dict[str, str]) -> AlertOptions | None:
     if severity is None:
         # The variables may be there for other runs.
         return None
-    if not hooks_of(hooks):
+    if not sinks_of(sinks):
         raise ConfigError(
-            f"--alert: there is nobody to alert; give --alert-command, or a webhook in {URL_VARIABLE}"
+            "--alert: there is nobody to alert; give "
+            + " or ".join(f"{kind.option} (or set {kind.variable})" for kind in SINKS)
         )
-    return AlertOptions(parse_duration_us(severity), hooks)
+    return AlertOptions(parse_duration_us(severity), sinks)
 
 
 _OPTIONS = (
@@ -153,18 +151,9 @@ _OPTIONS = (
         metavar="SEVERITY",
         help="Send an alert for each call that lost at least this much time: 200us, 5ms, 2s.",
     ),
-    click.option(
-        "--alert-url",
-        metavar="URL",
-        envvar=URL_VARIABLE,
-        help=f"Webhook that alerts are posted to. Better set in {URL_VARIABLE}, which other users cannot "
-        "read.",
-    ),
-    click.option(
-        "--alert-command",
-        metavar="COMMAND",
-        envvar=COMMAND_VARIABLE,
-        help=f"Command that reads alerts on its standard input. Also set by {COMMAND_VARIABLE}.",
+    *(
+        click.option(kind.option, metavar=kind.metavar, envvar=kind.variable, help=kind.help)
+        for kind in SINKS
     ),
     click.option(
         "--namespaces",

@@ -12,13 +12,12 @@ from chimbuko.viz.http.listening import Front
 
 @dataclass(frozen=True)
 class AlertOptions:
-    """Options for alerts about severe calls."""
+    """Which findings are worth an alert, and which sinks take it."""
 
     least_us: float
-    """Least severity of a call that alerts, in µs."""
-    hooks: dict[str, str]
-    """Addresses and commands for alerts, by the environment variables that name them; they may hold secrets.
-    """
+    """Least severity or cost of a finding that alerts, in µs."""
+    sinks: dict[str, str]
+    """Addresses and commands of sinks, by the environment variables that name them; they may hold secrets."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -97,7 +97,7 @@ def store_writer(run: RunDirectory, options: ServiceOptions, place: StorePlace, 
     secret = {BROKER_VARIABLE: broker_url, STORE_VARIABLE: place.url}
     if alerts is not None:
         words += ["--alert-us", str(alerts.least_us)]
-        secret |= alerts.hooks
+        secret |= alerts.sinks
     return Service("provenance", "chimbuko.provenance.write", words, secret, run.logs, start=fork)
 
 

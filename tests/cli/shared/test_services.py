@@ -8,14 +8,14 @@ from click.testing import CliRunner
 from chimbuko.cli import main
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.launcher.assembly import run_with_store
-from chimbuko.provenance.alerts.sinks import URL_VARIABLE
+from chimbuko.provenance.alerts.webhook import WEBHOOK
 
 SECRET = "hush-T0ken"
 
 
 def complaint(capfd: pytest.CaptureFixture[str], *words: str, **environment: str) -> str:
     """What is said of these words of ``chimbuko run``, which cannot be used."""
-    done = CliRunner().invoke(main, ["run", *words, "--", "true"], env={URL_VARIABLE: "", **environment})
+    done = CliRunner().invoke(main, ["run", *words, "--", "true"], env={WEBHOOK.variable: "", **environment})
     assert done.exit_code == 2, done.output
     said = done.output + capfd.readouterr().err
     assert SECRET not in said
@@ -32,7 +32,7 @@ def test_a_wrong_severity_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("url", [f"ftp://host/{SECRET}", f"https://me:{SECRET}@host/"])
 def test_a_wrong_address_is_refused_and_not_repeated(capfd: pytest.CaptureFixture[str], url: str) -> None:
-    assert "not usable" in complaint(capfd, "--alert", "5ms", **{URL_VARIABLE: url})
+    assert "not usable" in complaint(capfd, "--alert", "5ms", **{WEBHOOK.variable: url})
 
 
 def test_only_its_owner_can_read_the_password_of_a_store(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -13,14 +14,14 @@ from chimbuko.core.calls.record import Silence, StreamHealth
 from chimbuko.monitor.samples.nodebatch import packed
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding, Problem
 from chimbuko.observe.namespaces.service.publishing import FindingsBoard
-from chimbuko.provenance.alerts import alerting, gate, sinks
+from chimbuko.provenance.alerts import agents, calls, deadlocks, sinkqueue
+from chimbuko.provenance.alerts.agents import AgentAlert
+from chimbuko.provenance.alerts.calls import CallAlert
 from chimbuko.provenance.alerts.deadlocks import DeadlockAlert
-from chimbuko.provenance.alerts.gate import Alert
+from chimbuko.provenance.alerts.metrics import MetricAlert
 from chimbuko.provenance.alerts.nodelosses import LossAlert
-from chimbuko.provenance.alerts.published import MetricAlert
-from chimbuko.provenance.alerts.recurring import FindingAlert
-from chimbuko.provenance.alerts.silence import AgentAlert
-from chimbuko.provenance.alerts.sinks import Deliver
+from chimbuko.provenance.alerts.recurrences import RecurrenceAlert
+from chimbuko.provenance.alerts.sink import Sink
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.incidents.metricfindings import metric_findings
 from chimbuko.provenance.query.filters import CallFilter
@@ -46,11 +47,16 @@ def severe(n: int, row: int, revision: int = 1, severity_us: float = 5000.0) -> 
     return make_batch(n, records=[record])
 
 
-def write(broker: RunBroker, url: str, hook: Deliver, *batches: RecordBatch) -> None:
+def write(broker: RunBroker, url: str, take: Callable[[bytes], None], *batches: RecordBatch) -> None:
     """The life of a writer, from the first batch to the last."""
     send(broker, *batches)
-    destination = Destination(url, RUN_ID, alert_us=LEAST_US, hooks={"hook": hook})
+    destination = Destination(url, RUN_ID, alert_us=LEAST_US, sinks=[Sink("sink", take)])
     run_writer(WriterService(broker, destination), lambda: True)
+
+
+def alerting_to(got: list[bytes], url: str, least_us: float = LEAST_US) -> Destination:
+    """A store whose alerts are collected."""
+    return Destination(url, RUN_ID, alert_us=least_us, sinks=[Sink("sink", got.append)])
 
 
 def make_store(url: str) -> None:
@@ -62,7 +68,7 @@ def make_store(url: str) -> None:
 def test_each_severe_call_is_reported_once_whatever_comes_again(
     broker: RunBroker, any_store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gate, "PERIOD_S", 0.0)
+    monkeypatch.setattr(calls, "PERIOD_S", 0.0)
     make_store(any_store_url)
     got: list[bytes] = []
     broker.client.set(broker.keys.dashboard, "http://127.0.0.1:1234/")
@@ -74,14 +80,14 @@ def test_each_severe_call_is_reported_once_whatever_comes_again(
         severe(5, 1, revision=2),
     ]
     write(broker, any_store_url, got.append, *first)
-    calls = [msgspec.json.decode(body, type=Alert).call for body in got]
-    assert sorted(calls) == ["0:1:3:1", "0:1:3:3", "0:1:3:4"]
+    found = [msgspec.json.decode(body, type=CallAlert).call for body in got]
+    assert sorted(found) == ["0:1:3:1", "0:1:3:3", "0:1:3:4"]
     # What was not acknowledged comes again, with later revisions; one has become more severe.
     again = [*first, severe(6, 3, revision=2), severe(7, 2, revision=2), severe(8, 9)]
     write(broker, any_store_url, got.append, *again)
-    calls = [msgspec.json.decode(body, type=Alert).call for body in got[3:]]
-    assert sorted(calls) == ["0:1:3:2", "0:1:3:9"]
-    alert = msgspec.json.decode(got[0], type=Alert)
+    found = [msgspec.json.decode(body, type=CallAlert).call for body in got[3:]]
+    assert sorted(found) == ["0:1:3:2", "0:1:3:9"]
+    alert = msgspec.json.decode(got[0], type=CallAlert)
     assert alert.dashboard == f"http://127.0.0.1:1234/r/{RUN_ID}/call/0/{alert.call.removeprefix('0:')}"
     assert (alert.run, alert.function, alert.rank, alert.severity_us) == (RUN_ID, "f1", 1, 5000.0)
 
@@ -89,12 +95,12 @@ def test_each_severe_call_is_reported_once_whatever_comes_again(
 def test_an_agent_that_falls_silent_is_reported_and_so_is_its_return(
     broker: RunBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(alerting, "SILENCE_LOOK_S", 0.0)
+    monkeypatch.setattr(agents, "LOOK_S", 0.0)
     url = f"sqlite:///{tmp_path / 'provenance.sqlite'}"
     make_store(url)
     got: list[bytes] = []
     broker.client.set(broker.keys.dashboard, "http://127.0.0.1:1234/")
-    service = WriterService(broker, Destination(url, RUN_ID, alert_us=LEAST_US, hooks={"hook": got.append}))
+    service = WriterService(broker, alerting_to(got, url))
     since_us = time.time_ns() // 1000 - 8_000_000
     for silent in ({}, {"agent-a": since_us}, {"agent-a": since_us}, {}):
         broker.client.set(broker.keys.silent, msgspec.msgpack.encode(silent))
@@ -104,18 +110,20 @@ def test_an_agent_that_falls_silent_is_reported_and_so_is_its_return(
     assert (fell.run, fell.agent, fell.is_silent) == (RUN_ID, "agent-a", True)
     assert 8.0 <= fell.silent_s < 60.0
     assert fell.dashboard == f"http://127.0.0.1:1234/r/{RUN_ID}/health"
+    assert fell.sentence.startswith("nothing has been heard of agent-a for ")
     assert (came.agent, came.is_silent, came.silent_s) == ("agent-a", False, 0.0)
+    assert came.sentence == "agent-a is heard again"
 
 
 def test_ranks_that_spin_in_mpi_for_ever_are_reported_once(
     broker: RunBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(alerting, "DEADLOCK_LOOK_S", 0.0)
+    monkeypatch.setattr(deadlocks, "LOOK_S", 0.0)
     url = f"sqlite:///{tmp_path / 'provenance.sqlite'}"
     make_store(url)
     got: list[bytes] = []
     broker.client.set(broker.keys.dashboard, "http://127.0.0.1:1234/")
-    service = WriterService(broker, Destination(url, RUN_ID, alert_us=LEAST_US, hooks={"hook": got.append}))
+    service = WriterService(broker, alerting_to(got, url))
 
     def say(*functions: str) -> None:
         """What each rank is in, as the server sends it on."""
@@ -160,18 +168,18 @@ def test_what_is_wrong_in_published_quantities_is_stored_and_reported_once(
     write(broker, url, got.append)
     first, second = (msgspec.json.decode(body, type=MetricAlert) for body in got)
     assert first == MetricAlert(
-        RUN_ID,
-        "M1",
-        "global drift",
-        "mass",
-        (),
-        100,
-        140,
-        7_000,
-        drift.sentence,
-        f"http://127.0.0.1:1234/r/{RUN_ID}/incident/M1",
+        run=RUN_ID,
+        sentence=drift.sentence,
+        dashboard=f"http://127.0.0.1:1234/r/{RUN_ID}/incident/M1",
+        finding="M1",
+        type="global drift",
+        quantity="mass",
+        ranks=(),
+        since_step=100,
+        step=140,
+        found_us=7_000,
     )
-    assert (second.finding, second.problem, second.ranks) == ("M2", "not a number", (14,))
+    assert (second.finding, second.type, second.ranks) == ("M2", "not a number", (14,))
     engine = open_for_reading(url)
     stored = metric_findings(Provenance(engine, RUN_ID).reader)
     assert [(one.id, one.finding, one.sentence) for one in stored] == [
@@ -195,8 +203,8 @@ def test_what_recurs_is_reported_once_also_by_a_writer_that_is_started_again(
         (stored,) = Incidents(provenance.reader).recurrences()
     write(broker, url, got.append, severe(900, 900))
     findings = [body for body in got if msgspec.json.decode(body)["kind"] == "finding"]
-    (alert,) = (msgspec.json.decode(body, type=FindingAlert) for body in findings)
-    assert (alert.run, alert.finding, alert.habit, alert.is_growth) == (RUN_ID, "R1", "interruptions", False)
+    (alert,) = (msgspec.json.decode(body, type=RecurrenceAlert) for body in findings)
+    assert (alert.run, alert.finding, alert.type, alert.is_growth) == (RUN_ID, "R1", "interruptions", False)
     assert (alert.cost_us, alert.sentence) == (stored.recurrence.cost_us, stored.sentence)
     assert alert.dashboard == f"http://127.0.0.1:1234/r/{RUN_ID}/incident/R1"
 
@@ -209,15 +217,15 @@ def test_ranks_that_are_slow_all_the_time_are_reported_while_the_run_goes_on(
     url = f"sqlite:///{tmp_path / 'provenance.sqlite'}"
     make_store(url)
     got: list[bytes] = []
-    service = WriterService(broker, Destination(url, RUN_ID, alert_us=LEAST_US, hooks={"hook": got.append}))
+    service = WriterService(broker, alerting_to(got, url))
     for lost_us in (0.5 * LEAST_US, 5.0 * LEAST_US, 6.0 * LEAST_US):
         slow = SlowRank(0, 4, "n1", "", 1.34, 9.0, lost_us, 4, 16)
         statistics = RunStatistics({0: "heat"}, slow_ranks=[slow])
         broker.client.xadd(broker.keys.statistics, {PAYLOAD: broker.seal.encode(statistics)})
         service.serve_once(is_stopping=False)
     service.close()
-    (alert,) = (msgspec.json.decode(body, type=FindingAlert) for body in got)
-    assert (alert.habit, alert.cost_us) == ("slow ranks", 5.0 * LEAST_US)
+    (alert,) = (msgspec.json.decode(body, type=RecurrenceAlert) for body in got)
+    assert (alert.type, alert.cost_us) == ("slow ranks", 5.0 * LEAST_US)
     assert alert.sentence.startswith("Rank 4 on node n1 takes 1.34 times as long as other ranks all the time")
 
 
@@ -227,22 +235,22 @@ def test_what_a_node_took_from_ranks_is_reported_once(broker: RunBroker, tmp_pat
     got: list[bytes] = []
     # The writer is started again meanwhile.
     for ends_ms in ((1_000, 1_500), (1_800, 2_000)):
-        service = WriterService(broker, Destination(url, RUN_ID, alert_us=7e5, hooks={"hook": got.append}))
+        service = WriterService(broker, alerting_to(got, url, 7e5))
         for end_ms in ends_ms:
             batch = packed(shared(loss(1, 0, end_ms, end_ms / 2)))
             broker.client.xadd(broker.keys.node_batches, {PAYLOAD: broker.seal.encode(batch)})
             service.serve_once(is_stopping=True)
         service.close()
     (alert,) = (msgspec.json.decode(body, type=LossAlert) for body in got)
-    assert (alert.run, alert.incident, alert.cause) == (RUN_ID, "I1", "waited for core")
+    assert (alert.run, alert.incident, alert.type) == (RUN_ID, "I1", "waited for core")
     assert (alert.ranks, alert.cost_us) == ([1], 7.5e5)
     assert alert.sentence.startswith("spinner (root, process 4711) took core 1 for 750 ms of 1.50 s")
 
 
-def test_storing_does_not_wait_for_a_hook(
+def test_storing_does_not_wait_for_a_sink(
     broker: RunBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sinks, "STOP_S", 0.0)
+    monkeypatch.setattr(sinkqueue, "STOP_S", 0.0)
     url = f"sqlite:///{tmp_path / 'provenance.sqlite'}"
     make_store(url)
     release = threading.Event()

@@ -12,15 +12,12 @@ from pathlib import Path
 import pytest
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.provenance.alerts import sinks
-from chimbuko.provenance.alerts.sinks import (
-    COMMAND_VARIABLE,
-    URL_VARIABLE,
-    AlertSender,
-    Deliver,
-    HookError,
-    hooks_of,
-)
+from chimbuko.provenance.alerts import command, sinkqueue
+from chimbuko.provenance.alerts.command import COMMAND
+from chimbuko.provenance.alerts.sink import Sink, SinkError
+from chimbuko.provenance.alerts.sinkqueue import SinkQueue
+from chimbuko.provenance.alerts.sinks import SINKS, sinks_named, sinks_of
+from chimbuko.provenance.alerts.webhook import WEBHOOK
 from tests.patience import PATIENCE_S
 
 SECRET = "T0ken-hush"
@@ -69,9 +66,9 @@ def reported() -> list[str]:
     return []
 
 
-def only(environment: dict[str, str]) -> tuple[str, Deliver]:
-    ((name, deliver),) = hooks_of(environment).items()
-    return name, deliver
+def only(environment: dict[str, str]) -> Sink:
+    (sink,) = sinks_of(environment)
+    return sink
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -82,10 +79,10 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def test_a_webhook_gets_each_alert(receiver: Receiver, reported: list[str]) -> None:
-    courier = AlertSender(*only({URL_VARIABLE: receiver.url}), reported.append)
-    courier.send(b"{}")
-    courier.send(b'{"call": 2}')
-    courier.stop()
+    alerts = SinkQueue(only({WEBHOOK.variable: receiver.url}), reported.append)
+    alerts.put(b"{}")
+    alerts.put(b'{"call": 2}')
+    alerts.stop()
     assert receiver.got == [b"{}", b'{"call": 2}']
     assert set(receiver.kinds) == {"application/json"}
     assert reported == []
@@ -100,9 +97,9 @@ def test_a_command_gets_each_alert_on_its_input_and_no_password(
         "import os, sys\n"
         "open(sys.argv[1], 'a').write(sys.stdin.read() + str([n for n in os.environ if 'CHIMBUKO' in n]))\n"
     )
-    courier = AlertSender(*only({COMMAND_VARIABLE: f"{sys.executable} {script} '{out}'"}), reported.append)
-    courier.send(b'{"call": "$(touch x); 0:1:2:3"}')
-    courier.stop()
+    alerts = SinkQueue(only({COMMAND.variable: f"{sys.executable} {script} '{out}'"}), reported.append)
+    alerts.put(b'{"call": "$(touch x); 0:1:2:3"}')
+    alerts.stop()
     assert out.read_text() == '{"call": "$(touch x); 0:1:2:3"}[]'
     assert reported == []
 
@@ -110,16 +107,16 @@ def test_a_command_gets_each_alert_on_its_input_and_no_password(
 def test_a_failing_webhook_is_tried_again_and_reported_of_once(
     receiver: Receiver, reported: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sinks, "PAUSES_S", (0.01, 0.01))
+    monkeypatch.setattr(sinkqueue, "PAUSES_S", (0.01, 0.01))
     receiver.code = 503
-    courier = AlertSender(*only({URL_VARIABLE: receiver.url}), reported.append)
-    courier.send(b"1")
-    courier.send(b"2")
+    alerts = SinkQueue(only({WEBHOOK.variable: receiver.url}), reported.append)
+    alerts.put(b"1")
+    alerts.put(b"2")
     until(lambda: len(receiver.got) >= 6)
     receiver.code = 200
-    courier.send(b"3")
+    alerts.put(b"3")
     until(lambda: receiver.got[-1] == b"3")
-    courier.stop()
+    alerts.stop()
     name = "the webhook at 127.0.0.1"
     assert reported[:2] == [
         f"{name} takes no alerts: it answers 503; trying again",
@@ -132,47 +129,54 @@ def test_a_failing_webhook_is_tried_again_and_reported_of_once(
 @pytest.mark.parametrize(
     ("environment", "reason"),
     [
-        ({URL_VARIABLE: f"http://127.0.0.1:1/{SECRET}"}, "Connection refused"),
-        ({URL_VARIABLE: f"http://127.0.0.1:x1/{SECRET}"}, "InvalidURL"),
-        ({COMMAND_VARIABLE: f"/no/such/program {SECRET}"}, "No such file"),
-        ({COMMAND_VARIABLE: f"{sys.executable} -c 'raise SystemExit(3)' {SECRET}"}, "exit code 3"),
+        ({WEBHOOK.variable: f"http://127.0.0.1:1/{SECRET}"}, "Connection refused"),
+        ({WEBHOOK.variable: f"http://127.0.0.1:x1/{SECRET}"}, "InvalidURL"),
+        ({COMMAND.variable: f"/no/such/program {SECRET}"}, "No such file"),
+        ({COMMAND.variable: f"{sys.executable} -c 'raise SystemExit(3)' {SECRET}"}, "exit code 3"),
     ],
 )
 def test_what_goes_wrong_is_said_without_secrets(environment: dict[str, str], reason: str) -> None:
-    name, deliver = only(environment)
-    with pytest.raises(HookError, match=reason) as caught:
-        deliver(b"{}")
-    assert SECRET not in f"{name} {caught.value}"
+    sink = only(environment)
+    with pytest.raises(SinkError, match=reason) as caught:
+        sink.take(b"{}")
+    assert SECRET not in f"{sink.name} {caught.value}"
 
 
 def test_a_command_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sinks, "TIMEOUT_S", 0.1)
-    _, deliver = only({COMMAND_VARIABLE: "sleep 600"})
-    with pytest.raises(HookError, match="was ended"):
-        deliver(b"{}")
+    monkeypatch.setattr(command, "TIMEOUT_S", 0.1)
+    sink = only({COMMAND.variable: "sleep 600"})
+    with pytest.raises(SinkError, match="was ended"):
+        sink.take(b"{}")
 
 
-def test_nobody_waits_for_a_hook_that_hangs(reported: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sinks, "STOP_S", 0.05)
+def test_nobody_waits_for_a_sink_that_hangs(reported: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sinkqueue, "STOP_S", 0.05)
     release = threading.Event()
-    courier = AlertSender("slow one", lambda body: release.wait() and None, reported.append)
-    for _ in range(sinks.MOST_WAITING + 11):
-        courier.send(b"{}")
-    courier.stop()
+    alerts = SinkQueue(Sink("slow one", lambda body: release.wait() and None), reported.append)
+    for _ in range(sinkqueue.MOST_WAITING + 11):
+        alerts.put(b"{}")
+    alerts.stop()
     release.set()
-    assert reported == [f"{sinks.MOST_WAITING + 10} alerts were not taken by the slow one"]
+    assert reported == [f"{sinkqueue.MOST_WAITING + 10} alerts were not taken by the slow one"]
 
 
 @pytest.mark.parametrize(
     "environment",
     [
-        {URL_VARIABLE: f"file:///etc/{SECRET}"},
-        {URL_VARIABLE: f"https://me:{SECRET}@host/"},
-        {URL_VARIABLE: SECRET},
-        {COMMAND_VARIABLE: f"notify '{SECRET}"},
+        {WEBHOOK.variable: f"file:///etc/{SECRET}"},
+        {WEBHOOK.variable: f"https://me:{SECRET}@host/"},
+        {WEBHOOK.variable: SECRET},
+        {COMMAND.variable: f"notify '{SECRET}"},
     ],
 )
 def test_what_can_never_work_is_refused(environment: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="not usable") as caught:
-        hooks_of(environment)
+        sinks_of(environment)
     assert SECRET not in str(caught.value)
+
+
+def test_each_kind_of_sink_has_names_of_its_own() -> None:
+    assert len({kind.option for kind in SINKS}) == len({kind.variable for kind in SINKS}) == len(SINKS)
+    environment = {kind.variable: f"of {kind.option}" for kind in SINKS} | {"HOME": "/"}
+    assert sinks_named(environment) == {kind.variable: f"of {kind.option}" for kind in SINKS}
+    assert sinks_of(sinks_named({})) == []

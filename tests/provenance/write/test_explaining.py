@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import Engine
 
 from chimbuko.causes.incidents import tracker
+from chimbuko.provenance.alerts.sink import Sink
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
@@ -51,7 +52,7 @@ def test_an_alert_tells_the_incident(
 ) -> None:
     sent: list[bytes] = []
     url = engine.url.render_as_string(False)
-    destination = Destination(url, RUN_ID, alert_us=98_000.0, hooks={"list": sent.append})
+    destination = Destination(url, RUN_ID, alert_us=98_000.0, sinks=[Sink("list", sent.append)])
     service = WriterService(broker, destination)
     serve(service, broker)
     service.close()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.core.calls.schema import Label
-from chimbuko.provenance.alerts.gate import PERIOD_S, AlertGate, SevereCall, severe_calls
+from chimbuko.provenance.alerts.calls import PERIOD_S, CallGate, SevereCall, severe_calls
 from tests.sample_records import make_batch, make_record
 
 
@@ -37,7 +37,7 @@ def test_revisions_of_a_call_are_one_call() -> None:
 
 
 def test_the_most_severe_of_those_that_come_together_passes_and_the_next_one_reports_of_the_others() -> None:
-    gate = AlertGate()
+    gate = CallGate()
     ((first, suppressed),) = gate.passing([call(1), call(2, severity_us=9000.0), call(3)], 100.0)
     assert (first.id, suppressed) == ("0:1:3:2", 0)
     assert gate.passing([call(4)], 100.0 + PERIOD_S - 0.1) == []
@@ -46,7 +46,7 @@ def test_the_most_severe_of_those_that_come_together_passes_and_the_next_one_rep
 
 
 def test_functions_do_not_hold_up_each_other() -> None:
-    gate = AlertGate()
+    gate = CallGate()
     gate.passing([call(1)], 0.0)
     assert gate.passing([call(2), call(3, "write")], 1.0) == [(call(3, "write"), 0)]
 
@@ -59,7 +59,7 @@ arrivals = st.lists(
 
 @given(arrivals)
 def test_each_call_passes_or_is_counted_and_none_too_soon(arrivals: Sequence[Any]) -> None:
-    gate, now_s, passed, came, row = AlertGate(), 0.0, [], 0, 0
+    gate, now_s, passed, came, row = CallGate(), 0.0, [], 0, 0
     for pause_s, calls in arrivals:
         now_s += pause_s
         made = []
