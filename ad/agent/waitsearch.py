@@ -14,7 +14,7 @@ import msgspec
 from chimbuko.ad.handoff.flightrecorder import read_recording
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.causes.evidence.recordedcalls import answers
-from chimbuko.causes.evidence.recordedrows import Interval, Place, RecordedRows
+from chimbuko.causes.evidence.recordedrows import Interval, RankIdentity, RecordedRows
 from chimbuko.core.calls.recordarrays import pack
 from chimbuko.runtime.protocol.messages import PAYLOAD, RecordBatch, WaitsRequest
 from chimbuko.runtime.protocol.runbroker import RunBroker
@@ -109,11 +109,11 @@ class WaitSearch:
 
     def _send(self, stream: StreamHandle, intervals: list[Interval]) -> None:
         stream.learn_names()
-        place = Place(stream.program, stream.name.rank, stream.node)
-        rows = RecordedRows(place, read_recording(stream.recorder_path).steps, stream.names)
+        identity = RankIdentity(stream.program, stream.name.rank, stream.node)
+        rows = RecordedRows(identity, read_recording(stream.recorder_path).steps, stream.names)
         found = answers(rows, intervals)
         if not found:
             return
         name = f"{self._agent} waits"
-        batch = RecordBatch.of_others(name, place.program, place.rank, place.node, pack(found))
+        batch = RecordBatch.of_others(name, identity.program, identity.rank, identity.node, pack(found))
         self._broker.client.xadd(self._broker.keys.records, {PAYLOAD: self._broker.seal.encode(batch)})

@@ -1,4 +1,4 @@
-"""One incident: a delay, with all that was flagged because of it."""
+"""Incident: a delay, with all calls that were flagged because of it."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from chimbuko.causes.part import HELD_UP, Part
 
 
 class Waited(msgspec.Struct, frozen=True):
-    """A call of an incident that is not its origin: it waited, or lost time as a consequence."""
+    """Call of an incident that is not its origin: it waited, or lost time as a consequence."""
 
     call_id: str
     rank: int
     operation: str
-    """What the program called."""
+    """Function that the program called."""
     lost_us: float
-    """Its excess."""
+    """Excess of the call."""
     entry_us: int
     exit_us: int
     for_call_id: str
-    """The recorded call that it waited for, nearer to the origin; empty where that is not known."""
+    """Recorded call that it waited for, nearer to the origin; empty where it is not known."""
     kind: str
-    """Its main cause."""
+    """Id of its main cause."""
     is_flagged: bool = True
     """Whether it is abnormal itself; often its function takes as long for other reasons."""
 
@@ -34,53 +34,55 @@ class NodeLoss(msgspec.Struct, frozen=True):
     begin_us: int
     end_us: int
     lost_us: float
-    """Of it; of waits for a core what is beyond the usual."""
+    """Time lost; of waits for a core the part beyond the usual."""
     beyond_us: float
-    """Of that, in no call of the incident."""
+    """Part of that time that lies in no call of the incident."""
 
 
 class Incident(msgspec.Struct, frozen=True):
-    """A delay with its consequences. Times are µs since the Unix epoch on the trace's clock."""
+    """Delay with its consequences. Times are µs since the Unix epoch on the trace's clock."""
 
     number: int
-    """Of the run, from 1; it stays with the incident as it grows."""
+    """Number in the run, from 1; it stays with the incident as it grows."""
     program: int
     kind: str
-    """Main cause of the origin."""
+    """Id of the main cause of the origin."""
     rank: int | None
-    """Where the time was lost at first; None where that is not on record."""
+    """Rank that lost the time at first; None where it is not on record."""
     function: str
-    """In which function; empty where only the rank is known, or nothing, or it was in many calls."""
+    """Function of the origin; empty where only the rank is known, or nothing, or it was in many calls."""
     call_id: str
-    """The origin's; empty where it is not on record, or is no call."""
+    """Id of the origin; empty where it is not on record, or is no call."""
     node: str
     entry_us: int
     exit_us: int
     runtime_us: float
-    """Of the origin, as it is judged; 0 where it is not on record, as the two that follow."""
+    """Runtime of the origin by which it is judged; 0 where it is not on record, as are expected runtime and
+    excess.
+    """
     expected_us: float
     excess_us: float
     is_whole: bool
-    """That is all of its runtime: it made no calls, or is judged with those inside it."""
+    """Whether that is all of its runtime: it made no calls, or is judged with those inside it."""
     begin_us: int
-    """Of the first and last of its calls."""
+    """Begin of the first of its calls; ``end_us`` is the end of the last one."""
     end_us: int
     cost_us: float
     """Core time lost on all ranks."""
     parts: list[Part]
-    """What the origin's excess is made of."""
+    """Parts of the origin's excess."""
     waited: list[Waited]
-    """By time lost, most first."""
+    """Other calls, those that lost most time first."""
     is_flagged: bool = True
     """Whether the origin is abnormal itself, where it is on record; else calls that waited for it are."""
     losses: list[NodeLoss] = []
-    """What the samples of a node say that ranks lost. Where it is no call the first one is the origin."""
+    """Losses of ranks by the samples of a node. Where the origin is no call the first one is the origin."""
     is_of_all: bool = False
     """Whether all ranks of the program that are known, and more than one, were stopped together."""
 
     @property
     def id(self) -> str:
-        """As records, lists and addresses name it."""
+        """Id in records, lists and addresses."""
         return incident_id(self.number)
 
     @property
@@ -90,16 +92,16 @@ class Incident(msgspec.Struct, frozen=True):
 
     @property
     def flags(self) -> int:
-        """Flagged calls in it."""
+        """Number of flagged calls in it."""
         return sum(one.is_flagged for one in self.waited) + (bool(self.call_id) and self.is_flagged)
 
     @property
     def ranks(self) -> int:
-        """Ranks that lost time."""
+        """Number of ranks that lost time."""
         own = {self.rank} if self.call_id else set()
         return len({one.rank for one in self.waited} | {one.rank for one in self.losses} | own)
 
 
 def incident_id(number: int) -> str:
-    """Id of an incident, which no call can have."""
+    """Return the id of an incident, which no call can have."""
     return f"I{number}"

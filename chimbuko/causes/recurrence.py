@@ -1,4 +1,4 @@
-"""What costs time again and again: no event of its own, but a habit of a function or of the system."""
+"""Recurrence: what costs time again and again, by a function or by the system."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class RecurrenceKind(StrEnum):
-    """What kind of habit it is."""
+    """Kind of a recurrence."""
 
     INTERRUPTIONS = "interruptions"
     """Short delays that hit now one function and now another."""
@@ -26,48 +26,49 @@ class Recurrence(msgspec.Struct, frozen=True):
     program: int
     kind: RecurrenceKind
     function: str
-    """Empty where it is not one alone."""
+    """Function of the calls; empty where they are of several."""
     calls: int
-    """That are meant."""
+    """Number of calls that are meant."""
     cost_us: float
     """Core time that they lost together."""
     shortest_us: float
     longest_us: float
-    """What one of them loses at least and at most."""
+    """Minimum and maximum of what one of them loses."""
     functions: list[str]
-    """Those that are hit, most often first."""
+    """Functions that are hit, most often first."""
     ranks: list[int]
     begin_us: int
     end_us: int
     examples: list[str]
     """Ids of recorded calls, the most severe first."""
     share: float = 0.0
-    """Of the function's calls, in a slow mode; and what these take, and the others, typically."""
+    """Share of the function's calls that are in a slow mode. What these take, and the others, follows."""
     typical_us: float = 0.0
     usual_us: float = 0.0
     callers: list[str] = []
     """Functions that all such calls are made by, where others call it too."""
     every_us: float = 0.0
-    """Time from one to the next on a rank, where that is regular."""
+    """Time from one to the next on a rank, if it is regular; else 0."""
     factor: float = 1.0
-    """How many times as long calls take: as at first, of a drift; as those of other ranks, of slow ranks."""
+    """Runtime of calls relative to that at first, of a drift; relative to other ranks, of slow ranks."""
     node: str = ""
-    """Of slow ranks."""
+    """Node of slow ranks."""
     cause: str = ""
-    """What of their node such calls lost most of it by, one of ``Kind``; empty where that is not known, or it
-    was not the node."""
+    """Id of the cause in the node by which such calls lost most time; empty where it is not known, or not in
+    the node.
+    """
     by: str = ""
-    """Who took their cores, where that was mostly one process that is none of the program."""
+    """Process that took their cores, if it was mostly one that is none of the program."""
     ranks_there: int = 0
-    """How many ranks share ``cores`` there; 0 where each has one of its own, or nobody waited for a core."""
+    """Number of ranks that share ``cores``; 0 where each has one of its own, or nobody waited for a core."""
     cores: int = 0
 
     @property
     def key(self) -> tuple[int, str, str, str]:
-        """Of findings of one run no two have the same; it stays as they grow."""
+        """Key that no two findings of a run share; it stays as they grow."""
         return self.program, self.kind.value, self.function, self.node
 
 
 def recurrence_id(number: int) -> str:
-    """Id of a finding, which no call or incident can have."""
+    """Return the id of a finding, which no call or incident can have."""
     return f"R{number}"

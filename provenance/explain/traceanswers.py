@@ -18,7 +18,7 @@ from chimbuko.capture.trace.isolated import apart
 from chimbuko.capture.trace.reader import StreamReader
 from chimbuko.capture.trace.replay import END_WAIT_S, steps_of
 from chimbuko.causes.evidence.recordedcalls import answers
-from chimbuko.causes.evidence.recordedrows import Interval, Place, RecordedRows
+from chimbuko.causes.evidence.recordedrows import Interval, RankIdentity, RecordedRows
 from chimbuko.core.calls.record import CallRecord
 from chimbuko.core.calls.recordarrays import pack
 from chimbuko.core.errors import TraceFormatError
@@ -66,11 +66,11 @@ def answers_of_trace(
                 *(request.begin_us + ahead_us, request.end_us + ahead_us),
                 *(request.least_us, request.least_own_us),
             )
-            place = Place(*key, nodes.get(key, ""))
+            identity = RankIdentity(*key, nodes.get(key, ""))
             first_step = _first_step(provenance, key, interval.begin_us - AROUND_US)
-            found = _found(streams[key], place, interval, first_step)
+            found = _found(streams[key], identity, interval, first_step)
             if found:
-                batches.append(RecordBatch.of_others("trace", *key, place.node, pack(found)))
+                batches.append(RecordBatch.of_others("trace", *key, identity.node, pack(found)))
     return batches
 
 
@@ -81,18 +81,24 @@ def _first_step(provenance: Provenance, rank: tuple[int, int], time_us: int) -> 
     return steps[at].step if at < len(steps) else 0
 
 
-def _found(stream: StreamName, place: Place, interval: Interval, first_step: int) -> list[CallRecord]:
-    look = partial(_look, place=place, interval=interval, first_rank=stream.first_rank, first_step=first_step)
+def _found(
+    stream: StreamName, identity: RankIdentity, interval: Interval, first_step: int
+) -> list[CallRecord]:
+    look = partial(
+        _look, identity=identity, interval=interval, first_rank=stream.first_rank, first_step=first_step
+    )
     (answer,) = apart(look, [stream.path])
     # What is damaged was said when it was analysed.
     return [] if isinstance(answer, TraceFormatError) else answer
 
 
-def _look(path: Path, place: Place, interval: Interval, first_rank: int, first_step: int) -> list[CallRecord]:
+def _look(
+    path: Path, identity: RankIdentity, interval: Interval, first_rank: int, first_step: int
+) -> list[CallRecord]:
     with StreamReader(
-        path, BP_FILE, END_WAIT_S, rank=place.rank, first_rank=first_rank, first_step=first_step
+        path, BP_FILE, END_WAIT_S, rank=identity.rank, first_rank=first_rank, first_step=first_step
     ) as reader:
-        recorded = record_steps(steps_of(reader), reader.names, place.rank)
+        recorded = record_steps(steps_of(reader), reader.names, identity.rank)
         until_us = interval.end_us + AROUND_US
         steps = list(takewhile(lambda step: step.start_us <= until_us, recorded))
-        return answers(RecordedRows(place, steps, reader.names), [interval])
+        return answers(RecordedRows(identity, steps, reader.names), [interval])

@@ -1,4 +1,4 @@
-"""What nodes report that ranks lost, made by hand, for stories of ``tests.causes.flagged``."""
+"""Losses of ranks as nodes report them, made by hand, for stories of ``tests.causes.flagged``."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def batch(
     gpus: list[np.void] | None = None,
     **more: Any,
 ) -> NodeBatch:
-    """What comes from the node."""
+    """Batch of samples of the node."""
     rows = np.array([*looks, *(periods or [])], THREAD)
     begin_us, end_us = int(rows["begin_us"].min()), int((rows["begin_us"] + rows["length_us"]).max())
     return NodeBatch(

@@ -1,4 +1,5 @@
-"""What causes are found in: flagged calls as values, who waits in what, and what else was lost meanwhile.
+"""Evidence that causes are found in: flagged calls as values, their communication, and what nodes did
+meanwhile.
 
 May import causes, core.calls, monitor.procfs and monitor.samples.
 """

@@ -1,4 +1,4 @@
-"""Both ends of messages, and when collective operations were entered, as far as recorded calls say."""
+"""Times of messages at both ends, and of entries into collective operations, from recorded calls."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from chimbuko.core.calls.record import CallRecord, Collective, Message
 from chimbuko.core.calls.waiting import is_over_for_all
 
 MOST_ENDS = 200_000
-"""Messages and operations that are remembered, 60 MB; the oldest go first."""
+"""Maximum number of messages and of operations that are remembered, 60 MB; the oldest go first."""
 
 Key = tuple[int, int, int, int, int, int]
 """Program, communicator, source, destination, tag and number."""
 Operation = tuple[int, int, int]
 """Program, communicator and number."""
 MOST_STAYS = 64
-"""Ranks of an operation of which it is known when they came and left."""
+"""Maximum number of ranks per operation whose times of entry and exit are remembered."""
 MOST_COMPARED = 6
-"""Other ranks of an operation with which the times of one are compared, beside the last one to come."""
+"""Maximum number of other ranks of an operation that a rank's times are compared with, beside the last one to
+come.
+"""
 
 
 class Communication:
-    """Times on the clocks of the ranks concerned; those of messages that have no number are not known.
+    """Times of messages and collective operations, each on the clock of the rank concerned.
 
-    Where only one end is on record, nothing is known of the other.
+    Messages without a number are not known. Where only one end is on record, the other is not known.
     """
 
     def __init__(self, clocks: Clocks) -> None:
@@ -36,7 +38,7 @@ class Communication:
         self._members: dict[tuple[int, int], set[int]] = {}
 
     def put(self, record: CallRecord) -> None:
-        """What a recorded call and its neighbours sent, received and entered."""
+        """Take what a recorded call and its neighbours sent, received and entered."""
         self._clocks.put_rank(record.program, record.rank, record.node)
         for message in record.messages:
             if message.number:
@@ -52,15 +54,15 @@ class Communication:
                 ends.popitem(last=False)
 
     def sent_us(self, program: int, message: Message) -> int | None:
-        """When a message that was received was sent, on the clock of its source."""
+        """Return when a received message was sent, on the clock of its source; None where it is not known."""
         return self._sent.get(_key(program, message)) if message.number else None
 
     def entered_us(self, program: int, operation: Collective) -> dict[int, int]:
-        """When ranks entered an operation, each on its own clock."""
+        """Return when ranks entered an operation, each on its own clock."""
         return self._entered.get((program, operation.communicator, operation.number), {})
 
     def members(self, program: int, operation: Collective) -> set[int]:
-        """Ranks that were seen to use an operation's communicator."""
+        """Return the ranks that are known to use an operation's communicator."""
         return self._members.get((program, operation.communicator), set())
 
     def _put_message(self, key: Key, message: Message) -> None:
@@ -74,7 +76,7 @@ class Communication:
             self._clocks.add((program, source), times[0], (program, destination), times[1])
 
     def _compare(self, operation: Operation, one: Collective, record: CallRecord) -> None:
-        """Nobody has left an operation that has no root before all came: clocks that differ say otherwise."""
+        """Compare clocks: nobody leaves an operation without a root before all have come."""
         call = next((call for call in record.window if call.id == one.call_id), None)
         stays = self._stays.setdefault(operation, {})
         if call is None or not call.exit_us or not is_over_for_all(call.function):

@@ -1,4 +1,4 @@
-"""All calls that may have to do with each other, most of them flagged, and who held up whom among them."""
+"""Evidence about the calls of a run that may have to do with each other: who held up whom."""
 
 from __future__ import annotations
 
@@ -16,36 +16,37 @@ from chimbuko.core.calls.waiting import Waits
 from chimbuko.monitor.samples.nodebatch import NodeBatch
 
 LEAST_SHARE = 0.25
-"""Of a wait's excess: who lost less meanwhile does not explain it."""
+"""Share of a wait's excess that another call must have lost meanwhile to explain it."""
 LEAST_UNFLAGGED_SHARE = 0.5
-"""The same of a call that is neither flagged nor a wait."""
+"""The same share for a call that is neither flagged nor a wait."""
 NEAR_SHARE = 0.5
-"""Of what the best explanation covers: others that cover so much are as good as it."""
+"""Share of what the best explanation covers: others that cover as much are as good as it."""
 SLACK_US = 5000
-"""Who was waited for is done before the wait is over, but for so much: clocks may be so far apart."""
+"""Time by which a culprit may end after the wait is over, as clocks may differ."""
 MOST_UNCERTAIN_US = 20_000
-"""What the clocks of two ranks leave uncertain widens that by no more."""
+"""Maximum widening of that time by the uncertainty of the clocks of two ranks."""
 SAME_CLOCK_SLACK_US = 500
-"""The same where both times are those of one rank."""
+"""The same time where both ends are by the clock of one rank."""
 SLACK_SHARE = 0.02
-"""Of the wait, in addition."""
+"""Share of the wait that is added to that time."""
 MOST_CANDIDATES = 200
 STOPPED_SHARE, POLLING_SHARE = 0.5, 0.8
-"""Of its excess a wait must have been stopped for, or without a core, to be no wait for others: ranks that
-share a core and poll wait for it half of the time."""
+"""Shares of its excess for which a wait must have been stopped, or without a core, to be no wait for other
+ranks: ranks that share a core and poll wait for it half of the time.
+"""
 
 
 class Evidence:
-    """These calls by program and rank."""
+    """Calls of a run by program and rank, with their communication and the samples of their nodes."""
 
     def __init__(self) -> None:
         self.flags: dict[str, Flag] = {}
-        """By id."""
+        """Calls by id."""
         self.ranks: dict[int, set[int]] = defaultdict(set)
-        """Of each program, as far as they are known."""
+        """Known ranks of each program."""
         self.nodes = NodeEvidence()
         self._activities: dict[str, ThreadActivity | None] = {}
-        """By call, as far as it was asked."""
+        """Activities of threads by call, as far as they were asked for."""
         self.clocks = Clocks()
         self.communication = Communication(self.clocks)
         self._ordinary: dict[tuple[int, str], Flag] = {}
@@ -53,7 +54,7 @@ class Evidence:
         self._of_program: dict[tuple[int, Waits], FlagIndex] = defaultdict(FlagIndex)
 
     def put(self, flag: Flag) -> None:
-        """A call, or a newer revision of it, by the clocks as they are known (``aligned``)."""
+        """Take a call, or a newer revision of it, with its place on the common clock (``aligned``)."""
         self.remove(flag.id)
         self.flags[flag.id] = flag
         self.ranks[flag.program].add(flag.rank)
@@ -61,7 +62,7 @@ class Evidence:
             index.add(flag)
 
     def put_samples(self, batch: NodeBatch) -> list[Flag]:
-        """Samples of a node. Returns the calls that they may explain, and what ranks lost as they say."""
+        """Take samples of a node; return calls that they may explain, and the losses that they report."""
         if not self.nodes.add(batch):
             return []
         for loss in losses_in(batch):
@@ -77,20 +78,22 @@ class Evidence:
         return concerned
 
     def activity(self, flag: Flag) -> ThreadActivity | None:
-        """What its node's samples say of a call's thread; None without any."""
+        """Return the activity of a call's thread by its node's samples; None without any."""
         if flag.id not in self._activities:
             self._activities[flag.id] = self.nodes.activity(flag, self._disturbed(flag))
         return self._activities[flag.id]
 
     def _disturbed(self, flag: Flag) -> Iterator[tuple[int, int]]:
-        """When other calls of its thread were slow, around the time that it lost; looked up if asked for."""
+        """Yield when other calls of its thread were slow around the time that a call lost; computed only if
+        asked for.
+        """
         begin_us, end_us = flag.common_from_us - AROUND_US, flag.common_to_us + AROUND_US
         for one in self._of_rank[flag.program, flag.rank].during(begin_us, end_us):
             if one.thread == flag.thread:
                 yield one.lost_from_us, one.lost_to_us
 
     def is_held_up(self, flag: Flag) -> bool:
-        """Whether a call's thread did not run, so that it is no wait for others, whatever it was in."""
+        """Whether a call's thread did not run, so that the call is no wait for others, whatever it is."""
         activity = self.activity(flag)
         return activity is not None and (
             activity.stopped_us >= STOPPED_SHARE * flag.excess_us
@@ -98,24 +101,26 @@ class Evidence:
         )
 
     def aligned(self, flag: Flag) -> Flag:
-        """The call with its place on the common clock."""
+        """Return the call with its place on the common clock."""
         ahead_us = round(self.clocks.ahead_us(flag.program, flag.rank, flag.entry_us))
         return flag if ahead_us == flag.ahead_us else replace(flag, ahead_us=ahead_us)
 
     def common_us(self, program: int, rank: int, time_us: int) -> int:
-        """A time of a rank's clock on the common one."""
+        """Return a time of a rank's clock on the common one."""
         return time_us - round(self.clocks.ahead_us(program, rank, time_us))
 
     def put_ordinary(self, call: Flag) -> None:
-        """A call that is not abnormal, to compare those of its function with; the last one of each stays."""
+        """Take a call that is not abnormal, to compare others of its function with; the last one of each
+        stays.
+        """
         self._ordinary[call.program, call.function] = call
 
     def ordinary(self, flag: Flag) -> Flag | None:
-        """An ordinary call of the same function; None where none is known."""
+        """Return an ordinary call of the same function; None where none is known."""
         return self._ordinary.get((flag.program, flag.function))
 
     def remove(self, call_id: str) -> None:
-        """A call is flagged no longer, or forgotten."""
+        """Forget a call, which may be flagged no longer."""
         flag = self.flags.pop(call_id, None)
         self._activities.pop(call_id, None)
         if flag is not None:
@@ -123,18 +128,18 @@ class Evidence:
                 index.discard(flag)
 
     def during(self, program: int, begin_us: int, end_us: int) -> Iterator[Flag]:
-        """Calls of a program that lost time in an interval."""
+        """Yield calls of a program that lost time in an interval."""
         for waits in Waits:
             yield from self._of_program[program, waits].during(begin_us, end_us)
 
     def beside(self, flag: Flag) -> list[Flag]:
-        """What else its thread lost time in, at the same time."""
+        """Return the other calls and losses in which a call's thread lost time while the call did."""
         index = self._of_rank[flag.program, flag.rank]
         found = index.during(flag.common_from_us, flag.common_to_us)
         return [one for one in found if one.id != flag.id and one.thread == flag.thread]
 
     def inside(self, flag: Flag) -> list[Flag]:
-        """Flagged calls inside of a call, and waits."""
+        """Return flagged calls and waits inside a call."""
         index = self._of_rank[flag.program, flag.rank]
         return [
             inner
@@ -144,13 +149,13 @@ class Evidence:
         ]
 
     def on_gpu(self, flag: Flag) -> list[Flag]:
-        """Abnormal calls on the GPU that a call's process uses, in the time that the call lost."""
+        """Return abnormal calls on the GPU that a call's process uses, in the time that the call lost."""
         index = self._of_rank[flag.program, flag.rank]
         found = index.during(flag.common_from_us, flag.common_to_us)
         return [one for one in found if one.is_gpu and one.is_flagged]
 
     def together(self, wait: Flag) -> list[Flag]:
-        """Flagged calls in which other ranks wait in the same function at the same time, 200 at most."""
+        """Return at most 200 flagged calls in which other ranks wait in the same function meanwhile."""
         found = self._of_program[wait.program, wait.waits].during(wait.common_entry_us, wait.common_exit_us)
         return [
             flag
@@ -161,7 +166,7 @@ class Evidence:
         ]
 
     def _has_lost_inside(self, flag: Flag) -> bool:
-        """Whether a flagged call inside it lost most of its time: who waits for it, waits for that one."""
+        """Whether a flagged call inside a call lost most of its time: who waits for it waits for that one."""
         if flag.is_exclusive or flag.is_wait:
             return False
         return any(inner.excess_us >= NEAR_SHARE * flag.excess_us for inner in self.inside(flag))
@@ -169,14 +174,14 @@ class Evidence:
     def culprit(
         self, wait: Flag, ranks: Collection[int] | None = None, done_us: int | None = None
     ) -> Flag | None:
-        """The call of another rank that held a wait up.
+        """Return the call of another rank that held a wait up; None if there is none.
 
         Parameters
         ----------
         ranks
-            Whom it waited for is among these; None where that may be any rank.
+            Ranks of which the call waited for one; None where it may be any rank.
         done_us
-            When that one sent, or came, on the common clock; None where that is not known.
+            When that rank sent or came, on the common clock; None where it is not known.
         """
         candidates = self._explaining(wait, ranks, done_us)
         own = [flag for flag in candidates if not flag.is_wait or self.is_held_up(flag)]
@@ -238,16 +243,16 @@ class Evidence:
 
 
 def _least_share(flag: Flag) -> float:
-    """Of a wait's excess that a call must have lost meanwhile to explain it."""
+    """Return the share of a wait's excess that a call must have lost meanwhile to explain it."""
     return LEAST_SHARE if flag.is_flagged or flag.is_wait else LEAST_UNFLAGGED_SHARE
 
 
 def _is_same_operation(one: Flag, other: Flag) -> bool:
-    """Whether both are in one collective operation: who waits there is no cause of it."""
+    """Whether both calls are in one collective operation: a call that waits there is no cause of it."""
     entered = {(operation.communicator, operation.number) for operation in one.collectives}
     return any((operation.communicator, operation.number) in entered for operation in other.collectives)
 
 
 def _explained_us(wait: Flag, flag: Flag) -> float:
-    """How much of a wait's excess another rank's lost time covers."""
+    """Return how much of a wait's excess the lost time of another rank covers."""
     return min(wait.overlap_us(flag) * flag.lost_share, flag.excess_us, wait.excess_us)

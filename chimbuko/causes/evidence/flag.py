@@ -1,8 +1,6 @@
-"""A flagged call, or what else lost time: as much of it as causes need.
+"""Flagged call, or other loss of time, as far as causes need it.
 
-Flagged calls by the time that they lost, so that those of an interval are found at once.
-
-What ranks lost as their node kept them from running, by its samples: in the same terms as calls.
+What a rank lost as its node kept it from running is a value of the same kind.
 """
 
 from __future__ import annotations
@@ -20,19 +18,19 @@ from chimbuko.core.calls.waiting import Waits, waits_in
 from chimbuko.monitor.samples.nodebatch import SAMPLED_US, NodeBatch, RankLoss
 
 LEAST_UNFLAGGED_US = 5_000.0
-"""Calls that lost less are left alone, unless they are flagged."""
+"""Excess from which on calls that are not flagged are looked at."""
 GAP_SHARE = 0.5
-"""Of the excess that must lie in one gap between the calls inside it, to have been lost there."""
+"""Share of the excess that must lie in one gap between inner calls, for the time to have been lost there."""
 
 _CLOCK = re.compile(r"TIME|CLOCK|CYC|TSC|ENERGY", re.IGNORECASE)
-"""Metrics that rise as time passes, whatever is done."""
+"""Names of metrics that rise as time passes, whatever is done."""
 _MOVED = re.compile(r"Bytes (Read|Written)")
-"""In names of TAU's counters of files, some of which have the file in them."""
+"""Part of the names of TAU's counters of files, some of which have the file in them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A call that the flagged one made itself, as far as its window has it."""
+    """Call that the flagged one made itself, as far as its window has it."""
 
     function: str
     entry_us: int
@@ -41,7 +39,7 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One call that lost time. Times in µs since 1970 on its rank's clock, but for the common ones."""
+    """Call that lost time. Times are µs since 1970 on its rank's clock, except the common ones."""
 
     id: str
     program: int
@@ -51,65 +49,67 @@ class Flag:
     function: str
     entry_us: int
     exit_us: int
-    """Of an open call: as far as it was seen."""
+    """End of the call; of an open call the last time that it was seen."""
     exclusive_us: int
     judged_us: float
-    """The runtime by which it was judged: exclusive, or inclusive."""
+    """Runtime by which it was judged: exclusive, or inclusive."""
     expected_us: float
     excess_us: float
-    """What of that was not expected: the time that is to be explained."""
+    """Judged runtime beyond the expected one: the time that is to be explained."""
     is_exclusive: bool
-    """Judged without the calls inside it."""
+    """Whether it was judged without the calls inside it."""
     ancestors: tuple[tuple[str, str], ...]
-    """Id and function of the calls around it, innermost first."""
+    """Ids and functions of the calls around it, innermost first."""
     children: tuple[Child, ...]
-    """In order of time, as far as the window has them."""
+    """Calls that it made, in order of time, as far as the window has them."""
     calls_made: int
-    """How many there were."""
+    """Number of calls that it made."""
     messages: tuple[Message, ...]
-    """Sent and received in it, not in calls inside it."""
+    """Messages sent and received in it, not in calls inside it."""
     waits: Waits
     lost_from_us: int
     lost_to_us: int
-    """Where in the call the excess lies, as far as its window tells."""
+    """Interval of the call in which the excess lies, as far as its window tells."""
     collectives: tuple[Collective, ...] = ()
-    """Entered in it, not in calls inside it; only where the trace has them."""
+    """Collective operations entered in it, not in calls inside it; only where the trace has them."""
     ahead_us: int = 0
-    """By how much the clock of its rank is ahead of the common one."""
+    """Lead of the clock of its rank over the common one."""
     is_flagged: bool = True
-    """Whether it is abnormal; else it belongs to an incident only with one that is: as what that one waited
-    for, or as another one that waited."""
+    """Whether it is abnormal. Otherwise it belongs to an incident only with a flagged call that waited for
+    it, or for the same.
+    """
     is_gpu: bool = False
     """Whether it ran on a GPU."""
     counted: tuple[tuple[str, int], ...] = ()
-    """By how much counters rose in it alone: metrics but for clocks, and bytes of files."""
+    """Amounts by which counters rose in it alone: metrics except clocks, and bytes of files."""
     loss: HeldUp | None = None
-    """Of what is no call, but time in which its node kept the rank from running, whatever calls it was in: by
-    what. None of a call."""
+    """Way in which the node kept the rank from running, if this is no call but the time of that; None for a
+    call.
+    """
 
     @property
     def common_entry_us(self) -> int:
-        """On the clock that all ranks have in common, as those that follow."""
+        """Entry on the clock that all ranks have in common."""
         return self.entry_us - self.ahead_us
 
     @property
     def common_exit_us(self) -> int:
-        """When it was left."""
+        """Exit on the common clock."""
         return self.exit_us - self.ahead_us
 
     @property
     def common_from_us(self) -> int:
-        """Where its excess begins."""
+        """Begin of the interval with its excess, on the common clock."""
         return self.lost_from_us - self.ahead_us
 
     @property
     def common_to_us(self) -> int:
-        """Where its excess ends."""
+        """End of the interval with its excess, on the common clock."""
         return self.lost_to_us - self.ahead_us
 
     @property
     def lost_share(self) -> float:
-        """Of its time that was lost: of a call all of the part that its excess lies in."""
+        """Share of the interval with its excess that was lost: all of it for a call."""
         if self.loss is None:
             return 1.0
         return min(1.0, self.excess_us / max(1, self.lost_to_us - self.lost_from_us))
@@ -121,7 +121,7 @@ class Flag:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes that it sent, or else received: of these a trace may give the room that there was."""
+        """Bytes sent, or else received; for the latter a trace may give the size of the buffer."""
         for kind in ("SEND", "RECV"):
             sizes = [message.size_bytes for message in self.messages if message.kind == kind]
             if sizes:
@@ -135,28 +135,30 @@ class Flag:
 
     @property
     def is_wait(self) -> bool:
-        """Whether it is a call in which ranks wait for each other."""
+        """Whether ranks wait for each other in such a call."""
         return self.waits is not Waits.NOT
 
     @property
     def caller(self) -> str:
-        """Function around it; empty without one."""
+        """Function of the call around it; empty without one."""
         return self.ancestors[0][1] if self.ancestors else ""
 
     @property
     def operation(self) -> str:
-        """What the program called: of a part that a tool adds to a library's call that call, else itself."""
+        """Function that the program called: that of the library's call if this is a part that a tool adds to
+        it.
+        """
         is_part = self.is_wait and not self.function.startswith("MPI_")
         return self.caller if is_part and self.caller.startswith("MPI_") else self.function
 
     def overlap_us(self, other: Flag) -> int:
-        """How long both lost time together."""
+        """Return how long both lost time together."""
         end_us = min(self.common_to_us, other.common_to_us)
         return max(0, end_us - max(self.common_from_us, other.common_from_us))
 
 
 def flag_of(record: CallRecord) -> Flag:
-    """What of a record matters for its cause."""
+    """Return what matters of a record for its cause."""
     exit_us = record.exit_us or record.entry_us + record.inclusive_us
     children = tuple(
         Child(call.function, call.entry_us, call.exit_us or exit_us)
@@ -202,9 +204,7 @@ def flag_of(record: CallRecord) -> Flag:
 
 
 def may_matter(flag: Flag) -> bool:
-    """Whether a call is flagged, or lost so much that it may be what flagged ones waited for, or have waited
-    for the same.
-    """
+    """Whether a call is flagged, or lost so much that flagged ones may have waited for it or the same."""
     return flag.is_flagged or flag.excess_us >= max(LEAST_UNFLAGGED_US, flag.expected_us)
 
 
@@ -222,8 +222,10 @@ def _counted(record: CallRecord) -> tuple[tuple[str, int], ...]:
 
 
 def _gaps(entry_us: int, exit_us: int | None, children: tuple[Child, ...]) -> list[tuple[int, int]]:
-    """Stretches of a call outside of its children; of the first ones alone, as windows have them, without
-    the one behind the last, whose end (``exit_us``) is another call then.
+    """Return stretches of a call outside of its children.
+
+    Windows have the first children alone; then the stretch behind the last one is left out, as its end
+    (``exit_us``) is that of another call.
     """
     ends = [entry_us, *(child.exit_us for child in children)]
     begins = [child.entry_us for child in children] + ([] if exit_us is None else [exit_us])
@@ -234,7 +236,7 @@ _Entry = tuple[int, str, Flag]
 
 
 class FlagIndex:
-    """Calls in order of the beginning of their lost time; all times are on the common clock."""
+    """Calls in order of the begin of their lost time, on the common clock."""
 
     def __init__(self) -> None:
         self._entries: list[_Entry] = []
@@ -244,12 +246,12 @@ class FlagIndex:
         return len(self._entries)
 
     def add(self, flag: Flag) -> None:
-        """Another call."""
+        """Add a call."""
         insort(self._entries, (flag.common_from_us, flag.id, flag))
         self._longest_us = max(self._longest_us, flag.lost_to_us - flag.lost_from_us)
 
     def discard(self, flag: Flag) -> None:
-        """Not this one any longer."""
+        """Remove a call, if it is there."""
         at = bisect_left(self._entries, (flag.common_from_us, flag.id))
         if at < len(self._entries) and self._entries[at][1] == flag.id:
             del self._entries[at]
@@ -257,7 +259,7 @@ class FlagIndex:
             self._longest_us = 0
 
     def during(self, begin_us: int, end_us: int) -> list[Flag]:
-        """Those that lost time in an interval."""
+        """Return the calls that lost time in an interval."""
         first = bisect_left(self._entries, (begin_us - self._longest_us, ""))
         last = bisect_left(self._entries, (end_us, ""))
         return [flag for *_, flag in self._entries[first:last] if flag.common_to_us > begin_us]
@@ -265,24 +267,24 @@ class FlagIndex:
 
 MAIN_THREAD = 0
 _FIRST = "L"
-"""Of ids, which no call has."""
+"""First letter of ids of losses, which no call has."""
 
 
 def losses_in(batch: NodeBatch) -> Iterator[Flag]:
-    """Those that a node reports."""
+    """Yield the losses that a node reports."""
     for loss in batch.losses:
         yield _flag_of_loss(loss, batch.node)
 
 
 def sampled_part(loss: Flag) -> Flag:
-    """The beginning of a loss, of which there are samples: as much was lost there as in all of it."""
+    """Return the begin of a loss, of which there are samples, with the same share of lost time."""
     to_us = min(loss.lost_to_us, loss.lost_from_us + SAMPLED_US)
     share = (to_us - loss.lost_from_us) / max(1, loss.lost_to_us - loss.lost_from_us)
     return replace(loss, lost_to_us=to_us, excess_us=share * loss.excess_us)
 
 
 def is_loss_id(call_id: str) -> bool:
-    """Whether this is no call."""
+    """Whether an id is that of a loss, and not of a call."""
     return call_id.startswith(_FIRST)
 
 

@@ -1,7 +1,4 @@
-"""What nodes did while calls were slow: samples by thread, core and time.
-
-What the GPUs of a node did while a call lost time, and what they usually do. No I/O, no clock.
-"""
+"""Samples of nodes by thread, core, GPU and time: what nodes did while calls lost time. No I/O, no clock."""
 
 from __future__ import annotations
 
@@ -22,12 +19,12 @@ from chimbuko.monitor.samples.nodebatch import NodeBatch, Rows, ThreadName
 from chimbuko.monitor.samples.rows import ANYBODY, GPU, THREAD
 
 COVERED_BY_GPU_SAMPLES = 0.5
-"""Of the time that was lost, which samples have to be of."""
+"""Share of the lost time that samples of a GPU must cover."""
 
 
 @dataclass(frozen=True)
 class GpuShares:
-    """Of some time."""
+    """Shares of some time in which a GPU was busy, and throttled."""
 
     busy: float = 0.0
     throttled: float = 0.0
@@ -35,20 +32,20 @@ class GpuShares:
 
 @dataclass(frozen=True)
 class GpuActivity:
-    """One GPU."""
+    """Activity of one GPU while a call lost time."""
 
     number: int
     now: GpuShares
-    """In the time that was lost."""
+    """Shares of the time that was lost."""
     usual: GpuShares
     foreign: int
-    """Processes that used it and are none of the program's, at most."""
+    """Maximum number of processes that used it and are none of the program's."""
 
 
 def gpu_activities(
     rows: Rows, usual: Rows, pid: int | None, begin_us: int, end_us: int
 ) -> Iterator[GpuActivity]:
-    """GPUs that a process may have used from one time to another, as far as samples are of that.
+    """Yield the activity of GPUs that a process may have used in an interval, as far as there are samples.
 
     Parameters
     ----------
@@ -57,7 +54,7 @@ def gpu_activities(
     usual
         GPU rows of a longer time, which may contain the others.
     pid
-        The process; None where it is not known.
+        Process id; None where it is not known.
     """
     inside_us = overlaps_us(rows, begin_us, end_us)
     is_its = (inside_us > 0) & np.isin(rows["pid"], (ANYBODY, -2 if pid is None else pid))
@@ -74,7 +71,7 @@ def gpu_activities(
 
 
 def _gpu_shares(rows: Rows, parts: np.ndarray[tuple[int], np.dtype[np.float64]]) -> GpuShares:
-    """Of these parts of rows."""
+    """Return the shares of these parts of rows."""
     length_us = float((rows["length_us"] * parts).sum())
     if length_us <= 0:
         return GpuShares()
@@ -82,45 +79,45 @@ def _gpu_shares(rows: Rows, parts: np.ndarray[tuple[int], np.dtype[np.float64]])
 
 
 COVERED = 0.6
-"""Of the time that was lost, which looks at the thread have to be of; else those of a period are taken."""
+"""Share of the lost time that looks at the thread must cover; otherwise rows of periods are taken."""
 AROUND_US = 1_000_000
-"""Before and after a call: what its thread did there is usual of it."""
+"""Time before and after a call whose activity of the thread is taken for usual."""
 
 
 @dataclass(frozen=True)
 class Rival:
-    """Somebody else who ran on a core."""
+    """Other thread or process that ran on a core."""
 
     name: str
-    """As sentences name it."""
+    """Name in sentences."""
     is_foreign: bool
     ran_us: float
-    """On this core, in the time in question at most."""
+    """Time that it ran on this core while the call lost time."""
     core: int
 
 
 @dataclass(frozen=True)
 class Group:
-    """What the control groups of a node's ranks were short of in an interval."""
+    """Shortages of the control groups of a node's ranks in an interval."""
 
     throttled_us: float = 0.0
-    """Kept from their cores, at most."""
+    """Maximum time for which one of them was kept from its cores."""
     memory_share: float = 0.0
-    """How much of the memory that the fullest of them may use was used; 0 without a limit."""
+    """Share of its memory limit that the fullest of them used; 0 without a limit."""
 
 
 @dataclass(slots=True)
 class _Block:
-    """Rows that came together, and between what they lie."""
+    """Rows that came together, and the interval in which they lie."""
 
     rows: Rows
     begin_us: int
     end_us: int
     tids: npt.NDArray[np.int32] | None = None
-    """Of THREAD rows, by which they are in order then."""
+    """Thread ids of THREAD rows, once these are in order of them."""
 
     def of_thread(self, tid: int) -> Rows:
-        """THREAD rows of one thread."""
+        """Return the THREAD rows of one thread."""
         if self.tids is None:
             self.rows = self.rows[np.argsort(self.rows["tid"], kind="stable")]
             self.tids = self.rows["tid"].copy()
@@ -129,8 +126,8 @@ class _Block:
 
 
 class _RowsByTime:
-    """Rows in the blocks in which they came: looked at only where they are asked for, since most of what
-    comes explains nothing.
+    """Rows in the blocks in which they came. They are looked at only where they are asked for, since most of
+    what comes explains nothing.
     """
 
     def __init__(self) -> None:
@@ -141,11 +138,11 @@ class _RowsByTime:
             self._blocks.append(_Block(rows, int(rows["begin_us"].min()), int(ends_us(rows).max())))
 
     def blocks(self, begin_us: int, end_us: int) -> list[_Block]:
-        """Those that may have time in common with an interval."""
+        """Return the blocks that may overlap an interval."""
         return [one for one in self._blocks if one.begin_us < end_us and one.end_us > begin_us]
 
     def during(self, begin_us: int, end_us: int) -> list[Rows]:
-        """Rows that have time in common with an interval."""
+        """Return rows that overlap an interval."""
         return [overlapping(one.rows, begin_us, end_us) for one in self.blocks(begin_us, end_us)]
 
     def forget_before(self, time_us: int) -> None:
@@ -158,15 +155,15 @@ class _RowsByTime:
 
 
 class _RowsOfThreads(_RowsByTime):
-    """THREAD rows."""
+    """THREAD rows in the blocks in which they came."""
 
     def of_thread(self, tid: int, begin_us: int, end_us: int) -> Rows:
-        """Rows of one thread that have time in common with an interval."""
+        """Return rows of one thread that overlap an interval."""
         parts = [one.of_thread(tid) for one in self.blocks(begin_us, end_us)]
         return overlapping(joined(parts, THREAD), begin_us, end_us)
 
     def on_cores(self, cores: list[int], begin_us: int, end_us: int) -> set[int]:
-        """Threads that were found on one of these."""
+        """Return the threads that were found on one of these cores."""
         found = self.during(begin_us, end_us)
         return {tid for rows in found for tid in rows["tid"][np.isin(rows["core"], cores)].tolist()}
 
@@ -175,7 +172,7 @@ _NO_ROWS = np.zeros(0, THREAD)
 
 
 class _UsualOfThreads:
-    """What threads of a node did in all sums."""
+    """Totals of the activity of threads of a node over all sums."""
 
     def __init__(self) -> None:
         self._tids = _NO_ROWS["tid"]
@@ -200,7 +197,7 @@ class _NodeRows:
 
     def __init__(self) -> None:
         self.known: dict[int, int] = {}
-        """Ends of batches by their sequences."""
+        """Ends of batches by sequence number."""
         self.forgotten_us = 0
         self.usual = _UsualOfThreads()
         self.looks = _RowsOfThreads()
@@ -209,7 +206,7 @@ class _NodeRows:
         self.states = _RowsByTime()
         self.gpus = _RowsByTime()
         self.usual_gpus = np.zeros(0, GPU)
-        """A row for each, over all sums."""
+        """One row for each GPU, over all sums."""
         self.names: dict[int, ThreadName] = {}
 
     def add(self, batch: NodeBatch) -> None:
@@ -221,7 +218,7 @@ class _NodeRows:
         self.gpus.add(batch.gpu_rows())
 
     def best(self, tid: int, begin_us: int, end_us: int) -> Rows:
-        """Looks at a thread in an interval where they are of most of it, else rows of periods."""
+        """Return looks at a thread if they cover most of an interval, otherwise rows of periods."""
         rows = self.looks.of_thread(tid, begin_us, end_us)
         if overlaps_us(rows, begin_us, end_us).sum() >= COVERED * (end_us - begin_us):
             return rows
@@ -240,10 +237,12 @@ class NodeEvidence:
     def __init__(self) -> None:
         self._nodes: dict[str, _NodeRows] = defaultdict(_NodeRows)
         self._threads: dict[tuple[str, int, int, int], int] = {}
-        """Number of a thread on its node, by node, program, rank and thread of the trace."""
+        """Thread ids by node, program, rank and thread of the trace."""
 
     def add(self, batch: NodeBatch) -> bool:
-        """Samples of a node. False where they explain no calls, are known already, or cannot be read."""
+        """Take samples of a node; return false where they explain no calls, are known already, or cannot be
+        read.
+        """
         node = self._nodes[batch.node]
         if not batch.is_known or batch.sequence in node.known or batch.end_us < node.forgotten_us:
             return False
@@ -264,12 +263,12 @@ class NodeEvidence:
             rows.forget_before(time_us)
 
     def activity(self, flag: Flag, disturbed: Iterable[tuple[int, int]] = ()) -> ThreadActivity | None:
-        """What the thread of a call did while that lost time; None where nothing is known.
+        """Return the activity of a call's thread while the call lost time; None where nothing is known.
 
         Parameters
         ----------
         disturbed
-            When other calls of the thread were slow: then it was not as usual.
+            Intervals in which other calls of the thread were slow: its activity there is not usual.
         """
         begin_us, end_us = flag.lost_from_us, flag.lost_to_us
         tid = self._tid(flag)
@@ -285,14 +284,14 @@ class NodeEvidence:
         return activity_in(rows, begin_us, end_us, disturbed, node.usual.of(tid))
 
     def waited_near_us(self, flag: Flag) -> float:
-        """How long the thread of a call waited for a core in all looks in which the call lost some time."""
+        """Return how long the thread waited for a core in all looks in which the call lost some time."""
         begin_us, end_us, tid = flag.lost_from_us, flag.lost_to_us, self._tid(flag)
         if tid is None:
             return 0.0
         return float(self._nodes[flag.node].looks.of_thread(tid, begin_us, end_us)["waited_us"].sum())
 
     def rivals(self, flag: Flag, cores: Iterable[int]) -> tuple[Rival, ...]:
-        """Who else ran on cores while a call lost time, most first."""
+        """Return who else ran on cores while a call lost time, longest first."""
         node, own = self._nodes[flag.node], self._tid(flag)
         begin_us, end_us, wanted = flag.lost_from_us, flag.lost_to_us, list(cores)
         ran: defaultdict[tuple[str, bool, int], float] = defaultdict(float)
@@ -314,12 +313,12 @@ class NodeEvidence:
         return tuple(sorted(found, key=lambda rival: (-rival.ran_us, rival.name)))
 
     def allowed(self, flag: Flag) -> frozenset[int]:
-        """Cores on which the thread of a call may run; none where that is not known."""
+        """Return the cores on which the thread of a call may run; none where they are not known."""
         name = self._nodes[flag.node].names.get(self._tid(flag) or 0)
         return frozenset(parse_cpulist(name.cpus) if name is not None else ())
 
     def threads(self, node: str, begin_us: int, end_us: int) -> Iterator[tuple[ThreadName, Rows]]:
-        """Threads of a node, each with the best THREAD rows of an interval, in order of time."""
+        """Yield the threads of a node, each with the best THREAD rows of an interval, in order of time."""
         of_node = self._nodes[node]
         for tid, name in of_node.names.items():
             rows = of_node.best(tid, begin_us, end_us)
@@ -327,8 +326,8 @@ class NodeEvidence:
                 yield name, rows[np.argsort(rows["begin_us"])]
 
     def sharing(self, program: int, ranks: Collection[int]) -> tuple[int, int]:
-        """How many ranks may run on how many cores, where one of these is among them and each core has more
-        than one of them; else 0 and 0.
+        """Return how many ranks may run on how many cores, if some of these ranks share cores with others;
+        else 0, 0.
         """
         for node in self._nodes.values():
             masks = {
@@ -344,7 +343,7 @@ class NodeEvidence:
         return 0, 0
 
     def siblings(self, flag: Flag, least_us: float) -> tuple[str, ...]:
-        """Other threads of a call's process that ran for so long while it lost time, most first."""
+        """Return other threads of a call's process that ran so long while it lost time, longest first."""
         node, own = self._nodes[flag.node], self._tid(flag)
         begin_us, end_us = flag.lost_from_us, flag.lost_to_us
         pid = node.names[own].pid if own in node.names else None
@@ -355,7 +354,7 @@ class NodeEvidence:
         return tuple(name for name, us in ran.most_common() if us >= least_us)
 
     def group(self, flag: Flag) -> Group:
-        """What the control groups of its node were short of while a call lost time."""
+        """Return the shortages of the control groups of its node while a call lost time."""
         begin_us, end_us = flag.lost_from_us, flag.lost_to_us
         throttled_us = memory_share = 0.0
         for rows in self._nodes[flag.node].states.during(begin_us, end_us):
@@ -367,7 +366,7 @@ class NodeEvidence:
         return Group(throttled_us, memory_share)
 
     def gpus(self, flag: Flag) -> list[GpuActivity]:
-        """What the GPUs did that its process may use while a call lost time."""
+        """Return the activity of the GPUs that its process may use while a call lost time."""
         node, own = self._nodes[flag.node], self._tid(flag)
         begin_us, end_us = flag.lost_from_us, flag.lost_to_us
         parts = node.gpus.during(begin_us - AROUND_US, end_us + AROUND_US)
@@ -384,18 +383,18 @@ class NodeEvidence:
 
 
 def _ran_us(rows: Rows, begin_us: int, end_us: int) -> list[float]:
-    """What each row ran in an interval: a part like that of its time."""
+    """Return how long each row ran in an interval, in proportion to its time."""
     inside_us = overlaps_us(rows, begin_us, end_us)
     ran_us = np.minimum(rows["ran_us"], rows["length_us"]) * (inside_us / np.maximum(rows["length_us"], 1))
     return [float(us) for us in ran_us.tolist()]
 
 
 def _called(other: np.void) -> str:
-    """A process that is none of the program as sentences name it."""
+    """Return the name in sentences of a process that is none of the program."""
     name, user = (other[what].decode(errors="replace") for what in ("name", "user"))
     return ANALYSIS if is_of_analysis(name) else f"{name} ({user}, process {other['pid']})"
 
 
 def called(name: ThreadName) -> str:
-    """A thread as sentences name it."""
+    """Return the name of a thread in sentences."""
     return f"rank {name.rank}" if name.thread == 0 else f"{name.name} of rank {name.rank}"

@@ -1,13 +1,8 @@
-"""The call in which a rank lost time by itself while others waited for it, though it was not flagged.
-
-A function whose calls differ much has long ones that nothing distinguishes, and whoever waits for one of them
-may be flagged nevertheless.
-
-Waits that were not flagged: calls in which a rank waited during an interval.
+"""Records of calls that were not flagged, but explain why flagged ones waited.
 
 Where ranks often wait long, a wait for a delay may be nothing unusual of its function, and is not recorded.
-
-What the rows of a rank answer to those who ask whom a delay held up, and what it was in.
+And a function whose calls differ much has long ones that nothing distinguishes, while whoever waits for one
+of them may be flagged.
 """
 
 from __future__ import annotations
@@ -22,9 +17,9 @@ from chimbuko.core.calls.record import CallRecord
 from chimbuko.core.calls.waiting import Waits, is_communication, waits_in
 
 MOST_CALLS = 4
-"""Of a rank and interval, those that lost most."""
+"""Maximum number of waits of a rank in an interval that are returned, those that lost most."""
 LEAST_INSIDE_SHARE = 0.25
-"""Of what a call lost: so much of its time lies in the interval."""
+"""Share of what a wait lost that must lie in the interval."""
 _THREAD_BITS = np.uint64(32)
 
 
@@ -42,9 +37,9 @@ class RecordedWaits:
         self._runtimes_us = self._end_us - self._begin_us
 
     def during(self, asked: Interval) -> list[CallRecord]:
-        """Records of calls that waited then.
+        """Return records of calls that waited in an interval.
 
-        What is expected of them is the median of the other calls of their function that are known.
+        The expected runtime is the median of the other calls of their function that are known.
         """
         together_us = np.minimum(self._end_us, asked.end_us) - np.maximum(self._begin_us, asked.begin_us)
         longest = np.flatnonzero((together_us > 0) & (self._runtimes_us >= asked.least_us))
@@ -66,7 +61,7 @@ class RecordedWaits:
         return found
 
     def _pairs(self) -> tuple[Indices, Indices]:
-        """ENTRY and EXIT of each call in which ranks wait."""
+        """Return ENTRY and EXIT of each call in which ranks wait."""
         timers = self._rows.names.timers
         waits = [timer for timer, name in timers.items() if waits_in(name) is not Waits.NOT]
         # Whatever lies behind them is none.
@@ -80,33 +75,33 @@ class RecordedWaits:
         return rows[:-1][is_pair], rows[1:][is_pair]
 
     def _is_around(self, call: int, others: Indices) -> bool:
-        """Whether the wait is that of one of these calls, inside of it."""
+        """Whether the wait is that of another one of these calls, inside this one."""
         begin, end, thread = self._begins[call], self._ends[call], self._rows.thread(int(self._begins[call]))
         inside = others[(self._begins[others] > begin) & (self._ends[others] < end)]
         return any(self._rows.thread(int(self._begins[other])) == thread for other in inside.tolist())
 
 
 LEAST_COMPARABLE = 3
-"""Other calls of the function with the same caller: of one that is seldom made nobody knows what is usual."""
+"""Minimum number of other calls of the function with the same caller: fewer do not say what is usual."""
 NONE = -1
-"""As the number of a call that is not known as a whole."""
+"""Number of a call that is not known as a whole."""
 
 
 @dataclass(frozen=True)
 class _Calls:
-    """All calls that were entered and left between the first row and the last; parallel arrays."""
+    """All calls that were entered and left between the first row and the last, as parallel arrays."""
 
     begins: Indices
     ends: Indices
     parents: Indices
-    """Number of the call around each; ``NONE`` of one that was not entered or left there."""
+    """Number of the call around each; ``NONE`` if that one was not entered or left there."""
     callers: Runtimes
-    """Timer of that, also where it is not known as a whole; ``NONE`` without one."""
+    """Timer of the call around each, also where that is not known as a whole; ``NONE`` without one."""
     tops: Indices
-    """Of each stretch between two rows of one thread, the call whose own time it is."""
+    """Call whose own time each stretch between two rows of one thread is."""
     from_us: Runtimes
     to_us: Runtimes
-    """When these stretches begin and end."""
+    """Begin and end of these stretches."""
 
 
 class RecordedLosses:
@@ -124,13 +119,14 @@ class RecordedLosses:
         self._children_us = self._sums(calls.parents, self._runtimes_us)
         self._exclusive_us = self._runtimes_us - self._children_us
         self._talking = self._talking_threads()
-        """Others wait for what these do; what further threads are in is no reason."""
+        """Threads that others wait for; what further threads are in is no reason."""
 
     def during(self, asked: Interval) -> CallRecord | None:
-        """The record of the call that lost most time by itself in the interval; None where none lost enough.
+        """Return the record of the call that lost most time by itself in the interval; None where none lost
+        enough.
 
-        What is expected of a call is the median of the others of its function with the same caller, which
-        are those outside of the interval. Calls in which ranks wait for others are not meant.
+        The expected runtime is the median of the other calls of the function with the same caller, which are
+        those outside of the interval. Calls in which ranks wait for others are left out.
         """
         calls = self._calls
         own_us = np.minimum(calls.to_us, asked.end_us) - np.maximum(calls.from_us, asked.begin_us)
@@ -153,13 +149,13 @@ class RecordedLosses:
         return not is_wait and self._rows.thread(begin) in self._talking and self._rows.has_place(begin, end)
 
     def _talking_threads(self) -> set[int]:
-        """Those that communicate with other ranks."""
+        """Return the threads that communicate with other ranks."""
         timers = [timer for timer, name in self._rows.names.timers.items() if is_communication(name)]
         is_talking = np.isin(self._functions, timers)
         return set(self._rows.threads[self._calls.begins[is_talking]].tolist())
 
     def _comparable_us(self, call: int, asked: Interval) -> Runtimes:
-        """Time of their own of other calls of the function with the same caller."""
+        """Return the exclusive times of other calls of the function with the same caller."""
         is_other = (self._begin_us >= asked.end_us) | (self._end_us <= asked.begin_us)
         is_same = self._functions == self._functions[call]
         is_same &= self._calls.callers == self._calls.callers[call]
@@ -180,7 +176,7 @@ class RecordedLosses:
         )
 
     def _sums(self, of: Indices, values: Runtimes) -> Runtimes:
-        """Sums of values by the number of the call that they belong to."""
+        """Return sums of values by the number of the call that they belong to."""
         is_known = of != NONE
         return np.bincount(of[is_known], values[is_known], len(self._calls.begins)).astype(np.int64)
 
@@ -213,7 +209,7 @@ def _calls(rows: RecordedRows) -> _Calls:
     sorted_places = places[order]
 
     def open_at(positions: Indices, of_levels: Indices) -> Indices:
-        """Positions of the ENTRY of the call that is open on a level; ``NONE`` where none is known."""
+        """Return positions of the ENTRY of the call that is open on a level; ``NONE`` where none is known."""
         wanted = (thread[positions] * span + of_levels) * count + positions
         found = np.searchsorted(sorted_places, wanted, side="right") - 1
         last = order[np.maximum(found, 0)]
@@ -238,7 +234,9 @@ def _calls(rows: RecordedRows) -> _Calls:
 
 
 def answers(rows: RecordedRows, asked: Sequence[Interval]) -> list[CallRecord]:
-    """Records of calls that waited in the intervals, and of those in which the rank lost time by itself."""
+    """Return records of calls that waited in the intervals, and of those in which the rank lost time by
+    itself.
+    """
     waits = RecordedWaits(rows)
     # All calls are looked through only for who asks for that.
     losses = RecordedLosses(rows) if any(one.least_own_us for one in asked) else None

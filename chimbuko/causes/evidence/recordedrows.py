@@ -1,6 +1,6 @@
-"""The raw rows of one rank, and what of the records of its calls stands in them.
+"""Raw rows of one rank, and the records of its calls as far as they follow from these.
 
-They are known for a while: in the flight recorder of a stream, or in a recorded trace.
+Rows are known for a while: in the flight recorder of a stream, or in a recorded trace.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from chimbuko.core.calls.schema import Label
 from chimbuko.core.traceschema import NO_PEER, EventType, StreamNames
 
 MOST_CHILDREN = 100
-"""Of a call, the first ones that its record has."""
+"""Maximum number of calls made by a call that its record has, the first ones."""
 _FUNCTION = np.uint64(0xFFFFFFFF)
 _THREAD = np.uint64(0xFFFF)
 _KIND_BITS, _THREAD_BITS = np.uint64(48), np.uint64(32)
 _UNKNOWN = -1
-"""As step and row of a call that was entered before the first row."""
+"""Value of step and row of a call that was entered before the first row."""
 
 Indices = npt.NDArray[np.intp]
 Runtimes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Place:
-    """Whose rows they are."""
+class RankIdentity:
+    """Rank whose rows they are."""
 
     program: int
     rank: int
@@ -51,14 +51,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Interval:
-    """What is asked for: calls that lost time in it, on the clock of the rank."""
+    """Interval for which calls that lost time in it are wanted, on the clock of the rank."""
 
     begin_us: int
     end_us: int
     least_us: float
-    """Who waited less is not meant."""
+    """Minimum excess of a wait that is wanted."""
     least_own_us: float = 0.0
-    """Who lost less by itself is not meant; 0 where only waits are."""
+    """Minimum time that a call lost by itself to be wanted; 0 where only waits are."""
 
 
 class RecordedRows:
@@ -67,12 +67,12 @@ class RecordedRows:
     Parameters
     ----------
     steps
-        In order, without those that have no rows. What is behind a step that is missing, or not whole, is not
-        taken for the end of what is before it.
+        Steps in order, without those that have no rows. Rows behind a step that is missing, or not whole, are
+        not taken for the end of what is before it.
     """
 
-    def __init__(self, place: Place, steps: Sequence[RecordedStep], names: StreamNames) -> None:
-        self.place = place
+    def __init__(self, identity: RankIdentity, steps: Sequence[RecordedStep], names: StreamNames) -> None:
+        self.identity = identity
         self.names = names
         self._steps = steps
         opened = steps[0].packed("open") if steps else np.empty((0, 2), np.uint64)
@@ -87,7 +87,7 @@ class RecordedRows:
         numbers = np.array([step.step for step in steps], np.int64)
         is_whole = np.array([step.is_whole for step in steps], np.bool_)
         self._stretches = np.cumsum(~is_whole | (np.diff(numbers, prepend=numbers[:1] - 1) != 1))
-        """Of each step: those of one stretch follow each other."""
+        """Number of the stretch of each step: steps of one stretch follow each other."""
 
     @cached_property
     def functions(self) -> npt.NDArray[np.uint64]:
@@ -101,18 +101,18 @@ class RecordedRows:
 
     @cached_property
     def is_entry(self) -> npt.NDArray[np.bool_]:
-        """Whether a call is entered there, bool[n]."""
+        """Mask of the rows in which a call is entered, bool[n]."""
         is_entry: npt.NDArray[np.bool_] = self._codes >> _KIND_BITS == self._entry
         return is_entry
 
     @cached_property
     def is_exit(self) -> npt.NDArray[np.bool_]:
-        """Whether a call is left there, bool[n]."""
+        """Mask of the rows in which a call is left, bool[n]."""
         is_exit: npt.NDArray[np.bool_] = self._codes >> _KIND_BITS == self._exit
         return is_exit
 
     def thread(self, row: int) -> int:
-        """Of one row."""
+        """Return the thread of a row."""
         return _thread_of(int(self._codes[row]))
 
     def has_place(self, begin: int, end: int) -> bool:
@@ -123,15 +123,15 @@ class RecordedRows:
         return bool(self._stretches[at] == self._stretches[last])
 
     def id_at(self, row: int) -> str:
-        """Of the call that was entered there; empty where that is not known."""
+        """Return the id of the call that was entered in a row; empty where it is not known."""
         at = self._step_at(row)
         if at < 0 or not self._steps[at].is_whole:
             return ""
         of_step = row - int(self._firsts[at])
-        return call_id(self.place.program, self.place.rank, self._steps[at].step, of_step)
+        return call_id(self.identity.program, self.identity.rank, self._steps[at].step, of_step)
 
     def wait(self, begin: int, end: int, usual_us: Runtimes) -> CallRecord:
-        """The record of a call in which the rank waited, which made no others.
+        """Return the record of a call in which the rank waited, which made no others.
 
         Parameters
         ----------
@@ -159,18 +159,19 @@ class RecordedRows:
         children: Sequence[tuple[int, int]],
         until_us: int,
     ) -> CallRecord:
-        """The record of a call in which the rank lost time by itself.
+        """Return the record of a call in which the rank lost time by itself.
 
         Parameters
         ----------
         begin, end, usual_us
-            As of a wait.
+            The same as of a wait.
         exclusive_us
-            What it took without the calls inside it, as do ``usual_us``.
+            Runtime without the calls inside it, as in ``usual_us``.
         children
             Rows of the calls that it made itself, in order.
         until_us
-            Collective operations that the rank entered until then say when it came, to whoever waited for it.
+            Time until which collective operations that the rank entered say when it came, to whoever waited
+            for it.
         """
         record = self._record(begin, end, exclusive_us, usual_us, children)
         # They are those of calls inside it, or behind it.
@@ -185,7 +186,7 @@ class RecordedRows:
         usual_us: Runtimes,
         children: Sequence[tuple[int, int]],
     ) -> CallRecord:
-        """A normal one: nobody has judged it."""
+        """Return a record that is labelled normal, as nobody has judged it."""
         entry_us, exit_us = int(self.times_us[begin]), int(self.times_us[end])
         expected_us = float(np.median(usual_us))
         stack = self._stack(begin)
@@ -199,10 +200,10 @@ class RecordedRows:
             revision=0,
             is_final=True,
             label=Label.NORMAL,
-            program=self.place.program,
-            rank=self.place.rank,
+            program=self.identity.program,
+            rank=self.identity.rank,
             thread=self.thread(begin),
-            node=self.place.node,
+            node=self.identity.node,
             function=own.function,
             entry_us=entry_us,
             exit_us=exit_us,
@@ -243,11 +244,11 @@ class RecordedRows:
         return WindowCall(self.id_at(begin), function, *times, parent, depth, False)
 
     def _step_at(self, row: int) -> int:
-        """Index of the step of a row; -1 of calls that were open before, and for no row."""
+        """Return the index of the step of a row; -1 for calls that were open before, and for no row."""
         return int(np.searchsorted(self._firsts, row, side="right")) - 1
 
     def _stack(self, row: int) -> list[StackFrame]:
-        """The call that is entered at a row, and those that are open then, innermost first."""
+        """Return the call that is entered at a row, and those that are open then, innermost first."""
         at, thread = self._step_at(row), self.thread(row)
         first = int(self._firsts[at])
         codes = self._codes[first:row]
@@ -272,7 +273,7 @@ class RecordedRows:
         ]
 
     def _entered(self, time_us: int, code: int, before: int) -> int:
-        """The row of an ENTRY in a step before that one, or a row without an id."""
+        """Return the row of an ENTRY in a step before that one, or a row without an id."""
         for at in range(before - 1, -1, -1):
             if self._steps[at].start_us <= time_us <= self._steps[at].end_us:
                 first, end = int(self._firsts[at]), int(self._firsts[at + 1])
@@ -283,7 +284,7 @@ class RecordedRows:
 
     def _messages(self, identity: str, begin_us: int, end_us: int, thread: int) -> list[Message]:
         send, receive = (self.names.event_type_id(kind) for kind in (EventType.SEND, EventType.RECV))
-        rank = self.place.rank
+        rank = self.identity.rank
         found = []
         for time_us, partner, size_bytes, tag, code in self._within("messages", begin_us, end_us, thread):
             if code >> 48 == send:
@@ -298,12 +299,12 @@ class RecordedRows:
             "operations", begin_us, end_us, thread
         ):
             (short,) = short_communicators(np.array([communicator], np.uint64)).tolist()
-            own_root = self.place.rank if root == NO_PEER else root
+            own_root = self.identity.rank if root == NO_PEER else root
             found.append(Collective(short, number + 1, own_root, size_bytes, time_us, identity))
         return found
 
     def _within(self, part: str, begin_us: int, end_us: int, thread: int) -> list[Any]:
-        """Rows of a part that lie between two times."""
+        """Return rows of a part that lie between two times."""
         found: list[Any] = []
         for step in self._steps:
             if step.end_us >= begin_us and step.start_us <= end_us:

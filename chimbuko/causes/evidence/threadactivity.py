@@ -1,4 +1,5 @@
-"""What one thread did in an interval, by looks at it: how long it ran, waited for a core, and slept in what.
+"""Activity of one thread in an interval, by looks at it: how long it ran, waited for a core, and slept in
+what.
 
 The three add up to the interval. No I/O, no clock.
 """
@@ -19,75 +20,83 @@ from chimbuko.monitor.samples.nodebatch import Rows
 Times = npt.NDArray[np.float64]
 
 FINE_US = 100_000
-"""Of longer rows only that counts which cannot have happened beside the interval."""
+"""Maximum length of rows that are taken in proportion; of longer ones only the part counts that cannot have
+happened outside of the interval.
+"""
 LEAST_CALM_ROWS = 3
-"""So many say what is usual of a thread."""
+"""Minimum number of rows that say what is usual of a thread."""
 LONGEST_BREAK_US = 1000
-"""Between two rows that follow each other."""
+"""Maximum break between two rows that follow each other."""
 AWAKE_SHARE = 0.1
-"""A thread that slept for less of the time was woken by nobody: others have cut what it ran into slices."""
+"""Share of the time up to which a thread that slept was woken by nobody: others have cut its running into
+slices.
+"""
 STOPPED, DEVICE, ASLEEP = "T", "D", "S"
-"""Letters of the kernel: stopped, asleep so that nothing wakes it, asleep."""
+"""Letters of the kernel for states: stopped, asleep so that nothing wakes it, asleep."""
 
 
 @dataclass(frozen=True)
 class Usual:
-    """What a thread did over a long time. Like a call's usual runtime, it has the usual waits in it."""
+    """Activity of a thread over a long time. Like a call's usual runtime, it contains the usual waits."""
 
     ran_us: float = 0.0
     waited_us: float = 0.0
     slices: float = 0.0
 
     def wait_us(self, ran_us: float, slices: float) -> float:
-        """How long it usually waits for a core where it runs so long, and is put on one so often."""
+        """Return how long the thread usually waits for a core where it runs so long, and is put on one so
+        often.
+        """
         if self.waited_us == 0:
             return 0.0
         of_ran, of_slices = ran_us / max(1.0, self.ran_us), slices / max(1.0, self.slices)
         return self.waited_us * max(of_ran, of_slices)
 
     def and_also(self, rows: Rows) -> Usual:
-        """With further rows of it."""
+        """Return the activity together with further rows of the thread."""
         more = (float(rows[name].sum()) for name in ("ran_us", "waited_us", "slices"))
         return Usual(*(before + after for before, after in zip(astuple(self), more, strict=True)))
 
 
 @dataclass(frozen=True)
 class ThreadActivity:
-    """What one thread did in an interval. µs of it, or counts."""
+    """Activity of one thread in an interval, in µs or as counts."""
 
     length_us: float
     ran_us: float
-    """On a core."""
+    """Time on a core."""
     waited_us: float
-    """For a core, beyond what it usually does for running so long, or for being woken so often."""
+    """Wait for a core beyond what is usual of it for running so long, or for being woken so often."""
     usual_wait_us: float = 0.0
-    """For a core, as much as is usual of it: comes with running, and is no cause of its own."""
+    """Wait for a core that is usual of it: it comes with running, and is no cause of its own."""
     system_us: float = 0.0
-    """Of what it ran, in the kernel."""
+    """Part of the time on a core that was spent in the kernel."""
     asleep_us: dict[tuple[str, int], float] = field(default_factory=dict)
-    """Neither: by the state that it was found in, and the number of the system call."""
+    """Time off the core without waiting for one, by the state it was found in, and the number of the system
+    call.
+    """
     minor_faults: float = 0.0
     major_faults: float = 0.0
     slices: float = 0.0
-    """How often it was put on a core."""
+    """Number of times that it was put on a core."""
     moves: int = 0
-    """How often it was found on another core than before."""
+    """Number of looks that found it on another core than before."""
     looks: int = 0
     cores: frozenset[int] = frozenset()
-    """Where it was found."""
+    """Cores on which it was found."""
 
     @property
     def stopped_us(self) -> float:
-        """In state T."""
+        """Time in state T."""
         return sum(us for (state, _), us in self.asleep_us.items() if state == STOPPED)
 
     def slept_us(self, calls: frozenset[int]) -> float:
-        """In these system calls, whether it could be woken or not."""
+        """Return the time asleep in these system calls, whether it could be woken or not."""
         return sum(us for (state, call), us in self.asleep_us.items() if call in calls and state != STOPPED)
 
     @property
     def device_us(self) -> float:
-        """In state D, whatever it called."""
+        """Time in state D, whatever it called."""
         return sum(us for (state, _), us in self.asleep_us.items() if state == DEVICE)
 
 
@@ -98,7 +107,7 @@ def activity_in(
     disturbed: Iterable[tuple[int, int]] = (),
     usual: Usual | None = None,
 ) -> ThreadActivity:
-    """What a thread did from one time to another.
+    """Return the activity of a thread from one time to another.
 
     Parameters
     ----------
@@ -108,7 +117,7 @@ def activity_in(
     disturbed
         Intervals in which it is not as usual.
     usual
-        What it did over a longer time. What it did beside the interval counts where it waited less there.
+        Activity over a longer time. That beside the interval counts where it waited less there.
     """
     rows = rows[np.argsort(rows["begin_us"])]
     times = _placed(rows)
@@ -150,7 +159,7 @@ def activity_in(
 
 
 def _placed(rows: Rows) -> Times:
-    """Of each row how long the thread ran, waited and slept, f8[3, n].
+    """Return how long the thread ran, waited and slept in each row, f8[3, n].
 
     The kernel counts a wait when it is over: what is longer than its row has room for began before it.
     """
@@ -173,8 +182,9 @@ def _placed(rows: Rows) -> Times:
 def _stops(
     rows: Rows, still_us: Times, begin_us: int, end_us: int
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], Times]:
-    """Of each row whether the thread was stopped when it began; whether it was so only then, or only when it
-    ended; and, for such rows, how long it stood still in an interval: without a break from or to that moment.
+    """Return three arrays over rows: whether the thread was stopped at the begin; whether it was so only
+    then, or only at the end; and how long it stood still in an interval, without a break from or to that
+    moment.
     """
     begins, ends = rows["begin_us"], ends_us(rows)
     is_stopped = np.isin(rows["state"], (b"T", b"t"))
@@ -189,13 +199,13 @@ def _stops(
 
 
 def _shares(calm: Times) -> Times | None:
-    """Of its time that a thread usually runs, waits and sleeps, f8[3]; None where that is not known."""
+    """Return the shares of time that a thread usually runs, waits and sleeps, f8[3]; None if unknown."""
     total_us = calm.sum()
     return calm.sum(axis=1) / total_us if calm.shape[1] >= LEAST_CALM_ROWS and total_us > 0 else None
 
 
 def _within(times: Times, inside_us: Times, usual: Times | None) -> Times:
-    """Of rows, of which so much lies in the interval, what of it happened there, f8[3, n]."""
+    """Return how much of what happened in rows happened in the part that lies in the interval, f8[3, n]."""
     length = times.sum(axis=0)
     outside = length - inside_us
     within = times * (inside_us / np.maximum(length, 1.0))
@@ -212,7 +222,9 @@ def _within(times: Times, inside_us: Times, usual: Times | None) -> Times:
 def _asleep(
     rows: Rows, still_us: Times, total_us: float, was_stopped: list[bool]
 ) -> dict[tuple[str, int], float]:
-    """How long it slept, by what in; ``was_stopped`` says of each row whether it was when that began."""
+    """Return how long it slept, by what in; ``was_stopped`` says of each row whether it was stopped at its
+    begin.
+    """
     found: Counter[tuple[str, int]] = Counter()
     stood = STOPPED, NO_CALL
     before: tuple[str, int] | None = None

@@ -13,21 +13,21 @@ from chimbuko.core.calls.waiting import Waits, waits_in
 
 LEAST_FACTOR = 1.25
 OF_RUN = 0.01
-"""It cost so much of the time of the run."""
+"""Share of the time of the run that a drift must have cost."""
 
 
 @dataclass(frozen=True)
 class Drift:
-    """A function whose calls take longer now than at first."""
+    """Function whose calls take longer now than at first."""
 
     program: str
     function: str
     factor: float
     usual_us: float
-    """What a call took at first, on average, and takes now."""
+    """Mean runtime of a call at first; ``typical_us`` is the present one."""
     typical_us: float
     lost_us: float
-    """What all its calls together took more than they would have at first."""
+    """Time that all its calls took more than they would have at first."""
 
 
 def drifts_of(
@@ -37,19 +37,19 @@ def drifts_of(
     mean_us: Float64Array,
     factors: Float64Array,
 ) -> list[Drift]:
-    """Functions that became slower; not those in which ranks wait, since what they wait for did.
+    """Return functions that became slower; not those in which ranks wait, since what they wait for did.
 
     Parameters
     ----------
     functions
         Names of program and function.
     counts
-        f8[functions, buckets]: how many of the calls that a function is judged by took how long; those from
+        f8[functions, buckets]: numbers of the calls that a function is judged by, by runtime; those from
         before a drift as they would be now.
     calls, mean_us
-        f8[functions] each: of all calls of the run.
+        f8[functions] each: number and mean runtime of all calls of the run.
     factors
-        f8[functions]: how many times as long calls take now as at first.
+        f8[functions]: runtime now relative to that at first.
     """
     middles_us = np.sqrt(EDGES_US[:-1] * EDGES_US[1:])
     now_us = (counts * middles_us).sum(axis=1) / np.maximum(counts.sum(axis=1), 1.0)

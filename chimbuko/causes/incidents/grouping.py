@@ -1,4 +1,6 @@
-"""Which calls belong together: each leads to what held it up; an incident is what leads to one of them."""
+"""Groups of calls that belong together: each call leads to what held it up; a group is what leads to one
+call.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,17 @@ from chimbuko.causes.kinds.split import main_part
 from chimbuko.causes.part import ANALYSIS, HELD_UP, HeldUp, Part
 
 NEAR_SHARE = 0.5
-"""Of the shorter one's time: waits of which nobody knows for whom are one if they overlap by so much."""
+"""Share of the shorter one's time by which waits for unknown ranks must overlap to be one delay."""
 SAME_TAKING_US = 1_000_000
-"""Calls that lost a core to the same process are one delay, with no more than this between them."""
+"""Maximum time between calls that lost a core to the same process, for them to be one delay."""
 SAME_STOP_SHARE = 0.8
-"""Of the longer one's time: ranks that stood still together for so much of it were stopped together."""
+"""Share of the longer stop for which ranks must have stood still together to have been stopped together."""
 
 
 def leads_to(flag: Flag, parts: Sequence[Part], flags: Mapping[str, Flag]) -> str:
-    """The call that explains most of this one's excess; empty where the node does, or none of ``flags``."""
+    """Return the call that explains most of this one's excess; empty where the node does, or none of
+    ``flags``.
+    """
     if main_part(parts).kind in IN_NODE:
         return ""
     known = [part for part in parts if part.call_id in flags and part.call_id != flag.id]
@@ -28,14 +32,15 @@ def leads_to(flag: Flag, parts: Sequence[Part], flags: Mapping[str, Flag]) -> st
 
 
 def joined_to(flag: Flag, beside: Iterable[Flag], parts: Mapping[str, Sequence[Part]]) -> str:
-    """What a call is part of that was kept from running, or what a loss of its thread is: a loss that lies in
-    one call for the most part is a part of that, also if it waits for others, who lose nothing by it; and
-    calls are parts of a loss. Empty without one.
+    """Return the call or loss that a held-up call or a loss is part of; empty without one.
+
+    A loss that lies in one call for the most part is a part of that, also if the call waits for others, who
+    lose nothing by it; and calls are parts of a loss.
 
     Parameters
     ----------
     beside
-        What else the thread lost time in, at the same time.
+        Other calls and losses in which the thread lost time, at the same time.
     """
     if flag.loss is not None:
         found = [one for one in beside if _holds(one, flag, parts)]
@@ -61,8 +66,9 @@ def _holds(call: Flag, loss: Flag, parts: Mapping[str, Sequence[Part]]) -> bool:
 
 
 def root_of(call_id: str, leads: Mapping[str, str], flags: Mapping[str, Flag]) -> str:
-    """The last call of the chain from a call; of what is behind a flagged one that is no wait, the last one
-    that is flagged, or lost time by itself. Empty where none of them is among ``flags``.
+    """Return the last call of the chain from a call; empty where none of them is among ``flags``.
+
+    Behind a flagged call that is no wait, it is the last one that is flagged, or lost time by itself.
     """
     seen = set()
     root = ""
@@ -76,11 +82,11 @@ def root_of(call_id: str, leads: Mapping[str, str], flags: Mapping[str, Flag]) -
 
 
 Culprit = tuple[str, str]
-"""A node, and what of it that is no part of the program took a core."""
+"""Node, and process there that is no part of the program and took a core."""
 
 
 def culprit_of(flag: Flag, parts: Sequence[Part]) -> Culprit | None:
-    """Whom a call's time was lost to; None where that was no other program."""
+    """Return the process that a call's time was lost to; None where it was no other program."""
     main = main_part(parts)
     is_taken = main.kind == WAITED_FOR_CORE.id and main.is_foreign
     return (flag.node, main.by) if is_taken else None
@@ -89,7 +95,7 @@ def culprit_of(flag: Flag, parts: Sequence[Part]) -> Culprit | None:
 def groups(
     flags: Mapping[str, Flag], leads: Mapping[str, str], parts: Mapping[str, Sequence[Part]]
 ) -> dict[str, list[str]]:
-    """Ids of the calls of each group, by the id of the one that they lead to.
+    """Return the ids of the calls of each group, by the id of the one that they lead to.
 
     Calls that count for nothing by themselves belong to a group only if one that does leads to the same.
     """
@@ -110,14 +116,14 @@ def groups(
 
 
 def counts(flag: Flag, parts: Sequence[Part]) -> bool:
-    """Whether a call makes an incident by itself, or what was lost in no call: what the analysis itself took
-    there is a price of looking at ranks.
+    """Whether a call or loss makes an incident by itself. What the analysis took in no call does not: it is
+    the price of looking at ranks.
     """
     return flag.is_flagged and not (flag.loss is not None and main_part(parts).by == ANALYSIS)
 
 
 def _together(lost: Iterable[Flag]) -> dict[str, str]:
-    """Id of each wait to that of the longest one of those that overlap."""
+    """Return for each wait the id of the longest one of those that overlap it."""
     stands_for: dict[str, str] = {}
     open_now: dict[int, list[Flag]] = defaultdict(list)
     for flag in sorted(lost, key=lambda flag: (flag.common_entry_us, flag.id)):
@@ -130,7 +136,9 @@ def _together(lost: Iterable[Flag]) -> dict[str, str]:
 
 
 def _taken_together(lost: Iterable[Flag], parts: Mapping[str, Sequence[Part]]) -> dict[str, str]:
-    """Id of each call whose core somebody took to that of the first one whom the same took it from then."""
+    """Return for each call whose core a process took the id of the first call that lost it to the same one
+    then.
+    """
     stands_for: dict[str, str] = {}
     last: dict[Culprit, Flag] = {}
     for flag in sorted(lost, key=lambda flag: (flag.entry_us, flag.id)):
@@ -146,7 +154,9 @@ def _taken_together(lost: Iterable[Flag], parts: Mapping[str, Sequence[Part]]) -
 
 
 def _stopped_together(lost: Iterable[Flag], parts: Mapping[str, Sequence[Part]]) -> dict[str, str]:
-    """Id of each call whose rank was stopped to that of the first one whose rank was so at the same time."""
+    """Return for each call whose rank was stopped the id of the first one whose rank was stopped at the same
+    time.
+    """
     stands_for: dict[str, str] = {}
     first: list[Flag] = []
     stopped = [flag for flag in lost if main_part(parts[flag.id]).kind == STOPPED.id]

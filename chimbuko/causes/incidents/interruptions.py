@@ -1,6 +1,5 @@
-"""Short delays that hit now one function and now another: what the system does to all of them.
-
-What of their node calls that recur lost their time by, where that is the same for most of it.
+"""Interruptions: short delays that hit changing functions, as the system does to all of them; and their
+cause.
 """
 
 from __future__ import annotations
@@ -24,14 +23,16 @@ from chimbuko.causes.part import Part
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 
 MOST = 0.5
-"""Of what was lost, by one kind of cause; and of what that took, by one process."""
+"""Share of the lost time that one cause must explain, and of that cause's time that one process must have
+taken.
+"""
 
 Lost = Counter[tuple[str, str]]
-"""µs by the kind of cause, and by who took the core where that was no process of the program."""
+"""Lost time in µs by cause, and by the process that took the core where it was none of the program."""
 
 
 def lost_by(parts: Iterable[Part]) -> Lost:
-    """What a call lost, or several."""
+    """Return what the calls with these parts lost."""
     lost: Lost = Counter()
     for part in parts:
         lost[part.kind, part.by if part.is_foreign else ""] += round(part.lost_us)
@@ -39,14 +40,14 @@ def lost_by(parts: Iterable[Part]) -> Lost:
 
 
 def because(found: Recurrence, lost: Lost, nodes: NodeEvidence | None = None) -> Recurrence:
-    """The finding with the cause of most of it; as it is where that is not known, or not in the node.
+    """Return the finding with the cause of most of it; unchanged where that is not known, or not in the node.
 
     Parameters
     ----------
     lost
-        What its calls, or some of them, lost.
+        Time that its calls, or some of them, lost.
     nodes
-        Where its ranks may run.
+        Samples that say where its ranks may run.
     """
     kinds: Counter[str] = Counter()
     for (kind, _), us in lost.items():
@@ -63,23 +64,26 @@ def because(found: Recurrence, lost: Lost, nodes: NodeEvidence | None = None) ->
 
 
 LEAST = 16
-"""So many are a recurring."""
+"""Minimum number of short delays that are a finding."""
 LEAST_FUNCTIONS = 3
-"""So many different ones must be hit: else it is the function's doing."""
+"""Minimum number of different functions that are hit; otherwise it is the function's doing."""
 MODE_END = 0.2
-"""A mode ends where the next factor of two holds less than this share of what it has so far, as in the
-detector ``robust``."""
+"""Share of what a mode has so far: it ends where the next factor of two holds less, as in the detector
+``robust``.
+"""
 FAR = 3
-"""Octaves above that of their median: delays of so many times that length stand for themselves, though no gap
-is between."""
+"""Number of octaves above that of their median from which on delays stand for themselves, even without a gap
+between.
+"""
 MOST_EXAMPLES = 5
 MOST_CAUSES = 64
-"""Of delays of one length, that are remembered: there may be any number of processes."""
+"""Maximum number of causes of delays of one length that are remembered: there may be any number of processes.
+"""
 NEVER_US = 1 << 62
 
 
 def is_alone(incident: Incident) -> bool:
-    """Whether it is one call, which held up nobody that was flagged."""
+    """Whether an incident is one call, which held up nobody that was flagged."""
     return incident.flags == 1 and not incident.is_loss
 
 
@@ -89,7 +93,7 @@ class _Octave:
 
     calls: int = 0
     acquitted: int = 0
-    """More of them, which turned out to be ordinary."""
+    """Number of further ones that turned out to be ordinary."""
     cost_us: float = 0.0
     shortest_us: float = math.inf
     begin_us: int = NEVER_US
@@ -97,12 +101,12 @@ class _Octave:
     functions: Counter[str] = field(default_factory=Counter)
     ranks: set[int] = field(default_factory=set)
     worst: list[tuple[float, str]] = field(default_factory=list)
-    """Cost and call of a few."""
+    """Cost and call of the most costly ones."""
     lost: Lost = field(default_factory=Counter)
-    """By what."""
+    """Lost time by cause."""
 
     def add(self, incident: Incident) -> None:
-        """One more."""
+        """Add one incident."""
         one = _Octave(1, 0, incident.cost_us, incident.cost_us, incident.begin_us, incident.end_us)
         if incident.call_id and incident.rank is not None:
             one.functions[incident.function] += 1
@@ -112,7 +116,7 @@ class _Octave:
         self.merge(one)
 
     def merge(self, other: _Octave) -> None:
-        """All of another."""
+        """Add all of another octave."""
         self.calls += other.calls
         self.acquitted += other.acquitted
         self.cost_us += other.cost_us
@@ -128,11 +132,11 @@ class _Octave:
 
 
 _Octaves = dict[int, dict[int, _Octave]]
-"""By program, and by the logarithm of the delay."""
+"""Octaves by program, and by the logarithm of the delay."""
 
 
 class Interruptions:
-    """Adds up the incidents of a single call.
+    """Sum of the incidents of a single call.
 
     Its memory depends on functions and ranks, and on how many incidents are not settled.
     """
@@ -142,7 +146,7 @@ class Interruptions:
         self._open: dict[int, Incident] = {}
 
     def take(self, changes: Changes) -> None:
-        """Take in what has become different of a run's incidents."""
+        """Take what has changed among a run's incidents."""
         for number in (*changes.merged, *changes.gone):
             self._open.pop(number, None)
         for incident in changes.incidents:
@@ -151,24 +155,24 @@ class Interruptions:
                 self._open[incident.number] = incident
 
     def acquit(self, program: int, lost_us: float) -> None:
-        """A call that had been one of them, and is ordinary now: it says, too, how long such delays are."""
+        """Count a call that was one of them and is ordinary now: it also says how long such delays are."""
         octaves = self._settled.setdefault(program, defaultdict(_Octave))
         octaves[_octave_of(lost_us)].acquitted += 1
 
     def settle_before(self, time_us: int) -> None:
-        """What was over by then does not change any more."""
+        """Settle incidents that were over by then: they do not change any more."""
         over = [incident for incident in self._open.values() if incident.end_us < time_us]
         for incident in over:
             del self._open[incident.number]
         _add(self._settled, over)
 
     def found(self, nodes: NodeEvidence | None = None) -> list[Recurrence]:
-        """The short delays of each program, where there are enough of them to be a habit.
+        """Return the short delays of each program, where there are enough of them to be a finding.
 
         Parameters
         ----------
         nodes
-            Where ranks may run.
+            Samples that say where ranks may run.
         """
         octaves: _Octaves = {}
         _add(octaves, self._open.values())
@@ -216,7 +220,7 @@ def _recurrence(program: int, octaves: dict[int, _Octave], nodes: NodeEvidence |
 
 
 def _mode_end(counts: dict[int, int]) -> int:
-    """The first octave behind the shortest mode that holds enough; the lowest one where none does."""
+    """Return the first octave behind the shortest mode that holds enough; the lowest one where none does."""
     so_far = 0
     for octave in range(min(counts), max(counts) + 2):
         count = counts.get(octave, 0)

@@ -11,17 +11,17 @@ from chimbuko.core.arrays import Float64Array
 from chimbuko.core.buckets import EDGES_US
 
 APART = 8.0
-"""A slow mode takes so many times as long as the rest."""
+"""Minimum factor between the median of a slow mode and that of the rest."""
 OF_FUNCTION = 0.04
 OF_RUN = 0.01
-"""It holds so much of the function's time, and of that of the run."""
+"""Minimum shares of the function's time and of the run's time that a slow mode holds."""
 LEAST_CALLS = 3
 MOST_SHARE = 0.5
-"""Of the calls: what happens more often is how the function usually runs."""
+"""Maximum share of the calls: what happens more often is how the function usually runs."""
 VALLEY_BUCKETS = 4
-"""On either side of where two modes part: half a doubling."""
+"""Number of buckets on either side of where two modes part that are looked at: half a doubling."""
 VALLEY = 0.2
-"""There lie fewer calls than this share of the slow mode's."""
+"""Maximum number of calls there, relative to those of the slow mode."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ class SlowMode:
     function: str
     from_us: float
     share: float
-    """Of the function's calls."""
+    """Share of the function's calls."""
     typical_us: float
-    """Median of the slow ones, and of the others."""
+    """Median of the slow ones; ``usual_us`` is that of the others."""
     usual_us: float
     lost_us: float
-    """What one of them takes more, on average."""
+    """Mean of what one of them takes more."""
 
 
 def slow_mode(
@@ -47,12 +47,12 @@ def slow_mode(
     edges_us: Float64Array,
     run_us_per_call: float,
 ) -> SlowMode | None:
-    """The slow mode of a function, if it has one that is worth reporting.
+    """Return the slow mode of a function, if it has one that is worth reporting.
 
     Parameters
     ----------
     counts, edges_us
-        f8[buckets] and f8[buckets + 1]: how many calls took how long; eight buckets a doubling.
+        f8[buckets] and f8[buckets + 1]: numbers of calls by runtime; eight buckets a doubling.
     run_us_per_call
         Time of the whole run, on all ranks, for each call of the function.
     """
@@ -88,7 +88,7 @@ def slow_mode(
 
 
 def _partings(counts: Float64Array, calls: Float64Array) -> list[int]:
-    """Buckets from which on a mode of its own may begin: hardly any calls are near."""
+    """Return the buckets from which on a mode of its own may begin: hardly any calls are near."""
     used = np.flatnonzero(counts)
     if len(used) < 2:
         return []
@@ -108,7 +108,7 @@ def _median(counts: Float64Array, middles_us: Float64Array) -> float:
 def slow_modes_of(
     functions: Sequence[tuple[str, str]], counts: Float64Array, exclusive: Float64Array
 ) -> list[SlowMode]:
-    """The slow modes of all functions of a run.
+    """Return the slow modes of all functions of a run.
 
     Parameters
     ----------

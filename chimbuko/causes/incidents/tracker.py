@@ -1,4 +1,4 @@
-"""The incidents of a run, as they grow and merge while its calls become known."""
+"""Tracker of the incidents of a run, which grow and merge while its calls become known."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from chimbuko.monitor.samples.nodebatch import NodeBatch
 
 @dataclass(frozen=True)
 class Changes:
-    """What has become different since the last time."""
+    """Differences among the incidents since the last time."""
 
     incidents: list[Incident]
-    """New ones, and those that changed."""
+    """New incidents, and those that changed."""
     merged: dict[int, int]
-    """Number of an incident that is no longer one of its own, to that of the one it is part of."""
+    """Numbers of incidents that are parts of others now, each with the number of the other one."""
     gone: list[int]
-    """Incidents of which no flagged call is left."""
+    """Numbers of incidents of which no flagged call is left."""
     incident_of: dict[str, int]
-    """Calls that belong to another incident than before; 0 for none."""
+    """Numbers of the incidents of calls that belong to another one than before; 0 for none."""
 
 
 class IncidentTracker:
@@ -52,13 +52,13 @@ class IncidentTracker:
     first
         Number of the first new incident.
     known
-        What a run's calls, and losses, belong to already, by id: these keep their numbers.
+        Numbers of the incidents that a run's calls, and losses, belong to already, by id: these keep them.
     """
 
     def __init__(self, first: int = 1, known: dict[str, int] | None = None) -> None:
         self.evidence = Evidence()
         self.parts: dict[str, list[Part]] = {}
-        """Of each call by id."""
+        """Parts of the excess of each call, by its id."""
         self._next = first
         self.incident_of = dict(known or {})
         """Number of the incident of each call, and of each loss."""
@@ -67,12 +67,12 @@ class IncidentTracker:
         self._leads: dict[str, str] = {}
         self._changed: list[Flag] = []
         self._taken: dict[Culprit, set[str]] = defaultdict(set)
-        """Calls that lost a core to somebody else."""
+        """Calls that lost a core to another process, by that."""
         self._alone: set[str] = set()
-        """Calls that are not flagged, and neither lead to one that is nor to what such a one waited for."""
+        """Calls that are not flagged, and lead neither to one that is nor to what such a one waited for."""
 
     def put(self, flags: Iterable[Flag]) -> None:
-        """Calls that were flagged, newer revisions of them, and others that may have to do with them."""
+        """Take flagged calls, newer revisions of them, and others that may have to do with them."""
         for flag in map(self.evidence.aligned, flags):
             before = self.evidence.flags.get(flag.id)
             if before is not None and before.is_flagged and not flag.is_flagged:
@@ -82,11 +82,11 @@ class IncidentTracker:
                 self.evidence.put(flag)
 
     def put_samples(self, batch: NodeBatch) -> None:
-        """Samples of a node, which may explain calls."""
+        """Take samples of a node, which may explain calls."""
         self._changed += self.evidence.put_samples(batch)
 
     def put_communication(self, record: CallRecord) -> None:
-        """A recorded call, abnormal or not: when messages were sent and collective operations entered."""
+        """Take the messages and collective operations of a recorded call, abnormal or not."""
         self.evidence.ranks[record.program].add(record.rank)
         self.evidence.communication.put(record)
 
@@ -102,7 +102,7 @@ class IncidentTracker:
             self._let_go(call_id)
 
     def update(self) -> Changes:
-        """Take in what came since the last time."""
+        """Return the changes by what came since the last time."""
         if self.evidence.clocks.update():
             self.put(list(self.evidence.flags.values()))
         flags = self.evidence.flags
@@ -126,11 +126,11 @@ class IncidentTracker:
         return self._regrouped(touched, members)
 
     def incident(self, call_id: str) -> Incident | None:
-        """The incident that a call belongs to; None where it is not known, or forgotten."""
+        """Return the incident that a call belongs to; None where it is not known, or forgotten."""
         return self._incidents.get(self.incident_of.get(call_id, 0))
 
     def _taken_by_same(self, concerned: set[str]) -> set[str]:
-        """Other calls that lost their core to those who took that of these."""
+        """Return other calls that lost their core to those who took that of these."""
         same: set[str] = set()
         for call_id in concerned:
             culprit = culprit_of(self.evidence.flags[call_id], self.parts[call_id])
@@ -140,7 +140,7 @@ class IncidentTracker:
         return same & self.evidence.flags.keys() & self._leads.keys()
 
     def _following(self, concerned: set[str]) -> set[str]:
-        """Calls of no incident that lead to one of these which may be the end of a chain now."""
+        """Return calls of no incident that lead to one of these which may be the end of a chain now."""
         ends = {one for one in concerned if not counts(self.evidence.flags[one], self.parts[one])}
         alone = self._alone if ends else ()
         return {one for one in alone if root_of(one, self._leads, self.evidence.flags) in ends}
@@ -178,13 +178,13 @@ class IncidentTracker:
         return changes
 
     def _touched(self, concerned: set[str]) -> set[int]:
-        """Incidents that may be others now: those of the calls, and of what they lead to."""
+        """Return the incidents that may change: those of the calls, and of what they lead to."""
         calls = concerned | {self._leads[call_id] for call_id in concerned}
         calls |= {flag.id for flag in self._changed}
         return {self.incident_of[call_id] for call_id in calls if call_id in self.incident_of}
 
     def _concerned(self) -> set[str]:
-        """Calls whose explanation may be another one now."""
+        """Return the calls whose explanation may have changed."""
         stretches: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for flag in self._changed:
             stretches[flag.program].append((flag.common_entry_us, flag.common_exit_us))
@@ -196,7 +196,7 @@ class IncidentTracker:
         }
 
     def _numbered(self, members: dict[str, list[str]]) -> tuple[dict[str, int], dict[int, int]]:
-        """Number of each group, and which incidents are part of others now."""
+        """Return the number of each group, and which incidents are part of others now."""
         shares: dict[int, Counter[str]] = defaultdict(Counter)
         for root, of_root in members.items():
             for call_id in of_root:
@@ -263,7 +263,7 @@ class IncidentTracker:
         )
 
     def _loss(self, loss: Flag, calls: Iterable[Flag]) -> NodeLoss:
-        """What a rank lost, of which some is the excess of calls of the same incident."""
+        """Return what a rank lost, of which some is the excess of calls of the same incident."""
         own = [flag for flag in calls if (flag.rank, flag.thread) == (loss.rank, loss.thread)]
         in_calls_us = sum(
             min(flag.excess_us, flag.overlap_us(loss)) for flag in own if not self._is_counted(flag)
@@ -272,7 +272,7 @@ class IncidentTracker:
         return NodeLoss(loss.id, loss.rank, loss.entry_us, loss.exit_us, loss.excess_us, beyond_us)
 
     def _awaited(self, flags: list[Flag]) -> int | None:
-        """The one rank that calls waited for that lead nowhere; None where that is not known."""
+        """Return the one rank that calls waited for that lead nowhere; None where it is not known."""
         waiting = {flag.rank for flag in flags}
         parts = (part for flag in flags for part in self.parts[flag.id])
         named = {part.rank for part in parts if part.rank is not None} - waiting
@@ -300,7 +300,7 @@ class IncidentTracker:
 
 
 def _joined(times: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Intervals, those that overlap as one."""
+    """Return intervals, those that overlap as one."""
     joined: list[tuple[int, int]] = []
     for begin_us, end_us in sorted(times):
         if joined and begin_us <= joined[-1][1]:

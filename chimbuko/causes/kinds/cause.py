@@ -14,7 +14,9 @@ from chimbuko.causes.part import HELD_UP, Part
 Finder = Callable[[Flag, Evidence], Iterator[Part]]
 """Function that yields the parts of a call's excess that a cause explains, as if it were the only cause."""
 Colour = Literal["program", "ranks", "node", "unexplained"]
-"""What the time was lost by, which is its colour on the page: style ``cause-...`` of ``incident.css``."""
+"""Group of causes, which has a colour on the page: a style of this name, behind ``cause-``, in
+``incident.css``.
+"""
 
 
 class Told(NamedTuple):
@@ -41,7 +43,7 @@ class Cause:
     """Name of the cause wherever it stands: in records, in the API and on the page."""
     colour: Colour
     text: str
-    """Completes "This much time was lost ..." on the page. Names in braces are fields of ``Part``, as
+    """Text on the page, which completes "This much time was lost". Names in braces are fields of ``Part``, as
     ``viz/web/src/shared/api/causes.ts`` says."""
     is_in_node: bool = False
     """Whether samples of the node show it, and the node is to blame."""
@@ -52,13 +54,16 @@ class Cause:
     claim: Finder | None = None
     """Claims what all finders left unexplained."""
     clause: Callable[[Part, int | None], str] = _no_clause
-    """Completes "FUNCTION on rank R took 2 s, ..." for the main part of a call on that rank; may be empty."""
+    """Returns the clause behind "FUNCTION on rank R took 2 s", for the main part of a call on that rank; may
+    be empty.
+    """
     tell: Callable[[Incident, Part], Told | None] = _not_told
     """Tells of all ranks that an incident hit at the same time, in place of its origin alone; gets the main
     part of the origin, and returns None where there is no more to tell."""
     recurring: str = ""
-    """Completes "..., as they ...", for a cause in the node; ``{was}``, ``{its}`` and ``{cores}`` follow the
-    number of ranks."""
+    """Words behind "as they" in the sentence of a recurrence, for a cause in the node; ``{was}``, ``{its}``
+    and ``{cores}`` follow the number of ranks.
+    """
 
     @property
     def is_held_up(self) -> bool:

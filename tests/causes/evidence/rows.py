@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from chimbuko.causes.evidence.recordedrows import Interval, Place, RecordedRows
+from chimbuko.causes.evidence.recordedrows import Interval, RankIdentity, RecordedRows
 from chimbuko.core.calls.rawrows import RecordedStep
 from chimbuko.core.traceschema import StreamNames
 
@@ -14,7 +14,7 @@ TIMERS = ("main", "relax", "MPI_Recv()", "MPI_Allreduce()", "MPI Collective Sync
 NAMES = StreamNames(event_types={0: "ENTRY", 1: "EXIT", 2: "SEND", 3: "RECV"}, timers=dict(enumerate(TIMERS)))
 ENTRY, EXIT, RECEIVED = 0, 1, 3
 MAIN, RELAX, RECV, ALLREDUCE, SYNC, SWEEP = range(len(TIMERS))
-PLACE = Place(0, 5, "node1")
+PLACE = RankIdentity(0, 5, "node1")
 MS = 1000
 
 Row = tuple[int, int, int]
@@ -48,5 +48,5 @@ def rows_of(*steps: RecordedStep) -> RecordedRows:
 
 
 def between(begin_ms: float, end_ms: float, least_ms: float, least_own_ms: float = 0.0) -> Interval:
-    """What is asked for."""
+    """Interval that is asked for."""
     return Interval(round(begin_ms * MS), round(end_ms * MS), least_ms * MS, least_own_ms * MS)

@@ -105,7 +105,7 @@ def test_a_thread_that_is_often_woken_slept_in_what_it_is_found_in() -> None:
 
 
 def taken(usual: Usual, **values: int) -> ThreadActivity:
-    """What is activity of 200 ms with such looks, beside calm ones in which half of the time was waited."""
+    """Activity in 200 ms with such looks, beside calm ones in which half of the time was waited."""
     calm = ticks(1, -200, 0, ran_us=10_000, waited_us=10_000, slices=2)
     rows = [*calm, *ticks(1, 0, 200, **values)]
     return activity_in(np.array(rows, THREAD), at(0), at(200), (), usual)

@@ -15,7 +15,7 @@ CALLS = 10_000
 
 
 def drifts(name: str, first_us: float, factor: float, since: float, run_us: float = 0.0) -> list[Drift]:
-    """Of a function whose calls take longer by a factor from some share of the run on, beside another."""
+    """Drifts of a function whose calls take longer by a factor from some time on, beside another."""
     runtimes = first_us * factor * np.random.default_rng(1).lognormal(0.0, 0.05, CALLS)
     counts: Float64Array = np.histogram(runtimes, EDGES_US)[0].astype(np.float64)
     mean_us = first_us * (since + (1.0 - since) * factor)

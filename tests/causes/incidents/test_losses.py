@@ -19,7 +19,7 @@ from tests.causes.nodes import batch, names, other, thread, ticks
 
 
 def incidents(*puts: NodeBatch | list[Flag]) -> list[Incident]:
-    """In whatever order all comes."""
+    """Incidents of all that came, the same in whatever order it does."""
     orders = []
     for order in itertools.permutations(puts):
         tracker, found = IncidentTracker(), dict[int, Incident]()

@@ -15,7 +15,7 @@ RANDOM = np.random.default_rng(1)
 
 
 def counts(*modes: tuple[int, float]) -> Float64Array:
-    """Of so many calls about each runtime in µs, 5 % wide."""
+    """Histogram of so many calls about each runtime in µs, 5 % wide."""
     runtimes = [RANDOM.lognormal(np.log(median_us), 0.05, calls) for calls, median_us in modes]
     return np.histogram(np.concatenate(runtimes), EDGES_US)[0].astype(np.float64)
 
@@ -78,7 +78,9 @@ def test_of_any_counts_what_is_told_is_so(cells: list[tuple[int, int]]) -> None:
 def test_no_mode_that_counts_is_silent(
     calls: int, share: float, usual_us: float, times: float, width: float, seed: int
 ) -> None:
-    """Of at least 4 % of the function's time and 1 % of the run's, eight times above the rest."""
+    """A mode that counts has at least 4 % of the function's time and 1 % of the run's, eight times above the
+    rest.
+    """
     random = np.random.default_rng(seed)
     slow_calls = max(3, int(share * calls))
     usual = random.lognormal(np.log(usual_us), width, calls - slow_calls)

@@ -73,7 +73,7 @@ def test_who_waits_for_a_rank_that_waits_for_its_gpu_leads_to_what_ran_there() -
 
 
 def origins_of(records: list[CallRecord], at_once: int) -> dict[str, str]:
-    """Of each call the origin of its incident, where calls come so many at once."""
+    """Origin of the incident of each call, where calls come so many at once."""
     tracker = IncidentTracker()
     incidents: dict[int, Incident] = {}
     for first in range(0, len(records), at_once):

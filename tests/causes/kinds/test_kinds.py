@@ -31,7 +31,7 @@ def test_late_sender_is_the_partner_that_lost_time_meanwhile() -> None:
 
 
 def found_of(parts: Finder, *records: CallRecord) -> list[Part]:
-    """Of the first of these; all were seen, and are abnormal."""
+    """Parts of the first of these; all were recorded, and are abnormal."""
     evidence = Evidence()
     for one in records:
         evidence.communication.put(one)

@@ -23,7 +23,7 @@ from tests.causes.nodes import batch, gpu, names, other, thread, ticks
 SLOW = flag("compute", 1, 0, 200)
 """199 ms too long."""
 SLEEP = 230
-"""clock_nanosleep on x86-64: no file, socket or lock on any machine."""
+"""Number of clock_nanosleep on x86-64: no file, socket or lock on any machine."""
 FULL = [(at(0), 1_000_000, 0, 0, 0, 0, 0, 0, 99, 100)]
 """A node whose control groups have no memory left."""
 
@@ -36,7 +36,7 @@ def parts(samples: NodeBatch, one: Flag = SLOW) -> list[Part]:
 
 
 def top(*looks: Any, **more: Any) -> Part:
-    """What a call was slow by, for looks at its thread."""
+    """Main part of a call, for looks at its thread."""
     return main_part(parts(batch([row for rows in looks for row in rows], **more)))
 
 
@@ -224,7 +224,7 @@ HOT = {"throttled_us": 1_000_000}
 
 
 def with_gpu(*gpus: Any, **values: Any) -> Part:
-    """What a call was slow by that slept, as it does while it waits for its GPU."""
+    """Main part of a call that slept, as it does while it waits for its GPU."""
     return top(ticks(1, 0, 200, **(values or SLEPT)), gpus=list(gpus))
 
 

@@ -126,7 +126,7 @@ def test_ranks_that_spin_in_mpi_for_ever_are_reported_once(
     service = WriterService(broker, alerting_to(got, url))
 
     def say(*functions: str) -> None:
-        """What each rank is in, as the server sends it on."""
+        """Send what each rank is in, as the server does."""
         health = [
             StreamHealth(0, rank, "n1", "silent", 1, 1, 1, 1, 1, 0, {}, Silence(7, function, 5))
             for rank, function in enumerate(functions)

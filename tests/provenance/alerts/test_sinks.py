@@ -62,7 +62,7 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture
 def reported() -> list[str]:
-    """What the user is told."""
+    """Lines that the user gets."""
     return []
 
 

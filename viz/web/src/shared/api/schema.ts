@@ -1078,7 +1078,7 @@ export interface components {
         };
         /**
          * RecurrenceKind
-         * @description What kind of habit it is.
+         * @description Kind of a recurrence.
          * @enum {unknown}
          */
         RecurrenceKind: "drift" | "interruptions" | "slow mode" | "slow ranks";
@@ -1124,7 +1124,7 @@ export interface components {
         };
         /**
          * Incident
-         * @description A delay with its consequences. Times are µs since the Unix epoch on the trace's clock.
+         * @description Delay with its consequences. Times are µs since the Unix epoch on the trace's clock.
          */
         Incident: {
             number: number;
@@ -1167,7 +1167,7 @@ export interface components {
         };
         /**
          * Waited
-         * @description A call of an incident that is not its origin: it waited, or lost time as a consequence.
+         * @description Call of an incident that is not its origin: it waited, or lost time as a consequence.
          */
         Waited: {
             call_id: string;
