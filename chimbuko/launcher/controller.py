@@ -21,13 +21,8 @@ from chimbuko.launcher.services.choices import ServiceOptions
 from chimbuko.launcher.services.services import Services
 from chimbuko.launcher.transport import shield_news
 from chimbuko.provenance.manage.lifecycle import INTERRUPTED
-<<<<<<< HEAD
-from chimbuko.runtime.process.lifetime import OOM_VARIABLE
-from chimbuko.runtime.process.mishaps import Mishaps, words_of
-=======
 from chimbuko.runtime.process.failures import Failures, words_of
 from chimbuko.runtime.process.lifetime import OOM_VARIABLE
->>>>>>> runner
 from chimbuko.runtime.process.signals import FROM_OTHERS, heed
 from chimbuko.runtime.process.usercommand import FOR_THE_COMMAND, CommandError
 from chimbuko.runtime.process.wakeup import Wakeup

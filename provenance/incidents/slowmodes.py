@@ -65,13 +65,8 @@ class ModeCauses:
     def _asked(self, mode: Recurrence, recorded: Sequence[CallSummary]) -> Recurrence:
         step = -(-len(recorded) // MOST_EXPLAINED) or 1
         calls = [self._provenance.calls.record(call.id) for call in recorded[::step]]
-<<<<<<< HEAD
-        scene = evidence_of(self._provenance.reader, calls)
-        return because(mode, lost_by(parts_of(scene)), scene.nodes)
-=======
         evidence = evidence_of(self._provenance.reader, calls)
         return because(mode, lost_by(parts_of(evidence)), evidence.nodes)
->>>>>>> causes
 
 
 def _are_alike(one: Recurrence, other: Recurrence) -> bool:

@@ -20,11 +20,7 @@ def own_code(flag: Flag, evidence: Evidence) -> Iterator[Part]:
 OWN_CODE = Cause(
     id="own code",
     colour="program",
-<<<<<<< HEAD
-    text="in its own code: it waited for nothing that is on record",
-=======
     text="with no wait on record",
->>>>>>> causes
     claim=own_code,
 )
 NOT_EXPLAINED = Cause(

@@ -7,11 +7,7 @@ from __future__ import annotations
 
 from chimbuko.causes.part import Part
 from chimbuko.causes.wording import ranks_in_words
-<<<<<<< HEAD:chimbuko/cli/shared/incident.py
 from chimbuko.cli.shared.table import MARK, Column, Output
-=======
-from chimbuko.cli.output.table import MARK, Column, Output
->>>>>>> causes:chimbuko/cli/output/incident.py
 from chimbuko.core.calls.functionnames import shown_name, shown_names
 from chimbuko.core.units import format_duration_us, format_signed_us
 from chimbuko.monitor.report.deadlock import lines, merged

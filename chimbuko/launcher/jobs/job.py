@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""Description of a job, whatever starts it."""
-=======
 """Description of a job, whatever starts it, and differences between schedulers, as text of a bash script."""
->>>>>>> runner
 
 from __future__ import annotations
 

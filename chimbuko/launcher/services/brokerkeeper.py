@@ -18,13 +18,8 @@ from chimbuko.runtime.protocol.runbroker import MOST_NEWS, RunBroker
 from chimbuko.runtime.runs.directory import RunDirectory
 
 KEPT_S = 3600
-<<<<<<< HEAD
-"""Time in seconds for which a shared broker keeps what a dead run has there: longer than the end of a run
-takes; agents send again what is gone."""
-=======
 """Seconds for which a broker that others share keeps what a run has there after the run has died. That is
 longer than the end of a run takes; agents send again what is gone."""
->>>>>>> runner
 SIGN_PERIOD_S = 10.0
 """Seconds between two signs of life in the run's folder."""
 

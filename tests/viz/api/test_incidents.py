@@ -89,24 +89,8 @@ def test_findings_in_published_quantities_stand_with_the_incidents(made: MadeRun
 
 def test_a_finding_has_an_address_that_stays(made: MadeRun, api: Api) -> None:
     explain_run(made.directory)
-<<<<<<< HEAD
-    habit = Recurrence(
-        0,
-        RecurrenceKind.DRIFT,
-        "step",
-        9,
-        5e6,
-        0.0,
-        1.0,
-        ["step"],
-        [1],
-        1,
-        2,
-        [],
-=======
     drift = Recurrence(
         *(0, RecurrenceKind.DRIFT, "step", 9, 5e6, 0.0, 1.0, ["step"], [1], 1, 2, []),
->>>>>>> causes
         typical_us=2.0,
         usual_us=1.0,
     )

@@ -31,10 +31,6 @@ export const CAUSES = [
   {"id": "GPU busy", "colour": "node", "isWait": false, "isHeldUp": false, "text": "as {by} had more to do than usual[, with {count program} of others on it]"},
   {"id": "GPU throttled", "colour": "node", "isWait": false, "isHeldUp": false, "text": "as {by} was slowed down, for heat or by its power supply"},
   {"id": "counter out of range", "colour": "program", "isWait": false, "isHeldUp": false, "text": "while {by} rose by {count} times as much as usual"},
-<<<<<<< HEAD
-  {"id": "own code", "colour": "program", "isWait": false, "isHeldUp": false, "text": "in its own code: it waited for nothing that is on record"},
-=======
   {"id": "own code", "colour": "program", "isWait": false, "isHeldUp": false, "text": "with no wait on record"},
->>>>>>> causes
   {"id": "not explained", "colour": "unexplained", "isWait": true, "isHeldUp": false, "text": "for a reason that is not on record"},
 ] as const;
