@@ -1,4 +1,4 @@
-"""The provenance store: tables, the one writer, and what can be asked.
+"""Provenance: the store of a run's records, its one writer, and what is read, judged and exported from it.
 
 May import nothing of ours.
 """

@@ -1,4 +1,4 @@
-"""What changed from one run to another. Pure but for the reading of profiles.
+"""Comparisons of runs: what changed from one to another, and how sure that is. Pure but for reading profiles.
 
 May import core.calls, core.statistics, observe.namespaces.analyses, provenance.incidents,
 provenance.query and runtime.protocol.

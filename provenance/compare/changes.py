@@ -25,64 +25,65 @@ from chimbuko.provenance.compare.levels import Level
 from chimbuko.provenance.compare.runprofile import FunctionProfile
 
 LEAST_P = 0.01
-"""Chance that a comparison of two runs of the same names any function."""
+"""Chance that a comparison of two runs of an unchanged program names any function."""
 
 Verdict = Literal["slower", "faster", "same", "unclear"]
 
 
 class Change(msgspec.Struct, frozen=True):
-    """Of one function, in one of its runtimes."""
+    """Change of one of the runtimes of a function."""
 
     effect: float | None
     """Share by which the runtime has grown, without what is common to all functions; None where there are
     too few calls to tell."""
     low: float | None
     high: float | None
-    """The true effect lies between with a confidence of 95 %."""
+    """Bounds of the true effect with a confidence of 95 %."""
     p_value: float
     """Chance of an effect so far from 0 where nothing has changed, with so many functions."""
     lost_us: float
-    """Time lost in all: the effect on the runtime before, times the calls of the second run."""
+    """Time lost by all calls: the effect in µs per call, times the calls of the second run."""
     verdict: Verdict
-    """``same``: certainly less than the least effect; ``unclear``: neither that, nor certainly there."""
+    """Verdict: ``same`` if the effect is certainly below the least one, ``unclear`` if it is neither that nor
+    certain."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """All functions."""
+    """Changes of all functions."""
 
     common: float
-    """What they have in common, as a logarithm."""
+    """Change that all functions have in common, as a logarithm."""
     machine: Float64Array
-    """f8[runs]: the same of each run where there are several on a side; else 0."""
+    """Change that all functions of each run have in common, f8[runs]; 0 where each side has one run."""
     changes: list[Change]
 
 
 @dataclass(frozen=True)
 class Judge:
-    """Says what has changed from the runs of one side to those of the other."""
+    """Judges what has changed from the runs of one side to those of the other."""
 
     is_after: BoolArray
-    """b1[runs]: the run is of the second side."""
+    """Whether each run is of the second side, b1[runs]."""
     least_effect: float
-    """Changes by a smaller share are not named."""
+    """Smallest share by which a runtime must change to be named."""
     is_net: bool
-    """What all functions have in common is taken off."""
+    """Whether the change that all functions have in common is subtracted."""
 
     @property
     def has_several(self) -> bool:
-        """Whether a side has several runs, so that it is seen how far runs of the same lie apart."""
+        """Whether a side has several runs, so that the spread between equal runs is measured."""
         return len(self.is_after) > 2
 
     def judge(self, levels: Sequence[Sequence[Level | None]], calls: Sequence[int]) -> Judged:
-        """What has changed in each function.
+        """Return the change of each function.
 
         Parameters
         ----------
         levels
-            Of functions that all runs have, by function, then by run in the order of ``is_after``.
+            Levels of the functions that all runs have, by function, then by run in the order of ``is_after``.
         calls
-            Of each in the second side.
+            Calls of each function in the second side.
         """
         least_p, machine = LEAST_P, np.zeros(len(self.is_after))
         if self.has_several:
@@ -98,7 +99,7 @@ class Judge:
         return Judged(shifts.common, machine, changes)
 
     def _usual_us(self, levels: Sequence[Level | None]) -> float:
-        """In the runs before, in their middle."""
+        """Usual runtime before: the median over the runs of the first side."""
         before = [
             one.ln_us for one, is_after in zip(levels, self.is_after, strict=True) if one and not is_after
         ]
@@ -120,7 +121,7 @@ def _change(shifts: Shifts, at: int, before_us: float, least_effect: float, leas
 
 
 FEW_DEGREES = 4.0
-"""Of freedom, of a spread that is assumed and not measured."""
+"""Degrees of freedom of a spread that is assumed and not measured."""
 
 
 class CallTime(msgspec.Struct, frozen=True):
@@ -129,23 +130,23 @@ class CallTime(msgspec.Struct, frozen=True):
     before_us: float
     after_us: float
     by_number_us: float
-    """Of the difference, what more or fewer calls would have taken, each as long as before."""
+    """Part of the difference that is due to the number of calls, each taken as long as before."""
     by_length_us: float
-    """The rest, without what is common to all functions: because calls take longer, or less."""
+    """Part that is due to the length of calls, without what is common to all functions."""
     low_us: float
     high_us: float
-    """The true part by length lies between with a confidence of 95 %."""
+    """Bounds of the true part by length with a confidence of 95 %."""
     differs: bool
-    """By length, by more than chance explains."""
+    """Whether the part by length is more than chance explains."""
 
 
 def call_time(both: Sequence[tuple[FunctionProfile, FunctionProfile]], common: float) -> CallTime:
-    """Of functions that are in both runs.
+    """Return the time in the functions that both runs have.
 
     Parameters
     ----------
     common
-        By how much all means are longer, as a logarithm, since the machine is slower.
+        Logarithm of the factor by which all means are longer because the machine is slower.
     """
     before_us = sum(a.calls * a.mean_us for a, _ in both)
     after_us = sum(b.calls * b.mean_us for _, b in both)
@@ -169,21 +170,21 @@ def call_time(both: Sequence[tuple[FunctionProfile, FunctionProfile]], common: f
 def call_time_of_runs(
     both: Sequence[tuple[FunctionProfile, FunctionProfile]], is_after: BoolArray, machine: Float64Array
 ) -> CallTime:
-    """Of functions that all of several runs have; times are means per run.
+    """Return the time in the functions that all of several runs have; times are means per run.
 
     Parameters
     ----------
     is_after
         b1[runs]: the run is of the second side.
     machine
-        f8[runs]: by how much all means are longer in each run, as logarithms.
+        f8[runs]: logarithm of the factor by which all means are longer in each run.
     """
     before_us = sum(a.calls * a.mean_us for a, _ in both)
     after_us = sum(b.calls * b.mean_us for _, b in both)
     expected_us = sum(b.calls * a.mean_us for a, b in both)
     if not before_us or not after_us:
         return CallTime(before_us, after_us, expected_us - before_us, 0.0, 0.0, 0.0, False)
-    # What each run would take for the same number of calls.
+    # The time that each run would take for the same number of calls.
     of_runs = sum(b.calls * np.array([run.mean_us for run in (*a.each(), *b.each())]) for a, b in both)
     values = (np.log(of_runs) - machine)[:, None]
     found = differences(values, is_after, np.zeros_like(values))
@@ -204,7 +205,7 @@ def call_time_of_runs(
 
 
 def _spread(before: Level | None, after: Level | None) -> float:
-    """Standard deviation of the logarithm of how much longer calls take, where nothing has changed."""
+    """Standard deviation of the logarithm of the ratio of runtimes where nothing has changed."""
     if before is None or after is None:
         return ALONE_SPREAD
     return math.sqrt(before.sampling + after.sampling + ALONE_SPREAD**2)

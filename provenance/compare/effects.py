@@ -28,30 +28,30 @@ from chimbuko.core.arrays import BoolArray, Float64Array
 from chimbuko.provenance.compare.levels import PARTS, Level
 
 LEAST_CALLS = 20
-"""In both runs, for a function to be judged."""
+"""Least number of calls in both runs for a function to be judged."""
 LEAST_FUNCTIONS = 3
-"""For what is common to all to be separated from what one does."""
+"""Least number of functions for what is common to all to be separated from what one does."""
 MOST_ERROR = 0.3
-"""Functions with a larger one say nothing of what is common."""
+"""Largest error of a function that counts for what is common to all."""
 VOTE_ERROR = 0.05
-"""Functions that are known better have about one vote each in what is common; others have less."""
+"""Error below which functions count alike for what is common to all; those with a larger one count less."""
 USUAL_WANDER = 0.015
-"""Standard deviation, in the course of two runs, of their difference on a machine that does nothing else."""
+"""Standard deviation of the difference of two runs in their course, on a machine that does nothing else."""
 USUAL_WANDER_DEGREES = 4.0
-"""Testimony that is worth."""
+"""Weight of ``USUAL_WANDER``, in degrees of freedom."""
 LEAST_DEGREES = 1.0
-"""For a function to say itself how far it wanders."""
+"""Least degrees of freedom for a function's own wandering to be trusted."""
 USUAL_SPREAD = 0.015
-"""Standard deviation between runs of the same, of one function against the others."""
+"""Standard deviation between runs of an unchanged program, of one function against the others."""
 ALONE_SPREAD = 0.05
-"""Of one function, where there are not enough functions to see what all have in common."""
+"""Standard deviation of one function where too few functions show what all have in common."""
 USUAL_SPREAD_FUNCTIONS = 4.0
-"""How many functions' testimony that is worth."""
+"""Weight of ``USUAL_SPREAD``, in functions."""
 CHANGED = 4.0
-"""Functions that lie so many standard deviations from what is common do not say how far others may lie."""
+"""Standard deviations from what is common beyond which a function has changed, and says nothing of others."""
 ROUNDS = 3
 MEDIAN_OF_NORMAL = 0.6745
-"""Half of normal deviates are smaller than so many standard deviations."""
+"""Standard deviations than which half of normal deviates are smaller."""
 VARIANCE_OF_MEDIAN = 1.57
 """Variance of the median of n normal deviates, times n, in units of that of their mean."""
 VARIANCE_OF_SPREAD = 2.7
@@ -63,19 +63,19 @@ class Shifts:
     """Differences of levels, as natural logarithms, the second run less the first; f8[n] each."""
 
     common: float
-    """What all functions have in common; already taken off the others."""
+    """Difference that all functions have in common; subtracted already from ``net``."""
     net: Float64Array
-    """NaN where there are too few calls."""
+    """Difference of each function without the common one; NaN where there are too few calls."""
     half_width: Float64Array
-    """Of an interval that holds the true difference with a confidence of 95 %."""
+    """Half the width of an interval that holds the true difference with a confidence of 95 %."""
     p_value: Float64Array
-    """That chance alone brings one so large among all of these."""
+    """Chance of a difference so large among all of these where nothing has changed."""
 
 
 def shifts_between(before: Sequence[Level | None], after: Sequence[Level | None], is_net: bool) -> Shifts:
-    """Of functions that are in both runs, in the same order.
+    """Return the shifts of the functions that both runs have, given in the same order.
 
-    ``is_net``: what all have in common is taken off, for it is the machine's more often than the program's.
+    ``is_net``: what all have in common is subtracted, as it is the machine's more often than the program's.
     """
     count = len(before)
     net, half_width, p_value = np.full(count, np.nan), np.full(count, np.nan), np.ones(count)
@@ -107,14 +107,14 @@ class _Errors:
     degrees: Float64Array
 
     def plus(self, other: _Errors) -> _Errors:
-        """Of both together (Welch, Satterthwaite)."""
+        """Return the errors of both together (Welch, Satterthwaite)."""
         variance = self.variance + other.variance
         inverse = self.variance**2 / self.degrees + other.variance**2 / other.degrees
         return _Errors(variance, variance**2 / inverse)
 
 
 def _own_errors(pairs: Sequence[tuple[Level, Level]]) -> _Errors:
-    """What is known from each function alone: by chance, and by how far the difference wanders.
+    """Return what each function says of its own error: by chance, and by how far the difference wanders.
 
     Its variance over the parts of the runs is not divided by their number: parts that follow each other are
     alike. One that wanders little, by the few parts that there are, is not trusted. What is usual is taken
@@ -143,17 +143,17 @@ def _own_errors(pairs: Sequence[tuple[Level, Level]]) -> _Errors:
 
 
 def _medians(deviations: Float64Array) -> Float64Array:
-    """What the middle function does in each part, f8[PARTS]."""
+    """Median over functions in each part, f8[PARTS]."""
     weights = 1.0 / (deviations.var(axis=1) + VOTE_ERROR**2)
     return np.array([weighted_median(part, weights) for part in deviations.T])
 
 
 def _common(raw: Float64Array, own: Float64Array, is_net: bool) -> tuple[float, _Errors]:
-    """What functions have in common, and how far each may lie from that without having changed."""
+    """Return what functions have in common, and how far each may lie from that without having changed."""
     reports = own < MOST_ERROR**2
     witnesses = int(reports.sum())
     if not is_net or witnesses < LEAST_FUNCTIONS:
-        # Who wants nothing taken off says that the machine is the same.
+        # Whoever wants nothing subtracted says that the machine is the same.
         usual = ALONE_SPREAD if is_net else USUAL_SPREAD
         return 0.0, _Errors(np.full(len(raw), usual**2), np.full(len(raw), USUAL_SPREAD_FUNCTIONS))
     weights = np.where(reports, 1.0 / (own + VOTE_ERROR**2), 0.0)
@@ -186,7 +186,7 @@ def _spread_between(residuals: Float64Array, own: Float64Array, weights: Float64
 
 
 def weighted_median(values: Float64Array, weights: Float64Array) -> float:
-    """The value with half of the weight on either side; between two, where they meet in the middle."""
+    """Return the value with half of the weight on either side; between two where they meet in the middle."""
     order = np.argsort(values)
     ordered, upto = values[order], np.cumsum(weights[order])
     half = upto[-1] / 2
@@ -197,7 +197,7 @@ def weighted_median(values: Float64Array, weights: Float64Array) -> float:
 
 
 def two_sided_p(t: Float64Array, degrees: Float64Array) -> Float64Array:
-    """The probability that Student's t is as far from 0."""
+    """Return the probability that Student's t is as far from 0."""
     # Here because it takes 0.2 s and 20 MB, which a server that compares nothing need not pay.
     from scipy.special import stdtr
 
@@ -215,7 +215,7 @@ def half_width_95(degrees: Float64Array) -> Float64Array:
 
 
 def adjusted(p_values: Float64Array) -> Float64Array:
-    """p-values f8[n] for n tests at once, after Holm: that of any error among them."""
+    """Return p-values for n tests at once after Holm, f8[n]: the chance of any error among them."""
     order = np.argsort(p_values)
     scaled = p_values[order] * np.arange(len(p_values), 0, -1)
     result = np.empty_like(p_values)
@@ -224,48 +224,50 @@ def adjusted(p_values: Float64Array) -> Float64Array:
 
 
 QUESTIONS = 7
-"""Families of tests of a comparison: usual runtimes, means, call paths, time in all calls, anomalies of
-functions and of ranks, costs of findings."""
+"""Number of families of tests in a comparison: usual runtimes, means, call paths, time in all calls,
+anomalies of functions and of ranks, costs of findings."""
 LEAST_P_OF_RUNS = 0.05 / QUESTIONS
-"""Chance that one of them names anything where nothing has changed: any of them does in 5 % at most."""
+"""Chance that one family of tests names anything where nothing has changed: any of them does in 5 % at
+most."""
 
 LENDERS = 5
-"""Fewer functions do not say how alike their spreads are."""
+"""Least number of functions that say how alike their spreads are."""
 MOST_LENT = 4.0
-"""Degrees of freedom from other functions, and fewer than the function's own: few look alike by chance."""
+"""Most degrees of freedom from other functions, and never as many as the function's own: a few look alike by
+chance."""
 DEGREES_PER_RUN = 2.0
-"""Of the side that has fewer. A single run is judged by how far out it lies, and times are skewed: rare long
-calls put one run of equal ones far out more often than Student's t expects. On two sides that are alike the
-skew drops out."""
+"""Degrees of freedom for each run of the side that has fewer. A single run is judged by how far out it lies,
+and times are skewed: rare long calls put one run of equal ones far out more often than Student's t expects.
+On two sides that are alike the skew drops out."""
 LEAST_VARIANCE = 1e-12
 
 
 @dataclass(frozen=True)
 class Differences:
-    """Of the means of both sides, the second less the first; f8[n] each."""
+    """Differences of the means of both sides, the second less the first; f8[n] each."""
 
     difference: Float64Array
     half_width: Float64Array
-    """Of an interval that holds the true one with a confidence of 95 %."""
+    """Half the width of an interval that holds the true difference with a confidence of 95 %."""
     p_value: Float64Array
-    """Of each one by itself."""
+    """Chance of each difference by itself."""
 
 
 def differences(
     values: Float64Array, is_after: BoolArray, sampling: Float64Array, may_lend: bool = False
 ) -> Differences:
-    """Of n quantities.
+    """Return the differences of n quantities.
 
     Parameters
     ----------
     values
-        f8[runs, n]: of each run one value, as normal as may be.
+        f8[runs, n]: one value of each run, as normally distributed as may be.
     is_after
         b1[runs]: the run is of the second side. There are three runs or more, and one or more on each side.
     sampling
-        f8[runs, n]: variance that values have by chance alone; runs do not spread less.
+        f8[runs, n]: variance that values have by chance alone, below which runs cannot spread.
     may_lend
-        The quantities are alike, so that what is known of some says something of others.
+        Whether the quantities are alike, so that the spread of some says something of that of others.
     """
     before, after = values[~is_after], values[is_after]
     freedom = len(values) - 2.0
@@ -284,7 +286,7 @@ def differences(
 
 
 def _lent(variance: Float64Array, degrees: float) -> tuple[float, float]:
-    """How many degrees of freedom each quantity gets from the others, and the variance that is usual.
+    """Return how many degrees of freedom each quantity gets from the others, and the usual variance.
 
     Logarithms of variances that were estimated in so many degrees spread by the trigamma function of half of
     them. What they spread more is how different they are.
@@ -303,7 +305,7 @@ def _lent(variance: Float64Array, degrees: float) -> tuple[float, float]:
 
 
 def machine_of(levels: Float64Array, sampling: Float64Array) -> Float64Array:
-    """By how much longer everything takes in each run than in the middle of all, as logarithms; f8[runs].
+    """Return how much longer everything takes in each run than in the median run, as logarithms, f8[runs].
 
     Parameters
     ----------
@@ -324,15 +326,17 @@ class RunShifts:
 
     shifts: Shifts
     machine: Float64Array
-    """f8[runs]: as of ``machine_of``; 0 where it is not separated."""
+    """Result of ``machine_of``, f8[runs]; 0 where it is not separated."""
 
 
 def shifts_between_runs(
     levels: Sequence[Sequence[Level | None]], is_after: BoolArray, is_net: bool
 ) -> RunShifts:
-    """Of functions that all runs have; levels by function, then by run in the order of ``is_after``.
+    """Return the shifts of the functions that all runs have.
 
-    ``is_net``: what all functions of a run have in common is taken off.
+    Levels by function, then by run as in ``is_after``.
+
+    ``is_net``: what all functions of a run have in common is subtracted.
     """
     count = len(levels)
     net, half_width, p_value = np.full(count, np.nan), np.full(count, np.nan), np.ones(count)

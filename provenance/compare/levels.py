@@ -1,4 +1,4 @@
-"""How long calls of a function ordinarily take, as a whole and in the course of a run. Pure.
+"""Usual runtime of a function's calls, as a whole and in the course of a run. Pure.
 
 The *level* is the mean of the logarithm over the middle of the calls, between the 10 % and the 75 % quantile:
 rare long calls, which the detector is there for, have no part in it, and neither has what the operating
@@ -23,14 +23,15 @@ from chimbuko.core.arrays import Float64Array
 from chimbuko.core.buckets import EDGES_US
 
 LN_EDGES = np.log(np.maximum(np.ceil(EDGES_US) - 0.5, 0.25))
-"""f8[BUCKETS + 1]: traces count whole µs, so the bucket that 2 µs are in stands for 1.5 to 2.5 µs. Otherwise
-calls of 2.2 and of 2.4 µs could not be distinguished, though of the latter twice as many are seen as 3 µs."""
+"""Logarithms of the edges of buckets, f8[BUCKETS + 1]. Traces count whole µs, so the bucket that 2 µs are in
+stands for 1.5 to 2.5 µs. Otherwise calls of 2.2 and of 2.4 µs could not be distinguished, though of the
+latter twice as many are seen as 3 µs."""
 CENTERS_US = np.exp((LN_EDGES[1:] + LN_EDGES[:-1]) / 2)
-"""f8[BUCKETS]: a runtime for each bucket."""
+"""Runtime that stands for each bucket, f8[BUCKETS]."""
 MIDDLE = (0.1, 0.75)
 """Shares of the calls between which their mean is taken."""
 PARTS = 8
-"""Of a run, with as many calls each."""
+"""Number of parts of a run, with as many calls each."""
 SPREAD_OF_QUARTILES = 1.349
 LEAST_SPREAD = 0.03
 """Standard deviation of the logarithm inside a bucket: what is less cannot be seen."""
@@ -40,21 +41,24 @@ ERROR_OF_MIDDLE = 1.3
 
 @dataclass(frozen=True)
 class Level:
-    """Natural logarithm of a runtime in µs, and what its error follows from."""
+    """Usual runtime as a natural logarithm of µs, and what its error follows from."""
 
     ln_us: float
     calls: float
     sampling: float
-    """Variance of the level that so many calls, drawn by chance, would have."""
+    """Variance that the level of so many calls has if they are drawn by chance."""
     course: Float64Array | None = None
-    """f8[PARTS]: level of each part of the calls; None where it is not known."""
+    """Level of each part of the calls, f8[PARTS]; None where it is not known."""
     degrees: float = 0.0
-    """In so many degrees of freedom the course is really known: between two of the times at which counts
-    were kept it is taken for even."""
+    """Degrees of freedom in which the course is known: between two times at which counts were kept it is
+    taken for even."""
 
 
 def level_of(counted: Float64Array) -> Level | None:
-    """Of the calls by bucket that had been counted at some times, f8[times, BUCKETS]; None without calls."""
+    """Return the level of calls that were counted by bucket at some times, f8[times, BUCKETS].
+
+    None without calls.
+    """
     if not len(counted) or not counted[-1].any():
         return None
     total = counted[-1]
@@ -72,9 +76,9 @@ def level_of(counted: Float64Array) -> Level | None:
 
 
 def level_of_mean(calls: float, mean_us: float, stddev_us: float, like: Level | None = None) -> Level | None:
-    """Of calls of which only mean and standard deviation are known; None without calls that took time.
+    """Return the level of calls of which only mean and standard deviation are known; None if none took time.
 
-    ``like``: a level of the same run whose course this one's will resemble.
+    ``like``: a level of the same run, whose course is taken for this one's.
     """
     if calls < 1 or mean_us <= 0:
         return None
@@ -85,7 +89,9 @@ def level_of_mean(calls: float, mean_us: float, stddev_us: float, like: Level | 
 
 
 def level_of_all(counted: Float64Array, calls: float, mean_us: float, stddev_us: float) -> Level | None:
-    """Of all calls, rare long ones included: the logarithm of their mean; None without calls that took time.
+    """Return the level of all calls, rare long ones included: the logarithm of their mean.
+
+    None if none took time.
 
     Parameters
     ----------
@@ -93,7 +99,7 @@ def level_of_all(counted: Float64Array, calls: float, mean_us: float, stddev_us:
         Calls by bucket that had been counted at some times, f8[times, BUCKETS]: they say how the mean goes
         in the course of the run, where it is not counted exactly.
     calls, mean_us, stddev_us
-        Of the whole run.
+        Figures of the whole run.
     """
     if calls < 1 or mean_us <= 0:
         return None
@@ -113,7 +119,7 @@ def middle_mean(counts: Float64Array) -> float:
     lower = upper - counts
     begin, end = np.maximum(lower, low), np.minimum(upper, high)
     used = np.flatnonzero((end > begin) & (counts > 0))
-    # Calls are taken as spread evenly over their bucket.
+    # Calls are taken to be spread evenly over their bucket.
     places = ((begin + end)[used] / 2 - lower[used]) / counts[used]
     ln_us = LN_EDGES[used] + places * (LN_EDGES[used + 1] - LN_EDGES[used])
     return float(np.average(ln_us, weights=(end - begin)[used]))

@@ -24,7 +24,7 @@ Item = TypeVar("Item")
 
 
 def merged(runs: Sequence[RunProfile]) -> RunProfile:
-    """One run in the middle of these: calls, times and costs are means per run.
+    """Return one profile in the middle of these: calls, times and costs are means per run.
 
     It has the functions, paths and ranks that each of the runs has, by their names in the first. A single run
     is left as it is.
@@ -71,7 +71,7 @@ def merged(runs: Sequence[RunProfile]) -> RunProfile:
 
 
 def check_metrics(before: RunProfile, after: RunProfile) -> None:
-    """See that both judge by the same runtime.
+    """Check that both sides judge by the same runtime.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def check_metrics(before: RunProfile, after: RunProfile) -> None:
 
 
 def _names_in(first: RunProfile, run: RunProfile) -> dict[FunctionKey, FunctionKey]:
-    """Functions of a run to those that they are in the first."""
+    """Return which function of the first run each function of another run is."""
     ours, theirs = ([(function.program, function.name) for function in one.functions] for one in (first, run))
     return {there: here for here, there in pair_functions(ours, theirs).items()}
 
@@ -96,7 +96,10 @@ def _aligned(
     key: Callable[[int, Item], Hashable],
     merge: Callable[[tuple[Item, ...]], Item],
 ) -> list[Item]:
-    """What all lists have, by the key of an item in the list of that number."""
+    """Return the items that all lists have, merged.
+
+    ``key`` is called with the number of a list and an item of it.
+    """
     by_key = [{key(at, one): one for one in items} for at, items in enumerate(lists)]
     shared = [name for name in by_key[0] if name is not None and all(name in other for other in by_key)]
     return [merge(tuple(items[name] for items in by_key)) for name in shared]
@@ -153,7 +156,7 @@ def _level(of_runs: Sequence[Level | None]) -> Level | None:
 
 
 def _mean_us(of_runs: Sequence[FunctionProfile] | Sequence[PathProfile]) -> float:
-    """Of all calls of all runs."""
+    """Mean runtime of all calls of all runs, in µs."""
     calls = sum(one.calls for one in of_runs)
     return sum(one.calls * one.mean_us for one in of_runs) / max(1, calls)
 

@@ -1,4 +1,4 @@
-"""What changed between two runs: shifts of runtimes, functions that came and went, anomalies, ranks. Pure."""
+"""Comparison of two runs: shifts of runtimes, functions that came and went, anomalies, ranks. Pure."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ from chimbuko.provenance.compare.runprofile import (
 )
 
 MORE = 2.0
-"""Times as many per call are more."""
+"""Factor by which anomalies per call must grow to be called more."""
 LEAST_DEVIATIONS = 3.3
-"""More is more only if chance alone would bring it in less than one of a thousand cases."""
+"""Standard deviations by which they must grow: chance alone brings that in less than one of a thousand
+cases."""
 
 _TWO_SIDED_95 = 1.96
 _MILLION = 1e6
@@ -45,7 +46,7 @@ class Rate(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, anomalies: int, calls: int) -> Rate:
-        """Bounds after Wilson (1927), which hold for few and for none."""
+        """Return the rate with its bounds after Wilson (1927), which hold for few and for none."""
         if not calls:
             return cls(0, 0, 0.0, 0.0, _MILLION)
         share, z2 = anomalies / calls, _TWO_SIDED_95**2
@@ -68,10 +69,10 @@ def has_more(before: Rate, after: Rate) -> bool:
 
 
 LEAST_EFFECT = 0.05
-"""Smaller shifts are not named, however sure: the next compiler, link order or machine brings as much."""
+"""Smallest shift that is named: the next compiler, link order or machine brings as much."""
 
 LONGER_TAIL = 2.0
-"""The mean is spoken of where it has grown so many times as much as the usual runtime."""
+"""Factor by which the mean must have grown more than the usual runtime to be spoken of."""
 NAMED = ("slower", "faster")
 
 _WAITS = re.compile(
@@ -81,44 +82,45 @@ _WAITS = re.compile(
 
 
 class BothRuntimes(msgspec.Struct, frozen=True):
-    """Calls of both runs in the same buckets of the judged runtime, eight per doubling."""
+    """Numbers of calls of both runs in the same buckets of the judged runtime, eight per doubling."""
 
     edges_us: list[float]
-    """One more than there are buckets."""
+    """Edges of the buckets in µs, one more than there are buckets."""
     before: list[float]
     after: list[float]
 
 
 class Shift(msgspec.Struct, frozen=True, kw_only=True):
-    """How much longer calls of a function, or of a call path, take in the second run.
+    """Shift of the runtime of a function, or of a call path, from the first run to the second.
 
-    Of pairs, the first run comes first.
+    In each pair the first run comes first.
     """
 
     program: str
     name: str
-    """Of the function."""
+    """Name of the function."""
     callers: list[str]
-    """Of a call path, outermost first."""
+    """Callers on a call path, outermost first."""
     calls: tuple[int, int]
     ordinary_us: tuple[float | None, float | None]
     """The usual runtime: geometric mean of the middle of the calls; on a call path the mean."""
     mean_us: tuple[float, float]
-    """Exclusive runtime, anomalies included."""
+    """Mean exclusive runtime, anomalies included."""
     usual: Change
-    """Of the usual runtime."""
+    """Change of the usual runtime."""
     mean: Change
-    """Of the mean, to which rare long calls belong; on a call path both are the same."""
+    """Change of the mean, to which rare long calls belong; on a call path both are the same."""
     decided_by: Literal["usual", "mean"]
-    """The mean where it has changed more than chance explains, and than the usual runtime; else that."""
+    """Runtime that decides: the mean where it has changed by more than chance, and than the usual runtime;
+    else that."""
     is_waiting: bool
-    """By its name it waits for others: it takes longer because others do."""
+    """Whether the function waits for others, by its name: it takes longer because others do."""
     rates: tuple[Rate, Rate] | None = None
-    """Anomalies of a function."""
+    """Rates of anomalies of a function."""
     has_more_anomalies: bool = False
-    """Per call, at least twice as many, and not by chance."""
+    """Whether there are at least twice as many anomalies per call, and not by chance."""
     distribution: BothRuntimes | None = None
-    """Of a function."""
+    """Runtimes of a function."""
 
     @property
     def decisive(self) -> Change:
@@ -127,12 +129,12 @@ class Shift(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def decisive_us(self) -> tuple[float | None, float | None]:
-        """The runtimes that it is of."""
+        """Runtimes that the decisive change is of."""
         return self.mean_us if self.decided_by == "mean" else self.ordinary_us
 
 
 class OneSided(msgspec.Struct, frozen=True):
-    """A function that only one of the runs calls."""
+    """Function that only one of the runs calls."""
 
     program: str
     name: str
@@ -142,7 +144,7 @@ class OneSided(msgspec.Struct, frozen=True):
 
 
 class RankChange(msgspec.Struct, frozen=True):
-    """One rank in both runs."""
+    """Anomalies of one rank in both runs."""
 
     program: str
     rank: int
@@ -153,7 +155,7 @@ class RankChange(msgspec.Struct, frozen=True):
 
 
 class RunSide(msgspec.Struct, frozen=True):
-    """One of the two runs, or the runs of one of two sides."""
+    """Side of a comparison: one run, or several."""
 
     id: str
     name: str
@@ -161,41 +163,42 @@ class RunSide(msgspec.Struct, frozen=True):
     calls: int
     duration_us: int
     exclusive_us: float
-    """Of all calls, on all ranks."""
+    """Exclusive time of all calls, on all ranks."""
     rate: Rate
     incidents: Findings
     recurring: Findings
     runs: int = 1
-    """How many runs it stands for; its numbers, but for the rate, are means per run."""
+    """Number of runs that it stands for; all figures but the rate are means per run."""
 
 
 class CostsDiffer(msgspec.Struct, frozen=True):
-    """Whether findings cost more, or less, by more than from run to run; true where that is not known."""
+    """Whether costs of findings differ by more than from run to run; true where that is not known."""
 
     incidents: bool
     recurring: bool
 
 
 class MetricChanges(msgspec.Struct, frozen=True):
-    """What is wrong in quantities that the programs publish on one side alone, in words.
+    """Findings in published quantities that only one side has, in words.
 
-    The same is what concerns the same quantity on the same ranks in the same way.
+    Findings are the same if they concern the same quantity on the same ranks in the same way.
     """
 
     new: list[str]
-    """In any run after, and in none before."""
+    """Findings of any run after, and of none before."""
     vanished: list[str]
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """What changed from the first run to the second; most important first."""
+    """Changes from the first run to the second; most important first."""
 
     before: RunSide
     after: RunSide
     metric: str
     least_effect: float
     common: float
-    """Share by which all functions take longer: as a rule the machine. It is not part of the effects."""
+    """Share by which all functions take longer, as a rule because of the machine. It is not part of the
+    effects."""
     total: CallTime
     """Time in the calls of all functions that both runs have."""
     functions: list[Shift]
@@ -217,14 +220,15 @@ def compare(
 ) -> Comparison:
     """Compare two runs of a program, or of two versions of it; or several runs of each (``merging.merged``).
 
-    Of several runs on a side nothing is assumed of how far runs of the same lie apart: it is measured.
+    With several runs on a side the spread between equal runs is measured, and not assumed.
 
     Parameters
     ----------
     least_effect
         Shifts by a smaller share are not named.
     is_net
-        What all functions have in common is separated; otherwise it is part of each one's effect.
+        Whether the change that all functions have in common is separated; else it is part of each one's
+        effect.
 
     Raises
     ------
@@ -285,7 +289,7 @@ def _more_anomalies(
     judge: Judge,
     both: Sequence[tuple[FunctionProfile, FunctionProfile]] | Sequence[tuple[RankProfile, RankProfile]],
 ) -> list[bool]:
-    """Whether they are more frequent in the second side."""
+    """Whether anomalies are more frequent in the second side, for each function."""
     more = [has_more(_rate(a), _rate(b)) for a, b in both]
     if not judge.has_several:
         return more
@@ -294,13 +298,16 @@ def _more_anomalies(
 
 
 def _rate(profile: FunctionProfile | RankProfile) -> Rate:
-    """Of all runs together."""
+    """Return the rate of all runs together."""
     each = profile.each()
     return Rate.of(sum(one.anomalies for one in each), sum(one.calls for one in each))
 
 
 def _costs_differ(judge: Judge, before: RunProfile, after: RunProfile) -> CostsDiffer:
-    """Of one run each nothing is known of how far costs of the same lie apart."""
+    """Return which costs differ.
+
+    With one run on each side nothing is known of the spread between equal runs.
+    """
     if not judge.has_several:
         return CostsDiffer(True, True)
     each = (*before.each(), *after.each())
@@ -318,7 +325,7 @@ def _path_shifts(
     after: list[PathProfile],
     same: dict[FunctionKey, FunctionKey],
 ) -> list[Shift]:
-    """Of the paths that both runs have, their functions taken for those that they are in the second one."""
+    """Return the shifts of paths that both runs have, by the names of their functions in the second run."""
     new = {(path.program, path.functions): path for path in after}
     both = []
     for path in before:
@@ -365,7 +372,10 @@ def _decided_by(usual: Change, mean: Change) -> Literal["usual", "mean"]:
 
 
 def _importance(shift: Shift) -> tuple[int, bool, float]:
-    """Named ones first; of the slower ones those that wait last, for they wait for the others."""
+    """Sort key: named shifts first.
+
+    Of the slower ones those of waiting functions last, for they wait for the others.
+    """
     change = shift.decisive
     group = {"slower": 0, "faster": 1}.get(change.verdict, 2)
     return group, group == 0 and shift.is_waiting, -abs(change.lost_us)
@@ -388,7 +398,7 @@ def _distribution(before: FunctionProfile, after: FunctionProfile) -> BothRuntim
 
 
 def _one_sided(run: RunProfile, other: RunProfile) -> list[OneSided]:
-    """Functions that each run of one side has, and none of the other's."""
+    """Return the functions that each run of one side has, and none of the other's."""
     own = {(function.program, function.name): function for function in run.functions}
     names = list(own)
     for one in other.each():
@@ -404,7 +414,7 @@ def _one_sided(run: RunProfile, other: RunProfile) -> list[OneSided]:
 def _rank_changes(
     judge: Judge, before: list[RankProfile], after: list[RankProfile], programs: dict[str, str]
 ) -> list[RankChange]:
-    """Of ranks that both runs have: those that lose more time than before first."""
+    """Return the changes of ranks that both runs have, those that lose more time than before first."""
     new = {(rank.program, rank.rank): rank for rank in after}
     both = [
         (rank, other)

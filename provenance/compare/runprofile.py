@@ -30,7 +30,7 @@ FunctionKey = tuple[str, str]
 def pair_functions(
     before: Iterable[FunctionKey], after: Iterable[FunctionKey]
 ) -> dict[FunctionKey, FunctionKey]:
-    """Functions of the run before to those of the run after that they are.
+    """Return which function of the run after each function of the run before is.
 
     Those of one name and file are taken in the order of their lines, where both runs have as many of them: so
     all of a file may have moved. Of the others those of the same name in full are one, then those of the same
@@ -86,19 +86,19 @@ def _pair_programs(before: set[str], after: set[str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class OfRuns:
-    """What may stand for one run, or in the middle of several (``merging.py``)."""
+    """Figures of one run, or of several in their middle (``profilemerging.py``)."""
 
     of_runs: tuple[Self, ...] = field(default=(), kw_only=True)
-    """Of several runs, of each of them."""
+    """Figures of each run where there are several."""
 
     def each(self) -> tuple[Self, ...]:
-        """Of each run."""
+        """Return the figures of each run."""
         return self.of_runs or (self,)
 
 
 @dataclass(frozen=True)
 class FunctionProfile(OfRuns):
-    """One function over all ranks."""
+    """Profile of one function over all ranks."""
 
     program: str
     name: str
@@ -107,31 +107,31 @@ class FunctionProfile(OfRuns):
     severity_us: float
     """Time lost in anomalies."""
     mean_us: float
-    """Of the exclusive runtime, anomalies included."""
+    """Mean exclusive runtime, anomalies included."""
     level: Level | None
-    """Of the runtime that the run judges by; None where nothing is known of it."""
+    """Level of the runtime that the run judges by; None where nothing is known of it."""
     level_of_all: Level | None = None
-    """Of the exclusive runtime, rare long calls included."""
+    """Level of the exclusive runtime, rare long calls included."""
     counts: Float64Array | None = None
     """Calls by bucket of ``chimbuko.core.kernels.buckets`` over the whole run, f8[BUCKETS]."""
 
 
 @dataclass(frozen=True)
 class PathProfile(OfRuns):
-    """One call path over all ranks."""
+    """Profile of one call path over all ranks."""
 
     program: str
     functions: tuple[str, ...]
-    """Outermost first."""
+    """Functions of the path, outermost first."""
     calls: int
     mean_us: float
-    """Of the exclusive runtime."""
+    """Mean exclusive runtime."""
     level: Level | None
 
 
 @dataclass(frozen=True)
 class RankProfile(OfRuns):
-    """One rank."""
+    """Profile of one rank."""
 
     program: str
     rank: int
@@ -141,7 +141,7 @@ class RankProfile(OfRuns):
 
 
 class Findings(msgspec.Struct, frozen=True):
-    """Findings of one kind."""
+    """Number and cost of the findings of one kind."""
 
     number: int
     cost_us: float
@@ -150,32 +150,32 @@ class Findings(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class RunProfile(OfRuns):
-    """A run as a whole."""
+    """Profile of a run as a whole."""
 
     id: str
     name: str
     metric: str
     """Runtime that is judged, and compared: ``exclusive`` or ``inclusive``."""
     duration_us: int
-    """From the first analysed step to the end of the last."""
+    """Time from the first analysed step to the end of the last."""
     functions: list[FunctionProfile]
     paths: list[PathProfile]
     ranks: list[RankProfile]
     incidents: Findings
     recurring: Findings
     metrics: Mapping[FindingKey, str] = field(default_factory=dict)
-    """What is wrong in quantities that the programs publish, in words."""
+    """Findings in quantities that the programs publish, in words."""
 
 
 def read_profile(
     provenance: Provenance, progress: Callable[[float, str], None] = lambda share, text: None
 ) -> RunProfile:
-    """All that a comparison needs of a run.
+    """Read all that a comparison needs of a run.
 
     Parameters
     ----------
     progress
-        Called with the share that is done, and what is read now.
+        Called with the share that is done, and with what is read now.
 
     Raises
     ------
@@ -225,7 +225,7 @@ def _functions(
 
 
 def _counted(provenance: Provenance, detector: str) -> dict[tuple[int, str], Float64Array]:
-    """Calls by bucket that had been counted at some times, of each function for which they are stored."""
+    """Return the counts of calls by bucket at some times, for each function of which they are stored."""
     schema = stored_schema_of(detector)
     if "counted" not in schema.slices:
         return {}
@@ -241,7 +241,7 @@ def _counted(provenance: Provenance, detector: str) -> dict[tuple[int, str], Flo
 def _function(
     program: str, found: FunctionStatistics, counted: Float64Array | None, metric: str
 ) -> FunctionProfile:
-    # Without the excess of anomalies, of which one can be as long as a million calls.
+    # The excess of anomalies is left out: one can be as long as a million calls.
     ordinary_us = found.exclusive_mean_us - found.severity_us / max(1, found.calls)
     by_mean = level_of_mean(found.calls, ordinary_us, found.exclusive_stddev_us)
     # Buckets are of the runtime that is judged.

@@ -1,4 +1,4 @@
-"""How many times as fast a second variant of a program is: the effects of a comparison, turned over. Pure."""
+"""Speed-ups of a second variant of a program: the effects of a comparison as factors. Pure."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ class SpeedUp(msgspec.Struct, frozen=True):
     """The time before as a multiple of the time after: 2 is twice as fast, 0.5 half as fast."""
 
     times: float | None
-    """None where there are too few calls to say."""
+    """Factor by which it is faster; None where there are too few calls to say."""
     low: float | None
     high: float | None
-    """The true one lies between with a confidence of 95 %."""
+    """Bounds of the true factor with a confidence of 95 %."""
 
 
 class FunctionSpeedUp(msgspec.Struct, frozen=True):
-    """Of one function, or of one call path. Of pairs, the run before comes first."""
+    """Speed-up of one function, or of one call path. In each pair the run before comes first."""
 
     program: str
     name: str
     callers: list[str]
-    """Of a call path, outermost first."""
+    """Callers on a call path, outermost first."""
     calls: tuple[int, int]
     runtime_us: tuple[float | None, float | None]
-    """The usual or the mean exclusive runtime, by ``decided_by``."""
+    """Usual or mean exclusive runtime, by ``decided_by``."""
     decided_by: Literal["usual", "mean"]
     speedup: SpeedUp
-    """Of that runtime."""
+    """Speed-up of that runtime."""
     gained_us: float
-    """By all calls of the second run."""
+    """Time that all calls of the second run gained."""
 
 
 class SpeedUps(msgspec.Struct, frozen=True):
-    """Of the second run against the first; those that gain most come first."""
+    """Speed-ups of the second run against the first; those that gain most come first."""
 
     before: RunSide
     after: RunSide
     total: SpeedUp
-    """Of the time in calls of functions that both runs have, for as many calls as the second one makes."""
+    """Speed-up of the functions that both runs have, for as many calls as the second one makes."""
     functions: list[FunctionSpeedUp]
     paths: list[FunctionSpeedUp]
 
 
 def speedups(found: Comparison) -> SpeedUps:
-    """Of a comparison from which nothing is taken off (``is_net=False``)."""
+    """Return the speed-ups of a comparison from which nothing is subtracted (``is_net=False``)."""
     functions, paths = (
         sorted(map(_of_shift, shifts), key=lambda one: -one.gained_us)
         for shifts in (found.functions, found.paths)
@@ -60,7 +60,7 @@ def speedups(found: Comparison) -> SpeedUps:
 
 
 def in_all(found: Comparison) -> str:
-    """The speed-up of all calls together, in words."""
+    """Return the speed-up of all calls together, in words."""
     speedup, total = _in_all(found), found.total
     if speedup.times is None:
         return "No function is called in both runs"
@@ -73,7 +73,7 @@ def in_all(found: Comparison) -> str:
 
 
 def interval(speedup: SpeedUp) -> str:
-    """Between which bounds a speed-up lies: ``2.31 to 2.72``."""
+    """Return the bounds of a speed-up, such as ``2.31 to 2.72``."""
     if speedup.low is None or speedup.high is None:
         return ""
     return f"{format_significant(speedup.low)} to {format_significant(speedup.high)}"
@@ -108,7 +108,8 @@ def _in_all(found: Comparison) -> SpeedUp:
     if found.has_several:
         low, high = expected_us / (expected_us + total.high_us), expected_us / (expected_us + total.low_us)
     else:
-        # Assumed is a share of the time, and speed-ups may be large: what may be gained is no measure of it.
+        # The error that is assumed is a share of the time, and speed-ups may be large: the gain is no measure
+        # of it.
         factor = math.exp((total.high_us - total.low_us) / 2 / expected_us)
         low, high = times / factor, times * factor
     return SpeedUp(times, low, high)

@@ -1,4 +1,4 @@
-"""What changed from one run to another, in words. Pure."""
+"""Sentences about what changed from one run to another. Pure."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from chimbuko.provenance.compare.runcomparison import NAMED, Comparison, Shift
 from chimbuko.provenance.compare.runprofile import Findings
 
 LEAST_COMMON = 0.01
-"""What all functions have in common is separated from here on."""
+"""Smallest change common to all functions that is separated."""
 LEAST_SHARE = 0.01
-"""Of the time in calls, for a difference in what findings cost to be named."""
+"""Least share of the time in calls for a difference in the cost of findings to be named."""
 MORE_COST = 2.0
 MOST_SENTENCES = 3
 LONG = 2.0
-"""Times the usual runtime, for a call to be a long one."""
+"""Factor over the usual runtime from which on a call is a long one."""
 SPREAD = 4.0
-"""Long calls of one kind are not shorter than their mean by this factor."""
+"""Factor by which long calls of one kind may be shorter than their mean."""
 
 
 def sentences(found: Comparison) -> list[str]:
-    """What changed, in words; the most important first."""
+    """Return what changed, in sentences; the most important first."""
     named = [shift for shift in found.functions if shift.decisive.verdict in NAMED]
     shown = shown_names((shift.name for shift in named), short_name)
     lines = [_sentence(shift, shown[shift.name]) for shift in named[:MOST_SENTENCES]]
@@ -57,7 +57,7 @@ def sentences(found: Comparison) -> list[str]:
 
 
 def reach(found: Comparison) -> str:
-    """What these runs can tell, and what not."""
+    """Return a sentence about what these runs can tell, and what not."""
     if not found.has_several:
         return (
             "One run on each side cannot tell how far runs of the same lie apart: it is assumed, for one "
@@ -93,7 +93,7 @@ def _by(shift: Shift) -> str:
 
 
 def _tail(shift: Shift) -> str:
-    """Which long calls have come, or gone."""
+    """Return which long calls have come, or gone, in words."""
     both = shift.distribution
     if both is None or shift.ordinary_us[0] is None:
         return ""
@@ -104,7 +104,7 @@ def _tail(shift: Shift) -> str:
     added_us = more * runtimes_us
     if not added_us.any():
         return ""
-    # Of all lengths that have come those which hold the time, and not what the machine brings beside them.
+    # Only the lengths that hold most of the time, and not what the machine brings beside them.
     is_long = runtimes_us > float((added_us * runtimes_us).sum() / added_us.sum()) / SPREAD
     share = float(more[is_long].sum())
     runtime_us = float(added_us[is_long].sum()) / share
@@ -122,7 +122,7 @@ def _time_sentence(total: CallTime) -> str:
 
 
 class CostChange(NamedTuple):
-    """Findings of one kind that cost clearly more, or less."""
+    """Change of the cost of the findings of one kind, where they cost clearly more, or less."""
 
     name: str
     before: Findings
@@ -130,12 +130,12 @@ class CostChange(NamedTuple):
 
     @property
     def added_us(self) -> float:
-        """What they cost more."""
+        """Core time that they cost more, in µs."""
         return self.after.cost_us - self.before.cost_us
 
 
 def cost_changes(found: Comparison) -> list[CostChange]:
-    """Of incidents and recurring findings those that cost clearly more, or less."""
+    """Return the kinds of incidents and recurring findings that cost clearly more, or less."""
     differ, before, after = found.costs_differ, found.before, found.after
     both = (
         (differ.incidents, CostChange("Incidents", before.incidents, after.incidents)),
@@ -168,7 +168,7 @@ def _metric_sentences(title: str, found: Sequence[str]) -> list[str]:
 
 
 def interval(change: Change) -> str:
-    """Between which bounds an effect lies: ``+8.1 to +12.0 %``."""
+    """Return the bounds of an effect, such as ``+8.1 to +12.0 %``."""
     if change.low is None or change.high is None:
         return ""
     return f"{format_signed(100 * change.low, '.1f')} to {format_change(change.high)}"

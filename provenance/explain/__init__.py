@@ -1,4 +1,4 @@
-"""Stored calls judged and explained again: by the final model, and by what the trace still knows.
+"""Stored calls judged again by the final model, and explained again by what the trace still knows.
 
 May import ad.detectors, ad.handoff, capture.trace, causes.evidence, causes.incidents, core.calls,
 core.statistics, provenance.incidents, provenance.nodes, provenance.query, provenance.store,

@@ -27,21 +27,21 @@ from chimbuko.runtime.protocol.telemetry import SlowRank
 from chimbuko.runtime.runs.directory import RunDirectory
 
 AT_ONCE = 2_000
-"""Calls that are looked at together."""
+"""Number of calls that are looked at together."""
 HORIZON_US = 60_000_000
-"""Calls that ended so much earlier have nothing to do with one any more: they are forgotten."""
+"""Time after which a call is forgotten: it has nothing to do with calls that end later."""
 
 FOREVER_US = 1 << 62
 
 MOST_AT_END = 100_000
-"""Abnormal calls that are judged and explained once more when a run ends, in half a minute."""
+"""Most abnormal calls that are judged and explained once more when a run ends, in half a minute."""
 
 
 class Explained(msgspec.Struct, frozen=True):
-    """What was found."""
+    """Numbers of what was found."""
 
     calls: int
-    """Abnormal ones."""
+    """Abnormal calls of the run."""
     incidents: int
     recurrences: int
 
@@ -52,7 +52,7 @@ def explain(
     slow_ranks: Sequence[SlowRank] = (),
     ask: Callable[[Sequence[WaitsRequest]], None] = lambda requests: None,
 ) -> Explained:
-    """Find the incidents of a run anew, of all its abnormal calls, and store them with what recurs.
+    """Find the incidents of all abnormal calls of a run anew, and store them with recurring findings.
 
     Calls that belong to an incident already keep its number.
 
@@ -61,7 +61,7 @@ def explain(
     slow_ranks
         Ranks that are slower than the others all the time.
     ask
-        Takes what the trace can be asked: waits for delays that are not on record.
+        Called with the questions that the trace can answer: waits for delays that are not on record.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def explain(
     calls = looked_to_us = now_us = 0
     for flags in _batches(_flags(tracker, short, provenance.calls.in_time(CallFilter(label=None)))):
         tracker.put(flags)
-        # All that there are: ranks may have lost time also while no call was abnormal.
+        # All samples that there are: ranks may have lost time also while no call was abnormal.
         begin_us = min([looked_to_us, *(flag.entry_us for flag in flags)])
         looked_to_us = max([looked_to_us, *(flag.exit_us for flag in flags)]) if flags else FOREVER_US
         for batch in NodeSamples(provenance.reader).batches(begin_us, looked_to_us):
@@ -105,7 +105,10 @@ def explain(
 
 
 def _flags(tracker: IncidentTracker, short: Interruptions, records: Iterable[CallRecord]) -> Iterator[Flag]:
-    """Abnormal calls, and others that may have to do with them; the rest is there to be compared with."""
+    """Yield abnormal calls, and others that may have to do with them.
+
+    The rest is there to be compared with.
+    """
     for record in records:
         tracker.put_communication(record)
         flag = flag_of(record)
@@ -118,16 +121,16 @@ def _flags(tracker: IncidentTracker, short: Interruptions, records: Iterable[Cal
 
 
 def _batches(flags: Iterator[Flag]) -> Iterator[list[Flag]]:
-    """All of them, and in the end none."""
+    """Yield all flagged calls in batches, and at last an empty batch."""
     while some := list(itertools.islice(flags, AT_ONCE)):
         yield some
     yield []
 
 
 def explain_at_end(run: RunDirectory, is_hasty: Callable[[], bool]) -> str:
-    """Find the incidents of a run that has just ended, and return what is to be said of it; mostly nothing.
+    """Find the incidents of a run that has just ended, and return a line for the user, mostly an empty one.
 
-    Of very many calls what was found live stays.
+    Where very many calls are abnormal, the incidents that were found live stay.
 
     Parameters
     ----------
@@ -150,7 +153,7 @@ def explain_at_end(run: RunDirectory, is_hasty: Callable[[], bool]) -> str:
 
 
 def is_explained_at_end(run: RunDirectory) -> bool:
-    """Whether the anomalies of a run are few enough."""
+    """Return whether a run has few enough anomalies to be explained at its end."""
     with open_run(run) as provenance:
         return provenance.calls.count(CallFilter(), most=MOST_AT_END + 1) <= MOST_AT_END
 
@@ -161,7 +164,7 @@ def explain_run(run: RunDirectory, is_hasty: Callable[[], bool] = lambda: False)
     Parameters
     ----------
     is_hasty
-        Whether what is not on record is looked for in the run's trace no further, where that was kept.
+        Whether to stop looking in the run's trace, where it was kept, for calls that are not on record.
 
     Raises
     ------
@@ -183,13 +186,13 @@ def explain_run(run: RunDirectory, is_hasty: Callable[[], bool] = lambda: False)
 
 
 class _Report(msgspec.Struct):
-    """The part of a run's report that findings are made of."""
+    """Part of a run's report that findings are made of."""
 
     slow_ranks: list[SlowRank] = []
 
 
 def slow_ranks_of(run: RunDirectory) -> list[SlowRank]:
-    """Ranks that were slow all the time; none where the server was killed, which is said elsewhere."""
+    """Return the ranks that were slow all the time; none where the server was killed."""
     try:
         return msgspec.json.decode(run.read_report(), type=_Report).slow_ranks
     except FileNotFoundError:

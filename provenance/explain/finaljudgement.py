@@ -1,4 +1,4 @@
-"""A run's recorded calls, judged again by the model that the run ended with."""
+"""Final judgement: a run's recorded calls are judged again by the model that the run ended with."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ def relabel_run(
         runtimes_us = inclusive_us if info.config.metric == "inclusive" else exclusive_us
         return Verdicts(said.is_anomaly, of.score, runtimes_us, of.expected_us, of.spread_us, of.seen)
 
-    # Waits are judged by what they waited for.
+    # Waits are judged by what they waited for, so that has to be known.
     explain_run(run, is_hasty)
     engine = open_for_writing(run.used_store_url(info))
     try:
         relabelled = relabel(engine, info.id, verdicts, is_deleting)
     finally:
         close(engine)
-    # What the trace had to say is in the store now.
+    # What the trace knew is in the store now.
     explain_run(run, is_hasty=lambda: True)
     return relabelled
 
 
 def judge_at_end(run: RunDirectory, is_hasty: Callable[[], bool]) -> str:
-    """Judge the calls of a run that has just ended once more, and return what is to be said of it.
+    """Judge the calls of a run that has just ended once more, and return a line for the user, if any.
 
-    Very many calls stay as they are.
+    Where very many calls are abnormal, they stay as they are.
 
     Parameters
     ----------

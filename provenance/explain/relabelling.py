@@ -30,77 +30,77 @@ from chimbuko.provenance.write.rollups import rebuild as rebuild_sums
 from chimbuko.provenance.write.stepwriter import rebuild as rebuild_steps
 
 AT_ONCE = 10_000
-"""Calls judged together."""
+"""Number of calls that are judged together."""
 CLEARLY = 3.0
-"""What was expected of a call because of comparable ones differs by this factor from what its function takes
-(``chimbuko.ad.calls.usual``): then it stays."""
+"""Factor by which the runtime expected of a call, because of comparable ones (``chimbuko.ad.calls.usual``),
+must differ from that of its function to be kept."""
 
 
 @dataclass(frozen=True)
 class Verdicts:
-    """What is said of some calls; parallel arrays."""
+    """Verdicts about some calls, as parallel arrays."""
 
     is_anomaly: BoolArray
     score: Float64Array
     runtime_us: Float64Array
-    """By which they are judged."""
+    """Runtime by which the calls are judged."""
     expected_us: Float64Array
     spread_us: Float64Array
     seen: Float64Array
 
 
 Judge = Callable[[str, str, Float64Array, Float64Array], Verdicts | None]
-"""Names of program and function, exclusive and inclusive runtimes of its calls in µs, to verdicts; None where
-too little is known of it."""
+"""Function that judges calls, given the names of program and function and the exclusive and inclusive
+runtimes of the calls in µs; it returns None where too little is known of the function."""
 
 
 class Relabelled(msgspec.Struct, frozen=True):
-    """What became of the calls of a run."""
+    """Numbers of the calls of a run that got other labels."""
 
     calls: int
-    """That were judged again."""
+    """Calls that were judged again."""
     now_normal: int
     now_abnormal: int
     deleted: int
-    """Of those that are normal now."""
+    """Calls that are normal now and were deleted."""
 
 
 @dataclass(frozen=True)
 class Relabelling:
-    """What was said of some calls of one function, and what is now; parallel arrays."""
+    """Old and new labels of some calls of one function, as parallel arrays."""
 
     function: int
     keys: npt.NDArray[np.int64]
-    """Numbers of the calls in the store."""
+    """Row numbers of the calls in the store."""
     ranks: npt.NDArray[np.int64]
     """Program and rank, i8[calls, 2]."""
     steps: npt.NDArray[np.int64]
     was_anomaly: BoolArray
     is_anomaly: BoolArray
     is_relabelled: BoolArray
-    """Whether that is another label than while the run went on."""
+    """Whether the new label is another than while the run went on."""
     old_severity_us: Float64Array
     severity_us: Float64Array
     expected_us: Float64Array
 
     @property
     def is_acquitted(self) -> BoolArray:
-        """Whether they are abnormal no longer."""
+        """Whether each call was abnormal and no longer is."""
         return self.was_anomaly & ~self.is_anomaly
 
 
 def relabel(engine: Engine, run_id: str, judge: Judge, is_deleting: bool) -> Relabelled:
-    """Judge all calls of a run again, in one transaction; those that have not ended stay as they are.
+    """Judge all calls of a run again, in one transaction; calls that have not ended stay as they are.
 
-    An incident whose origin was flagged stays whole if that is abnormal by the model, or held up others whose
-    calls were flagged: how often ranks wait for delays says nothing of whether they are ordinary. Counts
-    follow.
-    A call that is normal now belongs to no incident, unless it is found to have waited for one (``explain``).
+    An incident whose origin was flagged stays whole if the origin is abnormal by the model, or held up others
+    whose calls were flagged: how often ranks wait for delays says nothing of whether delays are ordinary. All
+    counts follow from the new labels. A call that is normal now belongs to no incident, unless it is found to
+    have waited for one (``explain``).
 
     Parameters
     ----------
     is_deleting
-        Calls that were abnormal and no longer are are removed.
+        Whether calls that were abnormal and no longer are get removed.
 
     Raises
     ------
@@ -136,12 +136,12 @@ def relabel(engine: Engine, run_id: str, judge: Judge, is_deleting: bool) -> Rel
 
 @dataclass(frozen=True)
 class _Judged:
-    """Calls of one function, and what the judge says; parallel arrays."""
+    """Calls of one function with their verdicts, as parallel arrays."""
 
     function: int
     keys: npt.NDArray[np.int64]
     names: npt.NDArray[np.str_]
-    """Their ids."""
+    """Ids of the calls."""
     ranks: npt.NDArray[np.int64]
     """Program and rank, i8[calls, 2]."""
     steps: npt.NDArray[np.int64]
@@ -153,7 +153,7 @@ class _Judged:
     verdicts: Verdicts
 
     def changed(self, is_anomaly: BoolArray) -> Relabelling:
-        """With these labels."""
+        """Return the calls with new labels."""
         said = self.verdicts
         lowest, highest = said.expected_us / CLEARLY, said.expected_us * CLEARLY
         is_own = (self.expected_us > 0.0) & ((self.expected_us <= lowest) | (self.expected_us >= highest))
@@ -201,7 +201,7 @@ def _judged(connection: Connection, run: int, judge: Judge) -> Iterator[_Judged]
 
 
 def _functions(connection: Connection, run: int) -> list[tuple[str, str, int]]:
-    """Names of program and function, and the function's number."""
+    """Return names of program and function, and the function's number."""
     of_program = and_(PROGRAMS.c.run == FUNCTIONS.c.run, PROGRAMS.c.program == FUNCTIONS.c.program)
     statement = select(PROGRAMS.c.name, FUNCTIONS.c.name, FUNCTIONS.c.number)
     rows = connection.execute(
@@ -211,7 +211,7 @@ def _functions(connection: Connection, run: int) -> list[tuple[str, str, int]]:
 
 
 def _calls(connection: Connection, run: int, function: int) -> Iterator[Any]:
-    """Rows of a function's calls, some at a time."""
+    """Yield rows of a function's calls, some at a time."""
     call = CALLS.c
     names = (
         *("id", "program", "rank", "begin_step", "begin_row", "step", "is_anomaly", "is_relabelled"),
@@ -230,8 +230,8 @@ def _calls(connection: Connection, run: int, function: int) -> Iterator[Any]:
 
 
 def _upheld(connection: Connection, run: int, acquitted: set[str], unflagged: set[str]) -> list[str]:
-    """Incidents whose origin was flagged, and is none of the acquitted or one that others waited for."""
-    # What flight recorders have added is there in a live run only, and must not decide a label.
+    """Return the incidents whose origin was flagged, and is not acquitted, or others waited for it."""
+    # What flight recorders added is there in a live run only, so it must not decide a label.
     columns = INCIDENTS.c
     statement = select(columns.number, columns.call, columns.flags).where(
         columns.run == run, columns.merged_into == 0, columns.is_gone.is_(False), columns.call != ""
@@ -272,7 +272,7 @@ class _Difference:
 
 
 def _recount(connection: Connection, run: int, changes: Sequence[Relabelling]) -> None:
-    """Make all counts of a run follow from the new labels, which the calls have already.
+    """Change all counts of a run by the new labels, which the calls have already.
 
     Anomalies that were counted and not recorded stay counted.
     """
@@ -354,7 +354,7 @@ def _add_to_functions(connection: Connection, run: int, functions: dict[int, _Di
         }
         flagged = select(columns.anomalies + one.anomalies).where(of_function)
         by_step = _by_step(connection, run, function)
-        # Of one with anomalies that are not recorded nobody knows in which steps these were.
+        # Where anomalies are not recorded, their steps are not known.
         if connection.execute(flagged).scalar() == by_step.sum():
             values |= {
                 "flagged_steps": len(by_step),
@@ -370,7 +370,7 @@ def _add_to_functions(connection: Connection, run: int, functions: dict[int, _Di
 
 
 def _by_step(connection: Connection, run: int, function: int) -> Float64Array:
-    """Abnormal calls of a function in each step of a rank that has any."""
+    """Number of abnormal calls of a function in each step of a rank that has any."""
     call = CALLS.c
     statement = (
         select(func.count())

@@ -1,4 +1,4 @@
-"""Asks the trace of a run what flight recorders are asked while it goes on: who lost time, and who waited.
+"""Answers from the trace of a run, as flight recorders give them while it goes on: who lost time, who waited.
 
 A trace that was kept, or that the run was made of, remembers what these have forgotten.
 """
@@ -28,9 +28,9 @@ from chimbuko.runtime.protocol.messages import RecordBatch, WaitsRequest
 from chimbuko.runtime.runs.directory import RunDirectory
 
 AROUND_US = 10_000_000
-"""So much before and behind an interval is read, too: calls that those in it are compared with."""
+"""Time before and after an interval that is read, too, for calls to compare with."""
 MOST_S = 10.0
-"""That the end of a run waits for answers; the longest waits are asked about first."""
+"""Most seconds that the end of a run waits for answers; the longest waits are asked about first."""
 
 
 def answers_of_trace(
@@ -39,12 +39,12 @@ def answers_of_trace(
     requests: Sequence[WaitsRequest],
     is_hasty: Callable[[], bool],
 ) -> list[RecordBatch]:
-    """Records of calls that nobody flagged, out of the recorded streams of a run that are still there.
+    """Return records of calls that nobody flagged, from the recorded streams of a run that are still there.
 
     Parameters
     ----------
     is_hasty
-        Whether somebody does not want to wait for more.
+        Whether the user does not want to wait for more.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def answers_of_trace(
 
 
 def _first_step(provenance: Provenance, rank: tuple[int, int], time_us: int) -> int:
-    """The first step of a rank that ends behind a time."""
+    """Return the first step of a rank that ends after a time."""
     steps = provenance.steps.counts([rank])
     at = bisect_left([step.end_us for step in steps], time_us)
     return steps[at].step if at < len(steps) else 0
@@ -88,7 +88,7 @@ def _found(
         _look, identity=identity, interval=interval, first_rank=stream.first_rank, first_step=first_step
     )
     (answer,) = apart(look, [stream.path])
-    # What is damaged was said when it was analysed.
+    # A damaged trace was reported when it was analysed.
     return [] if isinstance(answer, TraceFormatError) else answer
 
 

@@ -21,16 +21,16 @@ from chimbuko.provenance.timeline.ranktimeline import (
 )
 
 COLOURS = {"anomaly": "terrible", "normal": "good", "neighbour": "generic_work"}
-"""By category: names of colours that Chrome's viewer has."""
+"""Colours by category, by the names that Chrome's viewer has for them."""
 
 
 def write_chrome(source: ExportSource, file: IO[bytes]) -> None:
     """Write a process of each rank and a thread of each of its threads and GPU streams.
 
-    A rank's abnormal calls also stand on a thread of their own, and a program's incidents in a process. Flows
-    lead from sends to receives, where both were recorded, from launches to GPU kernels, and from delays to
-    the calls that waited. Times are those of the trace, in µs since the Unix epoch. Written rank by rank; of
-    all ranks only the messages and the times of calls in incidents are kept in memory.
+    A rank's abnormal calls also stand on a thread of their own, and a program's incidents in a process of
+    theirs. Flows lead from sends to receives, where both were recorded, from launches to GPU kernels, and
+    from delays to the calls that waited. Times are those of the trace, in µs since the Unix epoch. Written
+    rank by rank; of all ranks only the messages and the times of calls in incidents are kept in memory.
     """
     _Trace(source, file).write()
 
@@ -44,14 +44,14 @@ class _Trace:
         about = {"run": run.name, "id": run.id, "host": run.host, "chimbuko": run.version}
         self._file = ChromeFile(file, {"displayTimeUnit": "ms", "otherData": about})
         self._numbers = itertools.count(1)
-        """Of processes and threads alike: so no two are the same."""
+        """Numbers of processes and of threads, so that no two are the same."""
         self._flows = itertools.count(1)
         self._messages: list[MessagePoint] = []
         self._threads: dict[tuple[int, int, int], tuple[int, int]] = {}
-        """(Program, rank, thread) to numbers of process and thread."""
+        """Numbers of process and thread by (program, rank, thread)."""
         self._intervals: dict[str, Interval] = {}
         self._places: dict[str, tuple[int, int]] = {}
-        """Begin and end, and numbers of process and thread, of calls in incidents."""
+        """Numbers of process and thread of each call in an incident, by id."""
 
     def write(self) -> None:
         for timeline in self._source.timelines():
@@ -135,7 +135,7 @@ class _Trace:
         for program, of_program in groupby(tracks, key=lambda track: track.program):
             process = next(self._numbers)
             self._metadata("process_name", process, 0, process_name(self._source, program))
-            # Before the ranks: what is looked at first.
+            # Before the ranks, as incidents are looked at first.
             self._metadata("process_sort_index", process, 0, -1)
             for track in of_program:
                 thread = self._begin_thread(process, track.name)
@@ -148,7 +148,7 @@ class _Trace:
             self._write_flow("incident", *((time_us, *self._places[call]) for time_us, call in ends))
 
     def _write_flow(self, name: str, *ends: tuple[int, int, int]) -> None:
-        """From the first to the second time, process and thread; each belongs to the call around it."""
+        """Write an arrow from the first to the second time, process and thread."""
         number = next(self._flows)
         for kind, (time_us, process, thread) in zip("sf", ends, strict=True):
             self._file.event(kind, name, process, thread, ts=time_us, id=number, cat=name, bp="e")

@@ -44,7 +44,7 @@ SCALARS: Mapping[str, type] = {
     **{name: _OF_DTYPE[field.dtype] for name, field in STORED.items()},
     "incident_id": np.object_,
 }
-"""Columns of the table of calls that a DataFrame of calls is made of."""
+"""Columns of the table of calls that a DataFrame of calls is made of, with their types."""
 
 _TYPES = {int: "int64", float: "float64", str: "str", bool: "bool"}
 _TIMES = ("begin", "entry", "exit", "start", "end", "first", "last", "found", "time")
@@ -54,11 +54,11 @@ _CHANGES = (
     *("calls_before", "calls_after", "ordinary_before_us", "ordinary_after_us"),
     *("mean_before_us", "mean_after_us", "is_waiting", "has_more_anomalies"),
 )
-"""Columns of a comparison."""
+"""Columns of a DataFrame of changes between two runs."""
 
 
 def joined(pieces: Iterable[Sequence[Sequence[Any]]]) -> Columns:
-    """``SCALARS`` of rows that come in pieces."""
+    """Return the columns ``SCALARS`` of rows that come in pieces."""
     columns: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in SCALARS}
     for rows in pieces:
         for (name, parts), values in zip(columns.items(), zip(*rows, strict=True), strict=True):
@@ -70,7 +70,7 @@ def joined(pieces: Iterable[Sequence[Sequence[Any]]]) -> Columns:
 
 
 def frame_of(kind: type[msgspec.Struct], structs: Sequence[msgspec.Struct]) -> pd.DataFrame:
-    """A row for each struct and a column for each field, typed also where there are none."""
+    """Return a DataFrame with a row for each struct and a column for each field, typed even without rows."""
     return pd.DataFrame(
         {
             field.name: pd.Series(
@@ -84,14 +84,17 @@ def frame_of(kind: type[msgspec.Struct], structs: Sequence[msgspec.Struct]) -> p
 def described(
     frame: pd.DataFrame, found: Sequence[RecurrenceSummary] | Sequence[MetricFinding]
 ) -> pd.DataFrame:
-    """What findings are made of, by their ids, with their sentences."""
+    """Return a DataFrame of what findings are made of, by their ids, with their sentences."""
     frame.insert(0, "sentence", pd.Index([one.sentence for one in found], dtype="str"))
     frame.index = pd.Index([one.id for one in found], dtype="str", name="id")
     return frame.astype({"kind": "str"}).astype({"kind": "category"})
 
 
 def categories(numbers: npt.NDArray[np.integer[Any]], names: Mapping[int, str]) -> pd.Categorical:
-    """Numbers as their names, of which several may be the same; those that do not occur are no category."""
+    """Return numbers as their names, of which several may be the same.
+
+    Names that do not occur are no category.
+    """
     present, places = np.unique(numbers, return_inverse=True)
     of_present = [names[int(number)] for number in present]
     distinct = sorted(set(of_present))
@@ -105,14 +108,17 @@ def nodes_of(
     ranks: npt.NDArray[np.integer[Any]],
     nodes: Mapping[tuple[int, int], str],
 ) -> pd.Categorical:
-    """Name of the node of each (program, rank)."""
+    """Return the name of the node of each (program, rank)."""
     streams, places = np.unique((programs.astype(np.int64) << 32) | ranks, return_inverse=True)
     names = {at: nodes.get((int(key) >> 32, int(key) & 0xFFFFFFFF), "") for at, key in enumerate(streams)}
     return categories(places, names)
 
 
 def call_ids(columns: Columns, step: str, row: str) -> list[str]:
-    """Ids of calls, by the columns with the step and row where they begin; empty for ``NO_CALL``."""
+    """Return ids of calls by the columns with the step and row where they begin.
+
+    An id is empty for ``NO_CALL``.
+    """
     places = (columns[name].tolist() for name in ("program", "rank", step, row))
     return [
         "" if begin == NO_CALL else f"{program}:{rank}:{begin}:{at}"
@@ -121,9 +127,9 @@ def call_ids(columns: Columns, step: str, row: str) -> list[str]:
 
 
 def with_times(frame: pd.DataFrame, zero_us: int) -> pd.DataFrame:
-    """``entry_us`` and its like, µs since 1970, as ``entry_time`` and ``entry_s``, seconds since ``zero_us``.
+    """Replace ``entry_us`` and the like, µs since 1970, by ``entry_time`` and ``entry_s`` since ``zero_us``.
 
-    0, which stands for the end of an open call, is missing in both.
+    The end of an open call, which is 0, is missing in both.
     """
     columns: dict[str, Any] = {}
     for name, values in frame.items():
@@ -141,14 +147,14 @@ def with_times(frame: pd.DataFrame, zero_us: int) -> pd.DataFrame:
 
 
 def totals_frame(totals: Sequence[Total]) -> pd.DataFrame:
-    """Without the columns that the totals do not have in common."""
+    """Return totals as rows, without the columns that they do not have in common."""
     frame = frame_of(Total, totals).infer_objects()
     unknown = [name for name in frame if len(frame) and frame[name].isna().all()]
     return frame.drop(columns=unknown)
 
 
 def shifts_frame(found: Comparison, by: Literal["function", "path"]) -> pd.DataFrame:
-    """What changed between two runs: ``Comparison.functions`` or ``Comparison.paths`` as rows."""
+    """Return what changed between two runs, ``Comparison.functions`` or ``Comparison.paths``, as rows."""
     rows = [
         {
             "program": shift.program,
@@ -192,14 +198,14 @@ ROWS_AT_ONCE = 10_000
 
 _BEFORE = ("program", "rank", "thread", "function", "step", "entry_us")
 _AS_THEY_ARE = (*(name for name in FIELDS if name in STORED and name not in _BEFORE), "is_open", "path")
-"""Columns of calls, behind those that come first."""
+"""Columns of calls that follow those that come first."""
 
 Detail = TypeVar("Detail", Message, CounterValue)
 Rows = TypeVar("Rows", list[tuple[Value, ...]], pd.DataFrame)
 
 
 def filter_of(filters: Mapping[str, Any]) -> CallFilter:
-    """The filter with the given fields; of abnormal calls where there is no ``label`` among them.
+    """Return the filter with the given fields, for abnormal calls where no ``label`` is among them.
 
     Raises
     ------
@@ -217,7 +223,7 @@ def filter_of(filters: Mapping[str, Any]) -> CallFilter:
 def calls_frame(
     engine: Engine, provenance: Provenance, wanted: CallFilter, sort: Sort, descending: bool, limit: int
 ) -> pd.DataFrame:
-    """Recorded calls, by id; at most ``limit``, and a warning where there are more."""
+    """Return recorded calls by id, at most ``limit``; warn where there are more."""
     columns = joined(_scalars(engine, provenance, wanted, sort, descending, limit + 1))
     names = {number: name for (_, name), number in provenance.function_numbers().items()}
     labels = pd.Index([str(Label.NORMAL), str(Label.ANOMALY)], dtype="str")
@@ -243,7 +249,7 @@ def calls_frame(
 def records(
     provenance: Provenance, call_id: str | None, filters: Mapping[str, Any], limit: int
 ) -> Iterator[CallRecord]:
-    """One recorded call, or the first abnormal ones of a filter; a warning where there are more."""
+    """Yield one recorded call, or the first abnormal ones of a filter; warn where there are more."""
     if call_id is not None:
         yield provenance.calls.record(call_id)
         return
@@ -254,7 +260,7 @@ def records(
 
 
 def details_frame(kind: type[Detail], found: Iterable[tuple[CallRecord, Detail]]) -> pd.DataFrame:
-    """Messages or counter values with the recorded calls in whose windows they are."""
+    """Return messages or counter values with the recorded calls in whose windows they are."""
     pairs = list(found)
     frame = frame_of(kind, [detail for _, detail in pairs])
     frame.insert(0, "recorded_id", pd.Series([record.id for record, _ in pairs], dtype="str"))
@@ -264,12 +270,12 @@ def details_frame(kind: type[Detail], found: Iterable[tuple[CallRecord, Detail]]
 
 
 def nodes_by_rank(provenance: Provenance) -> dict[tuple[int, int], str]:
-    """The node of each (program, rank)."""
+    """Return the node of each (program, rank)."""
     return {(stream.program, stream.rank): stream.node for stream in provenance.health()}
 
 
 def limited(rows: Rows, limit: int) -> Rows:
-    """Rows up to the limit; a warning where there are more."""
+    """Return rows up to the limit; warn where there are more."""
     if len(rows) <= limit:
         return rows
     _warn(limit)
@@ -279,7 +285,7 @@ def limited(rows: Rows, limit: int) -> Rows:
 def _scalars(
     engine: Engine, provenance: Provenance, wanted: CallFilter, sort: Sort, descending: bool, limit: int
 ) -> Iterator[Sequence[Sequence[Any]]]:
-    """Rows of ``SCALARS``, in pieces."""
+    """Yield rows of ``SCALARS``, in pieces."""
     if sort not in SORTS:
         raise ConfigError(f"sort {sort!r}: not an order of calls; one of {', '.join(SORTS)}")
     order = [column.desc() if descending else column.asc() for column in (CALLS.c[sort], CALLS.c.id)]

@@ -74,7 +74,7 @@ _RANK_NAMES = {
     "minimum": "minimum_per_step",
     "maximum": "maximum_per_step",
 }
-"""Of ``RankStatistics``, where they would say too little on their own."""
+"""Names of columns in place of fields of ``RankStatistics`` that would say too little on their own."""
 
 
 class Run:
@@ -106,16 +106,16 @@ class Run:
 
     @property
     def info(self) -> RunInfo:
-        """What the run was."""
+        """Description of the run: command, times, host, settings."""
         return self._provenance.run()
 
     @property
     def provenance(self) -> Provenance:
-        """The same as objects, page by page: what the command line and the dashboard ask."""
+        """Provenance as objects, page by page, as the command line and the dashboard use it."""
         return self._provenance
 
     def _repr_html_(self) -> str:
-        """What a notebook shows of it."""
+        """Return what a notebook shows of the run."""
         info = self.info
         streams = self._provenance.health()
         started = datetime.fromtimestamp(info.started_us / 1e6, UTC)
@@ -133,12 +133,12 @@ class Run:
     def calls(
         self, *, sort: Sort = "entry_us", descending: bool = False, limit: int = CALL_LIMIT, **filters: Any
     ) -> pd.DataFrame:
-        """Recorded calls, abnormal and normal ones, by id; in order of time unless another is given.
+        """Return recorded calls, abnormal and normal ones, by id; in order of time unless another is given.
 
         Parameters
         ----------
         limit
-            Rows at most; a warning says where there are more.
+            Most rows; a warning says where there are more.
         """
         wanted = filter_of({"label": None} | filters)
         return self._timed(calls_frame(self._engine, self._provenance, wanted, sort, descending, limit))
@@ -146,17 +146,17 @@ class Run:
     def anomalies(
         self, *, sort: Sort = "severity_us", descending: bool = True, limit: int = CALL_LIMIT, **filters: Any
     ) -> pd.DataFrame:
-        """Abnormal calls, by id; worst first unless another order is given."""
+        """Return abnormal calls by id; worst first unless another order is given."""
         return self.calls(sort=sort, descending=descending, limit=limit, **({"label": "anomaly"} | filters))
 
     def call(self, call_id: str) -> CallRecord:
-        """Everything kept about one call."""
+        """Return everything kept about one call."""
         return self._provenance.calls.record(call_id)
 
     def window(self, call_id: str) -> pd.DataFrame:
-        """The calls before and after a recorded one on its thread, by id and in order of entry, and itself.
+        """Return a recorded call with those before and after it on its thread, by id and in order of entry.
 
-        ``is_recorded`` marks it; ``offset_us`` is the time from its entry to theirs.
+        ``is_recorded`` marks the recorded one; ``offset_us`` is the time from its entry to that of each.
         """
         record = self.call(call_id)
         frame = frame_of(WindowCall, record.window)
@@ -169,7 +169,7 @@ class Run:
     def messages(
         self, call_id: str | None = None, *, limit: int = DETAIL_LIMIT, **filters: Any
     ) -> pd.DataFrame:
-        """Messages in the windows of abnormal calls, or of one call.
+        """Return the messages in the windows of abnormal calls, or of one call.
 
         ``recorded_id`` is the call with the window, ``call_id`` the one that the message belongs to. Windows
         overlap: ``is_first`` is true in one row of each message.
@@ -177,7 +177,7 @@ class Run:
         Parameters
         ----------
         limit
-            Recorded calls at most; a warning says where there are more.
+            Most recorded calls; a warning says where there are more.
         """
         found = records(self._provenance, call_id, filters, limit)
         return self._timed(
@@ -187,7 +187,7 @@ class Run:
     def counters(
         self, call_id: str | None = None, *, limit: int = DETAIL_LIMIT, **filters: Any
     ) -> pd.DataFrame:
-        """Counter values in the windows of abnormal calls, or of one call; columns as of ``messages``.
+        """Return counter values in the windows of abnormal calls, or of one call; columns as of ``messages``.
 
         Values of watched counters, which belong to the node, have an empty ``call_id``.
         """
@@ -196,7 +196,7 @@ class Run:
         return self._timed(details_frame(CounterValue, values))
 
     def counter_statistics(self) -> pd.DataFrame:
-        """Mean, spread, least and greatest value of each counter of each rank, over the whole run."""
+        """Return mean, spread, least and greatest value of each counter of each rank, over the whole run."""
         found = self._provenance.counter_statistics()
         frame = frame_of(CounterStatistics, [counter for _, _, counter in found])
         return pd.DataFrame(
@@ -218,25 +218,25 @@ class Run:
         step_min: int | None = None,
         step_max: int | None = None,
     ) -> pd.DataFrame:
-        """What each analysed step counted; of all ranks, or of those given as (program, rank)."""
+        """Return what each analysed step counted, of all ranks or of those given as (program, rank)."""
         frame = frame_of(StepCount, self._provenance.steps.counts(ranks, step_min, step_max))
         frame.insert(2, "node", pd.Series(self._nodes(frame["program"].to_numpy(), frame["rank"].to_numpy())))
         return self._timed(frame)
 
     def functions(self) -> pd.DataFrame:
-        """Each function over all calls and ranks of the run; most time lost first."""
+        """Return statistics of each function over all calls and ranks of the run; most time lost first."""
         frame = frame_of(FunctionStatistics, self._provenance.function_statistics())
         frame = frame.rename(columns={"name": "function"}).astype({"function": "category"})
         return frame.sort_values("severity_us", ascending=False, ignore_index=True)
 
     def ranks(self) -> pd.DataFrame:
-        """Anomalies per step of each rank; most time lost first."""
+        """Return anomalies per step of each rank; most time lost first."""
         frame = frame_of(RankStatistics, self._provenance.steps.rank_statistics()).rename(columns=_RANK_NAMES)
         frame.insert(2, "node", pd.Series(self._nodes(frame["program"].to_numpy(), frame["rank"].to_numpy())))
         return frame.sort_values("severity_us", ascending=False, ignore_index=True)
 
     def incidents(self, limit: int = CALL_LIMIT) -> pd.DataFrame:
-        """Each delay with what it cost on all ranks, in µs of core time, by its id; most costly first.
+        """Return each incident by its id with its cost on all ranks, in µs of core time; most costly first.
 
         ``rank`` is -1 where it is not known.
         """
@@ -247,7 +247,7 @@ class Run:
         return self._timed(limited(frame, limit))
 
     def waits(self, incident: str) -> pd.DataFrame:
-        """Calls that an incident held up, by their ids; those that lost most first.
+        """Return the calls that an incident held up, by their ids; those that lost most first.
 
         Raises
         ------
@@ -261,7 +261,7 @@ class Run:
         )
 
     def recurring(self) -> pd.DataFrame:
-        """What costs time again and again, by the id of the finding; most costly first.
+        """Return recurring findings by their ids; most costly first.
 
         ``ranks``, ``functions``, ``callers`` and ``examples``, which are ids of calls, are lists.
         """
@@ -270,16 +270,17 @@ class Run:
         return self._timed(described(frame, found).astype({"function": "category"}))
 
     def metric_findings(self) -> pd.DataFrame:
-        """What is wrong in quantities that the programs publish, by the id of the finding; as it was found.
+        """Return findings in published quantities by their ids, in the order in which they were found.
 
-        ``ranks`` are tuples, empty where all are alike. ``since`` and ``step`` are steps of the program.
+        ``ranks`` are tuples, empty where the finding is of all ranks. ``since`` and ``step`` are steps of the
+        program.
         """
         found = metric_findings(self._provenance.reader)
         frame = frame_of(Finding, [one.finding for one in found])
         return self._timed(described(frame, found).astype({"quantity": "category"}))
 
     def paths(self) -> pd.DataFrame:
-        """Each call path over all its calls and ranks; most exclusive time first.
+        """Return the statistics of each call path over all its calls and ranks; most exclusive time first.
 
         ``callers`` are the functions around the ``function``, outermost first.
         """
@@ -292,24 +293,24 @@ class Run:
         return frame.iloc[np.argsort(-total_us.to_numpy(), kind="stable")].reset_index(drop=True)
 
     def totals(self, by: By, **filters: Any) -> pd.DataFrame:
-        """Sums over abnormal calls by ``function``, ``rank``, ``node``, ``path``, ``step`` or ``time``.
+        """Sum up abnormal calls by ``function``, ``rank``, ``node``, ``path``, ``step`` or ``time``.
 
         Most time lost first; steps and intervals of time in their order.
         """
         return self._timed(totals_frame(self._provenance.calls.totals(by, filter_of(filters))))
 
     def metadata(self, program: int | None = None, rank: int | None = None) -> pd.DataFrame:
-        """Attributes of all ranks and threads, or of one program or rank."""
+        """Return the attributes of all ranks and threads, or of one program or rank."""
         return frame_of(Metadata, self._provenance.metadata(program, rank)).astype({"key": "category"})
 
     def health(self) -> pd.DataFrame:
-        """What was read of each rank's stream, and what was lost."""
+        """Return what was read of each rank's stream, and what was lost."""
         return frame_of(StreamHealth, self._provenance.health()).astype(
             {"node": "category", "state": "category"}
         )
 
     def distribution(self, function: str, program: int | None = None) -> pd.DataFrame:
-        """How many calls of a function took how long, over all ranks, from the shortest to the longest.
+        """Return how many calls of a function took how long, over all ranks, shortest first.
 
         A bucket goes from ``from_us`` up to ``to_us``. The runtime is the one that the detector judges,
         ``info.config.metric``.
@@ -319,7 +320,7 @@ class Run:
         function
             Name, or a pattern with ``*`` and ``?`` that one function matches.
         program
-            Where functions of several programs have the name; otherwise they are added up.
+            Program of the function, where several have one of that name; by default they are added up.
         """
         detector = self.info.config.detector
         where = schema_of(detector).slices.get("buckets")
@@ -336,7 +337,7 @@ class Run:
         return pd.DataFrame(edges_us | {"calls": np.asarray(counts)[inside]})
 
     def compare(self, after: Run, by: Literal["function", "path"] = "function") -> pd.DataFrame:
-        """What has changed from this run to a later one, by function or call path; most important first.
+        """Return what changed from this run to a later one, by function or call path; most important first.
 
         Columns are the fields of ``Shift`` in ``chimbuko.provenance.compare.runcomparison``, with those of
         both runs as ``mean_before_us`` and ``mean_after_us``. What only one of the runs calls comes last,
@@ -353,7 +354,7 @@ class Run:
         limit: int = CALL_LIMIT,
         time_limit_s: float = TIME_LIMIT_S,
     ) -> pd.DataFrame:
-        """What the store answers to one SELECT; it cannot change anything.
+        """Return what the store answers to one SELECT, which cannot change anything.
 
         ``:name`` in it stands for a parameter, ``:run`` for the run's number and ``:run_id`` for its id.
         ``chimbuko sql --schema`` explains the tables.
@@ -374,7 +375,7 @@ class Run:
 
 
 def open_frames(run: str | os.PathLike[str] | None = None, run_id: str | None = None) -> Run:
-    """Open a run for a notebook, while it goes on or afterwards; ``chimbuko.open``.
+    """Open a run for a notebook, while it goes on or afterwards; users call this as ``chimbuko.open``.
 
     Parameters
     ----------
@@ -382,7 +383,7 @@ def open_frames(run: str | os.PathLike[str] | None = None, run_id: str | None = 
         The run's folder, its name or id under ``./chimbuko-runs``, or the URL of a store; by default the
         newest run under ``./chimbuko-runs``.
     run_id
-        Which run of a store that is given by URL; by default its newest.
+        Run of a store that is given by URL; by default its newest.
 
     Raises
     ------

@@ -1,6 +1,4 @@
-"""Incidents, what recurs and what is wrong in published quantities on the tracks of a timeline, and arrows
-from a delay to the calls that waited.
-"""
+"""Tracks of a timeline for incidents and findings, and arrows from a delay to the calls that waited."""
 
 from __future__ import annotations
 
@@ -18,12 +16,12 @@ from chimbuko.provenance.timeline.ranktimeline import Argument, Interval, RankTi
 
 @dataclass(frozen=True)
 class Span:
-    """One incident, or finding."""
+    """Incident or finding as a span of a track."""
 
     program: int | None
-    """None of what the programs publish: that is the job's."""
+    """Program that it is of; None for findings in published quantities, which are the job's."""
     category: str
-    """``incident``, ``recurring`` or ``published``."""
+    """Category: ``incident``, ``recurring`` or ``published``."""
     name: str
     begin_us: int
     end_us: int
@@ -36,13 +34,14 @@ class Track:
 
     program: int | None
     name: str
-    """``incidents``, ``recurring`` or ``published``; with a number where one track does not hold them all."""
+    """Name of the track: ``incidents``, ``recurring`` or ``published``, with a number where one does not hold
+    them all."""
     spans: list[Span]
 
 
 @dataclass(frozen=True)
 class Arrow:
-    """From a call to one that waited for it, at a moment that lies in both; not backwards in time."""
+    """Arrow from a call to one that waited for it, at a moment that lies in both; never backwards in time."""
 
     incident: str
     from_call: str
@@ -53,7 +52,7 @@ class Arrow:
 
 
 def calls_of_incidents(timeline: RankTimeline) -> Iterator[tuple[str, int, Interval]]:
-    """Id, thread, and begin and end, of the calls of a rank that are part of an incident."""
+    """Yield id, thread, and begin and end of the calls of a rank that are part of an incident."""
     for lane in timeline.lanes:
         for call in lane.slices:
             if call.arguments is not None and "incident_id" in call.arguments:
@@ -63,7 +62,7 @@ def calls_of_incidents(timeline: RankTimeline) -> Iterator[tuple[str, int, Inter
 def tracks_and_arrows(
     source: ExportSource, intervals: Mapping[str, Interval]
 ) -> tuple[list[Track], list[Arrow]]:
-    """What is shown of the incidents that calls of a source belong to, when all of these were read.
+    """Return what is shown of the incidents of a source's calls, once all of these were read.
 
     Parameters
     ----------
@@ -81,7 +80,7 @@ def tracks_and_arrows(
 
 
 def tracks(spans: Sequence[Span]) -> list[Track]:
-    """Spans of each program and category, on as few tracks as they need not to overlap."""
+    """Return the spans of each program and category, on as few tracks as it takes so that none overlap."""
     groups: dict[tuple[int | None, str], list[Span]] = defaultdict(list)
     for span in sorted(spans, key=lambda span: (span.begin_us, -span.end_us)):
         groups[span.program, span.category].append(span)
@@ -100,12 +99,12 @@ def tracks(spans: Sequence[Span]) -> list[Track]:
 
 
 def process_name(source: ExportSource, program: int | None) -> str:
-    """Of the process that has the tracks of a program."""
+    """Return the name of the process that has the tracks of a program."""
     return "published quantities" if program is None else f"{source.program_name(program)} incidents"
 
 
 def arrows(incident: Incident, intervals: Mapping[str, Interval]) -> Iterator[Arrow]:
-    """From the call that each one waited for, if it is shown, and else from the incident's origin."""
+    """Yield an arrow to each waiting call: from what it waited for if that is shown, else from the origin."""
     for one in incident.waited:
         if not one.for_call_id or one.kind == IN_CHILD.id:
             continue
@@ -120,14 +119,14 @@ def arrows(incident: Incident, intervals: Mapping[str, Interval]) -> Iterator[Ar
 
 
 def _last_moment_us(interval: Interval) -> int:
-    """Within the call also where another one begins as soon as it ends."""
+    """Return the last moment within a call, also where another one begins as soon as it ends."""
     begin_us, end_us = interval
     return max(begin_us, end_us - 1)
 
 
 def _incident(one: IncidentDetails) -> Span:
     known, incident = one.summary, one.incident
-    # The delay; of a rank that is not on record, all that waited for it.
+    # The delay, or all that waited for a rank that is not on record.
     is_known = incident.call_id or incident.is_loss
     begin_us, end_us = (incident.entry_us, incident.exit_us) if is_known else (known.begin_us, known.end_us)
     rank: dict[str, Argument] = {} if known.rank is None else {"rank": known.rank}

@@ -25,7 +25,7 @@ from chimbuko.provenance.query.filters import CallSummary
 from chimbuko.runtime.protocol.messages import FunctionStatistics, PathStatistics
 
 ROW_GROUP = 1 << 16
-"""Rows that a table keeps in memory, and writes at once."""
+"""Number of rows that a table keeps in memory, and writes at once."""
 
 _TYPES: dict[Any, pa.DataType] = {
     int: pa.int64(),
@@ -41,9 +41,9 @@ _TYPES: dict[Any, pa.DataType] = {
     tuple[int, ...]: pa.list_(pa.int64()),
 }
 _CALL = {"recorded_id": str}
-"""Of the recorded call that a row is about, or whose window it is in."""
+"""Column with the id of the recorded call that a row is about, or whose window it is in."""
 _ONCE = {"is_first": bool}
-"""Whether this is the first row of its table about what it describes: windows overlap."""
+"""Column that says whether a row is the first one about what it describes: windows overlap."""
 
 
 def _fields(kind: type[msgspec.Struct]) -> dict[str, type]:
@@ -66,7 +66,7 @@ TABLES = {
     "recurring": {"id": str, "sentence": str} | _fields(Recurrence),
     "metric_findings": {"id": str, "sentence": str} | _fields(Finding),
 }
-"""Columns and their types by table."""
+"""Columns of each table, with their types."""
 
 
 def write_parquet(source: ExportSource, folder: Path) -> None:
@@ -158,7 +158,7 @@ def _write_rank(tables: dict[str, _Table], calls: Iterable[CallRecord]) -> None:
 
 
 def _values(call: CallRecord) -> Iterator[tuple[str, CounterValue]]:
-    """Counter values, and of what they are."""
+    """Yield the counter values of a call, each with what it is of."""
     for source, values in (
         ("window", call.counters),
         ("metric", call.metrics),

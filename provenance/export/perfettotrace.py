@@ -60,7 +60,7 @@ class _Trace:
         self._tracks: dict[ThreadKey, int] = {}
         self._intervals: dict[str, Interval] = {}
         self._places: dict[str, int] = {}
-        """Begin and end, and track, of calls in incidents."""
+        """Track of each call in an incident, by id."""
 
     def write(self) -> None:
         self._write_clocks()
@@ -115,7 +115,7 @@ class _Trace:
         return self._file.write_descriptor(descriptor)
 
     def _launch_flows(self, timeline: RankTimeline) -> dict[str, list[int]]:
-        """Id of a call to the flows that begin or end there."""
+        """Return the flows that begin or end at each call, by its id."""
         flows: dict[str, list[int]] = {}
         for ends in timeline.launches:
             number = next(self._flows)
@@ -176,7 +176,7 @@ class _Trace:
                     self._write_span(span, descriptor.uuid)
         for arrow in arrows:
             number = next(self._flows)
-            # Flows lead from what is earlier, and calls that wait often begin before what they wait for.
+            # A flow leads from the earlier of two, and calls that wait often begin before what they wait for.
             self._write_end("held up others", arrow.from_us, arrow.from_call, number, arrow)
             self._write_end("waited", arrow.to_us, arrow.to_call, number, arrow)
 

@@ -1,4 +1,4 @@
-"""Writes what a run recorded for other tools, each format into a new file or folder."""
+"""Registry of export formats: what a run recorded is written for other tools, into a new file or folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from chimbuko.provenance.query.run import Provenance
 
 
 class Exported(msgspec.Struct, frozen=True):
-    """What was written."""
+    """Summary of an export: what was written."""
 
     path: str
     anomalies: int
@@ -28,19 +28,19 @@ class Exported(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Format:
-    """One format, and what writes it."""
+    """Export format, and the function that writes it."""
 
     module: str
     function: str
     purpose: str
     ending: str = ""
-    """Of its file's name; empty where it is a folder."""
+    """Ending of its file's name; empty where it writes a folder."""
     library: str = ""
-    """Package that this needs, which is an extra of ours by the same name as the format."""
+    """Package that it needs, which comes with an extra of Chimbuko that is named like the format."""
 
     @property
     def is_folder(self) -> bool:
-        """Whether several files are written."""
+        """Whether it writes several files into a folder."""
         return not self.ending
 
     @property
@@ -49,7 +49,7 @@ class Format:
         return not self.library or importlib.util.find_spec(self.library) is not None
 
     def writer(self, name: str) -> Callable[..., None]:
-        """What writes the calls of a source into an open file, or an empty folder.
+        """Return the function that writes the calls of a source into an open file, or into an empty folder.
 
         Raises
         ------
@@ -96,9 +96,9 @@ def export(
     path
         A new file, or a new or empty folder, as the format is.
     wanted
-        Which calls; others are in their windows and call stacks.
+        Filter of the calls; others come with their windows and call stacks.
     on_call
-        Called with each of them, for whoever waits.
+        Called with each call, to show progress.
 
     Raises
     ------

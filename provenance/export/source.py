@@ -1,4 +1,4 @@
-"""The part of a run that is exported, and how its ranks and threads are called there."""
+"""Part of a run that is exported, and the names of its ranks and threads there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chimbuko.provenance.timeline.ranktimeline import Lane, RankTimeline, rank_t
 
 
 class ExportSource:
-    """The calls of a run that a filter matches, with all that is known of them; counts what is read.
+    """Calls of a run that a filter matches, with all that is known of them; counts what is read.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class ExportSource:
         self._gpu_streams = gpu_streams(provenance.metadata())
 
     def records(self) -> Iterator[CallRecord]:
-        """The calls, by program, rank and step."""
+        """Yield the calls by program, rank and step."""
         for call in self.provenance.calls.records(self._wanted):
             if call.label is Label.ANOMALY:
                 self.anomalies += 1
@@ -57,20 +57,23 @@ class ExportSource:
             yield call
 
     def incidents(self) -> Iterator[IncidentDetails]:
-        """Those that the calls which were read so far belong to, by number."""
+        """Yield the incidents that the calls read so far belong to, by number."""
         found = Incidents(self.provenance.reader).each()
         return (one for one in found if one.summary.id in self._incident_ids)
 
     def recurrences(self) -> list[RecurrenceSummary]:
-        """What recurs in the run, whatever calls are wanted; the most costly first."""
+        """Return the recurring findings of the run, whatever calls are wanted; the most costly first."""
         return Incidents(self.provenance.reader).recurrences()
 
     def metric_findings(self) -> list[MetricFinding]:
-        """What is wrong in what the programs publish, whatever calls are wanted; as it was found."""
+        """Return the findings in published quantities, whatever calls are wanted.
+
+        In the order in which they were found.
+        """
         return metric_findings(self.provenance.reader)
 
     def timelines(self) -> Iterator[RankTimeline]:
-        """The calls as they happened, by program and rank."""
+        """Yield the calls as they happened, by program and rank."""
         return rank_timelines(self.records())
 
     def start_us(self) -> int:
@@ -79,16 +82,16 @@ class ExportSource:
         return time_range[0] if time_range else 0
 
     def program_name(self, program: int) -> str:
-        """Such as ``heat2d``."""
+        """Return the name of a program, such as ``heat2d``."""
         return self._programs.get(program, f"program {program}")
 
     def rank_name(self, timeline: RankTimeline) -> str:
-        """Such as ``heat2d rank 3 (node7)``."""
+        """Return the name of a rank, such as ``heat2d rank 3 (node7)``."""
         node = f" ({timeline.node})" if timeline.node else ""
         return f"{self.program_name(timeline.program)} rank {timeline.rank}{node}"
 
     def lane_name(self, timeline: RankTimeline, lane: Lane) -> str:
-        """Such as ``thread 0``, or ``GPU device 0, context 1, stream 7 (thread 5)``."""
+        """Return the name of a lane: ``thread 0``, or ``GPU device 0, context 1, stream 7 (thread 5)``."""
         stream = self._gpu_streams.get((timeline.program, timeline.rank, lane.thread))
         if stream is None:
             return f"{'GPU, ' if lane.is_gpu else ''}thread {lane.thread}"

@@ -98,7 +98,7 @@ class _File:
 
 
 def losses(one: IncidentDetails) -> Iterator[tuple[list[str], float]]:
-    """What each call of an incident lost, in µs, below its sentence and the calls that it waited for."""
+    """Yield what each call of an incident lost, in µs, below the sentence and the calls it waited for."""
     incident = one.incident
     above = [one.summary.sentence]
     if incident.call_id:
@@ -110,7 +110,7 @@ def losses(one: IncidentDetails) -> Iterator[tuple[list[str], float]]:
     waited = {call.call_id: call for call in incident.waited}
     for call in incident.waited:
         if call.kind == IN_CHILD.id:
-            # It contains what is counted already.
+            # Its time contains what is counted already.
             continue
         chain = [call]
         while (before := waited.get(chain[-1].for_call_id)) is not None and before not in chain:
@@ -120,7 +120,7 @@ def losses(one: IncidentDetails) -> Iterator[tuple[list[str], float]]:
 
 
 def in_windows(lane: Lane) -> Iterator[tuple[str, Slice, int]]:
-    """Openings (``O``) and closings (``C``) of calls within what the windows of a thread cover, with times.
+    """Yield openings (``O``) and closings (``C``) of calls within the windows of a thread, with times.
 
     A call that goes on over several windows opens and closes in each.
     """

@@ -25,30 +25,30 @@ from chimbuko.runtime.protocol.messages import FunctionModel
 Object = dict[str, Any]
 VERSION = 2
 ROOT = "root"
-"""Parent of a call that has none."""
+"""Id that stands for the parent of a call without one."""
 NO_LAUNCH = "no launch of this call is known"
-"""In place of the parent of a GPU call; readers take a text for the reason why there is none."""
+"""Text in place of the parent of a GPU call; readers take a text for the reason why there is none."""
 GPU_KEYS = re.compile(r"(?:CUDA|ROCM) (Device|Context|Stream)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Run:
-    """What records refer to."""
+    """Names and numbers of a run that its records refer to."""
 
     detector: str
     metric: str
     watched_counters: Sequence[str]
-    """Prefixes."""
+    """Prefixes of the names of watched counters."""
     functions: Mapping[tuple[int, str], int]
-    """(Program, name) to number."""
+    """Number of each function by (program, name)."""
     counters: Mapping[str, int]
-    """Name to number."""
+    """Number of each counter by its name."""
     gpu_streams: Mapping[tuple[int, int, int], Object]
-    """(Program, rank, thread) to device, context and stream."""
+    """Device, context and stream of the GPU by (program, rank, thread)."""
 
 
 def gpu_streams(metadata: Sequence[Metadata]) -> dict[tuple[int, int, int], Object]:
-    """Threads that are streams of a GPU, by (program, rank, thread); what is not known is -1."""
+    """Return the threads that are streams of a GPU, by (program, rank, thread); what is not known is -1."""
     streams: dict[tuple[int, int, int], Object] = {}
     for item in metadata:
         match = GPU_KEYS.fullmatch(item.key)
@@ -61,14 +61,14 @@ def gpu_streams(metadata: Sequence[Metadata]) -> dict[tuple[int, int, int], Obje
 
 
 def record_object(call: CallRecord, number: int, run: Run, model: FunctionModel | None) -> Object:
-    """One record, of an abnormal call or a normal one.
+    """Return the record of an abnormal call or a normal one.
 
     Parameters
     ----------
     number
-        Its own among those of its kind.
+        Number of the record among those of its kind.
     model
-        What the detector knew of the function when it judged the call, where that was kept.
+        Model of the function that judged the call, where it was kept.
     """
     place = {"pid": call.program, "rid": call.rank, "tid": call.thread}
     return {
@@ -108,7 +108,7 @@ def record_object(call: CallRecord, number: int, run: Run, model: FunctionModel 
 
 
 def metadata_object(item: Metadata, number: int) -> Object:
-    """One attribute of a stream."""
+    """Return the record of one attribute of a stream."""
     return {
         "descr": item.key,
         "pid": item.program,
@@ -120,12 +120,12 @@ def metadata_object(item: Metadata, number: int) -> Object:
 
 
 def event_id(identity: str) -> str:
-    """Id of a call without its program."""
+    """Return the id of a call without its program."""
     return identity.partition(":")[2] or ROOT
 
 
 def algorithm_parameters(model: FunctionModel, run: Run) -> Object:
-    """What the detector knew of a function: ``RunStats`` of sstd, histograms of the others."""
+    """Return the model of a function: ``RunStats`` of sstd, histograms of the others."""
     schema = schema_of(run.detector)
     row = np.frombuffer(model.row)
     moments = Moments.from_row(row[schema.slices[f"{run.metric}_us"]])
@@ -133,13 +133,13 @@ def algorithm_parameters(model: FunctionModel, run: Run) -> Object:
         return run_statistics(moments)
     return {
         "histogram": _histogram(row[schema.slices["buckets"]], moments),
-        # Ours is worked out of the histogram each time.
+        # Version 2 keeps a threshold here; ours is computed from the histogram each time.
         "internal_global_threshold": None,
     }
 
 
 def runtime_profile(model: FunctionModel, run: Run) -> Object:
-    """Statistics of a function's runtimes."""
+    """Return statistics of a function's runtimes."""
     slices = schema_of(run.detector).slices
     row = np.frombuffer(model.row)
     return {
@@ -149,7 +149,7 @@ def runtime_profile(model: FunctionModel, run: Run) -> Object:
 
 
 def run_statistics(moments: Moments) -> Object:
-    """Version 2's ``RunStats``."""
+    """Return moments as version 2's ``RunStats``."""
     return {
         "count": int(moments.n),
         "accumulate": moments.total,
@@ -164,10 +164,10 @@ def run_statistics(moments: Moments) -> Object:
 
 @dataclass
 class AnomalyMetrics:
-    """What is summed up of a function's abnormal calls."""
+    """Sums over a function's abnormal calls."""
 
     per_step: Counter[tuple[int, int]] = field(default_factory=Counter)
-    """By rank and step; only steps that had any."""
+    """Abnormal calls by rank and step, of steps that had any."""
     scores: list[float] = field(default_factory=list)
     severities_us: list[float] = field(default_factory=list)
     first_us: int = 1 << 63
@@ -182,7 +182,7 @@ class AnomalyMetrics:
         self.last_us = max(self.last_us, call.step_end_us)
 
     def as_object(self) -> Object:
-        """As version 2 has it."""
+        """Return the sums as version 2 has them."""
         steps = [step for _, step in self.per_step]
         return {
             "anomaly_count": run_statistics(Moments.of(list(self.per_step.values()))),
@@ -247,13 +247,13 @@ def _node_state(state: Sequence[CounterValue], run: Run) -> Object | None:
 
 
 def _field(counter: str, run: Run) -> str:
-    """Name of a watched counter without the prefix that marks it."""
+    """Return the name of a watched counter without the prefix that marks it."""
     prefixes = (prefix for prefix in run.watched_counters if counter.startswith(prefix))
     return counter.removeprefix(next(prefixes, "")).strip() or counter
 
 
 def _histogram(counts: Float64Array, moments: Moments) -> Object:
-    """Buckets widen with the runtime, so that all edges are given."""
+    """Return a histogram with all its edges, as our buckets widen with the runtime."""
     used = np.flatnonzero(counts)
     first, end = (int(used[0]), int(used[-1]) + 1) if len(used) else (0, 0)
     return {

@@ -18,7 +18,7 @@ from chimbuko.provenance.export.source import ExportSource
 from chimbuko.runtime.protocol.messages import FunctionModel
 
 MODELS_HELD = 4096
-"""Models kept in memory: a function's calls of one time refer to the same one."""
+"""Number of models kept in memory: a function's calls of one time refer to the same one."""
 
 
 def write_version2(source: ExportSource, folder: Path) -> None:

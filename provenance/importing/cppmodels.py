@@ -1,4 +1,4 @@
-"""What the C++ Chimbuko records of a function's runtimes, as a row of our detectors' tables.
+"""Models of functions that the C++ Chimbuko recorded, as rows of our detectors' tables.
 
 Its ``sstd`` has moments, ``RunStats``. ``hbos`` and ``copod``, which cannot be distinguished there, have a
 histogram: its bins have edges of their own, or the first edge and a width; moments are worked out of it.
@@ -25,7 +25,7 @@ NOTHING = Moments()
 
 
 class RunStatistics(msgspec.Struct, frozen=True):
-    """``RunStats``; null is what JSON has for no number."""
+    """``RunStats`` in JSON, where null stands for a figure that is not known."""
 
     count: float
     mean: float | None = None
@@ -36,7 +36,7 @@ class RunStatistics(msgspec.Struct, frozen=True):
     kurtosis: float | None = None
 
     def moments(self) -> Moments:
-        """As moments that merge."""
+        """Return the statistics as moments that merge."""
         if self.count < 1:
             return Moments()
         n, mean = self.count, self.mean or 0.0
@@ -47,14 +47,14 @@ class RunStatistics(msgspec.Struct, frozen=True):
             m2,
             m3=(self.skewness or 0.0) * m2**1.5 / math.sqrt(n),
             m4=((self.kurtosis or 0.0) + 3.0) * m2 * m2 / n,
-            # Some have a maximum of nearly 0, where it began, for calls that all took 0.
+            # Some have a maximum of nearly 0, its initial value, for calls that all took 0.
             minimum=mean if self.minimum is None else min(self.minimum, mean),
             maximum=mean if self.maximum is None else max(self.maximum, mean),
         )
 
 
 class Histogram(msgspec.Struct, frozen=True):
-    """Theirs of some years, and ours."""
+    """Histogram in any of the forms that the C++ Chimbuko has had, or in ours."""
 
     counts: list[float] | None = msgspec.field(name="Bin Counts", default=None)
     edges: list[float] | None = msgspec.field(name="Bin Edges", default=None)
@@ -66,7 +66,7 @@ class Histogram(msgspec.Struct, frozen=True):
     maximum: float | None = msgspec.field(name="Max", default=None)
 
     def bins(self) -> tuple[Float64Array, Float64Array]:
-        """Counts f8[bins] and edges f8[bins + 1].
+        """Return counts f8[bins] and edges f8[bins + 1].
 
         Raises
         ------
@@ -87,7 +87,7 @@ class Histogram(msgspec.Struct, frozen=True):
 
 
 class FinalModel(msgspec.Struct, frozen=True):
-    """One of ``ad_model``: what was known of a function at the end."""
+    """Entry of ``ad_model``: the model of a function at the end."""
 
     func_name: str
     model: Object
@@ -102,14 +102,14 @@ class RuntimeProfile(msgspec.Struct, frozen=True):
 
 
 class AnomalyMetrics(msgspec.Struct, frozen=True):
-    """What was summed up of a function's abnormal calls."""
+    """Sums over a function's abnormal calls."""
 
     anomaly_count: RunStatistics
     severity: RunStatistics
 
 
 class FunctionProfile(msgspec.Struct, frozen=True):
-    """One of ``func_stats``."""
+    """Entry of ``func_stats``."""
 
     fname: str
     app: int = 0
@@ -118,7 +118,7 @@ class FunctionProfile(msgspec.Struct, frozen=True):
 
 
 class CounterProfile(msgspec.Struct, frozen=True):
-    """One of ``counter_stats``."""
+    """Entry of ``counter_stats``."""
 
     counter: str
     stats: RunStatistics
@@ -127,20 +127,20 @@ class CounterProfile(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """What a detector knew of a function."""
+    """Model that a detector had of a function."""
 
     moments: Moments = NOTHING
-    """Of the runtime that was judged, in µs."""
+    """Moments of the runtime that was judged, in µs."""
     buckets: Float64Array | None = None
-    """f8[BUCKETS]: calls by runtime; None where only moments are reported."""
+    """Calls by runtime, f8[BUCKETS]; None where only moments are reported."""
 
     @property
     def detector(self) -> str:
-        """Of ours, the one that learns the same."""
+        """Detector of ours that learns the same."""
         return "sstd" if self.buckets is None else "hbos"
 
     def row(self, detector: str, metric: str) -> Float64Array:
-        """A row of the detector's table, f8[width]; of the other runtime nothing is known."""
+        """Return a row of the detector's table, f8[width]; nothing is known of the other runtime."""
         schema = schema_of(detector)
         row: Float64Array = schema.empty(1)[0]
         row[schema.slices[f"{metric}_us"]] = self.moments.row()
@@ -150,12 +150,12 @@ class Learned:
 
 
 def learned_of(params: Object) -> Learned:
-    """What stands in ``algo_params``, ``func_stats`` or ``model``.
+    """Read what stands in ``algo_params``, ``func_stats`` or ``model``.
 
     Raises
     ------
     ValueError, msgspec.ValidationError
-        It is neither statistics nor a histogram.
+        The value is neither statistics nor a histogram.
     """
     if "histogram" not in params:
         return Learned(msgspec.convert(params, RunStatistics).moments())
@@ -165,19 +165,19 @@ def learned_of(params: Object) -> Learned:
 
 
 def final_model_of(value: object) -> tuple[tuple[int, str], Learned]:
-    """Program and name of a function, and what was known of it at the end.
+    """Return program and name of a function, and its model at the end.
 
     Raises
     ------
     ValueError, msgspec.ValidationError
-        A field is missing, or holds what it cannot.
+        A field is missing, or has a value that it cannot have.
     """
     theirs = msgspec.convert(value, FinalModel)
     return (theirs.pid, theirs.func_name), learned_of(theirs.model)
 
 
 def _moments(counts: Float64Array, edges_us: Float64Array, histogram: Histogram) -> Moments:
-    """As if each call had taken as long as the middle of its bin."""
+    """Return moments as if each call had taken as long as the middle of its bin."""
     n = float(counts.sum())
     if n < 1:
         return Moments()
@@ -197,7 +197,7 @@ def _moments(counts: Float64Array, edges_us: Float64Array, histogram: Histogram)
 
 
 def _buckets(counts: Float64Array, edges_us: Float64Array) -> Float64Array:
-    """f8[BUCKETS]: each bin spread evenly over the buckets that it lies in."""
+    """Return calls by bucket, f8[BUCKETS], with each bin spread evenly over the buckets that it lies in."""
     cumulated = np.concatenate(([0.0], np.cumsum(counts)))
     below = np.interp(EDGES_US, edges_us, cumulated)
     below[0], below[-1] = 0.0, cumulated[-1]

@@ -1,8 +1,8 @@
 """Records that the C++ Chimbuko wrote, of its versions 1 and 2, read as ours.
 
-Version 1 has ``func_stats`` in place of ``algo_params``, those of total runtimes, and no score, severity or
-name of the node. What the detector said is worked out of the statistics where it is missing: of 6,624 real
-records all abnormal calls then lie 6σ or more from the mean, and all normal ones less.
+Version 1 has ``func_stats`` of total runtimes in place of ``algo_params``, and no score, severity or name of
+the node. The verdict is worked out of the statistics where it is missing: of 6,624 real records all abnormal
+calls then lie 6σ or more from the mean, and all normal ones less.
 """
 
 from __future__ import annotations
@@ -36,31 +36,31 @@ Number = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
 Object = dict[str, Any]
 
 WATCHED_PREFIX = "monitoring: "
-"""Marks a counter of the node; theirs are named without it."""
+"""Prefix that marks a counter of the node; the C++ Chimbuko's are named without it."""
 _EVENT_ID = re.compile(r"(\d{1,10}):(\d{1,10}):(\d{1,10})", re.ASCII)
 _NO_CALL = ("root", "")
 _LONGEST = 1 << 64
 
 
 class ForeignFrame(msgspec.Struct, frozen=True):
-    """A call of a stack."""
+    """Call of a stack."""
 
     event_id: str
     func: str
     entry: Time
     exit: Time
-    """0 while the call is open."""
+    """Time at which the call ended; 0 while it is open."""
     is_anomaly: bool = False
 
 
 class ForeignNeighbour(ForeignFrame, frozen=True, kw_only=True):
-    """A call of a window."""
+    """Call of a window."""
 
     parent_event_id: str
 
 
 class ForeignMessage(msgspec.Struct, frozen=True):
-    """A message of a window."""
+    """Message of a window."""
 
     type: Literal["SEND", "RECV"]
     src: Number
@@ -76,7 +76,7 @@ class ForeignMessage(msgspec.Struct, frozen=True):
 
 
 class ForeignCounter(msgspec.Struct, frozen=True):
-    """A counter value that belongs to the call."""
+    """Counter value that belongs to the call."""
 
     counter_name: str
     counter_value: int
@@ -87,14 +87,14 @@ class ForeignCounter(msgspec.Struct, frozen=True):
 
 
 class ForeignWindow(msgspec.Struct, frozen=True):
-    """What happened around the call on its thread."""
+    """Window of calls and messages around the call on its thread."""
 
     exec_window: list[ForeignNeighbour] = []
     comm_window: list[ForeignMessage] = []
 
 
 class ForeignLocation(msgspec.Struct, frozen=True):
-    """A stream of a GPU; -1 is not known."""
+    """Stream of a GPU; -1 stands for what is not known."""
 
     device: int = -1
     context: int = -1
@@ -102,7 +102,7 @@ class ForeignLocation(msgspec.Struct, frozen=True):
 
 
 class ForeignLaunch(msgspec.Struct, frozen=True):
-    """The call that launched one on a GPU."""
+    """Call that launched another one on a GPU."""
 
     event_id: str
     tid: Number | None = None
@@ -110,21 +110,21 @@ class ForeignLaunch(msgspec.Struct, frozen=True):
 
 
 class ForeignField(msgspec.Struct, frozen=True):
-    """One figure of a node's state."""
+    """Figure of a node's state."""
 
     field: str
     value: Annotated[float, Meta(ge=0, lt=float(_LONGEST))] | Time
 
 
 class ForeignNodeState(msgspec.Struct, frozen=True):
-    """A node's state."""
+    """State of a node."""
 
     timestamp: Time
     data: list[ForeignField]
 
 
 class ForeignRecord(msgspec.Struct, frozen=True):
-    """An abnormal call, or a normal one; where a text stands for an object it says why that is missing."""
+    """Record of an abnormal call, or a normal one; a text in place of an object says why that is missing."""
 
     rid: Number
     tid: Number
@@ -158,7 +158,7 @@ class ForeignRecord(msgspec.Struct, frozen=True):
 
 
 class ForeignMetadata(msgspec.Struct, frozen=True):
-    """An attribute of a stream; version 1 names no program."""
+    """Attribute of a stream; version 1 names no program."""
 
     descr: str
     rid: Number
@@ -169,20 +169,20 @@ class ForeignMetadata(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class ForeignCall:
-    """What one of their records says."""
+    """Content of one record of the C++ Chimbuko."""
 
     record: CallRecord
-    """Its model and detector are still to be numbered and named."""
+    """Record of ours, whose model is not numbered and whose detector is not named yet."""
     learned: Learned | None
-    """What the detector knew of the function."""
+    """Model that the detector had of the function."""
     metric: str | None
-    """The runtime that was judged, ``exclusive`` or ``inclusive``; None where the record does not say."""
+    """Runtime that was judged, ``exclusive`` or ``inclusive``; None where the record does not say."""
     gpu_attributes: list[Metadata]
-    """Where on a GPU the call ran, as TAU names it."""
+    """Attributes that say where on a GPU the call ran, as TAU names it."""
 
 
 def call_of(value: object, label: Label) -> ForeignCall:
-    """One of their records as ours.
+    """Read a record of the C++ Chimbuko as ours.
 
     Raises
     ------
@@ -251,7 +251,7 @@ def call_of(value: object, label: Label) -> ForeignCall:
 
 
 def metadata_of(value: object) -> Metadata:
-    """One of their attributes as ours.
+    """Read an attribute of the C++ Chimbuko as ours.
 
     Raises
     ------
@@ -265,13 +265,13 @@ def metadata_of(value: object) -> Metadata:
 
 @dataclass(frozen=True)
 class _Names:
-    """Reads what names a call of the same rank."""
+    """Reader of the ids of calls of one rank."""
 
     program: int
     rank: int
 
     def call(self, event_id: str) -> str:
-        """Id of a call; empty for none."""
+        """Return the id of a call; empty for none."""
         if event_id in _NO_CALL:
             return ""
         match = _EVENT_ID.fullmatch(event_id)
@@ -299,7 +299,7 @@ class _Names:
         )
 
     def window(self, calls: Sequence[ForeignNeighbour], stack: Sequence[StackFrame]) -> list[WindowCall]:
-        """Neighbours, each with its depth."""
+        """Return the neighbours, each with its depth."""
         depths = {frame.id: len(stack) - 1 - place for place, frame in enumerate(stack)}
         window = []
         for call in calls:
@@ -319,7 +319,7 @@ class _Names:
 
 
 def _judgement(theirs: ForeignRecord, learned: Learned | None) -> tuple[float, float, float]:
-    """Score, severity and what was expected, in µs."""
+    """Return score, severity in µs and expected runtime in µs."""
     mean_us, stddev_us = (learned.moments.mean, learned.moments.stddev) if learned else (0.0, 0.0)
     runtime_us = theirs.runtime_total if theirs.version == 1 else theirs.runtime_exclusive
     score, lost_us = theirs.outlier_score, theirs.outlier_severity
@@ -331,7 +331,7 @@ def _judgement(theirs: ForeignRecord, learned: Learned | None) -> tuple[float, f
 
 
 def _judged_metric(theirs: ForeignRecord, learned: Learned | None) -> str | None:
-    """The runtime whose distance from the mean is the score."""
+    """Return the runtime whose distance from the mean is the score."""
     if learned is None or learned.moments.stddev == 0 or theirs.runtime_total == theirs.runtime_exclusive:
         return None
     if theirs.outlier_score is None:

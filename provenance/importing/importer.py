@@ -30,31 +30,31 @@ from chimbuko.runtime.protocol.messages import FunctionModel, RecordBatch, RunSt
 from chimbuko.runtime.runs.directory import RunDirectory, new_run, write_secret
 
 AT_ONCE = 500
-"""Calls read and written together."""
+"""Number of calls that are read and written together."""
 NAMED_REFUSALS = 3
 ALL_RANKS = -1
-"""The rank in statistics of a whole program."""
+"""Number in place of the rank in statistics of a whole program."""
 
 _LABELS = {"anomalies": Label.ANOMALY, "normalexecs": Label.NORMAL}
 _Value = TypeVar("_Value")
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """What became of an import."""
+    """Result of an import."""
 
     run: str
-    """Folder of the run."""
+    """Path of the run's folder."""
     anomalies: int
     normal_calls: int
     refused: int
-    """Objects that could not be read."""
+    """Number of objects that could not be read."""
     first_refused: list[str]
-    """Where the first of them stand, and why."""
+    """Places of the first objects that could not be read, with the reasons."""
 
 
 @dataclass
 class _Refusals:
-    """What could not be read."""
+    """Objects that could not be read."""
 
     count: int = 0
     first: list[str] = field(default_factory=list)
@@ -91,9 +91,9 @@ def import_records(
         A folder with ``anomalies``, ``normalexecs`` and ``metadata`` files (``.json`` or ``.jsonl``: a list,
         or a line per object), also further down (``PROGRAM/RANK/STEP.anomalies.json``); or one such file.
     run_folder
-        Of the new run.
+        Folder of the new run.
     name
-        The run's; by default that of its folder.
+        Name of the run; by default that of its folder.
     store_url
         Store to write into; by default a file in the run's folder.
     report
@@ -140,7 +140,7 @@ def import_records(
 
 
 class _Profiles:
-    """What is said of the whole run, where it is."""
+    """Files that describe the whole run, where they are there."""
 
     def __init__(self, source: Path, refusals: _Refusals) -> None:
         functions, counters, models = _profile_paths(source)
@@ -149,7 +149,7 @@ class _Profiles:
         self.models = dict(_read(models, final_model_of, refusals))
 
     def last_models(self, config: AnalysisConfig) -> Iterator[tuple[int, str, bytes]]:
-        """Program, name and row of each function of which something was known at the end."""
+        """Yield program, name and row of each function of which something was known at the end."""
         slices = schema_of(config.detector).slices
         runtimes = {
             (profile.app, profile.fname): profile.runtime_profile
@@ -165,12 +165,12 @@ class _Profiles:
 
 
 class _Import:
-    """Records on their way into a store."""
+    """Import of records into a store, while it goes on."""
 
     def __init__(self, writer: Writer, config: AnalysisConfig) -> None:
         self.tally = ImportTally(config.detector, config.metric)
         self.command: list[str] = []
-        """Of the first program that has it."""
+        """Command line of the first program that has one."""
         self._config = config
         self._writer = writer
         self._gpu_streams: set[tuple[int, int, int]] = set()
@@ -199,7 +199,7 @@ class _Import:
         self._write_batches([record for record, _ in added], attributes)
 
     def write_totals(self, profiles: _Profiles) -> None:
-        """Write what is known when all calls are: steps, functions and counters."""
+        """Write what is known once all calls are: steps, functions and counters."""
         for steps in _batches(self.tally.steps(), 100 * AT_ONCE):
             self._write_batches([], [], steps)
         self._writer.write_statistics(
@@ -233,7 +233,7 @@ class _Import:
     def _write_batches(
         self, records: list[CallRecord], attributes: list[Metadata], steps: Sequence[StepCount] = ()
     ) -> None:
-        """Write what there is of each stream, with its totals so far."""
+        """Write records, attributes and steps of each stream, with its totals so far."""
         streams: dict[tuple[int, int], tuple[list[Any], ...]] = {}
         given: tuple[Sequence[Any], ...] = records, attributes, steps
         for part, items in enumerate(given):
@@ -243,7 +243,7 @@ class _Import:
 
 
 def _finish(run: RunDirectory, writer: Writer, importing: _Import) -> None:
-    """Note what the run was."""
+    """Write the description of the run."""
     info, tally = run.read_info(), importing.tally
     info = msgspec.structs.replace(
         info,
@@ -258,7 +258,7 @@ def _finish(run: RunDirectory, writer: Writer, importing: _Import) -> None:
 
 
 def _config(calls: list[ForeignCall], profiles: _Profiles) -> AnalysisConfig:
-    """Detector and metric, as far as the first calls and the final models show them."""
+    """Return detector and metric, as far as the first calls and the final models show them."""
     reported = [call.learned for call in calls if call.learned is not None]
     votes = Counter(call.metric for call in calls if call.metric is not None)
     return AnalysisConfig(
@@ -282,7 +282,7 @@ def _metadata(source: Path, refusals: _Refusals) -> Iterator[Metadata]:
 
 
 def _read(path: Path, convert: Callable[[object], _Value], refusals: _Refusals) -> Iterator[_Value]:
-    """What a file holds, if it is there; what cannot be converted is counted."""
+    """Yield the objects of a file, if it is there; those that cannot be converted are counted."""
     if not path.is_file():
         return
     for number, value in read_objects(path):
@@ -313,6 +313,6 @@ def _batch(
 
 
 def _counter_batch(program: int, counters: list[CounterStatistics]) -> RecordBatch:
-    # Of another name than the stream of a rank, so that its health is not stored.
+    # Its name is not that of a rank's stream, so that its health is not stored.
     health = StreamHealth(program, ALL_RANKS, "", "ended", 0, 0, 0, 0, 0, 0, {})
     return RecordBatch("all", 0, PackedRecords(), [], [], health, {}, counters)

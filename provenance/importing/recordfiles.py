@@ -20,35 +20,35 @@ import msgspec
 from chimbuko.core.errors import ConfigError
 
 KINDS = ("metadata", "anomalies", "normalexecs")
-"""What a file's name says that it holds, in the order in which the files of a step are read."""
+"""Kinds of files of records, as their names say it, in the order in which the files of a step are read."""
 PROFILES = ("global_func_stats", "global_counter_stats", "ad_model")
-"""Files beside these that describe the whole run."""
+"""Names of the files that describe the whole run."""
 
 _NAME = re.compile(rf"(?:(?P<step>\d+)\.)?(?P<kind>{'|'.join(KINDS)})\.jsonl?")
 _CHUNK = 1 << 20
 _LONGEST = 1 << 26
-"""Characters of one object: what is longer is damaged."""
+"""Most characters of one object: what is longer is damaged."""
 _BETWEEN = re.compile(r"[\s,]*")
 
 
 @dataclass(frozen=True)
 class RecordFile:
-    """A file of records."""
+    """File of records."""
 
     path: Path
     kind: str
-    """One of ``KINDS``."""
+    """Kind, one of ``KINDS``."""
 
 
 @dataclass(frozen=True)
 class NotJson:
-    """What stands in place of an object that cannot be read."""
+    """Marker in place of an object that cannot be read."""
 
     reason: str
 
 
 def record_files(source: Path) -> Iterator[RecordFile]:
-    """Files of records in a folder and those below it, or the one file; in order of numbers in their names.
+    """Yield the files of records in a folder and below, or the one file, by the numbers in their names.
 
     Links are followed, and a folder is read once, however many lead to it.
 
@@ -75,7 +75,7 @@ def record_files(source: Path) -> Iterator[RecordFile]:
 
 
 def read_objects(path: Path) -> Iterator[tuple[int, object | NotJson]]:
-    """Objects of a JSON list, or of lines of one object each, counted from 1; a part of the file at a time.
+    """Yield the objects of a JSON list, or of a file with one on each line, counted from 1.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def read_objects(path: Path) -> Iterator[tuple[int, object | NotJson]]:
 
 
 def _place(entry: Path) -> tuple[object, ...]:
-    """Files before folders, those of no step first; then by number."""
+    """Sort key: files before folders, those of no step first, then by number."""
     match = _NAME.fullmatch(entry.name)
     if match is not None:
         return 0, int(match["step"] or -1), KINDS.index(match["kind"])
@@ -119,7 +119,7 @@ def _lines(start: str, file: IO[str]) -> Iterator[tuple[int, object | NotJson]]:
 
 
 def _storable(value: object) -> object:
-    """Without lone surrogates, which come out of JSON's escapes, and which no store takes."""
+    """Return a value without lone surrogates, which come from JSON's escapes, and which no store takes."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, list):
@@ -130,7 +130,7 @@ def _storable(value: object) -> object:
 
 
 def _listed(file: IO[str]) -> Iterator[tuple[int, object | NotJson]]:
-    """What follows the bracket that opens a list."""
+    """Yield the objects that follow the bracket that opens a list."""
     decoder = json.JSONDecoder()
     text, position, number = "", 0, 1
     while True:
@@ -141,7 +141,7 @@ def _listed(file: IO[str]) -> Iterator[tuple[int, object | NotJson]]:
             value, position = decoder.raw_decode(text, position)
             value = _storable(value)
         except json.JSONDecodeError as error:
-            # It may go on in the next piece.
+            # The object may go on in the next piece.
             text, position = text[position:], 0
             more = file.read(max(_CHUNK, len(text))) if len(text) < _LONGEST else ""
             if not more:
@@ -149,7 +149,7 @@ def _listed(file: IO[str]) -> Iterator[tuple[int, object | NotJson]]:
                 return
             text += more
         except (ValueError, RecursionError) as error:
-            # A number of too many digits, or too many brackets in brackets.
+            # The object has a number of too many digits, or too many nested brackets.
             yield number, NotJson(f"not JSON ({error}); what follows in the file is left out")
             return
         else:

@@ -1,4 +1,4 @@
-"""What imported records add up to, by step, stream and function; of calls not recorded nothing is known."""
+"""Sums over imported records by step, stream and function; unrecorded calls are not in them."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class _Function:
     anomalies: int = 0
     severity_us: float = 0.0
     flagged: Counter[tuple[int, int]] = field(default_factory=Counter)
-    """Abnormal calls by rank and step."""
+    """Number of abnormal calls by rank and step."""
     model: bytes = b""
     version: int = 0
     learned: Moments = NOTHING
-    """The most calls in one record."""
+    """Moments from the record that reports most calls."""
 
 
 class ImportTally:
@@ -43,7 +43,7 @@ class ImportTally:
     Parameters
     ----------
     detector, metric
-        The run's.
+        Detector and metric of the run.
     """
 
     def __init__(self, detector: str, metric: str) -> None:
@@ -58,11 +58,11 @@ class ImportTally:
         self.normal_calls = 0
 
     def name_node(self, program: int, rank: int, node: str) -> None:
-        """Note where a rank ran."""
+        """Note on which node a rank ran."""
         self._streams.setdefault((program, rank), _Stream()).node = node
 
     def add(self, call: ForeignCall) -> tuple[CallRecord, list[FunctionModel]]:
-        """Add a call; gives its record, which names its model, and that model where it is a new one."""
+        """Add a call, and return its record, which names its model, and that model where it is new."""
         record = call.record
         is_anomaly = record.label is Label.ANOMALY
         self.anomalies += is_anomaly
@@ -84,22 +84,22 @@ class ImportTally:
         return msgspec.structs.replace(record, node=stream.node, model_version=version), models
 
     def health(self, program: int, rank: int) -> StreamHealth:
-        """Of a stream, as far as records say."""
+        """Return the health of a stream, as far as records say."""
         stream = self._streams.get((program, rank)) or _Stream()
         steps, calls, anomalies = len(stream.steps), stream.calls, stream.anomalies
         return StreamHealth(program, rank, stream.node, "ended", steps, 0, 0, calls, anomalies, 0, {})
 
     @property
     def first_node(self) -> str:
-        """Of the first stream; empty where none is known."""
+        """Return the node of the first stream; empty where none is known."""
         return next((stream.node for stream in self._streams.values()), "")
 
     def steps(self) -> list[StepCount]:
-        """Steps that calls are recorded of."""
+        """Return the steps that calls are recorded of."""
         return list(self._steps.values())
 
     def function_statistics(self, profiles: Iterable[FunctionProfile]) -> list[FunctionStatistics]:
-        """Of each function: of its profile where that has runtimes, otherwise of its calls."""
+        """Return statistics of each function, from its profile if that has runtimes, else from its calls."""
         own = {place: self._of_records(*place, function) for place, function in self._functions.items()}
         reported = {
             (profile.app, profile.fname): _of_profile(profile)
@@ -109,7 +109,7 @@ class ImportTally:
         return [self._with_steps(place, row) for place, row in (own | reported).items()]
 
     def _with_steps(self, place: tuple[int, str], row: FunctionStatistics) -> FunctionStatistics:
-        """With what is known of its abnormal calls by step, if records report all of them."""
+        """Add what is known of the function's abnormal calls by step, if records report all of them."""
         function = self._functions.get(place)
         if function is None or function.anomalies != row.anomalies:
             return row
@@ -125,7 +125,7 @@ class ImportTally:
         )
 
     def version_after(self, program: int, function: str) -> int:
-        """Number of a function's model that is newer than all those of its calls."""
+        """Return a version for a function's model that is newer than all those of its calls."""
         known = self._functions.get((program, function))
         return 1 if known is None else known.version + 1
 
@@ -184,7 +184,7 @@ def _statistics(
     exclusive: Moments,
     inclusive: Moments,
 ) -> FunctionStatistics:
-    """What is not known is 0."""
+    """Return statistics of a function in which what is not known is 0."""
     return FunctionStatistics(
         program,
         name,

@@ -1,4 +1,4 @@
-"""Incidents of stored runs: found in what is stored, and what can be asked of them.
+"""Incidents and recurring findings of stored runs: how they are found there, and how they are read.
 
 May import causes, causes.incidents, core.calls, core.statistics, monitor.report,
 observe.namespaces.analyses, provenance.nodes, provenance.query, provenance.store and runtime.protocol.

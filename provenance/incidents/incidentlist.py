@@ -1,4 +1,4 @@
-"""What can be asked of the incidents of a run, and of what recurs in it."""
+"""Lists of the incidents and the recurring findings of a run."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ from chimbuko.provenance.store.tables import CALLS, INCIDENTS, RECURRENCES
 
 IncidentSort = Literal["cost_us", "begin_us"]
 READ_AT_ONCE = 500
-"""Incidents with all that they held up: 10 MB where each held up a hundred calls."""
+"""Number of incidents read together with all that they held up: 10 MB where each held up a hundred calls."""
 _ID = re.compile(r"I(\d{1,9})", re.ASCII)
 _RECURRENCE_ID = re.compile(r"R\d{1,9}", re.ASCII)
 
 
 class IncidentSummary(msgspec.Struct, frozen=True):
-    """An incident as lists show it. Times are µs since the Unix epoch on the trace's clock."""
+    """Incident as lists show it. Times are µs since the Unix epoch on the trace's clock."""
 
     id: str
     program: int
     kind: str
     """Main cause of the delay."""
     rank: int | None
-    """Where the delay was; None where that is not known."""
+    """Rank on which the delay was; None where that is not known."""
     function: str
-    """In which function; empty where that is not known."""
+    """Function in which the delay was; empty where that is not known."""
     call_id: str
-    """The call that was delayed; empty where it is not on record."""
+    """Id of the call that was delayed; empty where it is not on record."""
     begin_us: int
     end_us: int
     flags: int
     ranks: int
-    """That lost time."""
+    """Number of ranks that lost time."""
     cost_us: float
     """Core time lost on all ranks."""
     sentence: str
 
 
 class IncidentDetails(msgspec.Struct, frozen=True):
-    """One incident with its causes and all that it held up."""
+    """Incident with its causes and all that it held up."""
 
     summary: IncidentSummary
     is_gone: bool
@@ -59,7 +59,7 @@ class IncidentDetails(msgspec.Struct, frozen=True):
 
 
 class RecurrenceSummary(msgspec.Struct, frozen=True):
-    """What costs time again and again."""
+    """Recurring finding: what costs time again and again."""
 
     id: str
     sentence: str
@@ -67,13 +67,13 @@ class RecurrenceSummary(msgspec.Struct, frozen=True):
 
 
 class IncidentPage(msgspec.Struct, frozen=True):
-    """A piece of a list of incidents."""
+    """Page of a list of incidents."""
 
     incidents: list[IncidentSummary]
     total: int
-    """In the whole list."""
+    """Number of incidents in the whole list."""
     cost_us: float
-    """Core time that all of the list cost."""
+    """Core time that all incidents of the list cost."""
 
 
 def is_incident_id(text: str) -> bool:
@@ -87,7 +87,7 @@ def is_recurrence_id(text: str) -> bool:
 
 
 class Incidents:
-    """The incidents of a run."""
+    """Incidents of a run."""
 
     def __init__(self, reader: RunReader) -> None:
         self._reader = reader
@@ -95,12 +95,12 @@ class Incidents:
     def page(
         self, limit: int = 50, offset: int = 0, sort: IncidentSort = "cost_us", with_short: bool = False
     ) -> IncidentPage:
-        """A piece of the list, the most costly or the first in time first.
+        """Return a page of the list, the most costly or the first in time first.
 
         Parameters
         ----------
         with_short
-            Also those that are reported as interruptions, together.
+            Whether short delays that are reported together, as interruptions, are listed, too.
         """
         shown = self._condition(with_short)
         column = INCIDENTS.c[sort]
@@ -111,7 +111,7 @@ class Incidents:
         return IncidentPage([self._summary(row) for row in rows], int(total), float(cost_us))
 
     def one(self, wanted: str) -> IncidentDetails:
-        """One incident by its id; of one that became part of another, that one.
+        """Return an incident by its id; where it became part of another, return that one.
 
         Raises
         ------
@@ -132,7 +132,7 @@ class Incidents:
         raise ConfigError(f"incident {wanted!r}: not in this run; 'chimbuko incidents' lists those that are")
 
     def each(self) -> Iterator[IncidentDetails]:
-        """All of the run with their causes, by number; short delays, too. Few are in memory at a time."""
+        """Yield all incidents of the run with their causes, by number, also short delays."""
         columns = INCIDENTS.c
         statement = select(*_SHOWN, columns.details).where(is_current(self._reader.run))
         after = 0
@@ -144,7 +144,7 @@ class Incidents:
             after = rows[-1].number
 
     def recurrences(self) -> list[RecurrenceSummary]:
-        """What recurs, the most costly first."""
+        """Return the recurring findings, the most costly first."""
         columns = RECURRENCES.c
         statement = select(columns.number, columns.sentence, columns.details).where(
             columns.run == self._reader.run
@@ -159,7 +159,7 @@ class Incidents:
         ]
 
     def recurrence(self, wanted: str) -> RecurrenceSummary:
-        """One of them by its id.
+        """Return a recurring finding by its id.
 
         Raises
         ------
@@ -172,7 +172,7 @@ class Incidents:
         raise ConfigError(f"finding {wanted!r}: not in this run; 'chimbuko incidents' lists those that are")
 
     def of_calls(self) -> Iterator[tuple[str, int]]:
-        """Ids of all calls that belong to an incident, with its number."""
+        """Yield the id of each call that belongs to an incident, with the number of that."""
         call = CALLS.c
         place = (call.program, call.rank, call.begin_step, call.begin_row)
         statement = select(*place, call.incident_id).where(
@@ -182,25 +182,25 @@ class Incidents:
             yield ":".join(map(str, numbers)), int(incident[1:])
 
     def of_losses(self) -> Iterator[tuple[str, int]]:
-        """Ids of all that ranks lost by their node, with the number of the incident that it belongs to."""
+        """Yield the id of each loss of a rank by its node, with the number of its incident."""
         for one in self.each():
             for loss in one.incident.losses:
                 yield loss.id, one.incident.number
 
     def of_nodes(self) -> list[Incident]:
-        """What nodes took from ranks, in no one call."""
+        """Return the incidents in which nodes took time from ranks, in no single call."""
         statement = select(INCIDENTS.c.details).where(is_current(self._reader.run), _IS_LOSS)
         return [_unpacked(row.details) for row in self._reader.rows(statement)]
 
     def recent(self, length_us: int) -> list[Incident]:
-        """Those that began in so long a time before the end of the last one."""
+        """Return the incidents that began within ``length_us`` before the end of the last one."""
         columns, current = INCIDENTS.c, is_current(self._reader.run)
         last_us = select(func.max(columns.end_us)).where(current).scalar_subquery()
         statement = select(columns.details).where(current, columns.begin_us >= last_us - length_us)
         return [_unpacked(row.details) for row in self._reader.rows(statement)]
 
     def last_number(self) -> int:
-        """Of the newest incident; 0 without any."""
+        """Return the number of the newest incident; 0 without any."""
         statement = select(func.max(INCIDENTS.c.number)).where(INCIDENTS.c.run == self._reader.run)
         return int(self._reader.rows(statement)[0][0] or 0)
 
@@ -214,7 +214,7 @@ class Incidents:
                 columns.program == one.program,
                 columns.flags == 1,
                 columns.cost_us < one.longest_us,
-                # What a rank lost by its node is no single call, whatever was flagged in it.
+                # A loss of a rank by its node is no single call, whatever was flagged in it.
                 not_(_IS_LOSS),
             )
             for one in (found.recurrence for found in self.recurrences())
@@ -237,7 +237,8 @@ class Incidents:
 
 
 _IS_LOSS = and_(INCIDENTS.c.call == "", INCIDENTS.c.kind.in_(sorted(HELD_UP)))
-"""Its origin is no call: of an incident whose origin is not on record nobody knows that it was held up."""
+"""Condition that an incident's origin is no call but a loss of a rank: where the origin is not on record,
+nobody knows that it was held up."""
 
 
 def _unpacked(details: bytes) -> Incident:

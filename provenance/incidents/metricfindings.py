@@ -1,4 +1,4 @@
-"""What can be asked of a run's findings in quantities that programs publish."""
+"""Findings of a run in quantities that its programs publish."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _ID = re.compile(r"M([1-9]\d{0,8})", re.ASCII)
 
 
 class MetricFinding(msgspec.Struct, frozen=True):
-    """Something that is wrong with a quantity; times are µs since the epoch, by the publishers' clocks."""
+    """Finding in a published quantity; times are µs since the epoch, by the publishers' clocks."""
 
     number: int
-    """In the run, from 1 on."""
+    """Number of the finding in the run, from 1 on."""
     id: str
     sentence: str
     finding: Finding
 
 
 def is_metric_finding_id(text: str) -> bool:
-    """Whether a text has the form of the id of such a finding."""
+    """Return whether a text has the form of the id of such a finding."""
     return _ID.fullmatch(text) is not None
 
 
 def metric_findings(reader: RunReader) -> list[MetricFinding]:
-    """All of them, in the order in which they were found.
+    """Return all findings in published quantities, in the order in which they were found.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def metric_findings(reader: RunReader) -> list[MetricFinding]:
 
 
 def metric_finding(reader: RunReader, wanted: str) -> MetricFinding:
-    """One of them by its id.
+    """Return a finding in a published quantity by its id.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Where time was lost at first: each incident's cost stands with its origin, and waits stand apart."""
+"""Origins of lost time: each incident's cost stands with its origin, and waits stand apart."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ OriginBy = Literal["rank", "function"]
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """What began at a rank, or in a function, and what it lost because of others."""
+    """Rank or function with what began there, and what it lost because of others."""
 
     program: int
     rank: int | None
-    """None in a list of functions."""
+    """Rank; None in a list of functions."""
     function: str | None
-    """None in a list of ranks."""
+    """Function; None in a list of ranks."""
     incidents: int
-    """That began here."""
+    """Number of incidents that began here."""
     lost_us: float
-    """Core time that these cost on all ranks."""
+    """Core time that these incidents cost on all ranks."""
     waited_us: float
-    """Lost here in calls that are not the origin of their incident."""
+    """Time lost here in calls that are not the origin of their incident."""
 
 
 class OriginList(msgspec.Struct, frozen=True):
-    """Where most time was lost at first."""
+    """Origins of lost time, those with most time first."""
 
     origins: list[Origin]
-    """Most time lost first."""
+    """Origins, most time lost first."""
     total: int
-    """How many there are: whatever an incident began at, or held up."""
+    """Number of all: of whatever an incident began at, or held up."""
     lost_us: float
     """Core time that all incidents cost."""
     unknown_us: float
-    """Of it: of incidents whose origin is not on record."""
+    """Part of this time that incidents cost whose origin is not on record."""
 
 
 def origins(reader: RunReader, by: OriginBy, limit: int) -> OriginList:
-    """Ranks, or functions, by the core time that was lost because of them.
+    """Return ranks, or functions, by the core time that was lost because of them.
 
     Raises
     ------
@@ -76,30 +76,30 @@ def origins(reader: RunReader, by: OriginBy, limit: int) -> OriginList:
     )
 
 
-Place = tuple[int, int]
-"""Program, and number of the rank or function."""
+OriginKey = tuple[int, int]
+"""Number of a program, and of one of its ranks or functions."""
 
 
-def _lost(reader: RunReader, by: OriginBy) -> dict[Place, tuple[int, float]]:
-    """Incidents that began somewhere, and what they cost."""
+def _lost(reader: RunReader, by: OriginBy) -> dict[OriginKey, tuple[int, float]]:
+    """Return how many incidents began at each origin, and what they cost."""
     columns = INCIDENTS.c
     place = (columns.program, columns[by])
     statement = select(*place, func.count(), func.sum(columns.cost_us)).where(is_current(reader.run))
-    found: dict[Place, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
+    found: dict[OriginKey, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
     for program, number, incidents, cost_us in reader.rows(statement.group_by(*place)):
         found[program, number] = int(incidents), float(cost_us)
     return found
 
 
-def _waited(reader: RunReader, by: OriginBy) -> dict[Place, float]:
-    """Time lost in calls that others held up."""
-    # Joined in the database by a text that is made of numbers, 100,000 calls took minutes.
+def _waited(reader: RunReader, by: OriginBy) -> dict[OriginKey, float]:
+    """Return the time lost in calls that others held up, by rank or function."""
+    # Not joined in the database: by a text that is made of numbers, 100,000 calls took minutes.
     incident, call = INCIDENTS.c, CALLS.c
     began = select(incident.call).where(is_current(reader.run), incident.call != "")
     begun = {tuple(map(int, name.split(":"))) for (name,) in reader.rows(began)}
     columns = (call.program, call.rank, call.begin_step, call.begin_row, call[by], call.severity_us)
     held_up = select(*columns).where(call.run == reader.run, call.incident_id.is_not(None))
-    found: dict[Place, float] = defaultdict(float)
+    found: dict[OriginKey, float] = defaultdict(float)
     for program, rank, step, row, number, lost_us in reader.rows(held_up):
         if (program, rank, step, row) not in begun:
             found[program, number] += lost_us

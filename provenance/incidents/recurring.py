@@ -22,32 +22,32 @@ from chimbuko.runtime.protocol.telemetry import SlowRank
 
 @dataclass(frozen=True)
 class Learned:
-    """Of functions, in the same order."""
+    """Statistics that the detector has learned of functions; all arrays are in the same order."""
 
     functions: list[tuple[str, str]]
-    """Names of program and function."""
+    """Functions by the names of program and function."""
     counts: Float64Array
-    """f8[functions, buckets]: how many calls took how long."""
+    """Number of calls by runtime, f8[functions, buckets]."""
     exclusive: Float64Array
-    """f8[functions, 7]: moments of the exclusive runtime."""
+    """Moments of the exclusive runtime, f8[functions, 7]."""
     mean_us: Float64Array
-    """f8[functions]: of the runtime by which calls are judged."""
+    """Mean of the runtime by which calls are judged, f8[functions]."""
     drift: Float64Array
-    """f8[functions]: how many times as long they take now as at first."""
+    """Factor by which calls take longer now than at first, f8[functions]."""
 
     @property
     def slow_modes(self) -> list[SlowMode]:
-        """Functions that take much longer now and then."""
+        """Return the slow modes: functions that take much longer now and then."""
         return slow_modes_of(self.functions, self.counts, self.exclusive)
 
     @property
     def drifts(self) -> list[Drift]:
-        """Functions that became slower."""
+        """Return the drifts: functions that became slower."""
         return drifts_of(self.functions, self.counts, self.exclusive[:, 0], self.mean_us, self.drift)
 
 
 def learned(provenance: Provenance) -> Learned | None:
-    """What is stored of it; None where the detector does not count runtimes, or nothing is known yet.
+    """Read what was learned; None where the detector does not count runtimes, or nothing is known yet.
 
     Raises
     ------
@@ -81,14 +81,14 @@ EXAMPLES_OF_DRIFT = 3
 def recurring(
     provenance: Provenance, slow_ranks: Sequence[SlowRank] = (), causes: ModeCauses | None = None
 ) -> list[Recurrence]:
-    """Findings of a run, the most costly first.
+    """Return the recurring findings of a run, the most costly first.
 
     Parameters
     ----------
     slow_ranks
         Ranks that are slower than the others all the time, as the server says.
     causes
-        What was found out before of why slow modes are slow.
+        Causes of slow modes that were found before.
 
     Raises
     ------
@@ -137,14 +137,14 @@ def _of_drift(
 
 
 def _of_slow_ranks(provenance: Provenance, slow_ranks: Sequence[SlowRank]) -> list[Recurrence]:
-    """One finding for each node of a program: a bad node makes all its ranks slow."""
+    """Return one finding for each node of a program: a bad node makes all its ranks slow."""
     nodes: dict[tuple[int, str], dict[int, list[SlowRank]]] = defaultdict(lambda: defaultdict(list))
     for slow in slow_ranks:
         nodes[slow.program, slow.node][slow.rank].append(slow)
     begin_us, end_us = provenance.steps.time_range() or (0, 0)
     found = []
     for (program, node), ranks in nodes.items():
-        # What a rank computes all together says more than any one function, and contains it.
+        # A rank's time in all functions says more than that in any one, and contains it.
         main = [
             min(of_rank, key=lambda one: (one.function != "", -one.lost_us)) for of_rank in ranks.values()
         ]

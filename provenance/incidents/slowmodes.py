@@ -22,18 +22,18 @@ from chimbuko.provenance.query.filters import CallFilter, CallSummary
 from chimbuko.provenance.query.run import Provenance
 
 MOST_EXPLAINED = 8
-"""Calls of all lengths, for which it is asked what their nodes did: some 20 ms for one mode."""
+"""Number of calls, of all lengths, whose nodes are looked at: some 20 ms for one mode."""
 GROWN = 1.25
-"""A mode that has cost so many times as much since, or has so many times as many calls, is another one."""
+"""Factor by which the cost or the calls of a mode must have grown for its cause to be sought anew."""
 LOOKS = 2
-"""So often it is asked about a mode that stays the same: samples may come later than calls."""
+"""Number of times that the cause of an unchanged mode is sought: samples may come later than calls."""
 
 
 @dataclass
 class _Answer:
     about: Recurrence
     found: Recurrence
-    """With its cause."""
+    """Finding with its cause."""
     looks: int = 1
 
 
@@ -45,12 +45,12 @@ class ModeCauses:
         self._known: dict[tuple[int, str, str, str], _Answer] = {}
 
     def with_cause(self, mode: Recurrence, recorded: Sequence[CallSummary]) -> Recurrence:
-        """A mode with the cause of most of it, as far as nodes are one.
+        """Return a mode with the cause of most of its cost, where that lies in nodes.
 
         Parameters
         ----------
         recorded
-            Its calls, in order of what they lost.
+            Recorded calls of the mode, in order of what they lost.
         """
         known = self._known.get(mode.key)
         if known is None or not _are_alike(known.about, mode):
@@ -76,13 +76,14 @@ def _are_alike(one: Recurrence, other: Recurrence) -> bool:
 
 FEW = 16
 MOST_OF_IT = 0.9
-"""Where fewer calls than ``FEW`` hold so much of what a mode costs, and are in incidents, these report it."""
+"""Share of a mode's cost that fewer calls than ``FEW`` must hold, and be in incidents, for the mode to be
+left out."""
 MOST_READ = 2_000
-"""Recorded calls of a function that are looked at."""
+"""Most recorded calls of a function that are looked at."""
 MOST_EXAMPLES = 5
 MOST_SHARE_OF_WAITS = 0.05
 REGULAR = 0.2
-"""Times from one to the next are regular where half of them differ by less than this share of the median."""
+"""Share of the median by which half of the times between calls may differ for these to be regular."""
 LEAST_GAPS = 3
 
 
@@ -99,7 +100,7 @@ def slow_modes(
     Parameters
     ----------
     causes
-        What was found out before of why modes are slow.
+        Causes of slow modes that were found before.
     """
     causes = causes or ModeCauses(provenance)
     of_nodes = Incidents(provenance.reader).of_nodes()
@@ -166,15 +167,15 @@ def _finding(
 
 
 def _recorded(provenance: Provenance, mode: SlowMode, program: int) -> list[CallSummary]:
-    """Recorded calls of the mode, the most severe first."""
-    # Also those that the final judgement found to be ordinary: they are what it learned.
+    """Return the recorded calls of a mode, the most severe first."""
+    # Also those that the final judgement found to be ordinary: of them the mode was learned.
     wanted = CallFilter(function=mode.function, program=program, label=None)
     page = provenance.calls.page(wanted, limit=MOST_READ)
     return [call for call in page.calls if call.exit_us and _judged_us(call) >= mode.from_us]
 
 
 def _is_in(call: CallSummary, losses: Sequence[tuple[int, NodeLoss]]) -> bool:
-    """Whether a call was slow while its rank lost its core in all that it did."""
+    """Return whether a call was slow while its rank lost its core in all that it did."""
     return any(
         (program, loss.rank) == (call.program, call.rank)
         and call.entry_us < loss.end_us
@@ -188,7 +189,7 @@ def _judged_us(call: CallSummary) -> float:
 
 
 def _is_explained(provenance: Provenance, recorded: Sequence[CallSummary]) -> bool:
-    """Whether most of these waits belong to an incident that began elsewhere."""
+    """Return whether most of these waits belong to an incident that began elsewhere."""
     incidents = Incidents(provenance.reader)
     known = {
         number: incidents.one(number).incident
@@ -203,7 +204,7 @@ def _is_explained(provenance: Provenance, recorded: Sequence[CallSummary]) -> bo
 
 
 def _callers(provenance: Provenance, mode: SlowMode, program: int) -> list[str]:
-    """By whom the function is called where it is slow, if others call it, too, and there it is not."""
+    """Return the callers for which the function is slow, if it is not slow for other callers."""
     metric = provenance.run().config.metric
     longest: dict[str, float] = defaultdict(float)
     for path in provenance.path_statistics():
@@ -215,7 +216,7 @@ def _callers(provenance: Provenance, mode: SlowMode, program: int) -> list[str]:
 
 
 def _every_us(recorded: Sequence[CallSummary]) -> float:
-    """Time from one to the next on the same thread, if it is regular; else 0."""
+    """Return the time from one call to the next on the same thread, if it is regular; else 0."""
     gaps = sorted(_gaps(recorded))
     if len(gaps) < LEAST_GAPS:
         return 0.0

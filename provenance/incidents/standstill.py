@@ -1,4 +1,4 @@
-"""Ranks that do not go on: what they are in, and whether they wait for each other for ever."""
+"""Ranks at a standstill: the calls that they are in, and whether they wait for each other for ever."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Standstill:
 
     program: int
     stacks: dict[int, list[str]]
-    """By rank, functions from the outermost to the innermost, as people are shown them."""
+    """Call stack of each rank: functions as people are shown them, outermost first."""
     finding: Finding | None
-    """Where it is a deadlock."""
+    """Finding of the deadlock, where it is one."""
 
 
 def standstills(provenance: Provenance) -> Iterator[Standstill]:
-    """Of each program that has such ranks.
+    """Yield the standstill of each program that has such ranks.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A run as one file: tar, compressed, with a checksum of each part; written, and unpacked elsewhere.
+"""Archives of runs: compressed tar files with a checksum of each part, unpacked elsewhere.
 
 The first part is a manifest, so that what is wrong with the others is known before they are used. The
 provenance is SQLite in any case, and no URL of a database leaves the machine.
@@ -37,41 +37,42 @@ from chimbuko.runtime.runs.finding import infos_of, runs_in
 FORMAT = 1
 MANIFEST = "chimbuko-archive.json"
 COMPRESSION_LEVEL: Final = 1
-"""Of xz: a store of 1.1 MB takes 143 kB in 0.05 s. With gzip it takes 175 kB in 0.02 s, with xz's usual level
-131 kB in 0.3 s."""
+"""Level of xz: a store of 1.1 MB takes 143 kB in 0.05 s. With gzip it takes 175 kB in 0.02 s, with xz's usual
+level 131 kB in 0.3 s."""
 MANIFEST_LIMIT_BYTES = 64 << 20
-"""Of the manifest, and of any header in the archive: ours take some 100 bytes for each file."""
+"""Largest manifest, and largest header in an archive: ours take some 100 bytes for each file."""
 COPY_BYTES = 1 << 20
 _NAMES = re.compile(
     r"run\.json|provenance\.sqlite|model\.msgpack|report\.json\.gz|observed\.msgpack|logs/[^/]+\.log"
 )
-"""What may be in an archive. Others of a run's files say where its processes are, or are run by a shell."""
+"""Names of files that may be in an archive. A run's other files say where its processes are, or are run by a
+shell."""
 
 
-class Part(msgspec.Struct, frozen=True):
-    """One file of an archive."""
+class PackedFile(msgspec.Struct, frozen=True):
+    """File of an archive, with its size and checksum."""
 
     size_bytes: Annotated[int, Meta(ge=0)]
     sha256: str
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What an archive holds."""
+    """Contents of an archive."""
 
     format: int
-    """Of the archive: ``FORMAT``. The provenance has a version of its own, its schema's."""
+    """Format of the archive, ``FORMAT``. The provenance has a version of its own, that of its schema."""
     run: str
-    """The run's id."""
+    """Id of the run."""
     name: str
-    """The run's."""
+    """Name of the run."""
     version: str
-    """Of the Chimbuko that wrote the archive."""
-    files: dict[str, Part]
-    """By path in the run's folder."""
+    """Version of the Chimbuko that wrote the archive."""
+    files: dict[str, PackedFile]
+    """Files by path in the run's folder."""
 
 
 class Archived(msgspec.Struct, frozen=True):
-    """An archive that was written."""
+    """Archive that was written."""
 
     run: str
     name: str
@@ -81,19 +82,19 @@ class Archived(msgspec.Struct, frozen=True):
 
 
 class Unpacked(msgspec.Struct, frozen=True):
-    """A run that was brought in."""
+    """Run that was unpacked."""
 
     run: str
     name: str
     folder: str
     store: str
-    """Without its password."""
+    """URL of its store without the password."""
     was_stored: bool
-    """The database that it was to be copied into held it already."""
+    """Whether the database that it was to be copied into held it already."""
 
 
 def write_archive(run: RunDirectory, output: Path) -> Archived:
-    """Write a run that has ended into one file, which is there whole or not at all.
+    """Write a run that has ended into one file, which appears whole or not at all.
 
     Raises
     ------
@@ -123,8 +124,8 @@ def write_archive(run: RunDirectory, output: Path) -> Archived:
 
 
 def _as_packed(info: RunInfo) -> RunInfo:
-    """What is said of a run elsewhere."""
-    # One that died noted no end, and elsewhere nobody could find out.
+    """Return the description of a run as it is packed."""
+    # A run that died has noted no end, and elsewhere nobody could find it out.
     state = "interrupted" if info.state == "running" else info.state
     return msgspec.structs.replace(
         info, state=state, store_url=f"sqlite:///{RunDirectory(Path()).store_path}"
@@ -132,7 +133,7 @@ def _as_packed(info: RunInfo) -> RunInfo:
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file is an archive of ours, of whatever version."""
+    """Return whether a file is an archive of ours, of whatever version."""
     try:
         with _opened(path) as archive:
             first = archive.next()
@@ -142,16 +143,16 @@ def is_archive(path: Path) -> bool:
 
 
 def unpack_archive(path: Path, parent: Path, folder: Path | None, store_url: str | None) -> Unpacked:
-    """Make a run's folder of an archive, whole or not at all.
+    """Make a run's folder from an archive, whole or not at all.
 
     Parameters
     ----------
     parent
-        The run goes into a folder of its name in there,
+        Folder in which the run gets a folder of its name, unless ``folder`` is given.
     folder
-        unless this one is given, which is empty or not there.
+        Folder of the run, which is empty or not there.
     store_url
-        Where its provenance is copied to; None leaves it in the folder.
+        Store that its provenance is copied to; None leaves it in the folder.
 
     Raises
     ------
@@ -174,7 +175,7 @@ def unpack_archive(path: Path, parent: Path, folder: Path | None, store_url: str
 
 
 def _settle(work: RunDirectory, target: RunDirectory, run_id: str, store_url: str | None) -> Unpacked:
-    """Bring what was unpacked up to date, and its provenance where it belongs."""
+    """Bring what was unpacked up to date, and move it and its provenance where they belong."""
     info = work.read_info()
     engine = open_for_writing(work.store_url)
     try:
@@ -191,7 +192,7 @@ def _settle(work: RunDirectory, target: RunDirectory, run_id: str, store_url: st
 
 
 def _copy_into(store_url: str, source: Engine, run_id: str) -> bool:
-    """Whether the run was in the store already: then its rows are not copied again."""
+    """Copy a run unless the store holds it already; return whether it did."""
     engine = open_for_writing(store_url)
     try:
         copy_run(source, run_id, engine)
@@ -203,16 +204,16 @@ def _copy_into(store_url: str, source: Engine, run_id: str) -> bool:
 
 
 class _Unpacked(io.RawIOBase):
-    """The tar archive in a file, unpacked as it is read.
+    """Tar archive in a compressed file, unpacked as it is read.
 
-    tarfile reads a header as a whole, however long it says that it is: a few kilobytes can fill the memory.
+    tarfile reads a header as a whole, whatever length it states: a few kilobytes could fill the memory.
     """
 
     def __init__(self, path: Path) -> None:
         self._file = lzma.open(path)  # noqa: SIM115
 
     def read(self, size: int = -1, /) -> bytes:
-        """At most so many bytes, which are not more than a header may have.
+        """Return at most so many bytes, which are not more than a header may have.
 
         Raises
         ------
@@ -224,11 +225,11 @@ class _Unpacked(io.RawIOBase):
         return self._file.read(size)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        """Go to where this byte of the archive is."""
+        """Go to this byte of the archive."""
         return self._file.seek(offset, whence)
 
     def tell(self) -> int:
-        """How many bytes of the archive are before."""
+        """Return how many bytes of the archive were read."""
         return self._file.tell()
 
     def close(self) -> None:
@@ -244,7 +245,7 @@ def _opened(path: Path) -> Iterator[tarfile.TarFile]:
 
 
 def _check_room(folder: Path, manifest: Manifest) -> None:
-    """Before anything is unpacked; no part becomes larger than the manifest says."""
+    """Check that there is room before anything is unpacked; no part becomes larger than the manifest says."""
     needed, free = sum(part.size_bytes for part in manifest.files.values()), shutil.disk_usage(folder).free
     if needed > free:
         raise ConfigError(
@@ -275,7 +276,7 @@ def _copy_store(run: RunDirectory, info: RunInfo, copy: RunDirectory) -> None:
 
 
 def _copy_database(source: Engine, path: Path) -> None:
-    """All of an SQLite database as of one moment, in one file that needs no log."""
+    """Copy an SQLite database as of one moment into one file that needs no log."""
     try:
         with closing(source.raw_connection()) as reading, closing(sqlite3.connect(path)) as writing:
             assert isinstance(reading.driver_connection, sqlite3.Connection)
@@ -285,9 +286,9 @@ def _copy_database(source: Engine, path: Path) -> None:
         raise StoreError(f"{public_url(source.url)}: cannot be copied to {path.parent} ({error})") from error
 
 
-def _part(path: Path) -> Part:
+def _part(path: Path) -> PackedFile:
     with path.open("rb") as file:
-        return Part(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
+        return PackedFile(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def _add_text(archive: tarfile.TarFile, name: str, text: bytes) -> None:
@@ -321,10 +322,10 @@ def _read_manifest(path: Path, archive: tarfile.TarFile) -> Manifest:
 def _unpack(path: Path, archive: tarfile.TarFile, manifest: Manifest, folder: Path) -> None:
     missing = dict(manifest.files)
     members = iter(archive)
-    # The manifest, which has been read.
+    # This is the manifest, which has been read.
     next(members)
     for member in members:
-        # Refuses places outside of the folder, links that lead there, and devices.
+        # The filter refuses places outside of the folder, links that lead there, and devices.
         safe = tarfile.data_filter(member, str(folder))
         part = missing.pop(safe.name, None)
         file = archive.extractfile(safe) if safe.isreg() else None
@@ -338,7 +339,7 @@ def _unpack(path: Path, archive: tarfile.TarFile, manifest: Manifest, folder: Pa
         raise ConfigError(f"{path}: damaged; it lacks {', '.join(sorted(missing))}")
 
 
-def _unpack_part(path: Path, file: IO[bytes], name: str, part: Part, folder: Path) -> None:
+def _unpack_part(path: Path, file: IO[bytes], name: str, part: PackedFile, folder: Path) -> None:
     target = folder / name
     target.parent.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256()
@@ -363,7 +364,10 @@ def _reading(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _working_folder(target: Path) -> Iterator[Path]:
-    """An empty folder beside ``target``, which is gone at the end; what a killed process left goes before."""
+    """Make an empty folder beside ``target`` for a while.
+
+    What a killed process left there is removed before.
+    """
     folder = target.absolute().with_name(f".{target.name}.partial")
     with closing(hold(str(folder))):
         try:

@@ -1,4 +1,4 @@
-"""Which runs a store holds, and how much of each; read out of the tables as they are, whatever wrote them."""
+"""Inventory of a store: which runs it holds, and how much of each."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from chimbuko.runtime.runs.directory import RunInfo
 
 
 class RunTotals(msgspec.Struct, frozen=True):
-    """What was found in a run."""
+    """Totals of a run."""
 
     ranks: int = 0
     anomalies: int = 0
-    """Also those that are not recorded, or no longer."""
+    """Number of anomalies, also of those that are not recorded, or no longer."""
     steps: int = 0
     gap_steps: int = 0
-    """Steps that were not analysed."""
+    """Number of steps that were not analysed."""
     lost_us: float | None = 0.0
-    """Core time that incidents and what recurs cost; None where there are anomalies without incidents."""
+    """Core time that incidents and recurring findings cost; None where there are anomalies without
+    incidents."""
 
     @property
     def loss(self) -> float | None:
@@ -32,7 +33,7 @@ class RunTotals(msgspec.Struct, frozen=True):
 
 
 def totals_of_runs(engine: Engine) -> dict[str, RunTotals]:
-    """Id of each run that has analysed anything to its totals.
+    """Return the totals of each run that has analysed anything, by the run's id.
 
     Raises
     ------
@@ -63,7 +64,10 @@ def totals_of_runs(engine: Engine) -> dict[str, RunTotals]:
 
 
 def _lost_us(connection: Connection) -> dict[str, float]:
-    """Core time that each run lost. Short delays count by themselves, and not once more as interruptions."""
+    """Return the core time that each run lost.
+
+    Short delays count by themselves, and not once more as interruptions.
+    """
     found: dict[str, float] = {}
     for table, counts in (
         (INCIDENTS, and_(INCIDENTS.c.merged_into == 0, INCIDENTS.c.is_gone.is_(False))),
@@ -81,12 +85,12 @@ def _lost_us(connection: Connection) -> dict[str, float]:
 
 
 def stored_runs(engine: Engine) -> list[RunInfo]:
-    """All runs of a store.
+    """Return all runs of a store.
 
     Parameters
     ----------
     engine
-        From ``open_for_reading``: other versions knew less of a run.
+        Store from ``open_for_reading``: earlier versions kept less of a run.
 
     Raises
     ------
@@ -101,12 +105,12 @@ def stored_runs(engine: Engine) -> list[RunInfo]:
 
 
 def bytes_elsewhere(url: str, run_id: str) -> int:
-    """Bytes of the rows that a run has in a database elsewhere, without indexes, which runs share.
+    """Return the size of a run's rows in a database elsewhere, in bytes, without indexes, which runs share.
 
     Parameters
     ----------
     url
-        Of a store; 0 for SQLite, whose file is in the run's folder.
+        URL of the store; for SQLite, whose file is in the run's folder, the answer is 0.
 
     Raises
     ------

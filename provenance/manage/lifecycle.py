@@ -1,4 +1,4 @@
-"""The folder of a run that has ended: held while it is changed, and removed."""
+"""Folders of runs: whether a run has ended, its folder held while it is changed, and removed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DIED = "died"
 INTERRUPTED = "interrupted"
 """State of a run that ended, or was killed, after somebody had asked it to while its program ran."""
 START_S = 15.0
-"""How long the services of a new run may take until they can be seen."""
+"""Time that the services of a new run may take until they can be seen."""
 SILENT_S = 120.0
 """Services elsewhere give a sign of life every ten seconds, by their own clock."""
 
@@ -42,21 +42,24 @@ _FILES = (
     *("settings/adios2*.xml", "settings/tau-select.txt", "settings/streams", "settings/node"),
     *("alive", "interrupted", "statistics*", "settings/serve.json", "settings/programs.json"),
     *("settings/scratch-*.json", "logs/*.log", f"{RESCUED}/**/*"),
-    # Streams that were kept.
+    # Recorded streams that were kept.
     f"trace/**/{STREAM_PREFIX}[.-]*.bp/*",
 )
-"""What a run leaves in its folder, beside ``run.json``. The user may have other files there."""
+"""Files that a run leaves in its folder, beside ``run.json``. The user may have other files there."""
 _MARKS = (
     *(f"trace/**/{STREAM_PREFIX}[.-]*", "trace/**/*.sst"),
     *(f"trace/**/{name}" for name in (f"{CLAIMS_FOLDER}/*", AGENT_MARK, COMING_MARK)),
 )
-"""By which streams and readers found each other; who made one may still be about to remove it."""
+"""Files by which streams and readers found each other; who made one may still be about to remove it."""
 _MADE_FOR_READERS = (".sqlite-shm",)
-"""Ends of names of files that are gone when nobody reads."""
+"""Endings of names of files that are gone when nobody reads."""
 
 
 def state_of(run: RunDirectory | None, info: RunInfo) -> str:
-    """State of a run, as far as this node can know; without its folder less is known of other nodes."""
+    """Return the state of a run, as far as this node can know.
+
+    Without its folder less is known of other nodes.
+    """
     if info.state != RUNNING or is_held(claim_name(info.id)):
         return info.state
     dead = INTERRUPTED if run is not None and run.interrupted_path.exists() else DIED
@@ -67,7 +70,7 @@ def state_of(run: RunDirectory | None, info: RunInfo) -> str:
 
 
 def silence_s(run: RunDirectory) -> float | None:
-    """Time since the last sign of life of a run's services; None where there is none to be seen."""
+    """Return the time since the last sign of life of a run's services; None where none is seen."""
     try:
         return time.time() - run.alive_path.stat().st_mtime
     except OSError:
@@ -75,18 +78,18 @@ def silence_s(run: RunDirectory) -> float | None:
 
 
 def left_bytes(run: RunDirectory) -> int:
-    """What a run leaves in its folder, in bytes of all files together, without a store elsewhere."""
+    """Return the size of what a run leaves in its folder, in bytes, without a store elsewhere."""
     files = {run.info_path, *_files_of(run, _FILES)}
     return sum(path.stat().st_size for path in files if not path.name.endswith(_MADE_FOR_READERS))
 
 
 def check_ended(run: RunDirectory | None, info: RunInfo) -> None:
-    """Leave a run alone that goes on.
+    """Refuse a run that goes on.
 
     Raises
     ------
     ConfigError
-        It goes on, or did on another node when that was last heard of.
+        The run goes on, or did so on another node when that was last heard of.
     """
     if state_of(run, info) != RUNNING:
         return
@@ -97,12 +100,12 @@ def check_ended(run: RunDirectory | None, info: RunInfo) -> None:
 
 @contextmanager
 def held(run: RunDirectory) -> Iterator[RunInfo]:
-    """A run that has ended, and is left alone by other commands like this one.
+    """Hold a run that has ended, so that other commands like this one leave it alone.
 
     Raises
     ------
     ChimbukoError
-        It goes on, or another command is at work on it.
+        The run goes on, or another command is at work on it.
     """
     info = run.read_info()
     check_ended(run, info)
@@ -111,9 +114,9 @@ def held(run: RunDirectory) -> Iterator[RunInfo]:
 
 
 def delete_run(run: RunDirectory, info: RunInfo) -> bool:
-    """Remove a run's folder, and its rows of a store elsewhere; whether all of the folder is gone.
+    """Remove a run's folder, and its rows in a store elsewhere; return whether all of the folder is gone.
 
-    Killed in the middle it leaves a run that can be deleted again: ``run.json`` goes last.
+    A deletion that is killed leaves a run that can be deleted again: ``run.json`` goes last.
 
     Raises
     ------
@@ -123,7 +126,7 @@ def delete_run(run: RunDirectory, info: RunInfo) -> bool:
     url = run.used_store_url(info)
     if url != run.store_url:
         delete_rows(url, info.id)
-        # From now on nothing is elsewhere, and the URL with its password may go.
+        # From here on nothing is left elsewhere, and the URL with its password may go.
         run.write_info(msgspec.structs.replace(info, store_url=run.store_url))
     try:
         for path in _files_of(run, _FILES + _MARKS):
@@ -147,7 +150,7 @@ def _files_of(run: RunDirectory, patterns: Iterable[str]) -> set[Path]:
 
 
 def _folders_in(folder: Path) -> list[Path]:
-    """All folders in a folder, those within others first."""
+    """Return all folders in a folder, those within others first."""
     return sorted((path for path in folder.rglob("*") if path.is_dir()), reverse=True)
 
 

@@ -1,6 +1,7 @@
 """Removes recorded calls by severity and age, and gives their room back; what was counted of them stays.
 
-Abnormal calls go by a rule. A normal call goes when no abnormal one is left that is compared with it.
+A rule says which abnormal calls are removed. A normal call is removed when no abnormal one is left that is
+compared with it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from chimbuko.provenance.store.urls import public_url
 from chimbuko.provenance.write import rollups
 
 AT_ONCE = 10_000
-"""Calls removed in one transaction: others wait 0.1 s at most, and a log or journal grows by 4 MB."""
+"""Number of calls removed in one transaction: others wait 0.1 s at most, and a log or journal grows by 4
+MB."""
 
 CALL = np.dtype(
     [
@@ -34,28 +36,28 @@ CALL = np.dtype(
         ("is_anomaly", np.bool_),
     ]
 )
-"""What is looked at of a call; ``id`` is its row number in the table of calls."""
+"""Fields of a call that decide; ``id`` is its row number in the table of calls."""
 
 _COUNT = Accumulate(PRUNINGS, highest=("pruned_us", "rule"))
 
 Calls = npt.NDArray[np.void]
-"""CALL[calls] of one function."""
+"""Calls of one function, CALL[calls]."""
 
 
 class PruneRule(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Which abnormal calls go: those that fulfil both conditions, but for the ones that are kept."""
+    """Rule for which abnormal calls are removed: those that meet both conditions and are not kept."""
 
     below_us: float | None = None
-    """Those of less severity."""
+    """Severity below which calls are removed."""
     before_us: int | None = None
-    """Those that ended before this time."""
+    """Time before which calls must have ended to be removed."""
     keep: int = 0
-    """So many stay, the worst of the run,"""
+    """Number of calls that stay, the worst of the run."""
     keep_per_function: int = 0
-    """and so many of each function."""
+    """Number of calls that stay of each function."""
 
     def __str__(self) -> str:
-        """In words."""
+        """Return the rule in words."""
         conditions = [
             *([] if self.below_us is None else [f"severity below {format_duration_us(self.below_us)}"]),
             *([] if self.before_us is None else [f"ended before {_date(self.before_us)}"]),
@@ -68,26 +70,26 @@ class PruneRule(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PrunedFunction(msgspec.Struct, frozen=True):
-    """What was removed of a function."""
+    """Numbers of the calls that were removed of a function."""
 
     program: int
     function: str
     anomalies: int
     severity_us: float
-    """Of the abnormal calls together."""
+    """Severity of the abnormal calls together."""
     normal_calls: int
 
 
 def prune(engine: Engine, run_id: str, rule: PruneRule, is_dry_run: bool) -> list[PrunedFunction]:
-    """Remove calls of a run that has ended, some at a time; what was removed, the most time lost first.
+    """Remove calls of a run that has ended, some at a time; return what was removed, most time lost first.
 
-    What is removed is counted in the same transaction. Killed in the middle it has removed a part of the
+    What is removed is counted in the same transaction. A pruning that is killed has removed a part of the
     calls, and the sums over recorded calls may still count these; repeated it goes on.
 
     Parameters
     ----------
     is_dry_run
-        Only say what would be removed; the engine may be one that can only read.
+        Whether to only say what would be removed; the engine may then be one that can only read.
 
     Raises
     ------
@@ -115,7 +117,8 @@ def prune(engine: Engine, run_id: str, rule: PruneRule, is_dry_run: bool) -> lis
             pruned.append(PrunedFunction(program, name, int(goes.sum()), lost_us, int(is_useless.sum())))
             if not is_dry_run:
                 key = (run, 0 if last is None else last + 1, number)
-                # Normal ones first: repeated after a crash, the same abnormal ones are found to go.
+                # Normal calls go first: repeated after a crash, the same abnormal ones are found to be
+                # removed.
                 for gone in (calls[is_useless], calls[goes]):
                     _remove(engine, key, now_us, rule, gone)
         if not is_dry_run:
@@ -124,7 +127,10 @@ def prune(engine: Engine, run_id: str, rule: PruneRule, is_dry_run: bool) -> lis
 
 
 def going(calls: Calls, rule: PruneRule, worst: Int64Array) -> BoolArray:
-    """Which of a function's calls a rule removes; ``worst`` are the row numbers of the worst of the run."""
+    """Return which of a function's calls a rule removes.
+
+    ``worst`` are the row numbers of the worst of the run.
+    """
     goes: BoolArray = calls["is_anomaly"] & ~np.isin(calls["id"], worst)
     if rule.below_us is not None:
         goes &= calls["severity_us"] < rule.below_us
@@ -136,15 +142,16 @@ def going(calls: Calls, rule: PruneRule, worst: Int64Array) -> BoolArray:
 
 
 def compared_with(calls: Calls, anomalies: BoolArray) -> BoolArray:
-    """Which normal calls are the one that ``Provenance.normal_like`` finds for one of some anomalies."""
+    """Return which normal calls ``Calls.normal_like`` finds for any of some anomalies."""
     found = np.zeros(len(calls), np.bool_)
-    # Of those that are equally near the lower rank is taken, and then what was recorded first.
+    # Of calls that are equally near the one of the lower rank is taken, and then the one that was recorded
+    # first.
     normal = np.flatnonzero(~calls["is_anomaly"])
     normal = normal[np.lexsort((calls["id"][normal], calls["rank"][normal]))]
     if not len(normal) or not anomalies.any():
         return found
     rank, step = calls["rank"], calls["step"]
-    # A step has 31 bits: calls of other ranks are farther than any of the same.
+    # A step has 31 bits: calls of other ranks are farther away than any of the same rank.
     place = rank << 32 | step
     nearest = _nearest(place[normal], place[anomalies])
     is_elsewhere = rank[normal[nearest]] != rank[anomalies]
@@ -154,7 +161,7 @@ def compared_with(calls: Calls, anomalies: BoolArray) -> BoolArray:
 
 
 def _nearest(places: Int64Array, wanted: Int64Array) -> Int64Array:
-    """Index of the place nearest to each wanted one; of several the first."""
+    """Return the index of the place nearest to each wanted one; of several the first."""
     distinct, first = np.unique(places, return_index=True)
     right = np.minimum(np.searchsorted(distinct, wanted), len(distinct) - 1)
     left = np.maximum(right - 1, 0)
@@ -195,7 +202,7 @@ def _remove(engine: Engine, key: tuple[int, int, int], now_us: int, rule: PruneR
     """Remove calls of one function, and count them under run, pruning and function."""
     for first in range(0, len(calls), AT_ONCE):
         some = calls[first : first + AT_ONCE]
-        # Written into the statement: there are more than a database takes parameters.
+        # The numbers stand in the statement, as they are more than a database takes parameters.
         ids: BindParameter[int] = bindparam("ids", some["id"].tolist(), expanding=True, literal_execute=True)
         abnormal = some[some["is_anomaly"]]
         counts = len(abnormal), len(some) - len(abnormal), float(abnormal["severity_us"].sum())
@@ -205,10 +212,10 @@ def _remove(engine: Engine, key: tuple[int, int, int], now_us: int, rule: PruneR
 
 
 def _tidy(engine: Engine, run: int) -> None:
-    """Sum up the calls that are left, and remove states of nodes in steps that none is recorded of."""
+    """Sum up the calls that are left, and remove states of nodes in steps without recorded calls."""
     call, state = CALLS.c, NODE_STATES.c
     recorded = select(call.program, call.rank, call.step).where(call.run == run)
-    # A difference of two lists: there is no index by which to look for the calls of one step.
+    # By a difference of two lists, as there is no index by which to look for the calls of one step.
     unused = select(state.program, state.rank, state.step).where(state.run == run).except_(recorded)
     of_unused = tuple_(state.program, state.rank, state.step).in_(unused)
     with engine.begin() as connection:
@@ -221,11 +228,12 @@ def _date(time_us: int) -> str:
 
 
 ROOM = 2.0
-"""Room that SQLite needs for it, as a multiple of the database: a copy, and a log of the copying back."""
+"""Room that SQLite needs for a vacuum, as a multiple of the database: a copy, and a log of the copying
+back."""
 
 
 class Vacuumed(msgspec.Struct, frozen=True):
-    """What the tables of a store took, with all runs in it."""
+    """Size of the tables of a store before and after a vacuum, with all runs in it."""
 
     store: str
     bytes_before: int
@@ -258,7 +266,7 @@ def _vacuum_sqlite(engine: Engine) -> tuple[int, int]:
     # The copy goes where the room was found, and not onto a small /tmp or into memory.
     os.environ["SQLITE_TMPDIR"] = str(path.parent)
     with engine.connect() as connection:
-        # An engine of ours begins transactions by itself, and a vacuum cannot be in one.
+        # Our engine begins transactions by itself, and a vacuum cannot be in one.
         for statement in ("COMMIT", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
             connection.exec_driver_sql(statement)
     return before, path.stat().st_size

@@ -1,4 +1,4 @@
-"""Whole runs: copied from store to store, renamed, removed; each in one transaction."""
+"""Transfers of whole runs: copied from store to store, renamed, removed; each in one transaction."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from chimbuko.provenance.store.tables import RUNS, SCHEMA
 from chimbuko.provenance.store.urls import public_url
 
 AT_ONCE = 2_000
-"""Rows that are held in memory together: 1 MB of calls."""
+"""Number of rows that are held in memory together: 1 MB of calls."""
 
 TABLES_OF_RUNS = tuple(table for table in SCHEMA.sorted_tables if "run" in table.c)
-"""Those whose rows say whose they are."""
+"""Tables whose rows belong to a run."""
 
 
 class AlreadyStored(ConfigError):
-    """A store holds the run that was to be copied into it."""
+    """Refusal to copy a run into a store that holds it already."""
 
 
 def copy_run(source: Engine, run_id: str, target: Engine) -> int:
     """Copy all that a store has of a run into another one, where the run gets a number of that store's.
 
-    All of it is read as of one moment. Returns how many rows there were.
+    All of it is read as of one moment. Return how many rows there were.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def rename_run(engine: Engine, run_id: str, name: str) -> None:
 
 
 def remove_run(engine: Engine, run_id: str) -> bool:
-    """Remove all that a store has of a run; whether it had any.
+    """Remove all that a store has of a run, and return whether it had any.
 
     Raises
     ------
@@ -83,14 +83,14 @@ def remove_run(engine: Engine, run_id: str) -> bool:
 
 @contextmanager
 def _snapshot(engine: Engine) -> Iterator[Connection]:
-    """A connection that sees a store as it is now, whatever is written meanwhile."""
+    """Open a connection that sees a store as it is now, whatever is written meanwhile."""
     options = {} if engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ"}
     with store_errors(engine), engine.connect() as connection:
         yield connection.execution_options(yield_per=AT_ONCE, **options)
 
 
 def _rows(connection: Connection, table: Table, run: int) -> Iterator[list[dict[str, Any]]]:
-    """What a table has of a run, some rows at a time, without the numbers that a store gives to its rows."""
+    """Yield a table's rows of a run, some at a time, without the numbers that a store gives to its rows."""
     columns = [column for column in table.columns if column is not table.autoincrement_column]
     statement = select(*columns).where(table.c.run == run).order_by(*table.primary_key)
     with store_errors(connection.engine):

@@ -21,7 +21,7 @@ from chimbuko.provenance.query.runreader import RunReader
 
 
 def evidence_of(reader: RunReader, calls: Sequence[CallRecord]) -> Evidence:
-    """Calls with what their nodes did meanwhile, and usually do.
+    """Return calls with what their nodes did meanwhile, and usually do.
 
     Raises
     ------
@@ -40,7 +40,10 @@ def evidence_of(reader: RunReader, calls: Sequence[CallRecord]) -> Evidence:
 
 
 def parts_of(evidence: Evidence) -> list[Part]:
-    """What all its calls together lost; ranks may have lost more meanwhile, in no call."""
+    """Return the parts of the time that all calls of a scene lost.
+
+    Ranks may have lost more meanwhile, in no call.
+    """
     calls = [flag for flag in evidence.flags.values() if flag.loss is None]
     return [part for flag in calls for part in split(flag, evidence)]
 
@@ -51,9 +54,9 @@ def _end_us(call: CallRecord) -> int:
 
 MOST_THREADS = 16
 MOST_LOOKS = 400
-"""Of each thread: neighbours are put together in calls that are longer than 8 s."""
+"""Most looks at each thread: neighbours are put together in calls that are longer than 8 s."""
 MARGIN_SHARE, LEAST_MARGIN_US = 0.2, 40_000
-"""Before and after the call, of its time."""
+"""Time shown before and after the call: share of the call's time, and least time."""
 
 What = Literal[
     "in the program",
@@ -69,84 +72,84 @@ What = Literal[
 
 
 class TimeOf(msgspec.Struct, frozen=True):
-    """Some of the time of a call."""
+    """Part of the time of a call."""
 
     what: What
     time_us: float
 
 
 class Look(msgspec.Struct, frozen=True):
-    """What a thread did from one look at it to the next."""
+    """Activity of a thread from one look at it to the next."""
 
     begin_us: int
     length_us: int
     ran_us: int
     system_us: int
-    """Of that, in the kernel."""
+    """Part of the running time that it spent in the kernel."""
     waited_us: int
-    """For a core."""
+    """Time that it waited for a core."""
     state: str
-    """At its end, the kernel's letter."""
+    """State at its end, by the kernel's letter."""
     core: int
     minor_faults: int
 
 
 class ThreadBeside(msgspec.Struct, frozen=True):
-    """One thread of the program."""
+    """Thread of the program."""
 
     name: str
     is_own: bool
-    """It is the one that the call is on."""
+    """Whether the call is on this thread."""
     looks: list[Look]
-    """In order of time."""
+    """Looks at the thread, in order of time."""
 
 
 class CoreUse(msgspec.Struct, frozen=True):
-    """Who ran on a core that the call's thread was on."""
+    """Process or thread that ran on a core that the call's thread was on."""
 
     core: int
     by: str
     is_foreign: bool
-    """No process of the program."""
+    """Whether it is no process of the program."""
     ran_us: float
 
 
 class GpuBeside(msgspec.Struct, frozen=True):
-    """A GPU that the call's process may use: shares of the time that the call lost, and of all time."""
+    """GPU that the call's process may use: shares of the time that the call lost, and of all time."""
 
     gpu: int
     busy_share: float
-    """A kernel ran."""
+    """Share of the time in which a kernel ran."""
     usual_busy_share: float
     throttled_share: float
-    """It was slowed down."""
+    """Share of the time in which it was slowed down."""
     usual_throttled_share: float
     foreign: int
-    """Processes that used it and are none of the program's, at most."""
+    """Most processes that used it at once and are none of the program's."""
 
 
 class NodeBeside(msgspec.Struct, frozen=True):
-    """The node while a call went on."""
+    """Node while a call went on."""
 
     from_us: int
     to_us: int
-    """What is shown: the call with some time before and after it."""
+    """End of what is shown: the call with some time before and after it."""
     times: list[TimeOf]
-    """What the call's thread did in the time that it lost: together that time."""
+    """Parts of the time that the call lost, by what its thread did; together all of that time."""
     minor_faults: float
     major_faults: float
     slices: float
-    """How often it was put on a core."""
+    """Number of times that the thread was put on a core."""
     moves: int
-    """How often it was found on another core than before."""
+    """Number of times that the thread was found on another core than before."""
     cores: list[CoreUse]
     gpus: list[GpuBeside]
     threads: list[ThreadBeside]
-    """The call's own one first, then those that ran most."""
+    """Threads of the program: the call's own one first, then those that ran most."""
 
 
 def node_beside(reader: RunReader, call: CallRecord) -> NodeBeside | None:
-    """What its node's samples say of a call; None where there are none of its thread.
+    """Return what its node's samples say of a call; None where there are none of its thread.
 
     Raises
     ------
@@ -214,7 +217,7 @@ def _thread(name: ThreadName, is_own: bool, rows: Rows) -> ThreadBeside:
 
 
 def _look(rows: Rows) -> Look:
-    """Rows that follow each other, as one."""
+    """Return rows that follow each other as one look."""
     first, last = rows[0], rows[-1]
     ran, system, waited, faults = (
         int(rows[name].sum()) for name in ("ran_us", "system_us", "waited_us", "minor_faults")

@@ -16,77 +16,80 @@ from chimbuko.provenance.nodes.nodesamples import NodeSamples
 from chimbuko.provenance.query.runreader import RunReader
 
 PERIODS_BELOW_US = 5_000_000
-"""Intervals that are longer are read from sums, of which there are few however long a run is."""
+"""Length above which intervals are read from sums, of which there are few however long a run is."""
 LOOKS_BELOW_US = 500_000
 COVERED = 0.5
-"""Of an interval, that samples must be of."""
+"""Least share of an interval that samples must cover."""
 
 Shares = list[float | None]
 Amounts = npt.NDArray[np.float64]
 
 
 class ThreadLane(msgspec.Struct, frozen=True):
-    """One thread over time: shares of each interval, null where nothing is known. The rest of it slept."""
+    """Thread over time: shares of each interval, null where nothing is known. It slept for the rest."""
 
     program: int
     rank: int
     thread: int
-    """As the trace numbers it; -1 where the trace does not say."""
+    """Number of the thread in the trace; -1 where the trace does not say."""
     tid: int
     name: str
     cpus: str
-    """Where it may run, as ``0-3,8``; empty where that is not known."""
+    """Cores on which it may run, as ``0-3,8``; empty where that is not known."""
     ran_us: float
-    """In all intervals."""
+    """Time that it ran in all intervals."""
     waited_us: float
     user: Shares
     system: Shares
     waited: Shares
-    """For a core."""
+    """Share in which it waited for a core."""
 
 
 class CoreLane(msgspec.Struct, frozen=True):
-    """One hardware thread over time: shares of each interval, null where nothing is known. The rest: idle."""
+    """Hardware thread over time: shares of each interval, null where nothing is known.
+
+    It was idle for the rest.
+    """
 
     cpu: int
     own_us: float
-    """By threads of ranks, in all intervals."""
+    """Time used by threads of ranks, in all intervals."""
     busy_us: float
     own: Shares
-    """By threads of ranks."""
+    """Share used by threads of ranks."""
     others: Shares
-    """By others, the kernel among them."""
+    """Share used by others, the kernel among them."""
     stolen: Shares
-    """By the host of a virtual machine."""
+    """Share taken by the host of a virtual machine."""
 
 
 class GpuLane(msgspec.Struct, frozen=True):
-    """One GPU over time: shares of each interval, null where nothing is known. The rest: no kernel ran."""
+    """GPU over time: shares of each interval, null where nothing is known. No kernel ran for the rest."""
 
     gpu: int
     name: str
     busy_us: float
-    """In all intervals."""
+    """Time that it was busy in all intervals."""
     memory_used_bytes: int
-    """At most; 0 where it is not known, like the next ones."""
+    """Most memory in use; 0 where it is not known, as for the next figures."""
     memory_total_bytes: int
     power_w: float
-    """On average."""
+    """Mean power."""
     temperature_c: int
-    """At most."""
+    """Highest temperature."""
     busy: Shares
-    """A kernel ran, as fast as it could."""
+    """Share in which a kernel ran, as fast as it could."""
     throttled: Shares
-    """A kernel ran while the GPU was slowed down, for heat or by its power supply."""
+    """Share in which a kernel ran while the GPU was slowed down, for heat or by its power supply."""
 
 
 class Lanes:
-    """The lanes of a node from one time to another.
+    """Lanes of a node from one time to another.
 
     Parameters
     ----------
     columns
-        How many intervals.
+        Number of intervals.
 
     Raises
     ------
@@ -103,7 +106,7 @@ class Lanes:
         self._details = _known(samples.batches(begin_us, end_us, node=node)) if is_fine else []
 
     def threads(self, limit: int, first: int) -> tuple[list[ThreadLane], int]:
-        """Some of them, those first that ran or waited most; and how many there are."""
+        """Return some of the threads, those first that ran or waited most; and how many there are."""
         names = {name.tid: name for batch in (*self._details, *self._sums) for name in batch.names}
         looks = [one.look_rows() for one in self._details] if self.width_us < LOOKS_BELOW_US else []
         levels = [
@@ -120,7 +123,7 @@ class Lanes:
         ], len(order)
 
     def cores(self, limit: int, first: int) -> tuple[list[CoreLane], int]:
-        """Some of them, those first that the ranks' threads ran on; and how many there are."""
+        """Return some of the cores, those first that the ranks' threads ran on; and how many there are."""
         levels = [
             self._by_key([one.core_rows() for one in batches], "cpu", CORE)
             for batches in (self._sums, self._details)
@@ -136,12 +139,12 @@ class Lanes:
         ], len(order)
 
     def gpus(self) -> list[GpuLane]:
-        """All of them, by number."""
+        """Return all GPUs, by number."""
         parts = [[one.gpu_rows() for one in batches] for batches in (self._sums, self._details)]
         levels = [self._by_key(rows, "gpu", GPU) for rows in parts]
         found = []
         for number in sorted({gpu for level in levels for gpu in level}):
-            # The coarsest samples are of all the time.
+            # The coarsest samples cover all the time.
             rows = next(level[number] for level in levels if number in level)
             shares = self._shares(levels, number, _of_gpu)
             busy, throttled = map(_rounded, shares)
@@ -161,7 +164,7 @@ class Lanes:
         return found
 
     def _by_key(self, parts: Sequence[Rows], key: str, dtype: np.dtype[np.void]) -> dict[int, Rows]:
-        """Rows of the time that is shown, by what they are of, each in order of time."""
+        """Return the rows of the time that is shown, by what they are of, each in order of time."""
         rows = np.concatenate([np.zeros(0, dtype), *parts])
         rows = overlapping(rows, int(self._edges_us[0]), int(self._edges_us[-1]))
         rows = rows[np.lexsort((rows["begin_us"], rows[key]))]
@@ -169,7 +172,7 @@ class Lanes:
         return dict(zip(keys.tolist(), np.split(rows, firsts[1:]), strict=True)) if len(rows) else {}
 
     def _did(self, levels: Sequence[dict[int, Rows]], tid: int) -> tuple[float, float]:
-        """How long a thread ran and waited, by the coarsest samples of it: they are of all the time."""
+        """Return how long a thread ran and waited, by its coarsest samples, which cover all the time."""
         rows = next(level[tid] for level in levels if tid in level)
         inside_us = overlaps_us(rows, int(self._edges_us[0]), int(self._edges_us[-1]))
         part = inside_us / np.maximum(rows["length_us"], 1)
@@ -178,7 +181,7 @@ class Lanes:
     def _shares(
         self, levels: Sequence[dict[int, Rows]], key: int, amounts_of: Callable[[Rows], Amounts]
     ) -> Amounts:
-        """f8[part, interval]: of each by the finest samples that cover it, NaN where nothing is known."""
+        """Return shares f8[part, interval] by the finest samples of each; NaN where nothing is known."""
         found: Amounts | None = None
         for level in levels:
             if key not in level:
@@ -189,16 +192,16 @@ class Lanes:
             if found is None:
                 found = np.full((len(amounts) - 1, len(covered_us)), np.nan)
             is_known = covered_us >= COVERED * self.width_us
-            # A row that is shorter than an interval at the edge of what is known counts, too.
+            # At the edge of what is known a row that is shorter than an interval counts, too.
             is_known |= (covered_us > 0) & np.isnan(found[0])
             found[:, is_known] = amounts[:-1, is_known] / covered_us[is_known]
         assert found is not None
-        # The parts of an interval are not more than all of it.
+        # The parts of an interval do not exceed the whole of it.
         ends = np.minimum(np.cumsum(found, axis=0), 1.0)
         return np.diff(ends, axis=0, prepend=0.0)
 
     def _binned(self, rows: Rows, values: Amounts) -> Amounts:
-        """What of each row's values falls in which interval: it is spread evenly over the row's time."""
+        """Return each row's values by interval, spread evenly over the row's time."""
         begins = rows["begin_us"] - self._edges_us[0]
         at = np.empty(2 * len(rows))
         at[0::2], at[1::2] = begins, begins + rows["length_us"]
@@ -218,22 +221,22 @@ def _known(batches: Iterable[NodeBatch]) -> list[NodeBatch]:
 
 
 def _of_thread(rows: Rows) -> Amounts:
-    """In the program, in the kernel, waiting for a core: f8[3, n]."""
+    """Return time in the program, in the kernel, and waiting for a core, f8[3, n]."""
     ran = rows["ran_us"].astype(float)
     system = np.minimum(rows["system_us"], ran)
     return np.stack([ran - system, system, rows["waited_us"].astype(float)])
 
 
 def _of_core(rows: Rows) -> Amounts:
-    """Of ranks, of others, stolen: f8[3, n]."""
+    """Return time of ranks, of others, and stolen time, f8[3, n]."""
     busy = rows["user_us"].astype(float) + rows["system_us"]
-    # Threads that were seen there last may have run elsewhere.
+    # Threads that were last seen there may have run elsewhere.
     own = np.minimum(rows["own_us"], busy)
     return np.stack([own, busy - own, rows["steal_us"].astype(float)])
 
 
 def _of_gpu(rows: Rows) -> Amounts:
-    """Busy at its speed, and while it was slowed down: f8[2, n]."""
+    """Return busy time at full speed and while slowed down, f8[2, n]."""
     busy = rows["busy_us"].astype(float)
     throttled = np.minimum(busy, rows["throttled_us"])
     return np.stack([busy - throttled, throttled])
@@ -253,17 +256,17 @@ def _rounded(shares: Amounts) -> Shares:
 
 
 class OtherProcess(msgspec.Struct, frozen=True):
-    """One of them."""
+    """Process that is none of the run's, and ran on a node meanwhile."""
 
     name: str
     user: str
     pid: int
     ran_us: float
-    """In the time in question: of a sample that is longer a part like that of its time."""
+    """Time that it ran in the interval; a sample that reaches beyond it counts in proportion."""
 
 
 def other_processes(reader: RunReader, node: str, begin_us: int, end_us: int) -> list[OtherProcess]:
-    """Those that ran in an interval, most first.
+    """Return the other processes that ran in an interval, those that ran most first.
 
     Raises
     ------
@@ -271,7 +274,7 @@ def other_processes(reader: RunReader, node: str, begin_us: int, end_us: int) ->
         The store cannot be read.
     """
     samples = NodeSamples(reader)
-    # Around abnormal calls they were looked for more often.
+    # Around abnormal calls other processes were looked for more often.
     levels = [False, True] if end_us - begin_us < PERIODS_BELOW_US else [True]
     for is_sum in levels:
         ran_us: Counter[tuple[str, str, int]] = Counter()

@@ -1,4 +1,4 @@
-"""Which nodes there are samples of, and what all samples of one say of it."""
+"""Nodes that there are samples of, and facts about a node from all its samples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from chimbuko.provenance.store.tables import NODE_SAMPLES
 
 
 class SampledNode(msgspec.Struct, frozen=True):
-    """A node that there are samples of."""
+    """Node that there are samples of."""
 
     name: str
     begin_us: int
@@ -26,63 +26,63 @@ class SampledNode(msgspec.Struct, frozen=True):
 
 
 class NodeRank(msgspec.Struct, frozen=True):
-    """What a rank did on its node, all its threads together, as far as there are sums."""
+    """Activity of a rank on its node, all its threads together, as far as there are sums."""
 
     program: int
     rank: int
     pid: int
     cpus: str
-    """Where its main thread may run, as ``0-3,8``; empty where that is not known."""
+    """Cores on which its main thread may run, as ``0-3,8``; empty where that is not known."""
     threads: int
-    """That were seen."""
+    """Number of threads that were seen."""
     length_us: int
-    """For how long its main thread was watched."""
+    """Time for which its main thread was watched."""
     ran_us: int
     system_us: int
-    """Of that, in the kernel."""
+    """Part of the running time that it spent in the kernel."""
     waited_us: int
-    """For a core."""
+    """Time that its threads waited for a core."""
 
 
 class DatedFinding(msgspec.Struct, frozen=True):
-    """Something that was found again and again, as it was found last."""
+    """Finding that was made again and again, as it was made last."""
 
     kind: str
     text: str
     advice: str
     times: list[tuple[int, int]]
-    """Begin and end of when it was so, µs; what follows without a break is one."""
+    """Times at which it was so, by begin and end in µs; what follows without a break is one."""
 
 
 class NodeFacts(msgspec.Struct, frozen=True):
-    """What all samples of a node say."""
+    """Facts about a node from all its samples."""
 
     begin_us: int
     end_us: int
     ranks: list[NodeRank]
     findings: list[DatedFinding]
-    """What was wrong for the longest time first."""
+    """Findings, those that lasted longest first."""
     parts: list[NodePart]
-    """How it is built; empty where no agent reported it."""
+    """Parts of its hardware; empty where no agent reported them."""
     cores: int
-    """Hardware threads."""
+    """Number of hardware threads."""
     cores_us: int
-    """Time of all of them together."""
+    """Time of all hardware threads together."""
     busy_us: int
-    """Of that, not idle."""
+    """Part of this time in which they were not idle."""
     own_us: int
-    """Of that, by the ranks' threads."""
+    """Part of the busy time that the ranks' threads used."""
     memory_bytes: int
-    """0 where it is not known."""
+    """Memory of the node; 0 where it is not known."""
     least_available_bytes: int
     sample_us: int
-    """CPU time that the samples took."""
+    """CPU time that taking the samples took."""
     left_out: int
-    """Rows around abnormal calls for which there was no room."""
+    """Number of rows around abnormal calls for which there was no room."""
 
 
 def sampled_nodes(reader: RunReader) -> list[SampledNode]:
-    """All of them, by name."""
+    """Return all nodes that there are samples of, by name."""
     columns = NODE_SAMPLES.c
     statement = (
         select(
@@ -96,7 +96,7 @@ def sampled_nodes(reader: RunReader) -> list[SampledNode]:
 
 
 def node_facts(reader: RunReader, node: str) -> NodeFacts | None:
-    """What its sums say; None where there are no samples of it.
+    """Return what the sums of a node say; None where there are no samples of it.
 
     Raises
     ------
@@ -136,7 +136,7 @@ def node_facts(reader: RunReader, node: str) -> NodeFacts | None:
 
 
 def dated(sums: Iterable[NodeBatch]) -> list[DatedFinding]:
-    """Findings by their kind."""
+    """Return the findings of all sums, by their kind."""
     last: dict[str, NodeBatch] = {}
     times: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for batch in sums:

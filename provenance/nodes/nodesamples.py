@@ -1,4 +1,4 @@
-"""What nodes did: stored samples by node and time."""
+"""Stored samples of nodes, by node and time."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from chimbuko.provenance.store.tables import NODE_SAMPLES
 
 FOREVER_US = 1 << 62
 AT_ONCE = 32
-"""Batches that are read with one question: half a MB of a large node's."""
+"""Number of batches that one statement reads: half a MB of a large node's."""
 
 
 class NodeSamples:
-    """The samples of a run's nodes."""
+    """Samples of a run's nodes."""
 
     def __init__(self, reader: RunReader) -> None:
         self._reader = reader
@@ -24,7 +24,7 @@ class NodeSamples:
     def batches(
         self, begin_us: int, end_us: int, is_sum: bool = False, node: str | None = None
     ) -> Iterator[NodeBatch]:
-        """Samples from around flagged calls in an interval, or sums, of one node or all; in order of time."""
+        """Yield samples from around flagged calls in an interval, or sums; of one node or all, by time."""
         columns = NODE_SAMPLES.c
         wanted: tuple[ColumnElement[bool], ...] = (
             columns.run == self._reader.run,

@@ -1,4 +1,4 @@
-"""What a run has shown of where its analysis should run: what agents said, and how busy their nodes were."""
+"""Advice on where a run's analysis should run, from what agents reported and how busy their nodes were."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from chimbuko.runtime.runs.directory import RunDirectory
 def measured_nodes(
     reader: RunReader, agents: Mapping[str, AgentFigures], transport: str, most: int
 ) -> list[Measured]:
-    """Of the nodes whose agents have read most rows, at most ``most``; those with most rows first.
+    """Return measurements of at most ``most`` nodes: those whose agents have read most rows, in this order.
 
     Where a run has no samples of a node (``--no-node-samples``, a recorded trace), this machine's cores are
     taken for the node's.
@@ -38,7 +38,7 @@ def measured_nodes(
 
 
 def advices(run: RunDirectory, most: int) -> list[AgentAdvice]:
-    """Where the analysis of a run that has ended had best been, by node; at most ``most`` nodes.
+    """Return where the analysis of a run that has ended had best been, by node; at most ``most`` nodes.
 
     Raises
     ------
@@ -50,18 +50,18 @@ def advices(run: RunDirectory, most: int) -> list[AgentAdvice]:
     except (OSError, msgspec.MsgspecError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(
-            f"{run.path}: it has left no report, so nobody knows what its agents took ({reason})"
+            f"{run.path}: it has left no report, so it is not known what its agents used ({reason})"
         ) from error
     with open_run(run) as provenance:
         transport = provenance.run().transport
         nodes = measured_nodes(provenance.reader, agents, transport, most)
     if not nodes:
-        raise ConfigError(f"{run.path}: no agent has said what it takes")
+        raise ConfigError(f"{run.path}: no agent has reported what it uses")
     return [advise(node) for node in nodes]
 
 
 def advised_cores(run: RunDirectory) -> frozenset[int]:
-    """Cores of the busiest node on which the analysis had best run, as a run advises; empty for all cores.
+    """Return the cores of the busiest node on which the analysis had best run; empty for all cores.
 
     Raises
     ------
@@ -86,5 +86,5 @@ def _measured(reader: RunReader, node: str, agents: list[AgentFigures], transpor
 
 
 def _bound(ranks: list[NodeRank]) -> frozenset[int]:
-    """Cores of all ranks together."""
+    """Return the cores of all ranks together."""
     return frozenset().union(*(core_numbers(rank.cpus) for rank in ranks if rank.cpus))

@@ -1,6 +1,6 @@
 """Sums over recorded calls by function, rank, node, call path or time.
 
-Where a filter asks for nothing that the sums of the writer do not tell apart, they are read; otherwise the
+Where the sums that the writer keeps tell apart all that a filter asks for, these are read; otherwise the
 calls that match are summed up.
 """
 
@@ -29,29 +29,29 @@ from chimbuko.provenance.store.tables import (
 
 By = Literal["function", "rank", "node", "path", "step", "time"]
 MOST_INTERVALS = 200
-"""Into which time is divided, unless another number is given: what a chart shows."""
+"""Most intervals into which time is divided, unless a length is given: as many as a chart shows."""
 
 
 class Total(msgspec.Struct, frozen=True, kw_only=True):
-    """The abnormal calls that have something in common; what they do not have in common is None."""
+    """Sums over the abnormal calls that have something in common; what they do not have in common is None."""
 
     program: int | None = None
     function: str | None = None
     rank: int | None = None
     node: str | None = None
     path: int | None = None
-    """Number of the call path, for ``CallFilter.path``."""
+    """Number of the call path, as ``CallFilter.path`` takes it."""
     functions: list[str] | None = None
-    """Those on the path, outermost first."""
+    """Functions on the path, outermost first."""
     step: int | None = None
     start_us: int | None = None
-    """Of an interval of time, µs since the epoch."""
+    """Start of the interval of time, in µs since the epoch."""
     anomalies: int
     severity_us: float
     highest_severity_us: float
     highest_score: float
     first_us: int
-    """Entry of the first of them."""
+    """Entry of the first of these calls."""
     last_us: int
 
 
@@ -60,7 +60,7 @@ Key = tuple[int, ...]
 
 @dataclass
 class Sums:
-    """Sums of one group, in the making."""
+    """Sums of one group, while they are made."""
 
     anomalies: int
     severity_us: float
@@ -70,7 +70,7 @@ class Sums:
     last_us: int
 
     def merge(self, other: Sums) -> None:
-        """Add those of a part of the same group."""
+        """Add the sums of a part of the same group."""
         self.anomalies += other.anomalies
         self.severity_us += other.severity_us
         self.highest_severity_us = max(self.highest_severity_us, other.highest_severity_us)
@@ -81,12 +81,12 @@ class Sums:
 
 @dataclass(frozen=True)
 class _Group:
-    """How calls are put together: by columns of the table of calls, which a table of sums has as its key."""
+    """Grouping of calls by columns of the table of calls, which a table of sums has as its key."""
 
     table: Table
     keys: tuple[str, ...]
     fields: frozenset[str] = frozenset()
-    """Of a filter, what the table of sums tells apart."""
+    """Fields of a filter that the table of sums tells apart."""
 
 
 _BY_RANK = _Group(
@@ -99,11 +99,14 @@ _GROUPS: dict[By, _Group] = {
     "path": _Group(PATH_TOTALS, ("path",), frozenset({"path", "through"})),
     "step": _Group(STEP_TOTALS, ("step",), frozenset({"step_min", "step_max"})),
 }
-"""All but time."""
+"""Groupings by all but time."""
 
 
 def kept_sums(by: By, wanted: CallFilter, resolved: Resolved, width_us: int) -> AnySelect | None:
-    """Statement that reads the sums that the writer keeps; None where they don't say what is wanted."""
+    """Return a statement that reads the sums that the writer keeps.
+
+    None where they do not say what is wanted.
+    """
     if by == "time":
         return _kept_by_time(resolved.run, width_us) if not wanted.given() else None
     group = _GROUPS[by]
@@ -117,13 +120,13 @@ def kept_sums(by: By, wanted: CallFilter, resolved: Resolved, width_us: int) -> 
 
 
 def counted_by(wanted: CallFilter) -> By | None:
-    """By which sums the calls that match can be counted."""
+    """Return by which sums the calls that match can be counted; None if by none."""
     fields = wanted.given().keys() - {"label"}
     return next((by for by, group in _GROUPS.items() if fields <= group.fields), None)
 
 
 def kept_count(by: By, wanted: CallFilter, resolved: Resolved) -> AnySelect:
-    """Statement that adds up how many calls match."""
+    """Return a statement that adds up how many calls match."""
     column = _GROUPS[by].table.c
     counts = {"anomaly": column.anomalies, "normal": column.normal_calls}
     counted = counts[wanted.label] if wanted.label else column.anomalies + column.normal_calls
@@ -133,7 +136,7 @@ def kept_count(by: By, wanted: CallFilter, resolved: Resolved) -> AnySelect:
 
 
 def made_sums(by: By, search: Search, index: str | None, width_us: int) -> AnySelect:
-    """Statement that sums up the calls of a search."""
+    """Return a statement that sums up the calls of a search."""
     call = CALLS.c
     keys: tuple[Any, ...]
     if by == "time":
@@ -153,7 +156,7 @@ def made_sums(by: By, search: Search, index: str | None, width_us: int) -> AnySe
 
 
 def merged(by: By, rows: Iterable[Sequence[Any]]) -> dict[Key, Sums]:
-    """Rows of the statements above by key; several of the same key become one."""
+    """Return rows of the statements above by key; several of the same key become one."""
     found: dict[Key, Sums] = {}
     for row in rows:
         key, sums = _split(by, row)
@@ -165,7 +168,7 @@ def merged(by: By, rows: Iterable[Sequence[Any]]) -> dict[Key, Sums]:
 
 
 def named(by: By, sums: dict[Key, Sums], names: RunNames, width_us: int) -> list[Total]:
-    """Sums with names, in order: steps and times in theirs, others by what they cost."""
+    """Return sums with names: steps and times in their order, others by what they cost."""
     if by == "node":
         nodes = names.nodes_of_ranks()
         on_nodes: dict[str, Sums] = {}
@@ -206,14 +209,14 @@ def _of_path(path: int, sums: Sums, names: RunNames, programs: dict[int, int]) -
 
 
 def time_width_us(by: By, wanted_us: int | None, length_us: int) -> int:
-    """Length of intervals of time: what is wanted, or what makes at most 200, in whole seconds."""
+    """Return the length of intervals of time, in whole seconds: what is wanted, or what makes at most 200."""
     second = TIME_LEVELS_US[0]
     width_us = wanted_us or -(-length_us // MOST_INTERVALS)
     return max(second, -(-width_us // second) * second) if by == "time" else second
 
 
 def _same(wanted: CallFilter, resolved: Resolved, column: Any) -> list[ColumnElement[bool]]:
-    """What a filter asks for, as conditions on a table of sums that has all of that."""
+    """Return what a filter asks for as conditions on a table of sums that has all of that."""
     equal = ("program", "rank", "path")
     conditions: list[ColumnElement[bool]] = [
         column[name] == getattr(wanted, name) for name in equal if getattr(wanted, name) is not None
@@ -229,7 +232,7 @@ def _same(wanted: CallFilter, resolved: Resolved, column: Any) -> list[ColumnEle
 
 
 def _kept_by_time(run: int, width_us: int) -> AnySelect:
-    # The coarser level serves widths that it divides.
+    # The coarser level serves widths that are multiples of its own.
     level = max(n for n, length_us in enumerate(TIME_LEVELS_US) if width_us % length_us == 0)
     total = TIME_TOTALS.c
     each = literal(width_us // TIME_LEVELS_US[level], literal_execute=True)

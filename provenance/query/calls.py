@@ -1,4 +1,4 @@
-"""What can be asked of the recorded calls of a run."""
+"""Queries of the recorded calls of a run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from chimbuko.provenance.store.tables import CALLS
 
 
 class Calls:
-    """The recorded calls of a run: pages of them, how many they are, and what they have in common."""
+    """Recorded calls of a run: pages of them, their number, and sums by what they have in common."""
 
     def __init__(self, reader: RunReader, steps: Steps) -> None:
         self.reader = reader
@@ -47,7 +47,7 @@ class Calls:
         limit: int = 50,
         cursor: str | None = None,
     ) -> CallPage:
-        """A page of calls.
+        """Return a page of calls.
 
         Calls that are stored while pages are turned appear if they sort behind the page last
         shown; none is shown twice.
@@ -67,7 +67,7 @@ class Calls:
             return CallPage([], None)
         firsts = [
             part.first(sort, descending, limit + 1, after, part.best(sort, counts)).subquery()
-            for part, counts in zip(parts, self.places_counted(parts), strict=True)
+            for part, counts in zip(parts, self.calls_by_scan(parts), strict=True)
         ]
         found = union_all(*(select(first.c.id, first.c.sorted_by) for first in firsts)).subquery()
         statement = select_summaries(found.c.sorted_by, CALLS.c.id, found=found)
@@ -80,13 +80,13 @@ class Calls:
         return CallPage([reader.summary(row) for row in shown] if reader else [], following)
 
     def count(self, wanted: CallFilter, most: int | None = None) -> int:
-        """How many calls the filter matches.
+        """Return how many calls the filter matches.
 
         Parameters
         ----------
         most
-            Stop there: to count a million one by one takes a second. Many are counted without, by sums that
-            the writer keeps.
+            Number at which to stop: to count a million one by one takes a second. Most filters are answered
+            without, by sums that the writer keeps.
         """
         resolved = self._resolve(wanted)
         by = counted_by(wanted)
@@ -108,7 +108,7 @@ class Calls:
         limit: int | None = None,
         width_us: int | None = None,
     ) -> list[Total]:
-        """Sums over the abnormal calls that the filter matches, by what they have in common.
+        """Return sums over the abnormal calls that the filter matches, by what they have in common.
 
         Those that cost most come first; steps and intervals of time come in their order.
 
@@ -135,13 +135,13 @@ class Calls:
             parts = searches(wanted, resolved)
             rows = [
                 row
-                for part, counts in zip(parts, self.places_counted(parts), strict=True)
+                for part, counts in zip(parts, self.calls_by_scan(parts), strict=True)
                 for row in self.reader.rows(made_sums(by, part, part.narrowest(counts), width_us))
             ]
         return named(by, merged(by, rows), self.reader.names, width_us)[:limit]
 
     def record(self, event_id: str) -> CallRecord:
-        """Everything kept about one call.
+        """Return everything kept about one call.
 
         Raises
         ------
@@ -158,17 +158,18 @@ class Calls:
         return self._made_of(rows[0]).record(rows[0])
 
     def records(self, wanted: CallFilter, at_once: int = 1000) -> Iterator[CallRecord]:
-        """Everything kept about all the calls that the filter matches, in order of program, rank and step."""
+        """Yield everything kept about calls that the filter matches, by program, rank and step."""
         return self._records(wanted, (CALLS.c.program, CALLS.c.rank, CALLS.c.step, CALLS.c.id), at_once)
 
     def in_time(self, wanted: CallFilter, at_once: int = 1000) -> Iterator[CallRecord]:
-        """Everything kept about all the calls that the filter matches, in order of their entry."""
+        """Yield everything kept about the calls that the filter matches, in order of their entry."""
         return self._records(wanted, (CALLS.c.entry_us, CALLS.c.id), at_once)
 
     def _records(
         self, wanted: CallFilter, order: Sequence[ColumnElement[Any]], at_once: int
     ) -> Iterator[CallRecord]:
-        # Numbers first: PostgreSQL's client would hold all records, and a slow reader would hold up SQLite.
+        # Row numbers are read first: PostgreSQL's client would hold all records, and a slow reader would hold
+        # up SQLite.
         with self.reader.connected() as connection:
             chosen = select(CALLS.c.id).where(self.condition(wanted)).order_by(*order)
             numbers = array("q", connection.scalars(chosen))
@@ -179,7 +180,7 @@ class Calls:
             yield from map(replace(self.made(), relabelled=relabelled).record, rows)
 
     def normal_like(self, record: CallRecord) -> CallRecord | None:
-        """The recorded normal call to compare with: same function, same rank if possible, nearest in step."""
+        """Return the normal call to compare with: same function, same rank if possible, nearest in step."""
         is_this = is_call(record.id)
         assert is_this is not None
         call = CALLS.c
@@ -204,15 +205,15 @@ class Calls:
         return self._made_of(rows[0]).record(rows[0]) if rows else None
 
     def condition(self, wanted: CallFilter) -> ColumnElement[bool]:
-        """A filter as a condition on the table of calls."""
+        """Return a filter as a condition on the table of calls."""
         return or_(false(), *(part.all_conditions() for part in self.searches(wanted)))
 
     def made(self) -> CallReader:
-        """What makes calls of rows."""
+        """Reader that makes calls of rows."""
         return CallReader(Names(self.reader.names.functions, self.reader.names.texts), self.reader.detector)
 
     def _made_of(self, row: AnyRow) -> CallReader:
-        """What makes a record of a row, with the final labels of the calls around it."""
+        """Return the reader that makes a record of a row, with the final labels of the calls around it."""
         of_rank = (CALLS.c.program == row.program, CALLS.c.rank == row.rank)
         return replace(self.made(), relabelled=self._relabelled(*of_rank))
 
@@ -229,13 +230,13 @@ class Calls:
         return replace(resolved, is_nothing=True)
 
     def searches(self, wanted: CallFilter) -> list[Search]:
-        """The searches that together find what a filter wants."""
+        """Return the searches that together find what a filter wants."""
         return searches(wanted, self._resolve(wanted))
 
-    def places_counted(self, parts: Sequence[Search]) -> list[list[int]]:
-        """How many calls each place of each part finds, up to ``FEW``; SQLite alone needs to know."""
-        statements = [part.counted(place).scalar_subquery() for part in parts for place in part.places]
+    def calls_by_scan(self, parts: Sequence[Search]) -> list[list[int]]:
+        """Return how many calls each scan of each search finds, up to ``FEW``; SQLite alone needs to know."""
+        statements = [part.counted(scan).scalar_subquery() for part in parts for scan in part.scans]
         if not statements or not self.reader.is_sqlite:
-            return [[0] * len(part.places) for part in parts]
+            return [[0] * len(part.scans) for part in parts]
         counts = iter(self.reader.rows(select(*statements))[0])
-        return [[next(counts) for _ in part.places] for part in parts]
+        return [[next(counts) for _ in part.scans] for part in parts]

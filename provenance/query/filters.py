@@ -1,4 +1,4 @@
-"""Lists of calls: which ones are wanted, in what order, and what a list shows of each."""
+"""Filters and lists of calls: which ones are wanted, in what order, and what a list shows of each."""
 
 from __future__ import annotations
 
@@ -20,32 +20,33 @@ if TYPE_CHECKING:
     Sort = str
 else:
     Sort = Literal[SORTS]
-"""One of ``SORTS``."""
+"""Order of a list of calls, one of ``SORTS``."""
 
 MOST = 2**53 - 1
-"""The largest whole number that every reader of JSON keeps exact; as a time in µs it is in the year 2255."""
+"""Largest whole number that every reader of JSON keeps exact; as a time in µs it is in the year 2255."""
 Whole = Annotated[int, Meta(ge=0, le=MOST)]
 # Stores keep steps in 32 bits, and some more than the last one are added.
 Step = Annotated[int, Meta(ge=0, le=2_000_000_000)]
 Number = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-"""Of a program, rank or thread."""
-# PostgreSQL stores no text with a NUL, so none is looked for. Names of C++ kernels take thousands of bytes.
+"""Number of a program, rank or thread."""
+# PostgreSQL stores no text with a NUL, so none is searched for. Names of C++ kernels take thousands of bytes.
 Text = Annotated[str, Meta(min_length=1, max_length=10_000, pattern=r"^[^\x00]*$")]
 
 
 @dataclass(frozen=True)
 class Match:
-    """That a filter compares a column of the table of calls with what is wanted."""
+    """Comparison of a column of the table of calls with the value of a filter."""
 
     column: str
     how: Literal["equal", "least", "most"] = "equal"
 
 
 class AnomalyFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which abnormal calls are wanted: those to which all applies that is given. Bounds are inclusive.
+    """Filter of abnormal calls: all that is given must apply. Bounds are inclusive.
 
-    Each filter is defined here, once: the API's parameters and the options of the command line follow. One
-    with a ``Match`` needs nothing else; what names mean is found out by ``names``, and times by ``planner``.
+    Each filter is defined here, once: the API's parameters and the options of the command line follow. A
+    field with a ``Match`` needs nothing else; ``names`` finds out what names mean, and ``planner`` what times
+    mean.
     """
 
     function: Annotated[
@@ -109,12 +110,12 @@ class AnomalyFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallFilter(AnomalyFilter, frozen=True, kw_only=True):
-    """Which calls are wanted, abnormal ones unless something else is said."""
+    """Filter of calls, of abnormal ones unless another label is given."""
 
     label: Literal["anomaly", "normal"] | None = "anomaly"
 
     def given(self) -> dict[str, Any]:
-        """What is wanted of abnormal calls, by name."""
+        """Return the given fields of the filter by name, without the label."""
         usual = CallFilter()
         return {
             name: value
@@ -129,42 +130,42 @@ MATCHES = {
     for match in hint.__metadata__
     if isinstance(match, Match)
 }
-"""The filters that compare a column, by name."""
+"""Filters that compare a column, by name."""
 
 
 def matching_names(pattern: str, names: set[str]) -> set[str]:
-    """Names that ``pattern`` means.
+    """Return the names that ``pattern`` matches.
 
-    A name that is itself known is that one alone: C++ signatures contain ``*``.
+    A pattern that is itself a known name matches that one alone: C++ signatures contain ``*``.
     """
     return {pattern} if pattern in names else set(filter(name_matcher(pattern), names))
 
 
 def matching_functions(pattern: str, names: set[str]) -> set[str]:
-    """Functions that ``pattern`` means: as they are stored, as they are shown, or by the function alone.
+    """Return the functions that ``pattern`` matches: as stored, as shown, or by the function alone.
 
-    A function that is itself stored is that one alone.
+    A pattern that is itself a stored function matches that one alone.
     """
     return {pattern} if pattern in names else set(filter(function_matcher(pattern), names))
 
 
 class CallSummary(CallFields, frozen=True, kw_only=True):
-    """A call as lists and tables show it."""
+    """Call as lists and tables show it."""
 
     path: int
     """Number of its call path in the run; -1 where that is not known."""
 
 
 class CallPage(msgspec.Struct, frozen=True):
-    """A piece of a list of calls."""
+    """Page of a list of calls."""
 
     calls: list[CallSummary]
     next: str | None
-    """Cursor of the piece that follows; None at the end."""
+    """Cursor of the page that follows; None at the end."""
 
 
 class Cursor(msgspec.Struct, frozen=True, array_like=True):
-    """Where a page ended: the sort value and row number of its last call."""
+    """Place where a page ended: sort value and row number of its last call."""
 
     sort: str
     descending: bool
@@ -172,17 +173,17 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True):
     number: int
 
     def encode(self) -> str:
-        """As text that goes into a URL unchanged."""
+        """Return the cursor as text that goes into a URL unchanged."""
         return base64.urlsafe_b64encode(msgspec.msgpack.encode(self)).decode().rstrip("=")
 
     @classmethod
     def decode(cls, text: str, sort: str, descending: bool) -> Cursor:
-        """From text, for a list in this order.
+        """Read a cursor from text, for a list in this order.
 
         Raises
         ------
         ConfigError
-            It is no cursor, or one of a list in another order.
+            The text is no cursor, or one of a list in another order.
         """
         try:
             packed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
@@ -202,7 +203,7 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True):
         return cursor
 
     def condition(self) -> ColumnElement[bool]:
-        """What follows, as a condition on the table of calls."""
+        """Return what follows as a condition on the table of calls."""
         column = CALLS.c[self.sort]
         if self.descending:
             return (column <= self.value) & ((column < self.value) | (CALLS.c.id < self.number))
@@ -210,7 +211,7 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True):
 
 
 def as_object(value: Any) -> Any:
-    """Structs that travel as arrays between our processes, as JSON objects with named fields."""
+    """Return structs, which travel as arrays between our processes, as JSON objects with named fields."""
     if isinstance(value, msgspec.Struct):
         return {name: as_object(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, list):

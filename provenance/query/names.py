@@ -1,4 +1,4 @@
-"""What the names in a filter mean in a run: functions, call paths, nodes, findings of what recurs."""
+"""Meaning of the names in a filter in a run: functions, call paths, nodes, recurring findings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chimbuko.core.arrays import RankKey
 from chimbuko.core.calls.functionnames import shown_name
 from chimbuko.core.calls.record import judged_us
 from chimbuko.provenance.query.filters import CallFilter, matching_functions, matching_names
-from chimbuko.provenance.query.planner import Place, Resolved, of_ranks, one_of
+from chimbuko.provenance.query.planner import IndexScan, Resolved, of_ranks, one_of
 from chimbuko.provenance.query.rows import AnyRow, AnySelect
 from chimbuko.provenance.store.numbering import NO_PATH, NumberedNames
 from chimbuko.provenance.store.tables import (
@@ -35,12 +35,12 @@ PathRow = tuple[int, int, int]
 
 @dataclass
 class PathTree:
-    """The call paths of a run, as far as they are stored; asked for again when a number is new.
+    """Call paths of a run as a tree, as far as they are stored; read again when a number is new.
 
     Parameters
     ----------
     read
-        Gives those from a number on, by number.
+        Returns the paths from a number on, by number.
     """
 
     read: Callable[[int], Sequence[PathRow]]
@@ -48,13 +48,13 @@ class PathTree:
     _functions: list[int] = field(default_factory=list)
 
     def refresh(self) -> None:
-        """Take in what is new."""
+        """Read the paths that are new."""
         for _, parent, function in self.read(len(self._parents)):
             self._parents.append(parent)
             self._functions.append(function)
 
     def functions(self, path: int) -> list[int]:
-        """The functions of a path, outermost first; none of a path that is not known."""
+        """Return the functions of a path, outermost first; none for a path that is not known."""
         if path >= len(self._parents):
             self.refresh()
         found = []
@@ -64,7 +64,7 @@ class PathTree:
         return found[::-1]
 
     def through(self, functions: Collection[int]) -> Iterator[int]:
-        """Paths that one of these functions is on."""
+        """Yield the paths that one of these functions is on."""
         self.refresh()
         is_found: list[bool] = []
         for number, (parent, function) in enumerate(zip(self._parents, self._functions, strict=True)):
@@ -74,14 +74,14 @@ class PathTree:
 
 
 class RunNames:
-    """All that has a name in a run, and what filters mean by it.
+    """Names in a run, and what filters mean by them.
 
     Parameters
     ----------
     rows
         Runs a statement.
     run
-        Gives the run's number.
+        Returns the run's number.
     """
 
     def __init__(self, rows: Callable[[AnySelect], Sequence[AnyRow]], run: Callable[[], int]) -> None:
@@ -98,19 +98,19 @@ class RunNames:
         return [name for (name,) in rows]
 
     def nodes_of_ranks(self) -> dict[RankKey, str]:
-        """(Program, rank) to node."""
+        """Return the node of each (program, rank)."""
         stream = STREAM_HEALTH.c
         statement = select(stream.program, stream.rank, stream.node).where(stream.run == self._run())
         return {(program, rank): node for program, rank, node in self._rows(statement)}
 
     def programs_of_functions(self) -> dict[int, int]:
-        """Number of each function to its program."""
+        """Return the program of each function by the function's number."""
         function = FUNCTIONS.c
         statement = select(function.number, function.program).where(function.run == self._run())
         return {row.number: row.program for row in self._rows(statement)}
 
     def resolve(self, wanted: CallFilter) -> Resolved:
-        """What a filter means; its detector is not looked at."""
+        """Return what the names of a filter mean; its detector is ignored."""
         functions = None if wanted.function is None else self._functions(wanted.function)
         paths = None
         if wanted.through is not None:
@@ -120,12 +120,15 @@ class RunNames:
             ranks = self._ranks_on(matching_names(wanted.node, set(self.nodes())))
         finding = self.finding(wanted)
         is_nothing = [] in (functions, paths, ranks) or (wanted.finding is not None and finding is None)
-        place = None if finding is None else finding.place(self._run())
-        resolved = Resolved(self._run(), functions, paths, ranks, finding=place, is_nothing=is_nothing)
+        scan = None if finding is None else finding.scan(self._run())
+        resolved = Resolved(self._run(), functions, paths, ranks, finding=scan, is_nothing=is_nothing)
         return resolved if wanted.text is None else self._with_text(resolved, wanted.text.casefold())
 
     def finding(self, wanted: CallFilter) -> FindingCalls | None:
-        """Which calls belong to the finding that a filter names; None where it names none that is known."""
+        """Return which calls belong to the finding that a filter names.
+
+        None where it names none that is known.
+        """
         return None if wanted.finding is None else finding_calls(wanted.finding, self._run(), self._rows)
 
     def _functions(self, pattern: str) -> list[int]:
@@ -166,36 +169,36 @@ class RunNames:
 
 @dataclass(frozen=True)
 class FindingCalls:
-    """What a call must be to belong to a finding."""
+    """Conditions that a call must meet to belong to a finding."""
 
     program: int
     function: int = -1
-    """Number of the function that it is of; -1 where that may be any."""
+    """Number of its function; -1 where any will do."""
     ranks: Sequence[int] = ()
-    """On which it is; empty where that may be any."""
+    """Ranks of the finding; empty where any will do."""
     judged_us: float = 0.0
-    """What it takes at least, by the runtime that is judged; 0 where that is not looked at."""
+    """Least runtime, of the kind that is judged; 0 where any will do."""
     short_us: float = 0.0
-    """Cost below which an incident of which it is the only call is; 0 where that is not looked at."""
+    """Cost below which the incident must be whose only call it is; 0 where any will do."""
 
-    def place(self, run: int) -> Place:
-        """Where a search finds such calls."""
+    def scan(self, run: int) -> IndexScan:
+        """Return the index scan that finds such calls."""
         call = CALLS.c
         if self.short_us:
-            return Place("ix_calls_incident_id", (call.incident_id.in_(self._short(run)),))
+            return IndexScan("ix_calls_incident_id", (call.incident_id.in_(self._short(run)),))
         if self.ranks:
             ranks = [(self.program, rank) for rank in self.ranks]
-            return Place("ix_calls_rank", (one_of(call.rank, self.ranks), of_ranks(ranks)))
+            return IndexScan("ix_calls_rank", (one_of(call.rank, self.ranks), of_ranks(ranks)))
         of_function = call.function == self.function
         if not self.judged_us:
-            return Place("ix_calls_function", (of_function,), True)
-        # An open call is in no mode yet.
+            return IndexScan("ix_calls_function", (of_function,), True)
+        # An open call belongs to no mode yet.
         has_ended = call.is_open.is_(False)
         is_slow = judged_us(call.expected_us, call.severity_us) >= self.judged_us
-        return Place("ix_calls_function", (of_function, has_ended, is_slow), True)
+        return IndexScan("ix_calls_function", (of_function, has_ended, is_slow), True)
 
     def sql(self) -> str:
-        """The same as a condition that users can read, on the views of calls."""
+        """Return the same as a readable condition on the views of calls."""
         if self.short_us:
             return (
                 "incident_id IN (SELECT 'I' || number FROM incidents WHERE run = :run AND merged_into = 0 "
@@ -221,17 +224,17 @@ class FindingCalls:
 
 
 def _has(text: str, function: str) -> bool:
-    """Whether a function's name, stored or shown, has this in it, whatever the case."""
+    """Return whether a function's name, stored or shown, contains a text, whatever the case."""
     return text in function.casefold() or text in shown_name(function).casefold()
 
 
 def finding_calls(
     finding: str, run: int, rows: Callable[[AnySelect], Sequence[AnyRow]]
 ) -> FindingCalls | None:
-    """Which calls belong to a finding of a run, by its id; None where there is no such finding.
+    """Return which calls belong to a finding of a run, by its id; None where there is no such finding.
 
-    Calls of a slow mode take as long as its shortest; those of a drift are all of the function; those of
-    slow ranks all on these; short delays are the calls whose incidents are no more than they.
+    Calls of a slow mode take at least as long as its shortest; those of a drift are all of the function;
+    those of slow ranks are all on these; short delays are calls that are alone in their incidents.
 
     Parameters
     ----------
@@ -258,6 +261,6 @@ def finding_calls(
 
 
 def is_current(run: int) -> ColumnElement[bool]:
-    """Of a run's incidents those that are no part of others, and have flagged calls."""
+    """Return the condition that an incident of a run is no part of others, and has flagged calls."""
     columns = INCIDENTS.c
     return and_(columns.run == run, columns.merged_into == 0, columns.is_gone.is_(False))

@@ -2,7 +2,8 @@
 
 A search either begins at the few calls that one index finds, and sorts them; or it walks through an index
 that has the wanted order, and leaves out what does not match. Which is faster depends on how many calls
-match, so they are counted first, up to ``FEW``. PostgreSQL knows by itself; SQLite is given the one to take.
+match, so they are counted first, up to ``FEW``. PostgreSQL chooses an index by itself; SQLite is told which
+one to take.
 """
 
 from __future__ import annotations
@@ -21,69 +22,71 @@ from chimbuko.provenance.query.rows import AnySelect
 from chimbuko.provenance.store.tables import CALLS, ORDERS, PLACES
 
 FEW = 5_000
-"""Calls that are sorted in 5 ms. Where more match, of a million every 200th does, and walking to the fiftieth
-takes as long."""
+"""Number of calls that are sorted in 5 ms. Where more match, every 200th of a million does, and walking to
+the fiftieth takes as long."""
 LONG_US = 1_000_000
-"""Calls that are longer are looked for by their runtime, others by when they began."""
+"""Runtime above which calls are searched for by their runtime; shorter ones are by the time of their
+entry."""
 
 RARE = {"is_gpu": "ix_calls_gpu", "is_open": "ix_calls_open"}
-"""Columns with an index of the calls alone of which they are true."""
+"""Columns with an index that holds only the calls for which they are true."""
 
 Conditions = tuple[ColumnElement[bool], ...]
 
 
 @dataclass(frozen=True)
-class Place:
-    """What one index finds."""
+class IndexScan:
+    """Scan of one index, by the conditions that it answers."""
 
     index: str
     conditions: Conditions
     is_sorted: bool = False
-    """Whether it has what it finds in order of severity."""
+    """Whether it finds calls in order of severity."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """A part of the calls that are wanted; the parts of a filter have no call in common."""
+    """Search for a part of the calls that are wanted; the searches of a filter have no call in common."""
 
     conditions: Conditions
     is_anomaly: bool
-    places: tuple[Place, ...] = ()
+    scans: tuple[IndexScan, ...] = ()
 
-    def narrowed(self, *places: Place, others: Conditions = ()) -> Search:
-        """Only what is also found there."""
-        return replace(self, places=self.places + places, conditions=self.conditions + others)
+    def narrowed(self, *scans: IndexScan, others: Conditions = ()) -> Search:
+        """Return the search for only what these scans find, too."""
+        return replace(self, scans=self.scans + scans, conditions=self.conditions + others)
 
     def all_conditions(self) -> ColumnElement[bool]:
-        """On the table of calls."""
-        found = (condition for place in self.places for condition in place.conditions)
+        """Return all conditions, on the table of calls."""
+        found = (condition for scan in self.scans for condition in scan.conditions)
         return and_(*self.conditions, *found)
 
-    def counted(self, place: Place) -> AnySelect:
-        """Statement that counts what a place finds, up to ``FEW``."""
-        found = select(literal(1)).select_from(CALLS).where(self.conditions[0], *place.conditions)
-        if place.index not in RARE.values():
+    def counted(self, scan: IndexScan) -> AnySelect:
+        """Return a statement that counts what a scan finds, up to ``FEW``."""
+        found = select(literal(1)).select_from(CALLS).where(self.conditions[0], *scan.conditions)
+        if scan.index not in RARE.values():
             found = found.where(self.conditions[1])
-        return select(func.count()).select_from(with_index(found, place.index).limit(FEW).subquery())
+        return select(func.count()).select_from(with_index(found, scan.index).limit(FEW).subquery())
 
     def best(self, sort: str, counts: Sequence[int]) -> str:
-        """The index to take, where the places find so many calls."""
-        found, place = min(zip(counts, self.places, strict=True), key=itemgetter(0), default=(FEW, None))
-        if place is not None and (found < FEW or sort not in ORDERS):
-            return place.index
+        """Return the index to take, where the scans find so many calls."""
+        found, scan = min(zip(counts, self.scans, strict=True), key=itemgetter(0), default=(FEW, None))
+        if scan is not None and (found < FEW or sort not in ORDERS):
+            return scan.index
         if sort not in ORDERS:
-            # All of a label are sorted, a second for a million: read them as they are stored, by time.
+            # To sort all calls of a label takes a second for a million: they are read as they are stored, by
+            # time.
             return "ix_calls_entry_us"
-        sorted_places = [place.index for place in self.places if place.is_sorted and sort == "severity_us"]
-        return sorted_places[0] if sorted_places else f"ix_calls_{sort}"
+        sorted_scans = [scan.index for scan in self.scans if scan.is_sorted and sort == "severity_us"]
+        return sorted_scans[0] if sorted_scans else f"ix_calls_{sort}"
 
     def narrowest(self, counts: Sequence[int]) -> str | None:
-        """The index that finds fewest; None where there is no choice."""
-        place = min(zip(counts, self.places, strict=True), key=itemgetter(0), default=(0, None))[1]
-        return None if place is None else place.index
+        """Return the index that finds fewest calls; None where there is no choice."""
+        scan = min(zip(counts, self.scans, strict=True), key=itemgetter(0), default=(0, None))[1]
+        return None if scan is None else scan.index
 
     def first(self, sort: str, descending: bool, limit: int, cursor: Cursor | None, index: str) -> AnySelect:
-        """Statement that reads number and sort value of the first calls after a cursor."""
+        """Return a statement that reads row number and sort value of the first calls after a cursor."""
         column = CALLS.c[sort]
         statement = select(CALLS.c.id, column.label("sorted_by")).where(self.all_conditions())
         if cursor is not None:
@@ -93,40 +96,40 @@ class Search:
 
 
 def with_index(statement: AnySelect, index: str) -> AnySelect:
-    """In SQLite."""
+    """Return a statement that takes this index in SQLite."""
     return statement.with_hint(CALLS, f"INDEXED BY {index}", "sqlite")
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """What the names of a filter mean in a run; None: there is no such condition."""
+    """Meaning of the names of a filter in a run; a field is None where there is no such condition."""
 
     run: int
     functions: Sequence[int] | None = None
     paths: Sequence[int] | None = None
-    """On which a function is; calls of unknown path are not found by it."""
+    """Paths that a function is on; calls of unknown path are not found by it."""
     ranks: Sequence[RankKey] | None = None
-    """Of a node."""
+    """Ranks of a node."""
     text_functions: Sequence[int] | None = None
     text_paths: Sequence[int] = ()
     text_ranks: Sequence[RankKey] = ()
-    finding: Place | None = None
-    """Where its calls are."""
+    finding: IndexScan | None = None
+    """Index scan that finds the calls of the finding."""
     is_nothing: bool = False
-    """No call can match."""
+    """Whether no call can match."""
 
 
 def searches(wanted: CallFilter, resolved: Resolved) -> list[Search]:
-    """The parts of what a filter wants; together they are all of it."""
+    """Return the searches that together find all that a filter wants."""
     if resolved.is_nothing:
         return []
     call = CALLS.c
     labels = (True, False) if wanted.label is None else (wanted.label == "anomaly",)
-    places, others = _matched(wanted)
-    places = [*_places_by_name(resolved), *places]
+    scans, others = _matched(wanted)
+    scans = [*_scans_by_name(resolved), *scans]
     parts = [
         Search((call.run == resolved.run, call.is_anomaly.is_(label)), label).narrowed(
-            *places, others=(*others, *_text(resolved))
+            *scans, others=(*others, *_text(resolved))
         )
         for label in labels
     ]
@@ -134,7 +137,7 @@ def searches(wanted: CallFilter, resolved: Resolved) -> list[Search]:
 
 
 def of_ranks(ranks: Iterable[RankKey], columns: Any = CALLS.c) -> ColumnElement[bool]:
-    """Condition on the table of calls, or another: one of these ranks."""
+    """Return the condition, on the table of calls or another, for one of these ranks."""
     by_program = [
         (columns.program == program) & one_of(columns.rank, [rank for _, rank in some])
         for program, some in groupby(sorted(ranks), key=lambda rank: rank[0])
@@ -143,8 +146,8 @@ def of_ranks(ranks: Iterable[RankKey], columns: Any = CALLS.c) -> ColumnElement[
 
 
 def one_of(column: Any, numbers: Iterable[int]) -> ColumnElement[bool]:
-    """Condition: the column has one of these values."""
-    # Written into the statement: a pattern may match more than a database takes parameters.
+    """Return the condition that a column has one of these values."""
+    # The values stand in the statement, as a pattern may match more than a database takes parameters.
     values: BindParameter[Any] = bindparam(
         "numbers", list(numbers), expanding=True, literal_execute=True, unique=True
     )
@@ -153,50 +156,50 @@ def one_of(column: Any, numbers: Iterable[int]) -> ColumnElement[bool]:
 
 
 def within(column: Any, lowest: float | None, highest: float | None) -> Conditions:
-    """Conditions: the column lies between these, where they are given."""
+    """Return the conditions that a column lies between these, where they are given."""
     return (
         *(() if lowest is None else (column >= lowest,)),
         *(() if highest is None else (column <= highest,)),
     )
 
 
-def _places_by_name(resolved: Resolved) -> list[Place]:
+def _scans_by_name(resolved: Resolved) -> list[IndexScan]:
     call = CALLS.c
-    places = []
+    scans = []
     if resolved.functions is not None:
         is_one = len(resolved.functions) == 1
-        places.append(Place("ix_calls_function", (one_of(call.function, resolved.functions),), is_one))
+        scans.append(IndexScan("ix_calls_function", (one_of(call.function, resolved.functions),), is_one))
     if resolved.paths is not None:
-        places.append(Place("ix_calls_path", (one_of(call.path, resolved.paths),)))
+        scans.append(IndexScan("ix_calls_path", (one_of(call.path, resolved.paths),)))
     if resolved.ranks is not None:
         ranks = {rank for _, rank in resolved.ranks}
         conditions = (one_of(call.rank, ranks), of_ranks(resolved.ranks))
-        places.append(Place("ix_calls_rank", conditions, len(ranks) == 1))
+        scans.append(IndexScan("ix_calls_rank", conditions, len(ranks) == 1))
     if resolved.finding is not None:
-        places.append(resolved.finding)
-    return places
+        scans.append(resolved.finding)
+    return scans
 
 
-def _matched(wanted: CallFilter) -> tuple[list[Place], Conditions]:
-    """Where the filters that compare a column find calls, and the conditions of those without an index."""
+def _matched(wanted: CallFilter) -> tuple[list[IndexScan], Conditions]:
+    """Return the scans of filters that compare a column, and the conditions of those without an index."""
     found: dict[tuple[str, bool], list[ColumnElement[bool]]] = {}
     for name, match in MATCHES.items():
         value = getattr(wanted, name)
         if value is not None:
             condition = _condition(match, value)
             found.setdefault((match.column, match.how == "equal"), []).append(condition)
-    places, others = [], []
+    scans, others = [], []
     for (column, is_equal), conditions in found.items():
         if is_equal and column in RARE:
             others += conditions
             if getattr(wanted, column):
-                # Of such calls alone.
-                places.append(Place(RARE[column], (CALLS.c[column],), True))
+                # This index holds only such calls.
+                scans.append(IndexScan(RARE[column], (CALLS.c[column],), True))
         elif column in PLACES or (column in ORDERS and not is_equal):
-            places.append(Place(f"ix_calls_{column}", tuple(conditions), is_equal))
+            scans.append(IndexScan(f"ix_calls_{column}", tuple(conditions), is_equal))
         else:
             others += conditions
-    return places, tuple(others)
+    return scans, tuple(others)
 
 
 def _condition(match: Match, value: Any) -> ColumnElement[bool]:
@@ -226,23 +229,23 @@ def _text(resolved: Resolved) -> Conditions:
 
 
 def _by_time(part: Search, first_us: int | None, last_us: int | None) -> list[Search]:
-    """The part's calls whose interval overlaps that of two times."""
+    """Return searches for those calls of a search whose interval overlaps that between two times."""
     call = CALLS.c
     if first_us is None:
         if last_us is None:
             return [part]
-        return [part.narrowed(Place("ix_calls_entry_us", (call.entry_us <= last_us,)))]
+        return [part.narrowed(IndexScan("ix_calls_entry_us", (call.entry_us <= last_us,)))]
     earlier_us = first_us - LONG_US
     has_ended, goes_on = call.is_open.is_(False), call.entry_us + call.inclusive_us >= first_us
     until = within(call.entry_us, None, last_us)
     return [
         part.narrowed(
-            Place("ix_calls_entry_us", within(call.entry_us, earlier_us, last_us)),
+            IndexScan("ix_calls_entry_us", within(call.entry_us, earlier_us, last_us)),
             others=(has_ended, goes_on),
         ),
         part.narrowed(
-            Place("ix_calls_inclusive_us", (call.inclusive_us >= LONG_US,)),
+            IndexScan("ix_calls_inclusive_us", (call.inclusive_us >= LONG_US,)),
             others=(has_ended, goes_on, call.entry_us < earlier_us),
         ),
-        part.narrowed(Place("ix_calls_open", (call.is_open,), True), others=until),
+        part.narrowed(IndexScan("ix_calls_open", (call.is_open,), True), others=until),
     ]

@@ -43,20 +43,20 @@ class PointColumns(msgspec.Struct, frozen=True):
     """One entry for each call, in columns of equal length."""
 
     rank: list[int]
-    """Place in ``Points.ranks``."""
+    """Index into ``Points.ranks``."""
     function: list[int]
-    """Place in ``Points.functions``."""
+    """Index into ``Points.functions``."""
     caller: list[int]
-    """Of the function that called it; -1 where there is none, or it is not known."""
+    """Index of the function that called it; -1 where there is none, or it is not known."""
     step: list[int]
-    """In which the call ended, or was last seen."""
+    """Step in which the call ended, or was last seen."""
     begin_step: list[int]
-    """With program, rank and row the call's id."""
+    """Step in which the call began; with program, rank and row it makes the call's id."""
     begin_row: list[int]
     thread: list[int]
     entry_us: list[int]
     inclusive_us: list[int]
-    """Of an open call, the time so far."""
+    """Inclusive runtime; the time so far of an open call."""
     exclusive_us: list[int]
     expected_us: list[float]
     severity_us: list[float]
@@ -69,25 +69,26 @@ class PointColumns(msgspec.Struct, frozen=True):
 
 
 class Points(msgspec.Struct, frozen=True):
-    """The calls that a filter matches, all of them or so many that a chart can show."""
+    """Points of the calls that a filter matches: all of them, or as many as a chart can show."""
 
     functions: list[str]
     ranks: list[tuple[int, int]]
-    """(Program, rank)."""
+    """Ranks, as (program, rank)."""
     nodes: list[str]
-    """Of each of ``ranks``."""
+    """Node of each of ``ranks``."""
     columns: PointColumns
-    """Abnormal calls first, most time lost first; then normal ones."""
+    """Columns of the points: abnormal calls first, most time lost first; then normal ones."""
     anomalies: int
-    """That match; where fewer are here, these are the worst."""
+    """Number of abnormal calls that match; where fewer are here, these are the worst."""
     normal_calls: int
-    """That were kept and match; where fewer are here, these are spread evenly over them."""
+    """Number of recorded normal calls that match; where fewer are here, these are spread evenly over them."""
     analysed: int | None
-    """Calls that the analysis saw there; None where it does not count them by what the filter asks."""
+    """Number of calls that the analysis saw there; None where it does not count them by what the filter
+    asks."""
 
 
 def spread(wanted: int, among: int) -> ColumnElement[bool]:
-    """Condition on the table of calls that about so many of so many fulfil, spread evenly over them.
+    """Return a condition that about ``wanted`` of ``among`` calls fulfil, spread evenly.
 
     Calls are numbered as they were stored, often an abnormal one and a normal one by turns, so not every n-th
     is taken: multiples of the golden ratio fall evenly for any of them.
@@ -97,8 +98,8 @@ def spread(wanted: int, among: int) -> ColumnElement[bool]:
 
 
 def columns_of(rows: Sequence[Any], names: RunNames) -> tuple[PointColumns, list[str], list[tuple[int, int]]]:
-    """Columns of rows of ``COLUMNS``, and the functions and ranks that they name."""
-    # Without rows there is nothing to say how many columns there are.
+    """Return columns of rows of ``COLUMNS``, and the functions and ranks that they name."""
+    # Without rows the number of columns would not be known.
     values = list(map(list, zip(*rows, strict=True))) if rows else [[] for _ in COLUMNS]
     same = dict(zip(SAME, values, strict=False))
     programs, ranks, functions, paths = values[len(SAME) :]
@@ -119,19 +120,22 @@ def _caller(path: Sequence[int]) -> int | None:
 
 
 def _places(keys: Iterable[Any]) -> dict[Any, int]:
-    """Each key once, in order of appearance, with its place."""
+    """Return each key once, in order of appearance, with its index."""
     return {key: place for place, key in enumerate(dict.fromkeys(keys))}
 
 
 MOST_POINTS = 30_000
-"""A chart of these is drawn in milliseconds, and read from a store in 0.2 s."""
+"""Most points of a chart: it is drawn in milliseconds, and read from a store in 0.2 s."""
 _COUNTED = frozenset({"label", "program", "rank", "rank_min", "rank_max", "node", "step_min", "step_max"})
 """Fields of a filter by which analysed calls are counted."""
 LabelWanted = Literal["anomaly", "normal"]
 
 
 def points(calls: Calls, wanted: CallFilter, most: int = MOST_POINTS) -> Points:
-    """The calls that a filter matches; of more than ``most`` the worst, and normal ones between."""
+    """Return the points of the calls that a filter matches.
+
+    Of more than ``most`` the worst, and some normal ones.
+    """
     anomalies = _first(calls, wanted, "anomaly", most)
     found = _count_unless(calls, wanted, "anomaly", anomalies, most)
     room = most - len(anomalies)
@@ -155,13 +159,13 @@ def points(calls: Calls, wanted: CallFilter, most: int = MOST_POINTS) -> Points:
 def _first(
     calls: Calls, wanted: CallFilter, label: LabelWanted, most: int, *conditions: ColumnElement[bool]
 ) -> list[AnyRow]:
-    """Calls with this label, most time lost first."""
+    """Return calls with this label, most time lost first."""
     if wanted.label not in (None, label) or most == 0:
         return []
     parts = calls.searches(msgspec.structs.replace(wanted, label=label))
     order = CALLS.c.severity_us.desc(), CALLS.c.id.desc()
     rows: list[AnyRow] = []
-    for part, counts in zip(parts, calls.places_counted(parts), strict=True):
+    for part, counts in zip(parts, calls.calls_by_scan(parts), strict=True):
         statement = select(*COLUMNS).where(part.all_conditions(), *conditions).order_by(*order).limit(most)
         rows += calls.reader.rows(with_index(statement, part.best("severity_us", counts)))
     return sorted(rows, key=lambda row: row.severity_us, reverse=True)[:most]
@@ -170,14 +174,14 @@ def _first(
 def _count_unless(
     calls: Calls, wanted: CallFilter, label: LabelWanted, rows: Sequence[AnyRow], most: int
 ) -> int:
-    """How many have this label: counted where there may be more than were read."""
+    """Return how many calls have this label: counted where there may be more than were read."""
     if wanted.label not in (None, label):
         return 0
     return len(rows) if len(rows) < most else calls.count(msgspec.structs.replace(wanted, label=label))
 
 
 def _analysed(calls: Calls, wanted: CallFilter) -> int | None:
-    """Calls that the analysis saw on the filter's ranks, in its steps."""
+    """Return how many calls the analysis saw on the filter's ranks, in its steps."""
     if wanted.given().keys() - _COUNTED:
         return None
     ranks = _ranks(calls, wanted)
@@ -197,7 +201,7 @@ def _analysed(calls: Calls, wanted: CallFilter) -> int | None:
 
 
 def _ranks(calls: Calls, wanted: CallFilter) -> Sequence[RankKey] | None:
-    """Those that the filter names, by number or node; None where it names none."""
+    """Return the ranks that the filter names, by number or node; None where it names none."""
     if not {"rank", "rank_min", "rank_max", "node"} & wanted.given().keys():
         return None
     on_node = calls.reader.names.resolve(CallFilter(node=wanted.node)).ranks

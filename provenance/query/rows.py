@@ -1,4 +1,4 @@
-"""Makes calls of what the store holds of them, and of the stream, step and run that they are from."""
+"""Makes calls of their rows in the store, and of those of the stream, step and run that they are from."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ _EVENT_ID = re.compile(r"(\d{1,10}):(\d{1,10}):(\d{1,10}):(\d{1,10})", re.ASCII)
 
 
 def select_summaries(*more: ColumnElement[Any], found: FromClause | None = None) -> AnySelect:
-    """Statement that reads calls for ``CallReader.summary``, and what else is wanted of them.
+    """Return a statement that reads calls for ``CallReader.summary``, and what else is wanted of them.
 
     Parameters
     ----------
     found
-        Has the column ``id`` of the calls to read; None for all.
+        Rows with the column ``id`` of the calls to read; None for all.
     """
     call, step, stream = CALLS.c, STEPS.c, STREAM_HEALTH.c
     of_stream = and_(stream.run == call.run, stream.program == call.program, stream.rank == call.rank)
@@ -53,14 +53,14 @@ def select_summaries(*more: ColumnElement[Any], found: FromClause | None = None)
         step.run == call.run, step.program == call.program, step.rank == call.rank, step.step == call.step
     )
     columns = (*(call[name] for name in (*_SAME, *_OTHERS)), step.start_us, step.end_us, stream.node)
-    # A step or stream comes in the same message as its calls, or later.
+    # An outer join, as a step or stream comes in the same message as its calls, or later.
     calls = CALLS if found is None else found.join(CALLS, CALLS.c.id == found.c.id)
     joined = calls.outerjoin(STEPS, of_step).outerjoin(STREAM_HEALTH, of_stream)
     return select(*columns, *more).select_from(joined)
 
 
 def select_records() -> AnySelect:
-    """Statement that reads calls for ``CallReader.record``."""
+    """Return a statement that reads calls for ``CallReader.record``."""
     call, state = CALLS.c, NODE_STATES.c
     of_step = and_(
         state.run == call.run, state.program == call.program, state.rank == call.rank, state.step == call.step
@@ -69,7 +69,7 @@ def select_records() -> AnySelect:
 
 
 def is_call(event_id: str) -> ColumnElement[bool] | None:
-    """Condition on the table of calls: the one with this id; None for what is no id."""
+    """Return the condition on the table of calls for the one with this id; None for what is no id."""
     match = _EVENT_ID.fullmatch(event_id)
     if match is None:
         return None
@@ -79,17 +79,17 @@ def is_call(event_id: str) -> ColumnElement[bool] | None:
 
 @dataclass(frozen=True)
 class CallReader:
-    """Makes calls of rows."""
+    """Reader that makes calls of rows."""
 
     names: Names
     detector: str
-    """The run's."""
+    """Detector of the run."""
     relabelled: Mapping[str, bool] = field(default_factory=dict)
-    """Calls that the final judgement gave another label, and whether they are abnormal by that: what a record
-    says of the calls around its own was noted before."""
+    """Whether calls are abnormal that got another label by the final judgement: what a record says of the
+    calls around its own was noted before that."""
 
     def summary(self, row: AnyRow) -> CallSummary:
-        """From a row of ``select_summaries``."""
+        """Return the summary of a call from a row of ``select_summaries``."""
         own = _own_call(row)
         return CallSummary(
             **{name: getattr(row, name) for name in _SAME},
@@ -107,7 +107,7 @@ class CallReader:
         )
 
     def record(self, row: AnyRow) -> CallRecord:
-        """From a row of ``select_records``."""
+        """Return the record of a call from a row of ``select_records``."""
         details = self._corrected(read_details(row.details, _own_call(row), self.names))
         summary = msgspec.structs.asdict(self.summary(row))
         del summary["path"]

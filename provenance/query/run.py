@@ -34,15 +34,16 @@ from chimbuko.runtime.runs.directory import RunDirectory, RunInfo
 
 
 class Models:
-    """The kept models of a run."""
+    """Models of functions that were kept of a run."""
 
     def __init__(self, reader: RunReader) -> None:
         self._reader = reader
 
     def at(self, program: int, function: str, version: int) -> FunctionModel | None:
-        """What the detector knew of a function in a version of the global model.
+        """Return what the detector knew of a function in a version of the global model.
 
-        That is the newest that was kept up to then: one is kept each time that a function has learned much.
+        This is the newest that was kept up to then: one is kept each time that much was learned of a
+        function.
         """
         model = MODELS.c
         statement = (
@@ -61,7 +62,7 @@ class Models:
         return FunctionModel(rows[0].version, program, function, zlib.decompress(rows[0].model))
 
     def newest(self) -> list[FunctionModel]:
-        """The newest model of each function, by program and name."""
+        """Return the newest model of each function, by program and name."""
         model, function = MODELS.c, FUNCTIONS.c
         newest = (
             select(model.function, func.max(model.version).label("version"))
@@ -84,7 +85,7 @@ class Models:
         ]
 
     def all(self, at_once: int = 1000) -> Iterator[FunctionModel]:
-        """All models that were kept, by program, name and version."""
+        """Yield all models that were kept, by program, name and version."""
         model, function = MODELS.c, FUNCTIONS.c
         statement = (
             select(model.version, function.program, function.name, model.model)
@@ -107,42 +108,42 @@ class Dropped(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Pruning(msgspec.Struct, frozen=True):
-    """What was removed of a function by one ``chimbuko runs prune``."""
+    """Numbers of calls of a function that one ``chimbuko runs prune`` removed."""
 
     program: int
     function: str
     pruned_us: int
-    """When."""
+    """Time of the pruning."""
     rule: str
-    """By what."""
+    """Rule of the pruning, in words."""
     anomalies: int
     normal_calls: int
     severity_us: float
-    """Of the anomalies together."""
+    """Severity of the anomalies together."""
 
 
 class RankPath(msgspec.Struct, frozen=True):
-    """The calls of one call path on one rank, as far as they count for the detector."""
+    """Calls of one call path on one rank, as far as they count for the detector."""
 
     functions: list[str]
-    """Outermost first."""
+    """Functions of the path, outermost first."""
     calls: int
     exclusive_us: float
-    """All together."""
+    """Exclusive time of all these calls together."""
 
 
 class Provenance:
-    """The provenance of one run; each question is answered from what is committed when it is asked.
+    """Provenance of one run; each question is answered from what is committed when it is asked.
 
-    ``calls``, ``steps`` and ``models`` answer what is asked of these; ``reader`` reads for what is made of
-    them elsewhere.
+    ``calls``, ``steps`` and ``models`` answer questions about these; ``reader`` reads rows for modules
+    elsewhere.
 
     Parameters
     ----------
     engine
-        A store, from ``open_for_reading``.
+        Store, from ``open_for_reading``.
     run_id
-        The run; by default the newest in the store.
+        Id of the run; by default the newest in the store.
 
     Raises
     ------
@@ -168,7 +169,7 @@ class Provenance:
         self.reader.close()
 
     def run(self) -> RunInfo:
-        """What the run was, as last written.
+        """Return the description of the run, as last written.
 
         Raises
         ------
@@ -178,12 +179,12 @@ class Provenance:
         return self.reader.info()
 
     def programs(self) -> dict[int, str]:
-        """Program index to name."""
+        """Return the name of each program by its number."""
         statement = select(PROGRAMS.c.program, PROGRAMS.c.name).where(PROGRAMS.c.run == self.reader.run)
         return {row.program: row.name for row in self.reader.rows(statement.order_by(PROGRAMS.c.program))}
 
     def function_numbers(self) -> dict[tuple[int, str], int]:
-        """(Program, name) to the number of each function in the run."""
+        """Return the number of each function in the run by (program, name)."""
         columns = FUNCTIONS.c
         statement = select(columns.program, columns.name, columns.number).where(
             columns.run == self.reader.run
@@ -192,12 +193,12 @@ class Provenance:
         return {(program, name): number for program, name, number in rows}
 
     def text_numbers(self) -> dict[str, int]:
-        """Text to number, of all that are numbered in the run: counters and metadata."""
+        """Return the number of each text that is numbered in the run: names of counters, and metadata."""
         self.reader.names.texts.refresh()
         return {text: number for number, text in self.reader.names.texts.items()}
 
     def path_statistics(self) -> list[PathStatistics]:
-        """Each call path over all ranks, as last reported by the parameter server."""
+        """Return statistics of each call path over all ranks, as last reported by the parameter server."""
         columns = PATH_STATISTICS.c
         numbers = [columns[name] for name in PathStatistics.__struct_fields__[2:]]
         rows = self.reader.rows(
@@ -215,7 +216,7 @@ class Provenance:
         ]
 
     def rank_paths(self, program: int, rank: int) -> list[RankPath]:
-        """Each call path of a rank; none before its stream has ended, and of runs of earlier versions."""
+        """Return the call paths of a rank; none before its stream has ended."""
         columns = RANK_PATHS.c
         of_rank = columns.run == self.reader.run, columns.program == program, columns.rank == rank
         paths, functions = self.reader.names.paths, self.reader.names.functions
@@ -226,7 +227,7 @@ class Provenance:
         ]
 
     def function_statistics(self) -> list[FunctionStatistics]:
-        """Each function over all ranks, as last reported by the parameter server."""
+        """Return statistics of each function over all ranks, as last reported by the parameter server."""
         function = (FUNCTIONS.c.program, FUNCTIONS.c.name)
         numbers = [
             FUNCTION_STATISTICS.c[name] for name in FunctionStatistics.__struct_fields__[len(function) :]
@@ -240,11 +241,14 @@ class Provenance:
         return [FunctionStatistics(*row) for row in rows]
 
     def health(self) -> list[StreamHealth]:
-        """Latest running totals of each stream."""
+        """Return the latest running totals of each stream."""
         return self.reader.all(StreamHealth, STREAM_HEALTH)
 
     def metadata(self, program: int | None = None, rank: int | None = None, key: str = "") -> list[Metadata]:
-        """Metadata of all streams, or of one program or rank; where a key is given, what begins with it."""
+        """Return metadata of all streams, or of one program or rank.
+
+        Where a key is given, only what begins with it.
+        """
         columns, texts = METADATA.c, self.reader.names.texts
         wanted = ((columns.program, program), (columns.rank, rank))
         conditions = [column == value for column, value in wanted if value is not None]
@@ -263,7 +267,7 @@ class Provenance:
         )
 
     def counter_statistics(self) -> list[tuple[int, int, CounterStatistics]]:
-        """Program, rank and the running totals of each of their counters."""
+        """Return program, rank and running totals of each counter of each rank."""
         statement = select(*COUNTER_STATISTICS.columns).where(COUNTER_STATISTICS.c.run == self.reader.run)
         rows = self.reader.rows(statement.order_by(*COUNTER_STATISTICS.primary_key))
         return [
@@ -272,11 +276,11 @@ class Provenance:
         ]
 
     def dropped(self) -> list[Dropped]:
-        """Anomalies that were found but not kept, because a spool was full."""
+        """Return the anomalies that were found but not kept: there were too many, or a spool was full."""
         return self.reader.all(Dropped, DROPPED)
 
     def prunings(self) -> list[Pruning]:
-        """What was removed of the run, the latest first, and of each the most time lost first."""
+        """Return what was removed of the run, the latest pruning first, and of each most time lost first."""
         names = (PRUNINGS.c[name] for name in Pruning.__struct_fields__[2:])
         of_function = and_(FUNCTIONS.c.run == PRUNINGS.c.run, FUNCTIONS.c.number == PRUNINGS.c.function)
         statement = select(FUNCTIONS.c.program, FUNCTIONS.c.name, *names).where(
@@ -288,7 +292,7 @@ class Provenance:
 
 
 def open_run(run: RunDirectory) -> Provenance:
-    """The provenance of the run in a folder, whether it goes on or has ended.
+    """Open the provenance of the run in a folder, whether it goes on or has ended.
 
     Raises
     ------

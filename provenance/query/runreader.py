@@ -1,4 +1,4 @@
-"""Reads rows of one run from its store."""
+"""Reader of the rows of one run in a store."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ StructType = TypeVar("StructType", bound=msgspec.Struct)
 
 
 class RunReader:
-    """Reads what the store holds of one run, as it is committed at the time of asking.
+    """Reader of what the store holds of one run, as it is committed at the time of asking.
 
     Parameters
     ----------
     engine
-        A store, from ``open_for_reading``.
+        Store, from ``open_for_reading``.
     run_id
-        The run; by default the newest in the store.
+        Id of the run; by default the newest in the store.
 
     Raises
     ------
@@ -48,7 +48,7 @@ class RunReader:
         self._engine.dispose()
 
     def info(self) -> RunInfo:
-        """What the run was, as last written.
+        """Return the description of the run, as last written.
 
         Raises
         ------
@@ -69,38 +69,38 @@ class RunReader:
 
     @cached_property
     def detector(self) -> str:
-        """The run's detector; it stays the same."""
+        """Detector of the run, which stays the same."""
         return self.info().config.detector
 
     @property
     def run(self) -> int:
-        """The run's number in the store; -1 where it is not there, or not yet."""
+        """Number of the run in the store; -1 where it is not there, or not yet."""
         if self._number is None:
             rows = self.rows(select(RUNS.c.number).where(RUNS.c.id == self.run_id))
             self._number = int(rows[0][0]) if rows else None
         return -1 if self._number is None else self._number
 
     def function_number(self, program: int, function: str) -> int:
-        """A function's number; -1 where it has none."""
+        """Return the number of a function; -1 where it has none."""
         columns = FUNCTIONS.c
         one = (columns.run == self.run, columns.program == program, columns.name == function)
         rows = self.rows(select(columns.number).where(*one))
         return int(rows[0][0]) if rows else -1
 
     def all(self, kind: type[StructType], table: Table, *conditions: ColumnElement[bool]) -> list[StructType]:
-        """All rows of a table of this run, as structs with the same field names."""
+        """Return all rows of a table of this run, as structs with the same field names."""
         columns = [table.c[name] for name in kind.__struct_fields__]
         statement = select(*columns).where(table.c.run == self.run, *conditions)
         return [msgspec.convert(list(row), kind) for row in self.rows(statement.order_by(*table.primary_key))]
 
     def rows(self, statement: AnySelect) -> Sequence[AnyRow]:
-        """Run a statement; its rows."""
+        """Run a statement, and return its rows."""
         with self.connected() as connection:
             return connection.execute(statement).all()
 
     @contextmanager
     def connected(self) -> Iterator[Connection]:
-        """A connection to the store; raises StoreError for what fails there."""
+        """Open a connection to the store; raise ``StoreError`` for what fails there."""
         with store_errors(self._engine), self._engine.connect() as connection:
             yield connection
 

@@ -33,30 +33,30 @@ from chimbuko.runtime.protocol.messages import RankStatistics
 
 
 class StepSum(msgspec.Struct, frozen=True, array_like=True):
-    """Some steps, one after the other, of one rank or of all."""
+    """Sums over some consecutive steps of one rank or of all."""
 
     program: int
     rank: int
-    """-1: all of the program."""
+    """Rank; -1 for all of the program."""
     step: int
     """First of the steps."""
     length: int
-    """How many there may be."""
+    """Number of steps that there may be."""
     steps: int
-    """How many were analysed, added up over ranks."""
+    """Number of steps that were analysed, added up over ranks."""
     start_us: int
-    """Of the first that had an event; ``NEVER_US`` where none had."""
+    """Start of the first step that had an event; ``NEVER_US`` where none had."""
     end_us: int
     calls: int
     anomalies: int
     severity_us: float
     highest_score: float
     most_anomalies: int
-    """That one rank had in one step."""
+    """Most anomalies that one rank had in one step."""
 
 
 class Steps:
-    """The steps of a run's ranks, and what follows from them."""
+    """Steps of a run's ranks, and what follows from them."""
 
     def __init__(self, reader: RunReader) -> None:
         self._reader = reader
@@ -67,7 +67,7 @@ class Steps:
         step_min: int | None = None,
         step_max: int | None = None,
     ) -> list[StepCount]:
-        """What each analysed step counted, by program, rank and step.
+        """Return what was counted in each analysed step, by program, rank and step.
 
         Parameters
         ----------
@@ -91,14 +91,14 @@ class Steps:
         ranks: Sequence[tuple[int, int]] | None = None,
         steps: tuple[int, int] | None = None,
     ) -> list[StepSum]:
-        """Steps summed up by 8 ** ``level``, by program, rank and step.
+        """Return sums over 8 ** ``level`` steps, by program, rank and step.
 
         Parameters
         ----------
         level
             0 to 4.
         ranks
-            (program, rank) of those wanted, with what they counted; None: of all ranks of a program together.
+            (program, rank) of those wanted; None for all ranks of a program together.
         steps
             First and last step wanted, of all ranks together; None for all.
         """
@@ -111,9 +111,9 @@ class Steps:
         return sorted([*kept, *summed(rest, 8**level)], key=lambda of: (of.program, of.rank, of.step))
 
     def firsts(self) -> dict[tuple[int, int], int]:
-        """(Program, rank) to its first analysed step."""
+        """Return the first analysed step of each (program, rank)."""
         stream, step = STREAM_HEALTH.c, STEPS.c
-        # For each rank a look at its key: all steps of ten thousand ranks take seconds.
+        # One look at the key for each rank, as to read all steps of ten thousand ranks takes seconds.
         first = (
             select(func.min(step.step))
             .where(step.run == stream.run, step.program == stream.program, step.rank == stream.rank)
@@ -125,7 +125,7 @@ class Steps:
         return {(program, rank): number for program, rank, number in rows if number is not None}
 
     def gaps(self, ranks: Sequence[tuple[int, int]]) -> dict[tuple[int, int], list[tuple[int, int]]]:
-        """First and last step of each gap before an analysed step, by (program, rank), in order."""
+        """Return first and last step of each gap before an analysed step, by (program, rank), in order."""
         step = STEPS.c
         before = func.lag(step.step, 1, -1).over(partition_by=(step.program, step.rank), order_by=step.step)
         steps = (
@@ -145,7 +145,7 @@ class Steps:
         return found
 
     def time_range(self) -> tuple[int, int] | None:
-        """Start of the first and end of the last analysed step, in µs; None before there is one."""
+        """Return start of the first and end of the last analysed step, in µs; None before there is one."""
         total = STEP_LEVELS.c
         statement = select(func.min(total.start_us), func.max(total.end_us)).where(
             total.run == self._reader.run,
@@ -157,7 +157,7 @@ class Steps:
         return None if start is None else (start, end)
 
     def rank_statistics(self) -> list[RankStatistics]:
-        """Anomalies per step of each rank, over all its analysed steps."""
+        """Return anomalies per step of each rank, over all its analysed steps."""
         cell = STEP_HISTOGRAMS.c
         columns = (cell.program, cell.rank, cell.anomalies, cell.steps, cell.severity_us, cell.last_step)
         statement = select(*columns).where(cell.run == self._reader.run, cell.steps > 0)
@@ -180,7 +180,7 @@ def _over_all_ranks(level: int, steps: tuple[int, int] | None) -> list[ColumnEle
 
 
 def summed(steps: Iterable[StepCount], length: int) -> list[StepSum]:
-    """Steps of ranks, sorted by program, rank and step, summed up by so many."""
+    """Sum up steps of ranks, sorted by program, rank and step, in groups of ``length``."""
     groups = groupby(steps, key=lambda step: (step.program, step.rank, step.step // length * length))
     return [_sum(*key, length, list(some)) for key, some in groups]
 
@@ -203,11 +203,12 @@ def _sum(program: int, rank: int, first: int, length: int, steps: list[StepCount
 
 
 CountedSteps = tuple[int, int, int, int, float, int]
-"""Program, rank, anomalies per step, steps that had so many, their severity in µs, the last of them."""
+"""Program, rank, anomalies per step, number of steps that had so many, their severity in µs, and the last of
+them."""
 
 
 def rank_statistics(rows: Iterable[CountedSteps]) -> list[RankStatistics]:
-    """One result per (program, rank); ``rows`` are sorted by these two."""
+    """Return statistics for each (program, rank); ``rows`` are sorted by these two."""
     grouped = groupby(rows, key=lambda row: (row[0], row[1]))
     return [_of_rank(program, rank, list(counted)) for (program, rank), counted in grouped]
 
@@ -231,7 +232,7 @@ def _of_rank(program: int, rank: int, rows: list[CountedSteps]) -> RankStatistic
 
 
 def _moments(histogram: list[tuple[int, int]]) -> Moments:
-    """Moments of values that occur several times, given as (value, times)."""
+    """Return moments of values that occur several times, given as (value, times)."""
     n = sum(times for _, times in histogram)
     mean = sum(value * times for value, times in histogram) / n
     m2, m3, m4 = (sum(times * (value - mean) ** power for value, times in histogram) for power in (2, 3, 4))
@@ -253,15 +254,15 @@ class Peaks:
     length: int
     """Steps of a stretch."""
     programs: Int64Array
-    """i8[n]"""
+    """Program of each row, i8[n]."""
     ranks: Int64Array
     steps: Int64Array
-    """i8[n]: where the first stretch of the row begins."""
+    """Step at which the first stretch of each row begins, i8[n]."""
     most: UInt8Array
-    """u1[n, stretches]: 0 where no step was analysed, or another row covers it; else one more than the most
-    anomalies, up to 255."""
+    """Most anomalies of a step in each stretch plus one, up to 255, u1[n, stretches]; 0 where no step was
+    analysed, or another row covers the stretch."""
     lost: UInt8Array
-    """u1[n, stretches]: the same of the code of the most time that was lost in a step."""
+    """Code of the most time that was lost in a step of each stretch, plus one, u1[n, stretches]."""
 
 
 def step_peaks(
@@ -270,7 +271,7 @@ def step_peaks(
     ranks: tuple[RankKey, RankKey] | None = None,
     steps: tuple[int, int] | None = None,
 ) -> Iterator[Peaks]:
-    """In stretches of 8 ** (``level`` - 1) steps, and in shorter ones where the last are not complete.
+    """Yield peaks in stretches of 8 ** (``level`` - 1) steps, and shorter ones at the end.
 
     Parameters
     ----------
@@ -287,7 +288,7 @@ def step_peaks(
         yield _peaks(
             of, _read(reader, ("t.program", "t.rank", "t.bucket", "t.peaks", "t.lost_peaks"), wanted.rest(of))
         )
-    # Single steps, put into buckets as those of the first level are.
+    # Single steps are put into buckets as those of the first level are.
     peaks = (
         f"SUM(CAST({shown} AS BIGINT) << 8 * (t.step - t.step / 8 * 8))"
         for shown in (_SHOWN, f"{lost_code_sql('t.severity_us')} + 1")
@@ -297,9 +298,9 @@ def step_peaks(
 
 
 def _whole_buckets(reader: RunReader, level: int, wanted: _Wanted) -> Iterator[Peaks]:
-    """Those of a level, with a row for each rank.
+    """Yield the peaks of a level, with a row for each rank.
 
-    Most buckets are quiet. They are counted only: to read each of them takes three times as long.
+    Most buckets are quiet, and only counted: to read each of them would take three times as long.
     """
     of_rank = f"FROM step_levels AS t WHERE {wanted.steps_of(level)}"
     first, last, count = (f"(SELECT {of}(t.bucket) {of_rank})" for of in ("MIN", "MAX", "COUNT"))
@@ -321,7 +322,7 @@ def _whole_buckets(reader: RunReader, level: int, wanted: _Wanted) -> Iterator[P
     rows = _read(
         reader, (_KEY, "t.bucket", "t.peaks", "t.lost_peaks"), f"{wanted.all(level)} AND ({condition})"
     )
-    # What was written since they were counted is reported with what is new.
+    # Buckets that were written since the count are reported with what is new.
     of_ranks, at, *values = rows[np.isin(rows[:, 0], keys) & np.isin(rows[:, 1], buckets)].T
     place = np.searchsorted(keys, of_ranks), at - begin
     peaks[place], lost_peaks[place] = values
@@ -332,12 +333,12 @@ def _whole_buckets(reader: RunReader, level: int, wanted: _Wanted) -> Iterator[P
 
 
 def _read(reader: RunReader, columns: Sequence[str], of: str) -> Int64Array:
-    """Whole numbers, i8[rows, columns], of what follows the columns of a statement."""
+    """Return whole numbers, i8[rows, columns], of a statement given by its columns and the rest."""
     named = ", ".join(f"{column} AS c{number}" for number, column in enumerate(columns))
     row = " || ' ' || ".join(f"c{number}" for number in range(len(columns)))
     with reader.connected() as connection:
-        # As one text, which the database makes alone: for each row the driver would wait its turn with
-        # the threads that answer pages, for a second in all.
+        # As one text, which the database makes by itself: for each row the driver would wait for its turn
+        # among the threads that answer pages, for a second in all.
         together = "GROUP_CONCAT" if reader.is_sqlite else "STRING_AGG"
         statement = f"SELECT {together}({row}, ' ') FROM (SELECT {named} {of}) AS found"
         text: str | None = connection.exec_driver_sql(statement).scalar()
@@ -346,7 +347,7 @@ def _read(reader: RunReader, columns: Sequence[str], of: str) -> Int64Array:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """Which streams ``s``, and which of their buckets or steps ``t``, as parts of a statement."""
+    """Parts of a statement that select streams ``s``, and their buckets or steps ``t``."""
 
     run: int
     ranks: tuple[RankKey, RankKey] | None
@@ -354,15 +355,15 @@ class _Wanted:
 
     @property
     def streams(self) -> str:
-        """Condition that they meet."""
+        """Return the condition that wanted streams meet."""
         if self.ranks is None:
             return f"s.run = {self.run}"
-        # As a number: of two columns SQLite would conclude something for the other table, and look there.
+        # As one number: from two columns SQLite would draw conclusions for the other table, and search that.
         first, last = (program * _PROGRAM + rank for program, rank in self.ranks)
         return f"s.run = {self.run} AND {_KEY} BETWEEN {first} AND {last}"
 
     def steps_of(self, level: int, sign: str = "") -> str:
-        """Condition that the buckets of a stream meet, or at level 0 its steps."""
+        """Return the condition that the wanted buckets of a stream meet, or at level 0 its steps."""
         condition = "t.run = s.run AND t.program = s.program AND t.rank = s.rank"
         if level:
             condition += f" AND t.level = {level}"
@@ -373,7 +374,7 @@ class _Wanted:
         return condition
 
     def all(self, level: int, sign: str = "") -> str:
-        """All of a level: for each rank a look at its key, otherwise all are read where some are wanted."""
+        """Return the rest of a statement for all of a level, with a look at the key for each rank."""
         table = "step_levels" if level else "steps"
         return (
             f"FROM stream_health AS s CROSS JOIN {table} AS t "
@@ -381,13 +382,13 @@ class _Wanted:
         )
 
     def rest(self, level: int) -> str:
-        """Those of a level that the one above does not hold."""
+        """Return the rest of a statement for those of a level that the one above does not hold."""
         above = (
             f"SELECT MAX(a.bucket) FROM step_levels AS a WHERE a.run = s.run AND a.level = {level + 1} "
             "AND a.program = s.program AND a.rank = s.rank"
         )
         number = "t.bucket" if level else "t.step"
-        # The sign keeps SQLite from beginning at the first step, and not after what the level above holds.
+        # The sign makes SQLite begin after what the level above holds, and not at the first step.
         return f"{self.all(level, '+')} AND {number} >= 8 * (COALESCE(({above}), -1) + 1)"
 
 
@@ -398,5 +399,5 @@ def _peaks(level: int, rows: Int64Array) -> Peaks:
 
 
 def _eighths(peaks: Int64Array) -> UInt8Array:
-    """Of buckets, i8[n, buckets], those of their eighths, u1[n, 8 * buckets]."""
+    """Return the bytes of the eighths of buckets, u1[n, 8 * buckets], of ``peaks`` i8[n, buckets]."""
     return np.ascontiguousarray(peaks, "<i8").view(np.uint8)

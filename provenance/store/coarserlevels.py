@@ -1,4 +1,4 @@
-"""The coarser levels in which steps and times are kept beside the finest, for pictures of a whole run."""
+"""Coarser levels in which steps and times are kept beside the finest, for pictures of a whole run."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ import numpy.typing as npt
 from chimbuko.core.arrays import UInt8Array
 
 LEVELS = range(1, 5)
-"""Coarser levels, of 8, 64, 512 and 4,096 steps: an hour of 10,000 ranks is 560,000 rows of the second."""
+"""Coarser levels, of 8, 64, 512 and 4,096 steps: an hour of 10,000 ranks is 560,000 rows of the second
+level."""
 MOST_SHOWN = 254
-"""A byte of ``peaks`` tells no larger numbers of anomalies apart."""
+"""Largest number of anomalies that a byte of ``peaks`` tells from others."""
 
 LOST_BOUNDS_US = tuple(2.0 ** (third / 3) for third in range(1, 127))
-"""Between the codes of times, from code 1 on: a byte tells times apart that differ by a fourth."""
+"""Bounds between the codes of lost times, from code 1 on: codes tell times apart that differ by a fourth."""
 
 
 def lost_code(us: npt.ArrayLike) -> UInt8Array:
-    """Codes of times: 0 for none, else n for 2 ** ((n - 1) / 3) to 2 ** (n / 3) µs, 127 for all above."""
+    """Return codes of times: 0 for none, else n for 2 ** ((n - 1) / 3) to 2 ** (n / 3) µs, at most 127."""
     times = np.asarray(us, np.float64)
     codes = 1 + np.searchsorted(LOST_BOUNDS_US, times, side="right")
     return np.where(times > 0, codes, 0).astype(np.uint8)
 
 
 def lost_code_sql(us: str) -> str:
-    """The same as an expression of both databases, whose logarithms are not always there."""
+    """Return the code of a time as an SQL expression without logarithms, which not all databases have."""
 
     def search(low: int, high: int) -> str:
         if low == high:

@@ -1,13 +1,14 @@
-"""Reads the details of a recorded call, which ``kernels.pack`` writes as few bytes: stack, window, messages.
+"""Decoder of a recorded call's details, which ``kernels.pack`` writes: stack, window, messages, counters.
 
 Numbers are written seven bits a byte, lowest first; the eighth bit says that more follow. Signed ones are
-folded (0, -1, 1, -2 ... as 0, 1, 2, 3 ...). In order: how many frames, members, messages, counters, metrics
-and frames of the launch there are; then each of these, and what MPI knows of the messages: for each four
-times its number, plus 2 if it is a collective operation, plus 1 if its communicator is another than that of
-the one before and follows. Nothing of this stands where none of it is known. Each call follows the one
-before, the first one the recorded call itself, whose row in the table of calls holds its times and id.
+folded (0, -1, 1, -2 ... as 0, 1, 2, 3 ...). First come the numbers of frames, members of the window,
+messages, counters, metrics and frames of the launch; then each of these; then what MPI knows of the messages:
+for each four times its number, plus 2 if it is a collective operation, plus 1 if another communicator than
+that of the message before follows. This part is left out where nothing is known. Each call is written as its
+difference from the one before, the first one from the recorded call itself, whose row in the table of calls
+holds its times and id.
 
-No general compressor does it instead: of 383 calls of a traced heat solver these details take 148 bytes each.
+General compressors do worse: of 383 calls of a traced heat solver these details take 148 bytes each.
 The same numbers take 460 in MessagePack, and 211 with zstd and a dictionary that was trained on half of them;
 zstd alone then takes 6 µs a call, the kernel 2 for all of it.
 """
@@ -25,7 +26,7 @@ from chimbuko.core.calls.recordarrays import NO_CALL
 
 
 class CallDetails(msgspec.Struct, frozen=True):
-    """The fields of a ``CallRecord`` that are lists, but for the node's state."""
+    """Fields of a ``CallRecord`` that are lists, but for the node's state."""
 
     call_stack: list[StackFrame]
     window: list[WindowCall]
@@ -38,32 +39,32 @@ class CallDetails(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class OwnCall:
-    """The recorded call, from which the others differ."""
+    """Recorded call, from which the others are differences."""
 
     program: int
     rank: int
     step: int
-    """Where its ENTRY stands, as its row."""
+    """Step in which its ENTRY stands."""
     row: int
     function: int
     entry_us: int
     depth: int
 
     def id_of(self, step: int, row: int) -> str:
-        """Id of a call of the same stream; empty for ``NO_CALL``."""
+        """Return the id of a call of the same stream; empty for ``NO_CALL``."""
         return "" if step == NO_CALL else call_id(self.program, self.rank, step, row)
 
 
 @dataclass(frozen=True)
 class Names:
-    """What numbers mean in a run."""
+    """Names that numbers stand for in a run."""
 
     functions: Mapping[int, str]
     texts: Mapping[int, str]
 
 
 def read_details(packed: bytes, own: OwnCall, names: Names) -> CallDetails:
-    """The details of one call."""
+    """Read the details of one call."""
     reader = _Reader(packed, own, names)
     frames, members, messages, counters, metrics, launch_frames = (reader.unsigned() for _ in range(6))
     stack = reader.frames(frames)
@@ -84,7 +85,7 @@ def read_details(packed: bytes, own: OwnCall, names: Names) -> CallDetails:
 
 
 def read_node_state(packed: bytes, names: Names) -> list[CounterValue]:
-    """The watched counters of a step."""
+    """Read the watched counters of a step."""
     reader = _Reader(packed, OwnCall(0, 0, 0, 0, 0, 0, 0), names)
     time_us = 0
     values = []
@@ -96,7 +97,7 @@ def read_node_state(packed: bytes, names: Names) -> list[CounterValue]:
 
 
 class _Reader:
-    """Reads the parts of one call's details, in the order in which they stand."""
+    """Reader of the parts of one call's details, in the order in which they stand."""
 
     def __init__(self, packed: bytes, own: OwnCall, names: Names) -> None:
         self._bytes = iter(packed)
@@ -122,7 +123,7 @@ class _Reader:
         window: list[WindowCall] = []
         for call in itertools.islice(self._calls(), count):
             depth = self._own.depth + self.signed()
-            # Counted backwards: the members before, latest first, and then the call stack.
+            # Calls are counted backwards: the members before, latest first, and then the call stack.
             back = self.unsigned()
             if back == 0:
                 parent_id = self._id()
@@ -150,7 +151,7 @@ class _Reader:
         return made
 
     def numbered(self, points: list[Message]) -> tuple[list[Message], list[Collective]]:
-        """Messages with what is known of them, and those that are collective operations as such."""
+        """Return messages with what MPI knows of them, and apart from these the collective operations."""
         messages: list[Message] = []
         collectives: list[Collective] = []
         communicator = 0
@@ -175,7 +176,10 @@ class _Reader:
         return made
 
     def _calls(self) -> Iterator[StackFrame]:
-        """What frames and members have in common; each is given by its difference from the one before."""
+        """Yield what frames and members have in common.
+
+        Each is given by its difference from the one before.
+        """
         own = self._own
         entry_us, step, row = own.entry_us, own.step, own.row
         while True:
@@ -190,7 +194,7 @@ class _Reader:
             yield StackFrame(own.id_of(step, row), function, entry_us, exit_us, bool(runtime & 1))
 
     def _owner(self, number: int, window: list[WindowCall]) -> str:
-        """The call that a message or counter value belongs to: a member counted from 1, or another."""
+        """Return the call that a message or counter value belongs to: a member counted from 1, or another."""
         return window[number - 1].id if number else self._id()
 
     def _id(self) -> str:
@@ -203,5 +207,5 @@ def _unfolded(folded: int) -> int:
 
 
 def _exit_us(entry_us: int, runtime: int) -> int:
-    """Of a runtime in µs plus one in 63 bits; 0 stands for an open call."""
+    """Return the exit from a runtime in µs plus one, in 63 bits; 0 stands for an open call."""
     return entry_us + (runtime - 1 if runtime < 1 << 62 else runtime - 1 - (1 << 63)) if runtime else 0

@@ -1,4 +1,4 @@
-"""Prepares the records of a batch for the store: numbers of the store's own, details as few bytes."""
+"""Encoder of a batch's records for the store: with the store's numbers for names, details in few bytes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FLAGS = tuple(name for name, field in _FROM_HEAD.items() if field.dtype == "?")
 _AS_THEY_ARE = tuple(name for name in _FROM_HEAD if name not in _FLAGS)
 _MADE = ("run", "program", "rank", "details", "is_open", "path", "is_relabelled")
 CALL_COLUMNS = (*_MADE, *_FLAGS, *_AS_THEY_ARE)
-"""What ``call_rows`` gives, in order."""
+"""Columns of what ``call_rows`` gives, in order."""
 
 
 @dataclass(frozen=True)
@@ -37,24 +37,24 @@ class StoredRecords:
     """Records of one stream, as the store holds them."""
 
     heads: Rows
-    """HEAD[records]; functions are numbers of the store."""
+    """Scalar fields, HEAD[records], in which functions are numbers of the store."""
     details: list[bytes]
-    """What ``store.decode.read_details`` reads."""
+    """Details of each record, as ``store.decode.read_details`` reads them."""
     node_states: list[bytes]
-    """What ``store.decode.read_node_state`` reads."""
+    """State of the node for each record, as ``store.decode.read_node_state`` reads it."""
     paths: list[bytes]
-    """Of each record i4[frames], the functions of its call stack, innermost first."""
+    """Functions of each record's call stack, innermost first, i4[frames]."""
 
 
 def store_records(
     records: PackedRecords, functions: Mapping[int, int], counters: Mapping[int, int]
 ) -> StoredRecords:
-    """Records with the store's numbers of functions and counters, in place of the stream's.
+    """Return records with the store's numbers of functions and counters in place of the stream's.
 
     Parameters
     ----------
     functions, counters
-        The stream's number to the store's.
+        Number in the store by the number in the stream.
 
     Raises
     ------
@@ -90,7 +90,10 @@ def store_records(
 def call_rows(
     run: int, stream: StreamHealth, stored: StoredRecords, paths: Sequence[int]
 ) -> Iterator[tuple[Any, ...]]:
-    """Rows of the table of calls, with ``CALL_COLUMNS``; ``paths`` are numbers of ``stored.paths``."""
+    """Yield rows of the table of calls, with ``CALL_COLUMNS``.
+
+    ``paths`` are the numbers of ``stored.paths``.
+    """
     heads = stored.heads
     return zip(
         repeat(run),
@@ -107,26 +110,26 @@ def call_rows(
 
 
 def node_state_rows(run: int, stream: StreamHealth, stored: StoredRecords) -> dict[tuple[int, ...], bytes]:
-    """By run, program, rank and step, the state of the node; all records of a step saw the same."""
+    """Return the state of the node by run, program, rank and step; all records of a step saw the same."""
     heads = stored.heads
     steps = zip(heads["step"].tolist(), heads["node_state"].tolist(), stored.node_states, strict=True)
     return {(run, stream.program, stream.rank, step): state for step, watched, state in steps if watched}
 
 
 def warm_kernels() -> None:
-    """Compile and load the kernels, off the path of any record."""
+    """Compile and load the kernels before any record needs them."""
     store_records(PackedRecords(), {}, {})
 
 
 class _Numbers:
-    """The store's numbers in place of a stream's."""
+    """Translation of a stream's numbers into the store's."""
 
     def __init__(self, stored: Mapping[int, int]) -> None:
         self._known = np.array(sorted(stored), np.int64)
         self._stored = np.array([stored[number] for number in self._known.tolist()], np.int64)
 
     def put(self, rows: Rows, field: str) -> Rows:
-        """A copy of ``rows`` with other numbers in a field."""
+        """Return a copy of ``rows`` with the store's numbers in a field."""
         renumbered = rows.copy()
         if not renumber(renumbered[field], self._known, self._stored):
             raise StoreRefused(f"a {field} without a name")
@@ -134,7 +137,7 @@ class _Numbers:
 
 
 def _split(functions: npt.NDArray[np.int32], lengths: npt.NDArray[np.int32]) -> list[bytes]:
-    """Pieces of these lengths."""
+    """Split an array into pieces of these lengths."""
     ends = (functions.itemsize * np.cumsum(lengths)).tolist()
     together = functions.tobytes()
     return [together[start:end] for start, end in pairwise([0, *ends])]
@@ -143,7 +146,7 @@ def _split(functions: npt.NDArray[np.int32], lengths: npt.NDArray[np.int32]) -> 
 def _packed(
     pack: Callable[[npt.NDArray[np.uint8], npt.NDArray[np.int64]], None], records: int, rows: int
 ) -> list[bytes]:
-    """What a kernel writes for each record."""
+    """Return what a kernel writes for each record."""
     out = np.empty(COUNTS_BYTES * records + ROW_BYTES * rows, np.uint8)
     ends = np.zeros(records + 1, np.int64)
     pack(out, ends[1:])

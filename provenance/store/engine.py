@@ -20,32 +20,32 @@ from chimbuko.provenance.store.tables import FIRST_RELEASE, MIGRATIONS, SCHEMA_V
 from chimbuko.provenance.store.urls import is_sqlite, parsed_url, path_of, public_url
 
 BUSY_TIMEOUT_S = 5.0
-"""How long a statement waits for another connection's transaction on SQLite, in seconds."""
+"""Time that a statement waits for another connection's transaction on SQLite."""
 
 CONNECT_TIMEOUT_S = 10
-"""How long to wait for a PostgreSQL server to answer, in seconds."""
+"""Time to wait for a PostgreSQL server to answer."""
 
 _DAMAGE = "not a database", "malformed"
-"""What SQLite says of a file that is no database, or not a whole one."""
+"""Words of SQLite about a file that is no database, or not a whole one."""
 
 _MIGRATION_LOCK = 0x6368696D
 """Number of the PostgreSQL lock under which one process at a time makes or changes the tables."""
 
 
 class StoreBusy(StoreError):
-    """The store cannot be used now, but may be later: locked, full, or its server is away."""
+    """Error of a store that cannot be used now, but may be later: locked, full, or its server is away."""
 
 
 class StoreRefused(StoreError):
-    """What was to be written holds a value that the database cannot store."""
+    """Error of a write that holds a value which the database cannot store."""
 
 
 class StoreDamaged(StoreError):
-    """The file of the store is no database any more, or parts of it are overwritten."""
+    """Error of a store whose file is no database any more, or is overwritten in parts."""
 
 
 class _Outdated(StoreError):
-    """An earlier version wrote the store."""
+    """Error of a store that an earlier release wrote."""
 
 
 def open_for_writing(url: str) -> Engine:
@@ -54,7 +54,7 @@ def open_for_writing(url: str) -> Engine:
     Raises
     ------
     StoreError
-        It cannot be opened, made or written.
+        The store cannot be opened, made or written.
     """
     parsed = parsed_url(url)
     if is_sqlite(parsed):
@@ -71,7 +71,7 @@ def open_for_writing(url: str) -> Engine:
 def open_for_reading(url: str) -> Engine:
     """Open a store that exists, so that nothing can be written; a writer may be at work meanwhile.
 
-    One that an earlier version wrote is brought up to date before.
+    A store that an earlier release wrote is brought up to date before.
 
     Raises
     ------
@@ -110,12 +110,14 @@ def _open_for_reading(parsed: URL, prepare: Callable[[Connection], object]) -> E
 
 
 def ping(url: str) -> str:
-    """Ask a store's database server whether it answers; its URL, as it may be shown. Nothing is made there.
+    """Ask a store's database server whether it answers, and return its URL as it may be shown.
+
+    Nothing is made there.
 
     Raises
     ------
     StoreError
-        It does not, or the URL is not usable.
+        The server does not answer, or the URL is not usable.
     """
     parsed = parsed_url(url)
     if is_sqlite(parsed):
@@ -127,7 +129,7 @@ def ping(url: str) -> str:
 
 
 def _check_rights(connection: Connection) -> None:
-    """Whether tables can be made in a database of PostgreSQL."""
+    """Check that tables can be made in a database of PostgreSQL."""
     _check_encoding(connection)
     schema, user = connection.exec_driver_sql("SELECT current_schema(), current_user").one()
     shown = public_url(connection.engine.url)
@@ -142,7 +144,7 @@ def _check_rights(connection: Connection) -> None:
 
 
 def _check_encoding(connection: Connection) -> None:
-    """Whether a database of PostgreSQL takes all names that may come."""
+    """Check that a database of PostgreSQL can hold all names."""
     encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
     if encoding != "UTF8":
         raise StoreError(
@@ -152,13 +154,14 @@ def _check_encoding(connection: Connection) -> None:
 
 
 def put_aside(url: str) -> Path:
-    """Give a damaged SQLite file, with its log, another name in its folder, and return that: others may still
-    get out of it what a whole store held. Nothing may have it open for writing.
+    """Give a damaged SQLite file and its log another name in the folder, and return that.
+
+    Other tools may still recover what it held. Nothing may have it open for writing.
     """
     path = path_of(parsed_url(url))
     number = next(n for n in itertools.count(1) if not _aside(path, n).exists())
     aside = _aside(path, number)
-    # The database last: while it is there, all can be tried again.
+    # The database comes last: while it is there, all can be tried again.
     for suffix in ("-shm", "-wal", ""):
         with suppress(FileNotFoundError):
             path.with_name(path.name + suffix).rename(aside.with_name(aside.name + suffix))
@@ -170,7 +173,7 @@ def _aside(path: Path, number: int) -> Path:
 
 
 def close(engine: Engine) -> None:
-    """Let go of a store that was written; what SQLite holds in its log goes into the file."""
+    """Close a store that was written; what SQLite holds in its log goes into the file."""
     if engine.dialect.name == "sqlite":
         with closing(engine.raw_connection()) as connection:
             connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -185,13 +188,13 @@ def store_errors(engine: Engine) -> Iterator[None]:
     except (exc.SQLAlchemyError, OverflowError) as error:
         kind = _kind(error)
         if kind is StoreDamaged:
-            # Another file may be put in its place.
+            # The connection is closed, as another file may be put in the place of this one.
             engine.dispose()
         raise kind(f"{public_url(engine.url)}: {_reason(error)}") from error
 
 
 def _opened(engine: Engine, prepare: Callable[[Connection], object]) -> Engine:
-    """``engine``, once the first transaction on it has succeeded."""
+    """Return ``engine`` once the first transaction on it has succeeded."""
     try:
         with store_errors(engine), engine.begin() as connection:
             prepare(connection)
@@ -202,7 +205,7 @@ def _opened(engine: Engine, prepare: Callable[[Connection], object]) -> Engine:
 
 
 class _SqliteCompiler(SQLiteCompiler):
-    """Writes down which index a statement is to take."""
+    """Compiler that writes the index that a statement is to take."""
 
     def get_from_hint_text(self, table: FromClause, text: str | None) -> str | None:
         return text
@@ -212,7 +215,8 @@ def _sqlite_engine(url: URL, connect: Callable[[], sqlite3.Connection], begin: s
     engine = sqlalchemy.create_engine(url, creator=connect)
     engine.dialect.statement_compiler = _SqliteCompiler
 
-    # The driver begins transactions by itself, too late for a lock and never for reads: it is kept from that.
+    # The driver would begin transactions by itself, too late for a lock and never for reads: it is kept from
+    # that.
     def begin_transaction(connection: Connection) -> None:
         connection.exec_driver_sql(begin)
 
@@ -231,10 +235,10 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def _read_mode(path: Path) -> str:
-    """How to open a database that is only read.
+    """Return the mode in which to open a database that is only read.
 
-    One in WAL mode needs a file beside it, unless it is promised that nobody writes: true where the
-    folder can't be written and no log stands there.
+    A database in WAL mode needs a file beside it, unless SQLite is promised that nobody writes. That is so
+    where the folder cannot be written and no log is there.
     """
     log = path.with_name(path.name + "-wal")
     can_write = os.access(path.parent, os.W_OK)
@@ -242,13 +246,14 @@ def _read_mode(path: Path) -> str:
 
 
 def _set_up(connection: sqlite3.Connection, _record: Any) -> None:
-    # Of a new file: twenty tables and indexes begin with a page each, 90 kB of 4 kB pages where a short run
-    # needs 30 kB in all. Below 2 kB the pages of a large store are badly filled: 373 bytes per call against
-    # 354, and 346 with 4 kB.
+    # For a new file: twenty tables and indexes begin with a page each, 90 kB with pages of 4 kB, where a
+    # short run needs 30 kB in all. Below 2 kB the pages of a large store are badly filled: 373 bytes per call
+    # against 354, and 346 with 4 kB.
     connection.execute("PRAGMA page_size=2048")
     connection.execute("PRAGMA journal_mode=WAL")
-    # What is committed is on the disk: the writer acknowledges it then, and agents remove what they kept. It
-    # takes 0.6 ms for 200 rows instead of 0.3, on a local disk, and the writer commits twice a second.
+    # What is committed must be on the disk: the writer acknowledges it then, and agents remove what they
+    # kept. It takes 0.6 ms for 200 rows instead of 0.3, on a local disk, and the writer commits twice a
+    # second.
     connection.execute("PRAGMA synchronous=FULL")
 
 
@@ -259,7 +264,7 @@ def _postgresql_engine(url: URL, is_read_only: bool) -> Engine:
             connect_args={
                 "connect_timeout": CONNECT_TIMEOUT_S,
                 "application_name": "chimbuko",
-                # Otherwise texts of a database without an encoding come as bytes.
+                # Without this, texts of a database without an encoding come as bytes.
                 "client_encoding": "utf8",
             },
             execution_options={"postgresql_readonly": is_read_only},
@@ -286,7 +291,7 @@ def _make_or_migrate(connection: Connection) -> None:
 
 def _migrate(connection: Connection) -> None:
     """Apply the migrations that a store of an earlier release lacks."""
-    # Only here because most stores need no migrations, and Alembic takes 0.2 s to load.
+    # Imported here because most stores need no migrations, and Alembic takes 0.2 s to load.
     from alembic import command
     from alembic.config import Config
 
@@ -326,7 +331,7 @@ def _check_is_known(connection: Connection) -> str:
 
 
 def _kind(error: Exception) -> type[StoreError]:
-    # An integer of more than 64 bits is SQLite's driver's own error.
+    # OverflowError is how SQLite's driver refuses an integer of more than 64 bits.
     if isinstance(error, (exc.DataError, exc.IntegrityError, OverflowError)):
         return StoreRefused
     if any(word in _words(error) for word in _DAMAGE):
@@ -336,7 +341,7 @@ def _kind(error: Exception) -> type[StoreError]:
 
 
 def _reason(error: Exception) -> str:
-    """The database's own words, and what to do."""
+    """Return the database's own words, and what to do."""
     text = _words(error)
     if any(word in text for word in _DAMAGE):
         return f"not a usable database ({text}); restore it from a copy, or repeat the run"
@@ -354,5 +359,5 @@ def _reason(error: Exception) -> str:
 
 
 def _words(error: Exception) -> str:
-    """The database's own words, on one line, without the statement."""
+    """Return the database's own words on one line, without the statement."""
     return " ".join(str(getattr(error, "orig", None) or error).split())

@@ -1,6 +1,6 @@
-"""Numbers for what a run names again and again: functions, texts and call paths, each kept once.
+"""Numbering of what a run names again and again: functions, texts and call paths, each kept once.
 
-Numbers begin at 0 and grow without gaps, so whoever has read some needs to read only what came since.
+Numbers begin at 0 and grow without gaps, so a reader that has read some reads only what came since.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from chimbuko.provenance.store.statements import insert
 from chimbuko.provenance.store.tables import PATHS
 
 RANK_PATH = np.dtype([("path", np.int32), ("calls", np.int64), ("exclusive_us", np.float64)])
-"""What the calls of one call path took on one rank, all together."""
+"""Row with the calls of one call path on one rank, and their time all together."""
 NO_PATH = -1
-"""As number of a call path: there is none, or it is not known."""
+"""Number in place of a call path that is not there, or not known."""
 
 
 class Numbering:
-    """The writer's side: gives a number to what has none. There is one writer per run.
+    """Numbering by the writer: gives a number to what has none. There is one writer per run.
 
     Parameters
     ----------
     table
-        Run, number, and then the columns that make up a value.
+        Table of run, number, and the columns that make up a value.
     run
         The run's number.
     """
@@ -38,7 +38,7 @@ class Numbering:
         self._numbers: dict[tuple[Any, ...], int] | None = None
 
     def of(self, connection: Connection, values: Iterable[tuple[Any, ...]]) -> dict[tuple[Any, ...], int]:
-        """Value to number, of these values and others; those that are new are written."""
+        """Return the number of each value, of these values and others; those that are new are written."""
         if self._numbers is None:
             self._numbers = self._stored(connection)
         numbers = self._numbers
@@ -56,12 +56,12 @@ class Numbering:
 
 
 def path_key(functions: Sequence[int]) -> bytes:
-    """A call path as ``PathNumbering`` takes it, of the numbers of its functions, outermost first."""
+    """Return a call path as ``PathNumbering`` takes it, from its functions' numbers, outermost first."""
     return np.array(functions[::-1], np.int32).tobytes()
 
 
 class PathNumbering:
-    """The writer's numbers of call paths; those that are new are written with all that lead to them.
+    """Numbering of call paths by the writer; those that are new are written with all that lead to them.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class PathNumbering:
         self._known: dict[tuple[int, bytes], int] = {}
 
     def of(self, connection: Connection, paths: Iterable[tuple[int, bytes]]) -> dict[tuple[int, bytes], int]:
-        """Path to number, of these and others; -1 for an empty one.
+        """Return the number of each path, of these and others; -1 for an empty one.
 
         Parameters
         ----------
@@ -113,12 +113,12 @@ class PathNumbering:
 
 
 class NumberedNames(dict[int, str]):
-    """The reader's side: number to name, asked of the store when a number is new.
+    """Names by number for a reader, which are read from the store when a number is new.
 
     Parameters
     ----------
     read
-        Gives (number, name) of all from a number on.
+        Returns (number, name) of all from a number on.
     """
 
     def __init__(self, read: Callable[[int], Sequence[tuple[int, str]]]) -> None:
@@ -131,5 +131,5 @@ class NumberedNames(dict[int, str]):
         return self[number]
 
     def refresh(self) -> None:
-        """Take in what is new."""
+        """Read the names that are new."""
         self.update(self._read(len(self)))

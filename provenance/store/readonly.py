@@ -1,9 +1,10 @@
-"""Answers SQL that anybody wrote: one statement that reads, within limits, and nothing else.
+"""Answers SQL that any user wrote: one statement that reads, within limits, and nothing else.
 
-What a statement may do is decided by the database and not by looking at the text. SQLite asks for leave of
-each table, function and pragma that a statement uses, on a connection that cannot write. PostgreSQL gets the
-statement as the query of a cursor, where its grammar takes nothing but one SELECT or VALUES, in a read-only
-transaction; what a role may do beyond the store, such as reading the server's files, is for its owner to say.
+What a statement may do is decided by the database and not by looking at the text. SQLite asks for permission
+for each table, function and pragma that a statement uses, on a connection that cannot write. PostgreSQL gets
+the statement as the query of a cursor, where its grammar takes nothing but one SELECT or VALUES, in a
+read-only transaction; the rights of a role beyond the store, such as reading the server's files, are for its
+owner to restrict.
 """
 
 from __future__ import annotations
@@ -27,17 +28,18 @@ if TYPE_CHECKING:
     import psycopg
 
 TIME_LIMIT_S = 60.0
-"""How long a database may work on a statement unless another time is given, in seconds."""
+"""Time that a database may work on a statement unless another one is given."""
 
 ROWS_AT_ONCE = 1000
-"""Rows that are in memory at a time, where they are used as they come."""
+"""Number of rows that are in memory at a time, where they are used as they come."""
 
 _VALUE_BYTES = 1 << 26
-"""The longest text, blob or row that SQLite may make: ``zeroblob(1e9)`` would take a gigabyte."""
+"""Longest text, blob or row that SQLite may make: ``zeroblob(1e9)`` would take a gigabyte."""
 _PATTERN_BYTES = 1000
-"""The longest pattern of SQLite's LIKE and GLOB, whose time grows with a power of it and is not limited."""
+"""Longest pattern of SQLite's LIKE and GLOB, whose time grows with a power of the length and is not
+limited."""
 _INSTRUCTIONS = 10_000
-"""Of SQLite's virtual machine between two looks at the clock; some 0.3 ms."""
+"""Instructions of SQLite's virtual machine between two looks at the clock; they take some 0.3 ms."""
 
 _ACTIONS = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE}
 _REFUSED_FUNCTIONS = {"load_extension", "fts3_tokenizer"}
@@ -45,21 +47,21 @@ _PRAGMAS = {
     *("table_info", "table_xinfo", "table_list", "index_list", "index_info", "index_xinfo"),
     *("foreign_key_list", "function_list", "collation_list", "compile_options"),
 }
-"""Those that only say what there is, whatever their argument."""
+"""Pragmas that only say what there is, whatever their argument."""
 
 _NAMED = re.compile(r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | (?<![:\w]):([A-Za-z_]\w*)""", re.VERBOSE)
-"""Quoted text, which is left alone, or a parameter."""
+"""Pattern of a quoted text, which is left alone, or of a parameter."""
 
 Value: TypeAlias = Any
-"""Of a cell: int, float, str, bytes, None, and what else PostgreSQL knows."""
+"""Value of a cell: int, float, str, bytes, None, and what else PostgreSQL knows."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a statement answers, while it is read."""
+    """Answer to a statement, while it is read."""
 
     columns: list[str]
-    """Each name once: a second ``rank`` is ``rank_2``."""
+    """Names of the columns, each once: a second ``rank`` is ``rank_2``."""
     rows: Iterator[tuple[Value, ...]]
 
 
@@ -78,11 +80,11 @@ def answer_to(
     Parameters
     ----------
     engine
-        A store, from ``open_for_reading``.
+        Store, from ``open_for_reading``.
     parameters
-        What ``:name`` in the statement stands for.
+        Values that stand for ``:name`` in the statement.
     time_limit_s
-        How long the database may work on it. What is done with the rows does not count.
+        Time that the database may work on it. What is done with the rows does not count.
 
     Raises
     ------
@@ -103,23 +105,24 @@ def answer_to(
     except _Unreadable as error:
         raise StoreError(f"{public_url(engine.url)}: {error}") from error
     finally:
-        # Nobody else gets a connection with these limits, or with what a statement has set in its session.
+        # Nobody else shall get a connection with these limits, or with what a statement has set in its
+        # session.
         connection.invalidate()
 
 
 def parameters_of(engine: Engine, run_id: str) -> dict[str, Value]:
-    """What statements about a run can say: ``:run``, its number in the tables, and ``:run_id``."""
+    """Return the parameters of statements about a run: ``:run``, its number, and ``:run_id``."""
     with store_errors(engine), engine.connect() as connection:
         number = connection.execute(select(RUNS.c.number).where(RUNS.c.id == run_id)).scalar()
     return {"run": number, "run_id": run_id}
 
 
 class _Unreadable(ChimbukoError):
-    """It is not the statement's fault."""
+    """Error that is not the statement's fault."""
 
 
 class _Clock:
-    """How long a database may still work."""
+    """Clock of the time that a database may still work."""
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s = self._left_s = limit_s
@@ -127,7 +130,7 @@ class _Clock:
 
     @contextmanager
     def running(self) -> Iterator[float]:
-        """Count what is inside; gives the seconds that are left."""
+        """Count the time inside the block; yields the seconds that are left."""
         begin_s = time.monotonic()
         self._end_s = begin_s + self._left_s
         try:
@@ -137,11 +140,11 @@ class _Clock:
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is up, while it is counted."""
+        """Return whether the time is up, while it is counted."""
         return time.monotonic() >= self._end_s
 
     def error(self) -> ConfigError:
-        """What to report when it is."""
+        """Return the error to report when the time is up."""
         return ConfigError(
             f"SQL: took longer than {self._limit_s:g} s; narrow it, or raise the limit on its time"
         )
@@ -152,7 +155,8 @@ def _sqlite_answer(
     connection: sqlite3.Connection, statement: str, parameters: Mapping[str, Value], clock: _Clock
 ) -> Iterator[Answer]:
     refused: list[str] = []
-    # What makes a table of JSON is declared at its first use, which the guard would take for a new table.
+    # The function that makes a table of JSON is declared at its first use, which the guard would take for a
+    # new table.
     connection.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')")
     connection.execute("PRAGMA query_only=ON")
     connection.execute("PRAGMA trusted_schema=OFF")
@@ -168,7 +172,8 @@ def _sqlite_answer(
             except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as error:
                 code = getattr(error, "sqlite_errorcode", None)
                 if code == sqlite3.SQLITE_INTERRUPT and not clock.is_over:
-                    # The only other end: Ctrl-C came while the progress handler ran, and went no further.
+                    # The only other reason is a Ctrl-C that came while the progress handler ran, and went no
+                    # further.
                     raise KeyboardInterrupt from None
                 raise _sqlite_error(error, code, refused, clock) from error
 
@@ -182,7 +187,7 @@ def _sqlite_answer(
 
 
 def _guard(refused: list[str]) -> Callable[..., int]:
-    """What SQLite asks before it does anything; ``refused`` gets what it must not."""
+    """Return the function that SQLite asks before it does anything; ``refused`` gets what is not allowed."""
     actions = {
         value: name.removeprefix("SQLITE_").replace("_", " ")
         for name in _ACTION_NAMES
@@ -219,7 +224,7 @@ def _sqlite_error(error: Exception, code: int | None, refused: list[str], clock:
     words = _one_line(error)
     if refused:
         return ConfigError(f"SQL: {refused[0]} is not allowed ({words}); only reading is")
-    # What has no code comes from the driver: several statements, or parameters that do not fit.
+    # An error without a code comes from the driver: several statements, or parameters that do not fit.
     is_of_statement = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH)
     if code is None or code & 0xFF in (*is_of_statement, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_RANGE):
         return ConfigError(f"SQL: {words}")
@@ -236,13 +241,13 @@ def _postgresql_answer(
     connection.rollback()
     connection.read_only = True
     cursor = psycopg.RawCursor(connection)
-    # A sum of integers is of type numeric, which a table or JSON has no use for as a decimal number.
+    # A sum of integers is of type numeric, and a decimal number is of no use in a table or JSON.
     cursor.adapters.register_loader("numeric", FloatLoader)
     text, values = _numbered(statement, parameters)
 
     def counted(statement: str, values: Sequence[Value] = (), binary: bool = False) -> None:
         with clock.running() as left_s:
-            # Anew each time: a statement can set it, but not for a statement under way.
+            # Set anew each time: a statement can change it, but not for a statement under way.
             left_ms = f"{max(1.0, 1000 * left_s):.0f}"
             cursor.execute("SELECT pg_catalog.set_config('statement_timeout', $1, true)", [left_ms])
             cursor.execute(statement.encode(), values, binary=binary)
@@ -254,7 +259,7 @@ def _postgresql_answer(
 
     with closing(cursor):
         with _postgresql_errors(clock):
-            # Binary, because that goes by the extended protocol, which takes one statement and not several.
+            # Binary results come by the extended protocol, which takes one statement and not several.
             counted(f"DECLARE answer NO SCROLL CURSOR FOR {text}", values, binary=True)
             counted("FETCH 0 FROM answer")
         yield Answer(_unique([column.name for column in cursor.description or ()]), _rows(fetched))
@@ -276,7 +281,7 @@ def _postgresql_errors(clock: _Clock) -> Iterator[None]:
 
 
 def _numbered(statement: str, parameters: Mapping[str, Value]) -> tuple[str, list[Value]]:
-    """The statement with ``$1`` and so on for the parameters that it names, and their values."""
+    """Return the statement with ``$1`` and so on for the parameters that it names, and their values."""
     used: list[str] = []
 
     def number(match: re.Match[str]) -> str:
@@ -297,7 +302,7 @@ def _rows(fetch: Callable[[], list[tuple[Value, ...]]]) -> Iterator[tuple[Value,
 
 
 def _unique(names: list[str]) -> list[str]:
-    """Names with a number where they would stand twice."""
+    """Return names with a number where they would stand twice."""
     taken: dict[str, None] = {}
     for name in names:
         candidate, count = name, 1

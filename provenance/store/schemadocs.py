@@ -1,4 +1,4 @@
-"""What each table, view and column of the store means: for who writes SQL."""
+"""Meanings of the tables, views and columns of the store, for whoever writes SQL."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TABLES = {
     "path_statistics": "Latest statistics of a call path over all its calls on all ranks",
     "rank_paths": "What the calls of a rank took by call path, once its stream has ended",
 }
-"""What a row is."""
+"""Meaning of a row of each table and view."""
 
 _ANYWHERE = {
     "run": "The run's number (runs.number)",
@@ -71,7 +71,7 @@ _ANYWHERE = {
     "counters": "Packed; chimbuko show and chimbuko.open(...).call(...) unpack it",
     "counter": "Number of the counter's name (texts.number)",
 }
-"""Columns that mean the same in all tables, but for ``_HERE``."""
+"""Meanings of columns that are the same in all tables, but for ``_HERE``."""
 
 _OF_CALLS = {name: field.meaning for name, field in STORED.items() if name not in ("program", "rank", "path")}
 _RUNTIMES = {
@@ -218,16 +218,16 @@ _HERE = {
 
 
 class ColumnMeaning(msgspec.Struct, frozen=True):
-    """A column."""
+    """Column of a table with its meaning."""
 
     name: str
     type: str
-    """As the database calls it; empty where it does not say, as of what SQLite computes for a view."""
+    """Type as the database calls it; empty where it does not say, as for what SQLite computes for a view."""
     meaning: str
 
 
 class TableMeaning(msgspec.Struct, frozen=True):
-    """A table or view."""
+    """Table or view with its meaning."""
 
     name: str
     meaning: str
@@ -235,7 +235,7 @@ class TableMeaning(msgspec.Struct, frozen=True):
 
 
 def describe(engine: Engine) -> list[TableMeaning]:
-    """What a store holds, tables first and then views, in the order of this page.
+    """Return the tables and views of a store with their meanings, in the order of ``TABLES``.
 
     Raises
     ------

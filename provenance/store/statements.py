@@ -15,18 +15,19 @@ from sqlalchemy import Connection, Table
 
 @dataclass(frozen=True)
 class Upsert:
-    """Inserts rows into a table, or replaces those of the same key."""
+    """Statement that inserts rows into a table, or replaces those of the same key."""
 
     table: Table
     columns: tuple[str, ...]
-    """What a row holds, in order."""
+    """Columns of a row, in order."""
     key: tuple[str, ...]
     newer: tuple[str, ...] = ()
-    """Columns that decide: a row is replaced only by one with higher values, in this order. None: always."""
+    """Columns that decide: a row is replaced only by one with higher values, in this order. Without any it
+    always is."""
 
     @classmethod
     def of_all(cls, table: Table, *newer: str) -> Upsert:
-        """Of all columns, by primary key."""
+        """Return the statement for all columns, by primary key."""
         return cls(table, tuple(table.columns.keys()), tuple(table.primary_key.columns.keys()), newer)
 
     def write(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -42,11 +43,11 @@ class Upsert:
 
 @dataclass(frozen=True)
 class Accumulate:
-    """Inserts rows of sums into a table, or adds them to those of the same key."""
+    """Statement that inserts rows of sums into a table, or adds them to those of the same key."""
 
     table: Table
     highest: tuple[str, ...] = ()
-    """Columns of which the highest value stays; all others are added up."""
+    """Columns of which the highest value stays; those that stand in neither list are added up."""
     lowest: tuple[str, ...] = ()
 
     def write(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -66,7 +67,7 @@ class Accumulate:
 
 @dataclass(frozen=True)
 class Change:
-    """Changes columns of rows that exist."""
+    """Statement that changes columns of rows that exist."""
 
     table: Table
     columns: tuple[str, ...]
@@ -102,7 +103,7 @@ def _insert(
 
 
 def placeholder(connection: Connection) -> str:
-    """Stands for a value in a statement."""
+    """Return the sign that stands for a value in a statement."""
     return "?" if connection.dialect.name == "sqlite" else "%s"
 
 
@@ -111,7 +112,7 @@ def _list(names: Iterable[str]) -> str:
 
 
 AT_ONCE = 500
-"""Keys in one statement: a database takes 32,766 parameters."""
+"""Most keys in one statement: a database takes 32,766 parameters."""
 
 
 def rows_of(
@@ -122,9 +123,9 @@ def rows_of(
     key: Sequence[str],
     wanted: Iterable[tuple[int, ...]],
 ) -> Iterator[tuple[Any, ...]]:
-    """The rows of a run whose columns ``key`` have one of the values ``wanted``, as ``columns``.
+    """Yield the rows of a run whose columns ``key`` have one of the values ``wanted``, as ``columns``.
 
-    One statement for many keys takes 5 µs a key, where one for each takes ten times as long.
+    One statement for many keys takes 5 µs a key; one for each takes ten times as long.
     """
     sign = placeholder(connection)
     names = ", ".join(f't."{name}"' for name in columns)

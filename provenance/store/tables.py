@@ -48,7 +48,7 @@ RowNumber = BigInteger().with_variant(Integer(), "sqlite")
 
 
 def _small(name: str) -> Column[int]:
-    """A number of 32 bits."""
+    """Return a column of numbers of 32 bits."""
     return Column(name, Integer, nullable=False)
 
 
@@ -69,7 +69,7 @@ def _flag(name: str) -> Column[bool]:
 
 
 def _number(name: str, field: Field) -> Column[Any]:
-    """A column of the table of calls."""
+    """Return a column of the table of calls."""
     return _OF_DTYPE[field.dtype](name)
 
 
@@ -91,19 +91,19 @@ def _key(name: str) -> Column[int]:
 
 
 def _keyed(name: str, *columns: Column[Any]) -> Table:
-    """A table of short rows that stand in the order of their key, and not once more in an index."""
+    """Return a table of short rows that stand in the order of their key, and not once more in an index."""
     return Table(name, SCHEMA, _key("run"), *columns, sqlite_with_rowid=False)
 
 
 def _indexed(name: str, *columns: Column[Any]) -> Table:
-    """A table of rows that may be long: in order of their key SQLite would give each a page of its own."""
+    """Return a table of rows that may be long: in order of the key SQLite would give each its own page."""
     return Table(name, SCHEMA, _key("run"), *columns)
 
 
 ORDERS = INDEXED
 """Columns by which calls are listed."""
 PLACES = ("function", "rank", "path", "incident_id")
-"""Columns at which a search for calls begins."""
+"""Columns by whose value a search for calls can begin."""
 
 RUNS = Table(
     "runs",
@@ -126,7 +126,8 @@ RUNS = Table(
     Column("environment", JSON, nullable=False),
     UniqueConstraint("id"),
 )
-"""``RunInfo``; the store's URL is kept without its password. Other tables name a run by ``number``."""
+"""Runs as ``RunInfo``; the store's URL is kept without its password. Other tables name a run by
+``number``."""
 
 PROGRAMS = _keyed("programs", _key("program"), _text("name"))
 
@@ -151,18 +152,19 @@ CALLS = Table(
     Column("incident_id", Text),
     _blob("details"),
     UniqueConstraint("run", "program", "rank", "begin_step", "begin_row"),
-    # One for each order of a list, and one for each place where a search begins (``query.planner``).
+    # One index for each order of a list, and one for each column by which a search begins
+    # (``query.planner``).
     *(Index(f"ix_calls_{name}", "run", "is_anomaly", name) for name in ORDERS),
     *(Index(f"ix_calls_{name}", "run", name, "is_anomaly", "severity_us") for name in PLACES),
-    # With ``_PARTIAL`` below.
+    # Indexes of few calls, see ``_PARTIAL`` below.
     *(Index(f"ix_calls_{name}", "run", "severity_us") for name in ("gpu", "open")),
     Index("ix_calls_relabelled", "run", "program", "rank"),
 )
-"""``CallRecord``: abnormal calls and normal ones for comparison. Program, rank, ``begin_step`` and
+"""Calls as ``CallRecord``: abnormal ones, and normal ones for comparison. Program, rank, ``begin_step`` and
 ``begin_row`` are the call's id; while it is open its ``inclusive_us`` is its time so far. ``path`` is -1
 where it is not known, ``launch_thread`` where nothing launched the call. ``details`` is what
-``store.decode`` reads: stack, window, messages and counters, of one call at a time; as rows of their
-own they would halve the speed of writing."""
+``store.decode`` reads: stack, window, messages and counters, of one call at a time; as rows of their own
+these would halve the speed of writing."""
 
 _PARTIAL = {
     "ix_calls_gpu": CALLS.c.is_gpu == true(),
@@ -191,10 +193,10 @@ INCIDENTS = Table(
     _blob("details"),
     *(Index(f"ix_incidents_{name}", "run", name) for name in ("cost_us", "begin_us")),
 )
-"""Delays, each with all that was flagged because of it, numbered from 1. ``rank`` and ``function`` are -1
-where the origin is not known, ``call`` is its id then empty. What became part of another leads on to that by
-``merged_into``, which is 0 otherwise; of one that ``is_gone`` no flagged call is left. ``details`` is the
-``Incident`` as JSON, compressed with zlib."""
+"""Incidents: delays, each with all that was flagged because of it, numbered from 1. ``rank`` and ``function``
+are -1 where the origin is not known; ``call``, the id of the origin, is empty then. An incident that became
+part of another names that in ``merged_into``, which is 0 otherwise; one that ``is_gone`` has no flagged call
+left. ``details`` is the ``Incident`` as JSON, compressed with zlib."""
 
 RECURRENCES = _indexed(
     "recurrences",
@@ -207,7 +209,8 @@ RECURRENCES = _indexed(
     _text("sentence"),
     _blob("details"),
 )
-"""What cost time again and again, numbered from 1; ``function`` is -1 where it is not one alone."""
+"""Recurring findings: what cost time again and again, numbered from 1; ``function`` is -1 where it is not one
+alone."""
 
 METRIC_FINDINGS = _indexed(
     "metric_findings",
@@ -218,7 +221,7 @@ METRIC_FINDINGS = _indexed(
     _text("sentence"),
     _blob("details"),
 )
-"""What was wrong with quantities that programs publish, numbered from 1. Times are those of the publications.
+"""Findings in quantities that programs publish, numbered from 1. Times are those of the publications.
 ``details`` is the ``Finding`` as JSON, compressed with zlib."""
 
 STEPS = _keyed(
@@ -233,12 +236,12 @@ STEPS = _keyed(
     _real("severity_us"),
     _real("highest_score"),
 )
-"""``StepCount``."""
+"""Steps as ``StepCount``."""
 
 NEVER_US = 1 << 62
-"""As the first time of what has none."""
+"""Value in place of the first time of what has none."""
 ALL_RANKS = -1
-"""As rank in ``step_levels``."""
+"""Number in place of the rank in ``step_levels`` for sums over all ranks."""
 
 STEP_LEVELS = _keyed(
     "step_levels",
@@ -259,12 +262,12 @@ STEP_LEVELS = _keyed(
     _integer("lost_peaks"),
 )
 """Sums over 8 ** ``level`` steps of a rank, from step ``bucket * 8 ** level`` on, once a later bucket has
-begun; and over all ranks of a program, from level 0 on (``provenance.stepwriter``). ``most_anomalies`` is the
-largest number that one rank had in one step. ``peaks`` has a byte for each eighth of a rank's bucket, the
-first one lowest: 0 where no step of it was analysed, else one more than the most anomalies that one of its
-steps had, up to 254; over all ranks it is 0. So a row holds eight cells of a map of ranks over steps.
+begun; and over all ranks of a program, from level 0 on (``provenance.write.stepwriter``). ``most_anomalies``
+is the largest number that one rank had in one step. ``peaks`` has a byte for each eighth of a rank's bucket,
+the first one lowest: 0 where no step of it was analysed, else one more than the most anomalies that one of
+its steps had, up to 254; over all ranks it is 0. So a row holds eight cells of a map of ranks over steps.
 ``highest_lost_us`` and ``lost_peaks`` are the same of the time that one rank lost in one step, which
-``peaks`` has as ``levels.lost_code``."""
+``lost_peaks`` has as ``coarserlevels.lost_code``."""
 
 STEP_HISTOGRAMS = _keyed(
     "step_histograms",
@@ -275,11 +278,12 @@ STEP_HISTOGRAMS = _keyed(
     _real("severity_us"),
     _integer("last_step"),
 )
-"""How many steps of a rank had so many anomalies, and the last of them: what ranks are compared by."""
+"""Histograms of the anomalies per step of each rank, with the last step of each number; ranks are compared by
+them."""
 
 
 def _totals(name: str, *keys: Column[Any]) -> Table:
-    """Sums over the recorded calls that have something in common (``provenance.write.rollups``)."""
+    """Return a table of sums over recorded calls with something in common (``provenance.write.rollups``)."""
     return _keyed(
         name,
         *keys,
@@ -297,9 +301,9 @@ FUNCTION_TOTALS = _totals("function_totals", _key("function"))
 RANK_TOTALS = _totals("rank_totals", _key("program"), _key("rank"))
 PATH_TOTALS = _totals("path_totals", _key("path"))
 STEP_TOTALS = _totals("step_totals", _key("step"))
-"""By the step in which calls ended, of all ranks."""
+"""Sums by the step in which calls ended, over all ranks."""
 TIME_TOTALS = _totals("time_totals", _key("level"), Column("bucket", BigInteger, primary_key=True))
-"""By the time of their entry: second, or 64 seconds where ``level`` is 1, since the epoch."""
+"""Sums by the time of entry: by the second since the epoch, or by 64 seconds where ``level`` is 1."""
 
 NODE_SAMPLES = _indexed(
     "node_samples",
@@ -310,13 +314,14 @@ NODE_SAMPLES = _indexed(
     _flag("is_sum"),
     _blob("rows"),
 )
-"""``NodeBatch``: as msgpack, compressed with zlib. Those that are no sums are from around flagged calls."""
+"""Samples of nodes: each a ``NodeBatch`` as msgpack, compressed with zlib. Those that are no sums are from
+around flagged calls."""
 
 NODE_STATES = _indexed("node_states", _key("program"), _key("rank"), _key("step"), _blob("counters"))
-"""Watched counters as they stood in a step of a rank, for steps that calls are recorded of."""
+"""Watched counters as they stood in a step of a rank, for steps with recorded calls."""
 
 MODELS = _indexed("models", _key("function"), Column("version", BigInteger, primary_key=True), _blob("model"))
-"""``FunctionModel``: the row of the detector's table, compressed with zlib."""
+"""Models as ``FunctionModel``: the row of the detector's table, compressed with zlib."""
 
 STREAM_HEALTH = _keyed(
     "stream_health",
@@ -334,7 +339,7 @@ STREAM_HEALTH = _keyed(
     Column("silence", JSON(none_as_null=True)),
     _integer("largest_step_bytes"),
 )
-"""``StreamHealth``, the latest of each stream."""
+"""Latest ``StreamHealth`` of each stream."""
 
 COUNTER_STATISTICS = _keyed(
     "counter_statistics",
@@ -343,10 +348,10 @@ COUNTER_STATISTICS = _keyed(
     _key("counter"),
     *(_real(name) for name in ("n", "mean", "m2", "m3", "m4", "minimum", "maximum")),
 )
-"""``CounterStatistics``, the latest of each counter of a stream; the counter is the number of a text."""
+"""Latest ``CounterStatistics`` of each counter of a stream; the counter is the number of a text."""
 
 METADATA = _keyed("metadata", _key("program"), _key("rank"), _key("thread"), _key("key"), _small("value"))
-"""``Metadata``; key and value are numbers of texts, for most are the same on all ranks."""
+"""Attributes as ``Metadata``; key and value are numbers of texts, as most are the same on all ranks."""
 
 DROPPED = _keyed(
     "dropped",
@@ -366,7 +371,7 @@ PRUNINGS = _keyed(
     _integer("normal_calls"),
     _real("severity_us"),
 )
-"""What was removed of a run afterwards, by function: each pruning has a number, counted from 0."""
+"""Prunings: what was removed of a run afterwards, by function; each pruning has a number, counted from 0."""
 
 PATH_STATISTICS = _keyed(
     "path_statistics",
@@ -378,11 +383,11 @@ PATH_STATISTICS = _keyed(
         for name in ("mean", "stddev", "minimum", "maximum")
     ),
 )
-"""``PathStatistics``, the latest of each call path."""
+"""Latest ``PathStatistics`` of each call path."""
 
 RANK_PATHS = _indexed("rank_paths", _key("program"), _key("rank"), _integer("calls"), _blob("paths"))
-"""``PathTimes`` of a rank whose stream has ended: how many calls they are of, and ``RANK_PATH`` rows of
-``store.numbering``, compressed with zlib."""
+"""Call paths of each rank whose stream has ended, as ``PathTimes``: the number of calls, and ``RANK_PATH``
+rows of ``store.numbering``, compressed with zlib."""
 
 FUNCTION_STATISTICS = _keyed(
     "function_statistics",
@@ -402,7 +407,7 @@ FUNCTION_STATISTICS = _keyed(
     _integer("fewest_flagged"),
     _integer("most_flagged"),
 )
-"""``FunctionStatistics``, the latest of each function."""
+"""Latest ``FunctionStatistics`` of each function."""
 
 
 _VIEW = """
@@ -424,7 +429,7 @@ VIEWS = {
     "anomalies": _VIEW.format(name="anomalies", condition="c.is_anomaly"),
     "normal_calls": _VIEW.format(name="normal_calls", condition="NOT c.is_anomaly"),
 }
-"""Calls with names in place of numbers, for who writes SQL: each view with its statement."""
+"""Views of calls with names in place of numbers, for whoever writes SQL: each with its statement."""
 
 
 def make_tables(connection: Connection) -> None:
@@ -440,6 +445,6 @@ def make_tables(connection: Connection) -> None:
             connection.exec_driver_sql(statement)
     for view in VIEWS.values():
         connection.exec_driver_sql(view)
-    # As Alembic writes it.
+    # The table by which Alembic knows the version, as it makes it itself.
     connection.exec_driver_sql("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
     connection.exec_driver_sql(f"INSERT INTO alembic_version VALUES ('{SCHEMA_VERSION}')")

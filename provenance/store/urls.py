@@ -14,24 +14,24 @@ STORE_VARIABLE = "CHIMBUKO_STORE"
 
 
 def public_url(url: URL | str) -> str:
-    """A store's URL as it may be shown and kept: no password, no options.
+    """Return a store's URL as it may be shown and kept, without password and options.
 
     Raises
     ------
     StoreError
-        This is not a URL.
+        The text is not a URL.
     """
     parsed = parsed_url(url) if isinstance(url, str) else url
     return parsed.set(query={}).render_as_string(hide_password=True)
 
 
 def parsed_url(url: str) -> URL:
-    """The URL of a store, with the driver that serves it.
+    """Parse the URL of a store, and complete it by the driver that serves it.
 
     Raises
     ------
     StoreError
-        This is not the URL of a store.
+        The text is not the URL of a store.
     """
     # A URL that cannot be parsed is not repeated: it may hold a password.
     wanted = "give sqlite:///PATH or postgresql+psycopg://USER@HOST/DATABASE"
@@ -49,10 +49,10 @@ def parsed_url(url: str) -> URL:
 
 
 def is_sqlite(url: URL) -> bool:
-    """Whether the store is a file."""
+    """Return whether the store is a file of SQLite."""
     return url.drivername in ("sqlite", "sqlite+pysqlite")
 
 
 def path_of(url: URL) -> Path:
-    """Of an SQLite file."""
+    """Return the path of a store in SQLite."""
     return Path(url.database or "").absolute()

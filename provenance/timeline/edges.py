@@ -1,4 +1,4 @@
-"""What leads from a call to elsewhere: messages to and from other ranks, launches to a GPU."""
+"""Links between calls: messages to and from other ranks, launches to a GPU."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Links = npt.NDArray[Any]
 
 
 def numbered(links: Links) -> Links:
-    """Links in order of time, with their numbers: of a message sender and receiver give the same one."""
+    """Return links by time, with their numbers: sender and receiver of a message give it the same one."""
     links = links[np.argsort(links["time_us"], kind="stable")]
     order = np.lexsort((np.arange(len(links)), links["tag"], links["other_rank"], links["kind"]))
     keys = links[["kind", "other_rank", "tag"]][order]
@@ -48,9 +48,9 @@ def numbered(links: Links) -> Links:
 
 
 def joined(links: Links, rank: int, other: int, of_other: Links) -> Links:
-    """Links of ``rank``; messages with the rank ``other`` have the times at which its own ends say they were.
+    """Return links of ``rank``; messages with the rank ``other`` get the times from that rank's own ends.
 
-    Messages between two ranks with one tag do not overtake each other: the third that was sent is the third
+    Messages between two ranks with one tag do not overtake each other: the third that is sent is the third
     that is received.
     """
     is_ours = (links["other_rank"] == other) & (links["kind"] != LAUNCH)
@@ -73,16 +73,16 @@ def joined(links: Links, rank: int, other: int, of_other: Links) -> Links:
 
 
 def _keys(kinds: npt.NDArray[np.int64], links: Links) -> npt.NDArray[np.int64]:
-    """Kind, tag and number as one number."""
+    """Return kind, tag and number of links as one number each."""
     tags = links["tag"].astype(np.int64) & 0x7FFFFFFF
     keys: npt.NDArray[np.int64] = (kinds << 62) | (tags << 31) | links["number"]
     return keys
 
 
 def around(links: Links, first_us: int, last_us: int) -> Links:
-    """Links in a range of time, and as far before and after it as it is long.
+    """Return the links in a range of time, and as far before and after it as it is long.
 
-    Few messages are under way for longer, and those are no more than lines from edge to edge.
+    Few messages are under way for longer, and they would only be lines from edge to edge.
     """
     reach_us = last_us - first_us
     first, last = np.searchsorted(links["time_us"], (first_us - reach_us, last_us + reach_us))
@@ -91,7 +91,7 @@ def around(links: Links, first_us: int, last_us: int) -> Links:
 
 
 def between(links: Links, first_us: int, last_us: int) -> Links:
-    """Links that have an end in a range of time, or lead over it."""
+    """Return the links that have an end in a range of time, or lead over it."""
     other = np.where(links["other_us"] == UNKNOWN, links["time_us"], links["other_us"])
     begin, end = np.minimum(links["time_us"], other), np.maximum(links["time_us"], other)
     found: Links = links[(end >= first_us) & (begin <= last_us)]
@@ -99,7 +99,7 @@ def between(links: Links, first_us: int, last_us: int) -> Links:
 
 
 def bundled(links: Links, most: int) -> Links:
-    """At most about ``most`` links: those near to each other, between the same lines, become one."""
+    """Return about ``most`` links at most: links near to each other, between the same lines, become one."""
     found = links
     width_log2 = 0
     while len(found) > most:
@@ -108,7 +108,7 @@ def bundled(links: Links, most: int) -> Links:
             length_us = int(found["time_us"].max() - found["time_us"].min())
             stretches = max(1, most // len(np.unique(lines)))
             width_log2 = max(1, (length_us // stretches).bit_length() - 1)
-        # Bundles of bundles are those of the links: each round has less to do.
+        # Bundles of bundles are bundles of the links, so that each round has less to do.
         found = _bundles(found, lines, width_log2)
         width_log2 += 1
         if width_log2 > _WIDEST_LOG2:
@@ -120,7 +120,7 @@ _WIDEST_LOG2 = 60
 
 
 def _lines(links: Links) -> npt.NDArray[np.int64]:
-    """A number for each kind of link and pair of lines, in 51 bits."""
+    """Return a number for each kind of link and pair of lines, in 51 bits."""
     is_launch = links["kind"] == LAUNCH
     others = np.where(is_launch, links["other_thread"], links["other_rank"]).astype(np.int64) + 1
     is_known = (links["other_us"] != UNKNOWN).astype(np.int64)
@@ -130,7 +130,7 @@ def _lines(links: Links) -> npt.NDArray[np.int64]:
 
 
 def _bundles(links: Links, lines: npt.NDArray[np.int64], width_log2: int) -> Links:
-    """One for each pair of lines and 2 ** ``width_log2`` µs; of the first it has all but the sums."""
+    """Return one link for each pair of lines and 2 ** ``width_log2`` µs, with all but sums from the first."""
     stretches = links["time_us"] >> width_log2
     # The sort by lines is stable, so that times stay in order within each pair.
     order = np.argsort(lines, kind="stable")

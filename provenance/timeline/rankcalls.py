@@ -1,4 +1,4 @@
-"""What a timeline asks of the store: the recorded calls of a rank in a range of time."""
+"""Recorded calls of a rank in a range of time, as a timeline reads them from the store."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class JudgedCall(msgspec.Struct, frozen=True):
 
 
 class RankCalls:
-    """The recorded calls of one rank."""
+    """Recorded calls of one rank."""
 
     def __init__(self, calls: Calls, rank: RankKey) -> None:
         self._calls = calls
@@ -50,7 +50,7 @@ class RankCalls:
         self._rank = rank
 
     def places(self) -> list[tuple[int, int, bool]]:
-        """Step and row of each recorded call of a rank, and whether it is abnormal."""
+        """Return step and row of each recorded call of the rank, and whether it is abnormal."""
         call = CALLS.c
         rows = self._reader.rows(
             select(call.begin_step, call.begin_row, call.is_anomaly).where(*self._is_rank)
@@ -58,7 +58,10 @@ class RankCalls:
         return [(step, row, bool(is_anomaly)) for step, row, is_anomaly in rows]
 
     def time_range(self) -> tuple[int, int] | None:
-        """Start of a rank's first and end of its last analysed step, in µs; None before there is one."""
+        """Return start of the rank's first and end of its last analysed step, in µs.
+
+        None before there is one.
+        """
         step = STEPS.c
         of_rank = (step.run == self._reader.run, step.program == self._rank[0], step.rank == self._rank[1])
         rows = self._reader.rows(select(func.min(step.start_us), func.max(step.end_us)).where(*of_rank))
@@ -66,11 +69,11 @@ class RankCalls:
         return None if start is None else (start, end)
 
     def count(self) -> int:
-        """How many recorded calls a rank has."""
+        """Return how many recorded calls the rank has."""
         return int(self._reader.rows(select(func.count()).select_from(CALLS).where(*self._is_rank))[0][0])
 
     def within(self, first_us: int, last_us: int, most: int) -> dict[int, JudgedCall]:
-        """The recorded calls of a rank in a range of time, by the numbers of their rows in the store.
+        """Return recorded calls of the rank in a range of time, by the numbers of their rows in the store.
 
         The most severe come first, and there are at most so many.
         """
@@ -94,7 +97,7 @@ class RankCalls:
         }
 
     def records(self, numbers: Sequence[int]) -> list[CallRecord]:
-        """Everything kept about calls, by the numbers of their rows; in order of entry."""
+        """Return everything kept about calls, by the numbers of their rows; in order of entry."""
         found: list[CallRecord] = []
         for first in range(0, len(numbers), 500):
             rows = self._reader.rows(select_records().where(one_of(CALLS.c.id, numbers[first : first + 500])))

@@ -1,6 +1,6 @@
-"""What a run recorded, as it happened: the calls of each thread, one inside the other, messages and counters.
+"""Timelines of ranks: the recorded calls of each thread, one inside the other, messages and counters.
 
-Windows of anomalies overlap, and call stacks do all the more: here each call stands once. What lies between
+Windows of anomalies overlap, and call stacks even more: here each call stands once. What lies between
 windows was not recorded, and is left empty.
 """
 
@@ -22,32 +22,33 @@ Argument = str | int | float | bool
 Interval = tuple[int, int]
 
 NODE = -1
-"""Thread of a counter that belongs to the node."""
+"""Number in place of the thread of a counter that belongs to the node."""
 
 
 class Slice(msgspec.Struct, gc=False):
-    """One call, within the one that it lies in."""
+    """Slice of a timeline: one call, within the one that it lies in."""
 
     id: str
     function: str
     parent_id: str
-    """Empty for a call without a parent, or where it is not known."""
+    """Id of the parent; empty where there is none, or it is not known."""
     begin_us: int
     end_us: int
-    """Not after the end of the slice around it. Of an open call: the last time that it is known to go on."""
+    """End, not after that of the slice around it; for an open call the last time at which it is known to go
+    on."""
     depth: int
-    """Of the call: how many are around it, recorded or not."""
+    """Depth of the call: number of calls around it, recorded or not."""
     is_anomaly: bool
     is_open: bool
-    """The call has not ended in anything that was recorded."""
+    """Whether the call has not ended in anything that was recorded."""
     level: int = 0
-    """How many slices are around it."""
+    """Number of slices around it."""
     arguments: Mapping[str, Argument] | None = None
-    """What is known of a call with a record of its own; None of one that is in the windows of others only."""
+    """Figures of a call with a record of its own; None for one that is only in the windows of others."""
 
     @property
     def category(self) -> str:
-        """``anomaly``; ``normal`` for a recorded call that is not; ``neighbour`` for what is around them."""
+        """Category: ``anomaly``, ``normal`` for a recorded normal one, ``neighbour`` for calls around."""
         if self.is_anomaly:
             return "anomaly"
         return "neighbour" if self.arguments is None else "normal"
@@ -55,29 +56,29 @@ class Slice(msgspec.Struct, gc=False):
 
 @dataclass(frozen=True)
 class Lane:
-    """The calls of one thread, or of one stream of a GPU."""
+    """Calls of one thread, or of one stream of a GPU."""
 
     thread: int
     is_gpu: bool
     slices: list[Slice]
-    """By entry, and outer before inner."""
+    """Slices by entry, outer before inner."""
     windows: list[Interval]
-    """What the windows cover: separate intervals, by time."""
+    """Separate intervals that the windows cover, by time."""
 
 
 @dataclass(frozen=True)
 class Counter:
-    """The recorded values of one counter."""
+    """Recorded values of one counter."""
 
     thread: int
-    """``NODE`` of a watched counter."""
+    """Thread of the counter; ``NODE`` for a watched counter."""
     name: str
     values: list[tuple[int, int]]
-    """Time in µs, and value; by time."""
+    """Values, each with its time in µs; by time."""
 
 
 class MessagePoint(msgspec.Struct, frozen=True, gc=False):
-    """One end of a message."""
+    """End of a message: its sending, or its receiving."""
 
     program: int
     rank: int
@@ -87,34 +88,34 @@ class MessagePoint(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True)
 class RankTimeline:
-    """All that was recorded of one rank."""
+    """Timeline of one rank: all that was recorded of it."""
 
     program: int
     rank: int
     node: str
     lanes: list[Lane]
-    """By thread."""
+    """Lanes by thread."""
     counters: list[Counter]
-    """Those of the node first; then by thread and name."""
+    """Counters, those of the node first, then by thread and name."""
     messages: list[MessagePoint]
-    """By time."""
+    """Ends of messages, by time."""
     launches: list[tuple[str, str]]
-    """Ids of a call that launched another one on a GPU, and of that; both have slices."""
+    """Launches on a GPU: id of the launching and of the launched call, both of which have slices."""
 
     def anomalies(self) -> list[Slice]:
-        """The abnormal calls, by thread and entry."""
+        """Return the abnormal calls, by thread and entry."""
         return [call for lane in self.lanes for call in lane.slices if call.is_anomaly]
 
 
 def rank_timelines(records: Iterable[CallRecord]) -> Iterator[RankTimeline]:
-    """One timeline of each rank.
+    """Yield the timeline of each rank.
 
     Memory depends on what was recorded of one rank.
 
     Parameters
     ----------
     records
-        By program and rank.
+        Recorded calls, by program and rank.
     """
     for (program, rank), calls in groupby(records, key=lambda call: (call.program, call.rank)):
         collected = _Rank(program, rank)
@@ -124,7 +125,7 @@ def rank_timelines(records: Iterable[CallRecord]) -> Iterator[RankTimeline]:
 
 
 def edges(slices: Iterable[Slice]) -> Iterator[tuple[Slice, bool]]:
-    """Each slice of a lane when it begins (True) and when it ends (False), so that inner ones lie between."""
+    """Yield each slice of a lane when it begins (True) and when it ends (False), inner ones between."""
     around: list[Slice] = []
     for inner in slices:
         while len(around) > inner.level:
@@ -136,13 +137,13 @@ def edges(slices: Iterable[Slice]) -> Iterator[tuple[Slice, bool]]:
 
 
 def slice_arguments(call: Slice) -> dict[str, Argument]:
-    """What a viewer shows of a call, beside its name and times."""
+    """Return what a viewer shows of a call beside its name and times."""
     open_call: dict[str, Argument] = {"is_open": True} if call.is_open else {}
     return {"id": call.id, **open_call, **(call.arguments or {})}
 
 
 def message_arguments(message: Message) -> dict[str, Argument]:
-    """What a viewer shows of a message, beside its time and whether it is sent or received."""
+    """Return what a viewer shows of a message beside its time and whether it is sent or received."""
     return {
         "source": message.source,
         "destination": message.destination,
@@ -154,16 +155,16 @@ def message_arguments(message: Message) -> dict[str, Argument]:
 
 @dataclass
 class _Thread:
-    """What is known of a thread so far."""
+    """Thread, as far as it is known from the records so far."""
 
     is_gpu: bool = False
     slices: dict[str, Slice] = field(default_factory=dict)
-    """By id."""
+    """Slices by id."""
     windows: list[Interval] = field(default_factory=list)
 
 
 class _Rank:
-    """Collects what the records of a rank report; several may report the same thing."""
+    """Collector of what the records of a rank report; several may report the same thing."""
 
     def __init__(self, program: int, rank: int) -> None:
         self._program = program
@@ -192,7 +193,7 @@ class _Rank:
             self._see_value(NODE, value)
 
     def timeline(self) -> RankTimeline:
-        """All that was reported."""
+        """Return all that was reported, as a timeline."""
         counters = [
             Counter(thread, name, sorted(values))
             for (thread, name), values in sorted(self._counters.items(), key=lambda item: item[0])
@@ -214,7 +215,7 @@ class _Rank:
         )
 
     def _see_recorded(self, thread: _Thread, call: CallRecord) -> None:
-        """The record itself knows best."""
+        """Take in the recorded call itself, of which its record knows best."""
         frame = StackFrame(call.id, call.function, call.entry_us, call.exit_us, False)
         own = _see(thread, frame, call.depth, "")
         own.end_us = max(own.end_us, call.entry_us + call.inclusive_us)
@@ -231,7 +232,7 @@ class _Rank:
         self._launches[call.id] = launch.id
 
     def _see_messages(self, call: CallRecord) -> None:
-        # Two that are equal in all they say are still two, but not because two records contain them.
+        # Two equal messages are still two if they stand in one record, but not if two records contain them.
         reported: dict[Message, int] = {}
         for message in call.messages:
             reported[message] = reported.get(message, 0) + 1
@@ -242,7 +243,7 @@ class _Rank:
 
 
 def _arguments(call: CallRecord) -> dict[str, Argument]:
-    """What a record says of its call, beside what each slice has."""
+    """Return what a record says of its call beside what each slice has."""
     known: dict[str, Argument] = {
         "label": call.label.value,
         "severity_us": call.severity_us,
@@ -265,7 +266,7 @@ def _arguments(call: CallRecord) -> dict[str, Argument]:
 def _see_stack(thread: _Thread, stack: Sequence[StackFrame], depth: int) -> None:
     """Take the frames of a stack, whose innermost is at this depth.
 
-    One without an id began before what a flight recorder holds: other records know it better.
+    A frame without an id began before what a flight recorder holds: other records know it better.
     """
     for up, (frame, outer) in enumerate(zip_longest(stack, stack[1:])):
         if frame.id:
@@ -273,7 +274,7 @@ def _see_stack(thread: _Thread, stack: Sequence[StackFrame], depth: int) -> None
 
 
 def _see(thread: _Thread, call: StackFrame | WindowCall, depth: int, parent_id: str) -> Slice:
-    """The slice of a call, which is new or is reported again."""
+    """Return the slice of a call, which is new or is reported again."""
     known = thread.slices.get(call.id)
     if known is None:
         known = thread.slices[call.id] = Slice(
@@ -288,7 +289,7 @@ def _see(thread: _Thread, call: StackFrame | WindowCall, depth: int, parent_id: 
 
 
 def _window(call: CallRecord) -> Interval:
-    """From the first entry to the last exit that is known."""
+    """Return the interval of a call's window, from the first entry to the last exit that is known."""
     times = [call.entry_us, call.entry_us + call.inclusive_us]
     for other in call.window:
         times += other.entry_us, max(other.entry_us, other.exit_us)
@@ -308,9 +309,9 @@ def _united(intervals: Iterable[Interval]) -> list[Interval]:
 def nested(slices: Iterable[Slice]) -> list[Slice]:
     """Put the calls of a thread into order, set their levels, and make each end within the one around it.
 
-    Times of a sound trace need no change, but the ends of open calls are set to the last time at which they
-    are known to go on: that of what they contain. Times decide where they can, and depths where a call is
-    open or without length: imported records know depths only roughly.
+    Times of a sound trace need no change, but the end of an open call is set to the last time at which it is
+    known to go on: that of what it contains. Times decide where they can, and depths where a call is open or
+    without length: imported records know depths only roughly.
     """
     ordered = sorted(slices, key=_place)
     around = _Around()
@@ -321,12 +322,12 @@ def nested(slices: Iterable[Slice]) -> list[Slice]:
 
 
 class _Around:
-    """The calls that go on, outermost first."""
+    """Calls that go on, outermost first."""
 
     def __init__(self) -> None:
         self._calls: list[Slice] = []
         self._ends_us: list[float] = [math.inf]
-        """By level: when all calls above it must have ended."""
+        """Time by level at which all calls above it must have ended."""
 
     def enter(self, inner: Slice) -> None:
         while self._calls and not self._contain(inner):
@@ -347,7 +348,7 @@ class _Around:
         if not outer.is_open and inner.begin_us < end_us and (inner.is_open or inner.end_us <= end_us):
             return True
         is_deeper = inner.depth > outer.depth + (inner.parent_id not in ("", outer.id))
-        # A call without length may stand where the one around it ends.
+        # A call of no length may stand where the one around it ends.
         is_last = inner.begin_us == end_us and (inner.is_open or inner.end_us == end_us)
         return is_deeper and (inner.begin_us < end_us or is_last)
 
@@ -360,16 +361,16 @@ class _Around:
 
 
 def _place(call: Slice) -> tuple[int, ...]:
-    """Where the call's ENTRY stands in the trace: calls of one µs are in that order."""
+    """Return where the call's ENTRY stands in the trace: calls of one µs are in that order."""
     return call.begin_us, *map(int, call.id.split(":")[2:])
 
 
 Pair = tuple[MessagePoint, MessagePoint]
-"""Send and receive."""
+"""Both ends of a message: send and receive."""
 
 
 def matched(points: Iterable[MessagePoint], within_us: int) -> Iterator[Pair]:
-    """Sends with their receives, as far as both were recorded.
+    """Yield sends with their receives, as far as both were recorded.
 
     A message has no number in a trace. The two ends agree in program, source, destination, tag and size; of
     several the receive is the first after the send, and the send the last before the receive. Since most

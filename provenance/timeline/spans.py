@@ -1,4 +1,4 @@
-"""Calls of a thread as spans of a picture: those shorter than a column are merged, abnormal ones never.
+"""Spans of a timeline's picture: calls shorter than a column are merged, abnormal ones never.
 
 A *row* holds the calls of one depth of one thread: sorted by entry, and none overlaps another. Where
 a column of the picture is 2 ** ``level`` µs wide, calls that are shorter become *busy* spans: one for those
@@ -19,13 +19,13 @@ from chimbuko.provenance.timeline.edges import LINK, Links
 
 ANOMALY = 1
 RECORDED = 2
-"""The call has a record of its own in the store."""
+"""Flag of a call that has a record of its own in the store."""
 OPEN = 4
-"""The call has not ended in anything that was recorded; its runtime is what is known of it."""
+"""Flag of a call that has not ended in anything that was recorded; its runtime is what is known of it."""
 DOUBTFUL = 8
-"""Rows of the trace were lost within the call, or its EXIT was."""
+"""Flag of a call within which rows of the trace were lost, or whose EXIT was lost."""
 BUSY = 16
-"""Several short calls."""
+"""Flag of a span of several short calls."""
 
 SPAN = np.dtype(
     [
@@ -44,14 +44,17 @@ SPAN = np.dtype(
 UNKNOWN = -1
 BUSY_COLUMNS_LOG2 = 4
 MOST_LEVEL = 50
-"""2 ** 50 µs are 35 years."""
+"""Highest level: 2 ** 50 µs are 35 years."""
 
 Spans = npt.NDArray[Any]
 """``SPAN`` records."""
 
 
 def reduced(row: Spans, level: int) -> Spans:
-    """One row, as it is drawn where a column is 2 ** ``level`` µs wide; the result may be the row itself."""
+    """Return a row as it is drawn where a column is 2 ** ``level`` µs wide.
+
+    The result may be the row itself.
+    """
     if len(row) < 2:
         return row
     begins, ends = row["begin_us"], row["end_us"]
@@ -79,7 +82,7 @@ def reduced(row: Spans, level: int) -> Spans:
 def _longest(
     runtimes: npt.NDArray[np.int64], firsts: npt.NDArray[np.intp], lasts: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.intp]:
-    """Of each group of neighbours the first that is as long as none is longer."""
+    """Return the index of the longest of each group of neighbours, the first of several."""
     most = np.maximum.reduceat(runtimes, firsts)
     is_most = runtimes == np.repeat(most, lasts - firsts + 1)
     places = np.where(is_most, np.arange(len(runtimes)), len(runtimes))
@@ -87,15 +90,15 @@ def _longest(
 
 
 def within(row: Spans, first_us: int, last_us: int, level: int) -> Spans:
-    """What of a row, reduced, overlaps a range of time.
+    """Return the part of a reduced row that overlaps a range of time.
 
-    The row may be reduced to any lower level: the answer is the same as of the whole one.
+    The row may be reduced to any lower level already: the answer is the same.
     """
     first = int(np.searchsorted(row["end_us"], first_us))
     last = int(np.searchsorted(row["begin_us"], last_us, side="right"))
     if first >= last:
         return row[:0]
-    # Whole stretches, or the spans at the edges would not be those of the whole row.
+    # Whole stretches are reduced, or the spans at the edges would not be those of the whole row.
     stretch = level + BUSY_COLUMNS_LOG2
     begin_us = (int(row["begin_us"][first]) >> stretch) << stretch
     end_us = ((int(row["begin_us"][last - 1]) >> stretch) + 1) << stretch
@@ -107,12 +110,12 @@ def within(row: Spans, first_us: int, last_us: int, level: int) -> Spans:
 Interval = tuple[int, int]
 
 MOST_SPANS = 60_000
-"""In one answer: 0.5 MB when it is compressed."""
+"""Most spans in one answer: 0.5 MB when it is compressed."""
 
 
 @dataclass(frozen=True)
 class SpanRow:
-    """The calls of one depth of one thread."""
+    """Calls of one depth of one thread."""
 
     thread: int
     depth: int
@@ -121,29 +124,29 @@ class SpanRow:
 
 @dataclass(frozen=True)
 class SpanWindow:
-    """The rows of a rank, and all that is drawn with them. Times are µs since the epoch."""
+    """Rows of a rank, and all that is drawn with them. Times are µs since the epoch."""
 
     functions: list[str]
-    """Names of the spans' functions, which are numbers from 0."""
+    """Names of functions; spans have their numbers, from 0."""
     rows: list[SpanRow] = field(default_factory=list)
-    """By thread and depth."""
+    """Rows by thread and depth."""
     links: Links = field(default_factory=lambda: np.empty(0, LINK))
     known_us: dict[int, list[Interval]] = field(default_factory=dict)
-    """By thread: when all of its calls are here, at the depths that have rows."""
+    """Intervals by thread in which all of its calls are known, at the depths that have rows."""
     lost_us: list[Interval] = field(default_factory=list)
-    """When nothing was analysed."""
+    """Intervals in which nothing was analysed."""
     gpu_threads: list[int] = field(default_factory=list)
     left_out: int = 0
-    """Recorded calls whose windows there was no room for."""
+    """Number of recorded calls whose windows there was no room for."""
 
     @property
     def size(self) -> int:
-        """How many spans there are."""
+        """Number of spans."""
         return sum(len(row.spans) for row in self.rows)
 
 
 def cut(window: SpanWindow, first_us: int, last_us: int, level: int) -> tuple[SpanWindow, int]:
-    """What overlaps a range, with short calls merged, and at which level: a higher one where it is too much.
+    """Return what overlaps a range with short calls merged, and the level, a higher one if that is too much.
 
     Parameters
     ----------
@@ -174,7 +177,7 @@ def rows_of(
     threads: np.ndarray[tuple[int], np.dtype[np.int32]],
     depths: np.ndarray[tuple[int], np.dtype[np.int32]],
 ) -> list[SpanRow]:
-    """Spans in no order, each with its thread and depth, as rows."""
+    """Return spans, given in any order with their threads and depths, as rows."""
     if not len(spans):
         return []
     order = np.lexsort((spans["begin_us"], depths, threads))
@@ -186,14 +189,14 @@ def rows_of(
     rows = []
     for first, end in zip(firsts, ends, strict=True):
         spans_of_row = spans[first:end]
-        # Damage in a trace must not leave overlaps.
+        # A damaged trace must not leave overlaps.
         np.minimum(spans_of_row["end_us"][:-1], spans_of_row["begin_us"][1:], out=spans_of_row["end_us"][:-1])
         rows.append(SpanRow(int(threads[first]), int(depths[first]), spans_of_row))
     return rows
 
 
 def new_spans(count: int) -> Spans:
-    """Records to be filled, of one call each."""
+    """Return records to be filled, for one call each."""
     spans = np.zeros(count, SPAN)
     spans["count"] = 1
     return spans

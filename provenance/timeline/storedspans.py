@@ -1,4 +1,4 @@
-"""Spans of what the store kept of a rank: recorded calls with their windows, and nothing between them."""
+"""Spans from what the store keeps of a rank: recorded calls with their windows, and nothing between them."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from chimbuko.provenance.timeline.spans import (
 )
 
 MOST_WINDOWS = 1000
-"""Records whose windows are read for one picture, in 0.2 s."""
+"""Most records whose windows are read for one picture, in 0.2 s."""
 MOST_JUDGED = 20_000
-"""Records that are drawn alone where there is no room for their windows."""
+"""Most records that are drawn alone where there is no room for their windows."""
 REACH_US = 10_000_000
-"""A window has calls before and after its own: so far away they are looked for at least."""
+"""Least time before and after a range in which recorded calls are looked for whose windows reach into it."""
 
 
 @dataclass(frozen=True)
 class _Kept:
-    """What the store has of a rank around a range of time."""
+    """Recorded calls of a rank around a range of time."""
 
     timeline: RankTimeline
     alone: list[JudgedCall]
@@ -56,9 +56,9 @@ def stored_window(
     level: int,
     partners: Sequence[RankKey],
 ) -> tuple[SpanWindow, int]:
-    """What is stored of a rank in a range of time, and the level to which it is reduced.
+    """Return what is stored of a rank in a range of time, and the level to which it is reduced.
 
-    Of many recorded calls only the most severe come with their windows.
+    Where there are many recorded calls, only the most severe come with their windows.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def stored_window(
 
 
 def lost_us(provenance: Provenance, rank: RankKey) -> list[Interval]:
-    """When steps of a rank are missing, between those that were analysed."""
+    """Return the intervals in which steps of a rank are missing, between those that were analysed."""
     steps = provenance.steps.counts([rank])
     return [
         (before.end_us, after.start_us)
@@ -106,7 +106,7 @@ def _kept(provenance: Provenance, rank: RankKey, first_us: int, last_us: int) ->
     reach = max(REACH_US, last_us - first_us)
     calls = RankCalls(provenance.calls, rank)
     judged = calls.within(first_us - reach, last_us + reach, MOST_JUDGED)
-    # Those in the picture first, and of them the most severe.
+    # Calls in the picture come first, and of them the most severe.
     numbers = sorted(judged, key=lambda number: _is_outside(judged[number], first_us, last_us))
     records = calls.records(numbers[:MOST_WINDOWS])
     empty = RankTimeline(*rank, "", [], [], [], [])
@@ -139,7 +139,10 @@ def _span_alone(call: JudgedCall, function: int) -> tuple[int, ...]:
 
 
 def _links(timeline: RankTimeline, others: Sequence[RankTimeline], within_us: int) -> Links:
-    """Messages and launches; ends of a message that lie further apart are not taken for one."""
+    """Return messages and launches.
+
+    Ends that lie further apart than ``within_us`` are not taken for one message.
+    """
     places = {call.id: (lane, call) for lane in timeline.lanes for call in lane.slices}
     points = timeline.messages
     launches = timeline.launches
@@ -163,13 +166,13 @@ def _links(timeline: RankTimeline, others: Sequence[RankTimeline], within_us: in
 
 
 End = tuple[int, int, int]
-"""Time, thread and depth."""
+"""Time, thread and depth of an end of a message."""
 
 
 def _with_partners(
     timeline: RankTimeline, others: Sequence[RankTimeline], within_us: int
 ) -> list[tuple[MessagePoint, End]]:
-    """Each end of a message on a rank, and its other end as far as that is known."""
+    """Return each end of a message on a rank, with its other end as far as that is known."""
     points = [point for one in (timeline, *others) for point in one.messages]
     of_rank = {
         other.rank: {call.id: (lane, call) for lane in other.lanes for call in lane.slices}
@@ -180,7 +183,7 @@ def _with_partners(
         (other.rank, lane.thread): lane.windows for other in (timeline, *others) for lane in other.lanes
     }
     for send, receive in matched(points, within_us):
-        # Where something between the two was not kept, other messages may have been.
+        # Where something between the two ends was not kept, there may have been other messages.
         times = send.message.time_us, receive.message.time_us
         if not all(_is_known(of_thread.get((end.rank, end.thread), []), *times) for end in (send, receive)):
             continue
@@ -191,7 +194,7 @@ def _with_partners(
 
 
 def _is_known(windows: Sequence[Interval], first_us: int, last_us: int) -> bool:
-    """Whether one of the windows holds a range of time."""
+    """Return whether one of the windows holds a range of time."""
     return any(begin <= first_us and last_us <= end for begin, end in windows)
 
 

@@ -41,24 +41,25 @@ VERSION = 1
 
 
 class RowPlace(msgspec.Struct, frozen=True, array_like=True):
-    """Where a row stands, reduced to a level, among the spans of its file."""
+    """Place of a row, reduced to a level, among the spans of its file."""
 
     thread: int
     depth: int
     level: int
-    """-1: the calls themselves."""
+    """Level to which the row is reduced; -1 for the calls themselves."""
     first: int
     end: int
 
 
 class IndexHeader(msgspec.Struct, frozen=True):
-    """What is in an index, and what it was made of."""
+    """Header of an index: what is in it, and what it was made of."""
 
     version: int
     stamp: Stamp
-    """Of the recorded stream."""
+    """Stamp of the recorded stream, by which a change of that is noticed."""
     judged: int
-    """Calls of the rank that had records in the store: abnormal ones, which are never merged, and others."""
+    """Number of calls of the rank that had records in the store: abnormal ones, which are never merged, and
+    others."""
     interval_us: Interval
     lost_us: list[Interval]
     functions: list[str]
@@ -69,18 +70,18 @@ class IndexHeader(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class IndexFiles:
-    """Where the index of a rank is."""
+    """Files of the index of a rank."""
 
     folder: Path
     program: int
     rank: int
 
     def path(self, kind: str) -> Path:
-        """Of one of its files: ``spans``, ``links`` or ``header``."""
+        """Return the path of one of the files: ``spans``, ``links`` or ``header``."""
         return self.folder / f"{self.program}-{self.rank}.{kind}"
 
     def header(self) -> IndexHeader | None:
-        """None where there is no index, or one that another version made."""
+        """Read the header; None where there is no index, or one that another version made."""
         try:
             header = msgspec.json.decode(self.path("header").read_bytes(), type=IndexHeader)
         except (OSError, msgspec.MsgspecError):
@@ -118,7 +119,7 @@ def write_index(files: IndexFiles, header: IndexHeader, rows: Sequence[SpanRow],
 
 
 def _new_file(path: Path) -> BinaryIO:
-    """Open what is to replace ``path``: a file of our own, whatever somebody has left in its place."""
+    """Open a file of our own that is to replace ``path``, whatever somebody has left in its place."""
     new = _replacing(path)
     new.unlink(missing_ok=True)
     return new.open("xb")
@@ -129,7 +130,7 @@ def _replacing(path: Path) -> Path:
 
 
 def _levels(spans: Spans) -> list[tuple[int, Spans]]:
-    """The calls, and what is left of them at each level that leaves at most half of the last one."""
+    """Return the calls, and what is left of them at each level that leaves at most half of the one before."""
     found = [(-1, spans)]
     smaller = spans
     for level in range(MOST_LEVEL):
@@ -142,12 +143,12 @@ def _levels(spans: Spans) -> list[tuple[int, Spans]]:
 
 
 class SpanIndex:
-    """The index of one rank, open for questions.
+    """Index of one rank, open for reading.
 
     Parameters
     ----------
     header
-        From ``files``.
+        Header that was read from ``files``.
     """
 
     def __init__(self, files: IndexFiles, header: IndexHeader) -> None:
@@ -159,14 +160,14 @@ class SpanIndex:
     def window(
         self, first_us: int, last_us: int, level: int, partners: Sequence[SpanIndex]
     ) -> tuple[SpanWindow, int]:
-        """What was recorded in a range of time, and the level to which it is reduced.
+        """Return what was recorded in a range of time, and the level to which it is reduced.
 
         Parameters
         ----------
         level
             A column of the picture is 2 ** ``level`` µs wide.
         partners
-            Other ranks of the program: messages from and to them have both their ends.
+            Other ranks of the program; messages from and to them get both their ends.
         """
         links = around(self.links, first_us, last_us)
         for partner in partners:
@@ -187,7 +188,7 @@ class SpanIndex:
         return cut(window, first_us, last_us, level)
 
     def _rows(self, level: int) -> list[SpanRow]:
-        """Each row, reduced as far as it stands here, but not above the level."""
+        """Return each row, reduced as far as it stands in the file, but not above the level."""
         best: dict[tuple[int, int], RowPlace] = {}
         for place in self.header.rows:
             if place.level <= level:
@@ -199,14 +200,14 @@ class SpanIndex:
 
 
 def _mapped(path: Path, dtype: np.dtype[np.void]) -> np.ndarray[tuple[int], np.dtype[np.void]]:
-    """The records of a file, read when they are looked at."""
+    """Map the records of a file, which are read when they are looked at."""
     if path.stat().st_size == 0:
         return np.empty(0, dtype)
     return np.memmap(path, dtype, "r")
 
 
 def recorded_by_rank(run: RunDirectory, programs: Mapping[int, str]) -> dict[RankKey, StreamName]:
-    """The recorded streams of a run that are still there, by the ranks of its programs."""
+    """Return the recorded streams of a run that are still there, by the ranks of its programs."""
     numbers = {name: number for number, name in programs.items()}
     try:
         streams = recorded_streams(run)
@@ -216,12 +217,12 @@ def recorded_by_rank(run: RunDirectory, programs: Mapping[int, str]) -> dict[Ran
 
 
 class TraceTimelines:
-    """Indexes of the recorded trace of a run, as they are made.
+    """Indexes of the recorded trace of a run, as far as they have been made.
 
     Parameters
     ----------
     provenance
-        What is stored of the run: an index without its latest records is no longer used.
+        Provenance of the run: an index that lacks its latest records is no longer used.
     """
 
     def __init__(self, run: RunDirectory, provenance: Provenance) -> None:
@@ -232,19 +233,19 @@ class TraceTimelines:
         self.folder = _folder(run)
 
     def folder_to_write(self) -> Path:
-        """Where indexes are to be written: made, and checked where others may write beside it.
+        """Make the folder for indexes, and check it where others may write beside it.
 
         Raises
         ------
         ConfigError
-            It cannot be made, or somebody else made it.
+            The folder cannot be made, or somebody else made it.
         """
         if not self._is_in_run:
             make_own_folder(self.folder)
         return self.folder
 
     def is_recorded(self, rank: RankKey) -> bool:
-        """Whether the whole of a rank could be shown: it was recorded, and its run goes on no longer."""
+        """Return whether the whole of a rank could be shown: it was recorded, and its run has ended."""
         try:
             if self._run.read_info().state == "running":
                 return False
@@ -255,11 +256,14 @@ class TraceTimelines:
         return rank in self._streams
 
     def index(self, rank: RankKey) -> SpanIndex | None:
-        """The index of a rank; None where none was made, or it is older than the trace or its records."""
+        """Return the index of a rank.
+
+        None where none was made, or it is older than the trace or its records.
+        """
         if not self.is_recorded(rank) or self._streams is None:
             return None
         files = IndexFiles(self.folder, *rank)
-        # What another user left for us in the folder for temporary files is not to be shown.
+        # What another user may have left in the folder for temporary files is not to be shown.
         header = files.header() if self._is_in_run or is_own_folder(self.folder) else None
         if header is None:
             return None
@@ -277,7 +281,7 @@ class TraceTimelines:
 
 
 def _folder(run: RunDirectory) -> Path:
-    """In the run; where that cannot be written, in a place of its own for temporary files."""
+    """Return the folder for indexes: in the run's, or if that cannot be written, among temporary files."""
     if os.access(run.timelines if run.timelines.exists() else run.path, os.W_OK):
         return run.timelines
     return Path(tempfile.gettempdir()) / f"chimbuko-timelines-{os.getuid()}-{run.read_info().id}"

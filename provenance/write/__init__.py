@@ -1,4 +1,4 @@
-"""The one writer of a run's provenance.
+"""Writer of a run's provenance, of which there is one process.
 
 May import causes, causes.evidence, causes.incidents, causes.kinds, core.calls, core.kernels,
 monitor.samples, observe.namespaces.analyses, observe.namespaces.service, provenance.alerts,

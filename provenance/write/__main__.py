@@ -1,4 +1,4 @@
-"""The store's one writer, a process: takes what comes for one run into the store until it is asked to end."""
+"""The writer's process: takes what comes for one run into the store until it is asked to end."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from chimbuko.runtime.runs.directory import RunDirectory
 
 @cache
 def load() -> None:
-    """Load what forks of one process share."""
+    """Load the modules that forked processes share."""
     do_without_scipy()
     warm_kernels()
 
 
 def main() -> None:
-    """Write until it is asked to end."""
+    """Write into the store until asked to end."""
     parser = argparse.ArgumentParser(prog="chimbuko.provenance", description=__doc__)
     parser.add_argument("--run-id", required=True)
     parser.add_argument(
@@ -53,11 +53,11 @@ def main() -> None:
             options.store, options.run_id, info, options.alert_us, sinks, options.copy, is_urgent
         )
         service = WriterService(RunBroker.from_environment(options.run_id), destination)
-        # What may mend itself is waited for below.
+        # Troubles that may pass are waited for below.
         with suppress(StoreBusy, StoreDamaged):
             service.open()
         say_ready(service="provenance")
-        # Records wait in the broker, and nobody waits for this: in a new process it takes 0.3 s.
+        # Nothing waits for this, as records wait in the broker: in a new process it takes 0.3 s.
         load()
         run_writer(service, should_stop)
     except ChimbukoError as error:

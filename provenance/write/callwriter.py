@@ -1,4 +1,4 @@
-"""Writes calls: of several revisions the newest stays, and the totals follow."""
+"""Writes recorded calls: of several revisions the newest stays, and the totals follow."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ Row = tuple[Any, ...]
 _KEY = CALL_KEY[1:]
 _AGE = ("revision", "is_open", "inclusive_us")
 _SEARCHED = tuple(dict.fromkeys((*Counted._fields, "is_open", "is_gpu", *INDEXED)))
-"""Columns that stand in an index."""
+"""Columns that stand in an index or in totals."""
 _OTHERS = tuple(name for name in CALL_COLUMNS if name not in (*CALL_KEY, *_SEARCHED))
 _VERDICT = (
     *("is_anomaly", "is_relabelled", "score", "severity_us"),
     *("expected_us", "spread_us", "seen", "model_version"),
 )
-"""Is the same in all revisions of a call that has ended, unless it was judged once more in the store."""
+"""Columns of the verdict, which all revisions of a call that has ended share, unless it was judged again in
+the store."""
 _STORED = ("id", *_KEY, *_AGE, *_SEARCHED, *_VERDICT)
 
 
@@ -40,7 +41,7 @@ _stored_key, _stored_version, _stored_searched, _stored_counted, _stored_verdict
     _values(_STORED, names) for names in (_KEY, _AGE, _SEARCHED, Counted._fields, _VERDICT)
 )
 _VERDICT_AT = [CALL_COLUMNS.index(name) for name in _VERDICT]
-# Most second revisions change nothing that is searched by: leaving seven indexes alone halves their cost.
+# Most second revisions change nothing that is searched by: to leave seven indexes alone halves their cost.
 _CHANGE_OTHERS = Change(CALLS, _OTHERS, "id")
 _CHANGE_ALL = Change(CALLS, (*_SEARCHED, *_OTHERS), "id")
 
@@ -48,10 +49,9 @@ _CHANGE_ALL = Change(CALLS, (*_SEARCHED, *_OTHERS), "id")
 def write_calls(connection: Connection, run: int, rows: Iterable[Row]) -> None:
     """Write rows of ``CALL_COLUMNS``.
 
-    Of several revisions of a call the highest stays, in whatever order they come; of several reports of one
-    that is still open, all revision 0, the one that has been open for longest. What a call that has ended was
-    judged to be stays: the last revision may come when the run's final judgement has been made, from a node
-    that was cut off.
+    Of several revisions of a call the highest stays, in whatever order they come; of several reports of an
+    open call, which are all revision 0, the one with the longest time. The verdict on a call that has ended
+    stays: its last revision may come from a node that was cut off, after the run's final judgement.
     """
     newest: dict[Row, Row] = {}
     for row in rows:
@@ -80,7 +80,7 @@ def _age(revision: int, is_open: bool, inclusive_us: int) -> tuple[int, bool, in
 
 
 def _judged_as(stored: Row, row: Row) -> Row:
-    """The row with the verdict that is stored, where that is of a call that had ended."""
+    """Return the row with the stored verdict, where that is of a call that had ended."""
     _, is_open, _ = _stored_version(stored)
     if is_open:
         return row

@@ -1,4 +1,4 @@
-"""Writes incidents, what recurs, and findings in published quantities, and to which incident calls belong."""
+"""Writes incidents with their calls, recurring findings, and findings in published quantities."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from chimbuko.provenance.store.statements import Upsert, insert, placeholder
 from chimbuko.provenance.store.tables import CALLS, INCIDENTS, METRIC_FINDINGS, RECURRENCES
 
 UNKNOWN = -1
-"""As rank or function."""
+"""Number in place of a rank or function that is not known."""
 MOST_WAITED = 1000
-"""Calls that are kept in the details of an incident, the most costly; all have its id."""
+"""Most waiting calls that are kept in the details of an incident, the most costly; all have its id."""
 
 FunctionNumbers = Callable[[Sequence[tuple[int, str]]], Mapping[tuple[int, str], int]]
-"""Numbers of (program, name)."""
+"""Function that gives the numbers of functions by (program, name)."""
 
 _WRITE = Upsert.of_all(INCIDENTS)
 
 
 def last_number(connection: Connection, run: int) -> int:
-    """Number of the newest incident of a run; 0 without any."""
+    """Return the number of the newest incident of a run; 0 without any."""
     newest = select(func.max(INCIDENTS.c.number)).where(INCIDENTS.c.run == run)
     return connection.execute(newest).scalar() or 0
 
 
 def write_changes(connection: Connection, run: int, changes: Changes, numbers: FunctionNumbers) -> None:
-    """Write what has become different of a run's incidents."""
+    """Write what has changed in a run's incidents."""
     known = numbers([(one.program, one.function) for one in changes.incidents if one.function])
     _WRITE.write(connection, [_row(run, one, known) for one in changes.incidents])
     _mark(connection, run, "merged_into", list(changes.merged.items()))
@@ -44,7 +44,7 @@ def write_changes(connection: Connection, run: int, changes: Changes, numbers: F
 
 
 def withdraw(connection: Connection, run: int, known: Collection[int]) -> None:
-    """All incidents of a run but these, and those that are part of them, have no flagged call any longer."""
+    """Mark all incidents of a run but these, and those that are part of them, as having no flagged call."""
     columns = INCIDENTS.c
     numbers = select(columns.number).where(
         columns.run == run, columns.merged_into == 0, columns.is_gone.is_(False)
@@ -56,7 +56,7 @@ def withdraw(connection: Connection, run: int, known: Collection[int]) -> None:
 def write_recurrences(
     connection: Connection, run: int, found: Sequence[Recurrence], numbers: FunctionNumbers
 ) -> None:
-    """Write all that recurs in a run, in place of what was known before; a finding keeps its number."""
+    """Write all recurring findings of a run in place of those known before; a finding keeps its number."""
     columns = RECURRENCES.c
     stored = select(columns.number, columns.details).where(columns.run == run)
     number_of = {_unpacked(packed).key: number for number, packed in connection.execute(stored)}
@@ -114,7 +114,7 @@ def _unpacked(packed: bytes) -> Recurrence:
 
 
 def write_metric_findings(connection: Connection, run: int, found: Sequence[Finding]) -> list[int]:
-    """Write those that a run does not have yet; returns their numbers."""
+    """Write the findings that a run does not have yet, and return their numbers."""
     columns = METRIC_FINDINGS.c
     stored = connection.execute(select(columns.number, columns.details).where(columns.run == run)).all()
     known = {_finding_of(packed).key for _, packed in stored}

@@ -1,7 +1,7 @@
-"""Which delays agents are asked about: who else waited meanwhile, in calls that were not flagged.
+"""Questions to agents about delays: who else waited meanwhile, in calls that were not flagged.
 
-Where waits lead to a rank of which nothing is on record, or nobody knows for whom they were, agents are asked
-for what ranks lost themselves, too.
+Where waits lead to a rank of which nothing is on record, or it is not known for whom they were, agents are
+also asked what ranks lost themselves.
 """
 
 from __future__ import annotations
@@ -14,39 +14,39 @@ from chimbuko.causes.kinds.peers import SLOW_OPERATION
 from chimbuko.runtime.protocol.messages import WaitsRequest
 
 LEAST_US = 10_000.0
-"""Shorter delays are not asked about."""
+"""Shortest delay that is asked about."""
 LEAST_SHARE = 0.1
-"""Of the delay, or of the wait for one that is not on record: who waited less is not asked for."""
+"""Least share of the delay, or of the wait for one that is not on record, that a call must have waited."""
 WAITS_S = 1.0
-"""Before that much may be flagged yet, and most delays need no question."""
+"""Time before a delay is asked about: more calls may be flagged yet, and most delays need no question."""
 GIVEN_UP_S = 10.0
-"""What waits its turn for so long is not asked any more: flight recorders have forgotten it."""
+"""Time after which a question is given up: flight recorders have forgotten the delay."""
 MOST_RANKS = 64
-"""Of a delay, those whose numbers are nearest to that of its rank."""
+"""Most ranks that are asked about a delay: those whose numbers are nearest to that of its rank."""
 RANKS_PER_S = 200.0
-"""Over all delays, the most costly ones first."""
+"""Most ranks that are asked in a second over all delays, the most costly ones first."""
 
 
 class Inquiries:
-    """Chooses what to ask, each delay once.
+    """Choice of the delays to ask about, each of them once.
 
     Parameters
     ----------
     evidence
-        What is known of the calls of the run.
+        Calls of the run, as far as they are known.
     """
 
     def __init__(self, evidence: Evidence) -> None:
         self._scene = evidence
         self._waiting: dict[int, tuple[Incident, float]] = {}
-        """By number, and since when."""
+        """Incidents that wait to be asked about, by number, with the time since when."""
         self._asked: dict[int, int] = {}
-        """Incidents by number, and when they ended."""
+        """End of each incident that was asked about, by number."""
         self._room = RANKS_PER_S
         self._filled_s = 0.0
 
     def take(self, changes: Changes, now_s: float) -> None:
-        """Take in what has become different of a run's incidents."""
+        """Take in what has changed in a run's incidents."""
         for number in (*changes.merged, *changes.gone):
             self._waiting.pop(number, None)
         for incident in changes.incidents:
@@ -55,7 +55,7 @@ class Inquiries:
                 self._waiting[incident.number] = incident, since_s
 
     def due(self, now_s: float, is_urgent: bool) -> list[WaitsRequest]:
-        """What to ask now; ``is_urgent`` where agents may soon be gone."""
+        """Return what to ask now; ``is_urgent`` where agents may soon be gone."""
         passed_s, self._filled_s = now_s - self._filled_s, now_s
         self._room = min(RANKS_PER_S, self._room + passed_s * RANKS_PER_S)
         ripe = [one for one, since_s in self._waiting.values() if is_urgent or now_s - since_s >= WAITS_S]
@@ -75,16 +75,16 @@ class Inquiries:
         return requests
 
     def settle_before(self, time_us: int) -> None:
-        """Incidents that were over by then do not change any more."""
+        """Forget incidents that were over before a time: they do not change any more."""
         self._asked = {number: end_us for number, end_us in self._asked.items() if end_us >= time_us}
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there is something to ask later."""
+        """Return whether there is something to ask later."""
         return bool(self._waiting)
 
     def _request(self, incident: Incident) -> WaitsRequest | None:
-        """None where nobody is left to ask."""
+        """Return the question about an incident; None where nobody is left to ask."""
         about = self._about(incident)
         if about is None:
             return None
@@ -99,7 +99,7 @@ class Inquiries:
         return WaitsRequest(program, begin_us, end_us, least_us, ranks, own_us) if ranks else None
 
     def _about(self, incident: Incident) -> Flag | None:
-        """The delay, or the longest wait that leads to no other call: others may have waited steps later."""
+        """Return the delay, or the longest wait that leads to no other call."""
         if incident.is_loss:
             return self._scene.flags.get(incident.losses[0].id)
         first = next((one.call_id for one in incident.waited if not one.for_call_id), "")
@@ -107,7 +107,7 @@ class Inquiries:
 
 
 def _lost_us(incident: Incident) -> float:
-    """What an incident is asked about by; 0 where nobody came late."""
+    """Return the lost time by which incidents are asked about; 0 where no rank came late."""
     if incident.call_id or incident.is_loss:
         return incident.excess_us
     return 0.0 if incident.kind == SLOW_OPERATION.id else max(one.lost_us for one in incident.waited)

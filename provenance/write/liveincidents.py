@@ -1,4 +1,4 @@
-"""Incidents while a run goes on: they grow and merge as its calls are stored."""
+"""Incidents of a run that goes on: they grow and merge as its calls are stored."""
 
 from __future__ import annotations
 
@@ -22,36 +22,38 @@ from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import RecordBatch, WaitsRequest
 
 PERIOD_S = 0.5
-"""From one look at what came to the next, at least."""
+"""Least time from one look at new calls to the next."""
 MOST_SHARE = 0.2
-"""Of the writer's time: while more comes than can be explained in it, looks are further apart."""
+"""Largest share of the writer's time for incidents: while more calls come than that suffices for, looks are
+further apart."""
 HORIZON_US = 30_000_000
-"""Calls that ended so much before the newest one have nothing to do with what comes."""
+"""Time before the newest call after which a call has nothing to do with new ones."""
 MOST_CALLS = 20_000
-"""That are held: 40 MB. More leave the oldest behind, which the end of the run explains."""
+"""Most calls that are held, 40 MB. The oldest are left out, and explained at the end of the run."""
 RECURRENCES_S = 5.0
-"""Between two reports of what recurs."""
+"""Time between two reports of recurring findings."""
 MOST_SHARE_OF_RECURRENCES = 0.02
-"""Of the writer's time, for what recurs without being flagged."""
+"""Largest share of the writer's time for recurring findings without flagged calls."""
 
 
 class LiveIncidents:
-    """The incidents of the run that is being written.
+    """Incidents of the run that is being written.
 
     Methods raise ``StoreError`` where the store cannot be used.
 
     Parameters
     ----------
     clock
-        Gives seconds that only rise.
+        Monotonic clock, in seconds.
     recurring
-        Gives what recurs beside short delays.
+        Returns the recurring findings beside short delays.
     ask
-        Takes what agents are asked: who waited for a delay, or lost the time, in calls that were not flagged.
+        Called with questions to agents: who waited for a delay, or lost the time, in calls that were not
+        flagged.
     on_recurring
-        Called when what recurs has become different in the store.
+        Called when recurring findings have changed in the store.
     on_incidents
-        Takes those that have become different there.
+        Called with the incidents that have changed in the store.
     """
 
     def __init__(
@@ -86,14 +88,14 @@ class LiveIncidents:
         since_us, numbers = min(one.begin_us for one in known), {one.id: one.number for one in known}
         self._tracker.incident_of |= {loss.id: one.number for one in known for loss in one.losses}
         stored = provenance.calls.in_time(CallFilter(label=None, time_min_us=since_us))
-        # Incidents that began before stay as they are.
+        # Incidents that began before that stay as they are.
         records = [one for one in stored if not one.incident_id or one.incident_id in numbers]
         self._tracker.incident_of |= {one.id: numbers[one.incident_id] for one in records if one.incident_id}
         self._put(self._flags_of(records))
         self.take_samples(NodeSamples(provenance.reader).batches(since_us, FOREVER_US))
 
     def take(self, batches: Sequence[RecordBatch]) -> None:
-        """What is stored now; ranks are known also where none of their calls are."""
+        """Take in what is stored now; ranks become known also where none of their calls are recorded."""
         for batch in batches:
             self._tracker.evidence.ranks[batch.health.program].add(batch.health.rank)
         self._put([flag for batch in batches if batch.records.count for flag in self._flags(batch)])
@@ -105,19 +107,19 @@ class LiveIncidents:
             self._has_news = True
 
     def take_samples(self, batches: Iterable[NodeBatch]) -> None:
-        """Samples of nodes that are stored now."""
+        """Take in samples of nodes that are stored now."""
         for batch in batches:
             self._tracker.put_samples(batch)
             self._newest_us = max([self._newest_us, *(loss.end_us for loss in batch.losses)])
             self._has_news = True
 
     def wait_s(self, most_s: float) -> float:
-        """How long nothing has to be done, at most so long."""
+        """Return how long nothing has to be done, at most ``most_s``."""
         is_due = self._has_news or self._inquiries.is_waiting
         return max(0.0, min(most_s, self._due_s - self._clock())) if is_due else most_s
 
     def keep_up(self, is_urgent: bool = False) -> None:
-        """Explain what came, and write what has become different, if it is time for that."""
+        """Explain what came, and write what has changed, if it is time for that."""
         begin_s = self._clock()
         if begin_s >= self._recurrences_due_s:
             self._report_what_recurs(begin_s)
@@ -138,7 +140,7 @@ class LiveIncidents:
         self._due_s = begin_s + max(PERIOD_S, took_s / MOST_SHARE)
 
     def _report_what_recurs(self, begin_s: float) -> None:
-        # Slow modes are what the detector has learned: nothing of them may be flagged any more.
+        # Slow modes are part of what the detector has learned, so their calls may no longer be flagged.
         found = [*self._interruptions.found(self._tracker.evidence.nodes), *self._recurring()]
         if found != self._reported:
             self._writer.write_recurrences(found)
@@ -148,7 +150,7 @@ class LiveIncidents:
         self._recurrences_due_s = begin_s + max(RECURRENCES_S, took_s / MOST_SHARE_OF_RECURRENCES)
 
     def explanation(self, call_id: str) -> tuple[str, str]:
-        """Id and sentence of the incident that a call belongs to; empty where it is not known."""
+        """Return id and sentence of the incident that a call belongs to; empty where it is not known."""
         incident = self._tracker.incident(call_id)
         return ("", "") if incident is None else (incident_id(incident.number), sentence(incident))
 
@@ -170,6 +172,6 @@ class LiveIncidents:
         self._inquiries.settle_before(time_us)
 
     def _middle_us(self) -> int:
-        """When half of the calls had ended."""
+        """Return the time at which half of the calls had ended."""
         ends = sorted(flag.exit_us for flag in self._tracker.evidence.flags.values())
         return ends[len(ends) // 2]

@@ -38,7 +38,7 @@ from chimbuko.provenance.store.tables import (
 
 
 class Counted(NamedTuple):
-    """What of a call is summed up, by the names of its columns."""
+    """Columns of a call that are summed up."""
 
     is_anomaly: bool
     program: int
@@ -51,7 +51,7 @@ class Counted(NamedTuple):
     score: float
 
     def outdoes(self, other: Counted) -> bool:
-        """Whether no highest or lowest value falls when this one takes the place of ``other``."""
+        """Return whether no highest or lowest value is lost when this call takes the place of ``other``."""
         same_place = self[1:7] == other[1:7]
         is_higher = self.severity_us >= other.severity_us and self.score >= other.score
         return not other.is_anomaly or (self.is_anomaly and same_place and is_higher)
@@ -59,20 +59,20 @@ class Counted(NamedTuple):
 
 @dataclass(frozen=True)
 class _Grouping:
-    """One table of totals: by what it sums up."""
+    """Table of totals, with what it groups calls by."""
 
     table: Table
     columns: tuple[ColumnElement[Any], ...]
-    """Of the table of calls: the key, after the run."""
+    """Columns of the table of calls that make the key, after the run."""
     key: Callable[[Counted], tuple[int, ...]]
 
     def conditions(self, key: tuple[int, ...]) -> list[ColumnElement[bool]]:
-        """That a row of totals is this one."""
+        """Return the conditions that select the row of totals of a group."""
         columns = list(self.table.primary_key.columns)[1:]
         return [column == value for column, value in zip(columns, key, strict=True)]
 
     def is_in(self, key: tuple[int, ...]) -> list[ColumnElement[bool]]:
-        """That a call is in this group."""
+        """Return the conditions that select the calls of a group."""
         return [column == value for column, value in zip(self.columns, key, strict=True)]
 
 
@@ -111,7 +111,7 @@ def add(
     new
         Calls that were not stored before.
     replaced
-        What was stored of a call, and what is now.
+        Pairs of what was stored of a call, and what is stored now.
     """
     changes = [(before, after) for before, after in replaced if before != after]
     for grouping in _GROUPINGS:
@@ -132,7 +132,7 @@ def add(
 
 
 def rebuild(connection: Connection, run: int) -> None:
-    """Make all totals of a run anew, after its calls have changed otherwise than through the writer."""
+    """Make all totals of a run anew, after its calls were changed by others than the writer."""
     for table in _ADD:
         connection.execute(delete(table).where(table.c.run == run))
     for grouping in _GROUPINGS:
@@ -173,7 +173,7 @@ def _make(
         func.min(of_anomalies(call.entry_us, NEVER_US)),
         func.max(of_anomalies(call.entry_us, 0)),
     )
-    # A literal number here would be the position of a column.
+    # A literal number would be taken for the position of a column here.
     groups = [column for column in columns if not isinstance(column, BindParameter)]
     statement = select(*columns, *totals).where(and_(call.run == run, *conditions)).group_by(*groups)
     connection.execute(insert(grouping.table).from_select(list(grouping.table.columns.keys()), statement))

@@ -59,11 +59,11 @@ from chimbuko.runtime.runs.directory import RunInfo
 FIRST_RETRY_S = 0.1
 LAST_RETRY_S = 2.0
 STOP_GRACE_S = 10.0
-"""How long to go on trying, once asked to stop, while broker or store cannot be used."""
+"""Time to go on trying, once asked to stop, while broker or store cannot be used."""
 
 
 class WriterStatus:
-    """Says once that something does not work, and waits longer each time."""
+    """Status of the writer: it reports once that something does not work, and waits longer each time."""
 
     def __init__(self, broker: RunBroker) -> None:
         self._broker = broker
@@ -87,32 +87,32 @@ class WriterStatus:
         self._retry_s = min(2 * self._retry_s, LAST_RETRY_S)
 
     def are_over(self) -> None:
-        """All works."""
+        """Note that all works again."""
         if self._said is not None:
             self.report(f"records are stored again, after {time.monotonic() - self._since_s:.1f} s")
         self._said = None
         self._retry_s = FIRST_RETRY_S
 
     def report(self, line: str) -> None:
-        """Into the log, and to the services: their user shall see it, too."""
+        """Report a line in the log, and to the services, so that the user sees it, too."""
         log(line)
         with suppress(redis.RedisError):
             self._broker.notify_user(line)
 
 
 READ_COUNT = 256
-"""Batches per transaction: 1,000 records in one are stored ten times as fast as one each."""
+"""Most batches per transaction: 1,000 records in one are stored ten times as fast as one each."""
 READ_BYTES = 1 << 20
-"""Batches of so many bytes are not gathered any longer: an agent stops at 4 MB that are not stored."""
+"""Size of batches from which on no more are gathered: an agent stops at 4 MB that are not stored."""
 IDLE_S = 1.0
-"""So often the writer looks around while nothing comes."""
+"""Time between two looks at signals while nothing comes."""
 GATHER_S = 0.5
-"""From one transaction to the next: each takes 1 ms however little is in it, and a batch without findings
-0.03 ms."""
+"""Time from one transaction to the next: each takes 1 ms however little is in it, and a batch without
+findings 0.03 ms."""
 MOST_REQUESTS = 1_000
-"""To agents that are kept for them."""
+"""Most requests to agents that the broker keeps."""
 MOST_PUT_ASIDE = 3
-"""Damaged stores of one writer: a disk that damages more of them will damage the next one, too."""
+"""Most damaged stores that one writer puts aside: a disk that damages more will damage the next one, too."""
 
 _batches = msgspec.msgpack.Decoder(RecordBatch)
 _samples = msgspec.msgpack.Decoder(PackedBatch)
@@ -121,31 +121,32 @@ _statistics = msgspec.msgpack.Decoder(RunStatistics)
 
 @dataclass(frozen=True)
 class Destination:
-    """Where the records of a run go."""
+    """Destination of the records of a run."""
 
     url: str
-    """Of the store."""
+    """URL of the store."""
     run_id: str
     info: RunInfo | None = None
-    """Where the store is the run's own: if it is damaged, it is put aside, and a new one begun with this."""
+    """Description of the run, where the store is its own: a damaged one is put aside, and a new one begun
+    with this."""
     alert_us: float | None = None
-    """Severity from which on a call is worth an alert; None for no alerts."""
+    """Severity from which on a call raises an alert; None for no alerts."""
     sinks: Sequence[Sink] = ()
     """Receivers of alerts."""
     copy: Path | None = None
-    """On storage that other nodes share: gets a copy of the store now and then,"""
+    """Place of a copy of the store on storage that other nodes share, made now and then."""
     is_urgent: Callable[[], bool] = lambda: False
-    """and at once where this node may soon be gone."""
+    """Function that says whether this node may soon be gone, so that a copy is made at once."""
 
 
 def run_writer(service: WriterService, should_stop: Callable[[], bool]) -> None:
-    """Write all that comes for one run, until asked to stop and nothing is left.
+    """Write all that comes for one run, until asked to stop and nothing is left to write.
 
     Raises
     ------
     ChimbukoError
-        The store is unusable; or it, or the broker, could still not be used ``STOP_GRACE_S`` after
-        being asked to stop. What is not stored is not acknowledged.
+        The store is unusable, or store or broker could still not be used ``STOP_GRACE_S`` after being asked
+        to stop. What is not stored is not acknowledged.
     """
     status = service.status
     while True:
@@ -159,7 +160,7 @@ def run_writer(service: WriterService, should_stop: Callable[[], bool]) -> None:
             if not service.put_aside(error):
                 status.wait(error, is_stopping)
         except StoreBusy as error:
-            # What was said of it may have met a broker that was started again meanwhile.
+            # A report may have been lost with a broker that was started again meanwhile.
             service.read_again()
             status.wait(error, is_stopping)
         else:
@@ -170,12 +171,12 @@ def run_writer(service: WriterService, should_stop: Callable[[], bool]) -> None:
 
 
 class WriterService:
-    """What was read from the broker, and where it goes.
+    """Writer that takes what comes at the broker into the store.
 
     Parameters
     ----------
     broker
-        Where agents and server leave their messages.
+        Broker of the run, with the messages of agents and server.
     """
 
     def __init__(self, broker: RunBroker, destination: Destination) -> None:
@@ -200,7 +201,7 @@ class WriterService:
         self._metrics = b""
         self._metrics_at_s = 0.0
         self._slow_ranks: dict[int, list[SlowRank]] = {}
-        """By part of the parameter server."""
+        """Slow ranks by part of the parameter server."""
 
     def open(self) -> Engine:
         """Open the store, where it is not open yet.
@@ -208,7 +209,7 @@ class WriterService:
         Raises
         ------
         StoreError
-            It cannot be used.
+            The store cannot be used.
         """
         if self._engine is None:
             self._engine = open_for_writing(self._destination.url)
@@ -219,11 +220,12 @@ class WriterService:
         return self._engine
 
     def put_aside(self, error: StoreDamaged) -> bool:
-        """Put a damaged store aside, so that a new one is begun; False where it is not the run's own, or
-        that does not help.
+        """Put a damaged store aside, so that a new one is begun.
+
+        Return False where it is not the run's own, or that does not help.
         """
         if self._engine is not None:
-            # Somebody may put a whole file in its place.
+            # A user may put a whole file in its place.
             self._engine.dispose()
             self._engine = None
         if self._destination.info is None or self._put_aside == MOST_PUT_ASIDE:
@@ -240,12 +242,12 @@ class WriterService:
         return True
 
     def close(self) -> None:
-        """Let go of the store; all is in it."""
+        """Close the store; all is in it."""
         close(self.open())
         self._alerting.stop()
 
     def serve_once(self, is_stopping: bool) -> bool:
-        """Store and acknowledge what has come; True if nothing had."""
+        """Store and acknowledge what has come; return True if nothing had."""
         self.open()
         keys = self._keys
         wanted = {
@@ -298,13 +300,13 @@ class WriterService:
                 self._client.set(self._keys.copy_made, asked)
 
     def read_again(self) -> None:
-        """Read from the beginning next time: a broker that was restarted may number anew."""
+        """Read from the beginning next time: a restarted broker may number its entries anew."""
         self._records_to = self._statistics_to = self._samples_to = b"0"
         self._metrics = b""
         self._reader.read_again()
 
     def _gather(self, entries: Entries) -> Entries:
-        """What comes behind ``entries`` until the next transaction is due, or somebody waits for it."""
+        """Return ``entries`` with what follows until the next transaction is due, or is waited for."""
         left_s = self._stored_at + GATHER_S - time.monotonic()
         room = READ_COUNT - len(entries)
         if left_s <= 0.0 or not room or sum(len(payload) for _, payload in entries) >= READ_BYTES:
@@ -333,7 +335,7 @@ class WriterService:
         self._writer.write(batches)
         self._explain(lambda incidents: incidents.take(batches))
         if any(batch.is_from_stream and batch.health.state != READING for batch in batches):
-            # Before its agent hears that all is stored, and goes.
+            # This comes before its agent hears that all is stored, and ends.
             self._explain(lambda incidents: incidents.keep_up(is_urgent=True))
         if self._alerting.is_urgent:
             self._explain(lambda incidents: incidents.keep_up(is_urgent=True))
@@ -343,7 +345,7 @@ class WriterService:
         return self._incidents.explanation(call_id) if self._incidents is not None else ("", "")
 
     def _explain(self, work: Callable[[LiveIncidents], None]) -> None:
-        """Do something for the incidents; what goes wrong there must not keep findings from the store."""
+        """Do some work on incidents; what goes wrong there must not keep records from the store."""
         if not self._is_explaining:
             return
         try:
@@ -378,7 +380,7 @@ class WriterService:
             pipeline.execute()
 
     def _write_one_by_one(self, batches: Sequence[RecordBatch]) -> None:
-        """One batch that can never be stored must not keep all others out for ever."""
+        """Write batches one by one, so that one that can never be stored does not keep the others out."""
         for batch in batches:
             try:
                 self._write([batch])
@@ -386,7 +388,7 @@ class WriterService:
                 log(f"batch {batch.sequence} of stream {batch.stream} is left out: {error}")
 
     def _store_samples(self, entries: Entries) -> None:
-        """Store what nodes did."""
+        """Store samples of nodes."""
         batches = list(self._seal.decoded(entries, _samples))
         try:
             self._writer.write_samples(batches)
@@ -397,7 +399,7 @@ class WriterService:
         self._samples_to = entries[-1][0]
 
     def _store_statistics(self, entries: Entries) -> None:
-        """Store what the server knows over all agents; it sends no more before this is removed."""
+        """Store the server's statistics over all agents; it sends no more before this message is removed."""
         for statistics in self._seal.decoded(entries, _statistics):
             self._slow_ranks[statistics.part] = statistics.slow_ranks
             try:

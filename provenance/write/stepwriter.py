@@ -36,11 +36,11 @@ _ADD_LEVELS = Accumulate(
 _ADD_HISTOGRAMS = Accumulate(STEP_HISTOGRAMS, highest=("last_step",))
 
 Bucket = tuple[int, int, int, int]
-"""Level, program, rank and number."""
+"""Level, program, rank and number of a bucket."""
 
 
 class StepWriter:
-    """Writes the steps of one run.
+    """Writer of the steps of one run.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class StepWriter:
     def __init__(self, run: int) -> None:
         self._run = run
         self._newest: dict[RankKey, int] | None = None
-        """Newest step of each rank."""
+        """Newest step of each rank; None before it was read."""
 
     def write(self, connection: Connection, steps: Iterable[StepCount]) -> None:
         """Write steps; one that is stored already, and differs, is replaced."""
@@ -73,12 +73,12 @@ class StepWriter:
             buckets = [bucket[1:] for bucket in completed if bucket[0] == level]
             _sum_up(connection, self._run, level, buckets)
         if any(step != reported[key] for key, step in stored.items()):
-            # Agents never do this: a step that was reported is not analysed again.
+            # Agents never cause this, as a step that was reported is not analysed again.
             rebuild(connection, self._run)
 
 
 def _completed(newest: dict[RankKey, int], steps: Iterable[StepCount]) -> set[Bucket]:
-    """Buckets that can be summed up now, or anew; ``newest`` takes in the steps."""
+    """Return the buckets that can be summed up now, or anew, and take the steps into ``newest``."""
     completed: set[Bucket] = set()
     for step in steps:
         of_rank = (step.program, step.rank)
@@ -120,7 +120,10 @@ def _sum_up(connection: Connection, run: int, level: int, buckets: Sequence[tupl
 
 
 def _of_level_below(level: int) -> str:
-    """Statement that sums up steps, or the level below, of single ranks; a condition and groups follow."""
+    """Return a statement that sums up steps, or the level below, of single ranks.
+
+    A condition and groups follow.
+    """
     if level > 1:
         table, number, steps, most = "step_levels", "bucket", "SUM(steps)", "most_anomalies"
         lost = "highest_lost_us"
@@ -143,7 +146,7 @@ def _of_level_below(level: int) -> str:
 
 
 def _side_by_side(byte: str, number: str) -> str:
-    # Each eighth is there once at most, so the sum only puts bytes side by side.
+    # Each eighth occurs once at most, so the sum only puts bytes side by side.
     return f"CAST(SUM(CAST({byte} AS BIGINT) << (8 * ({number} & 7))) AS BIGINT)"
 
 
@@ -178,7 +181,7 @@ def rebuild(connection: Connection, run: int) -> None:
 
 _SUMS = (
     func.count(),
-    # A step without events, before there were any, has no time: 0.
+    # A step without events, before there were any, has the time 0.
     func.coalesce(func.min(func.nullif(STEPS.c.start_us, 0)), NEVER_US),
     func.max(STEPS.c.end_us),
     func.sum(STEPS.c.calls),
@@ -197,7 +200,7 @@ def _bucket(level: int, step: int) -> int:
 
 
 def _literal(number: int) -> Any:
-    # Written into the statement: PostgreSQL does not see that two parameters are the same number.
+    # The number stands in the statement, as PostgreSQL does not see that two parameters are the same.
     return literal(number, literal_execute=True)
 
 

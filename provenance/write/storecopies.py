@@ -1,4 +1,4 @@
-"""Copies of a store on a node's own storage, onto storage that other nodes share."""
+"""Copies of a store from a node's own storage to storage that other nodes share."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from chimbuko.runtime.process.lifetime import log
 
 PERIOD_S = 30.0
 SHARE = 0.01
-"""Part of the time that copying may take,"""
+"""Share of the time that copying may take."""
 MOST_SHARE = 0.1
-"""and where somebody waits for it."""
+"""Share of the time that copying may take where somebody waits for a copy."""
 
 
 class StoreCopies:
-    """Copies a store in SQLite while it is written, by its writer: others would begin anew at each write.
+    """Copying of an SQLite store while it is written, by its writer: others would begin anew at each write.
 
     Parameters
     ----------
     path
-        Of the copy, which is a whole store at any time.
+        Path of the copy, which is a whole store at any time.
     """
 
     def __init__(self, path: Path) -> None:
@@ -36,14 +36,14 @@ class StoreCopies:
         self._is_failing = False
 
     def keep_up(self, engine: Engine, is_wanted: bool = False) -> bool:
-        """Make a copy where one is due; whether there is a new one.
+        """Make a copy where one is due, and return whether there is a new one.
 
         What is written meanwhile waits at the broker and at agents.
 
         Parameters
         ----------
         is_wanted
-            Whether somebody waits for it: then it is due sooner.
+            Whether somebody waits for a copy, which is then due sooner.
         """
         began_s = time.monotonic()
         if began_s < (self._soonest_s if is_wanted else self._due_s):
@@ -63,7 +63,7 @@ class StoreCopies:
         return is_made
 
     def _copy(self, engine: Engine) -> None:
-        """By way of this node's own storage: page by page it would take minutes over a network."""
+        """Copy by way of this node's own storage: page by page it would take minutes over a network."""
         here = Path(str(engine.url.database)).with_name(f".{self._path.name}-copy")
         there = self._path.with_name(here.name)
         try:

@@ -75,7 +75,7 @@ _WRITE_PROGRAMS = Upsert.of_all(PROGRAMS)
 
 
 class Writer:
-    """Writes what belongs to one run. Each method is one transaction: all of it is stored, or nothing.
+    """Writer of what belongs to one run. Each method is one transaction: all of it is stored, or nothing.
 
     Methods raise ``StoreBusy`` where the same call may succeed later, ``StoreRefused`` where it holds
     a value that the database cannot store, and another ``StoreError`` where the store is unusable.
@@ -83,9 +83,9 @@ class Writer:
     Parameters
     ----------
     engine
-        A store, from ``open_for_writing``.
+        Store, from ``open_for_writing``.
     run_id
-        The run that everything written belongs to; ``write_run`` comes first.
+        Run that everything written belongs to; ``write_run`` comes first.
     """
 
     def __init__(self, engine: Engine, run_id: str) -> None:
@@ -96,7 +96,7 @@ class Writer:
     def write(self, batches: Sequence[RecordBatch]) -> None:
         """Write records, steps, metadata, health, counters, and counts of what was dropped.
 
-        What has come before changes nothing, and is not counted again.
+        What was written before changes nothing, and is not counted again.
         """
         with self._transaction() as connection:
             run = self._run(connection)
@@ -123,7 +123,7 @@ class Writer:
                 upsert.write(connection, rows)
 
     def write_statistics(self, statistics: RunStatistics) -> None:
-        """Write the latest of what is known over all agents, and what the detector knew of functions."""
+        """Write the latest statistics over all agents, and the detector's models of functions."""
         with self._transaction() as connection:
             run = self._run(connection)
             rows = [(run.number, *program) for program in statistics.programs.items()]
@@ -141,34 +141,34 @@ class Writer:
             _WRITE_SAMPLES.write(connection, rows)
 
     def last_incident(self) -> int:
-        """Number of the newest incident of the run; 0 without any."""
+        """Return the number of the newest incident of the run; 0 without any."""
         with self._transaction() as connection:
             return last_number(connection, self._run(connection).number)
 
     def write_incidents(self, changes: Changes) -> None:
-        """Write what has become different of the run's incidents."""
+        """Write what has changed in the run's incidents."""
         with self._transaction() as connection:
             run = self._run(connection)
             write_changes(connection, run.number, changes, partial(run.functions.of, connection))
 
     def withdraw_incidents(self, known: Collection[int]) -> None:
-        """Note that all others than these have no flagged call any longer."""
+        """Note that all incidents but these have no flagged call any longer."""
         with self._transaction() as connection:
             withdraw(connection, self._run(connection).number, known)
 
     def write_recurrences(self, found: Sequence[Recurrence]) -> None:
-        """Write all that recurs in the run."""
+        """Write all recurring findings of the run."""
         with self._transaction() as connection:
             run = self._run(connection)
             write_recurrences(connection, run.number, found, partial(run.functions.of, connection))
 
     def write_metric_findings(self, found: Sequence[Finding]) -> list[int]:
-        """Write what was found in published quantities and is not stored yet; returns the numbers of that."""
+        """Write the findings in published quantities that are not stored yet, and return their numbers."""
         with self._transaction() as connection:
             return write_metric_findings(connection, self._run(connection).number, found)
 
     def write_run(self, info: RunInfo) -> None:
-        """Write what the run is; again when it has ended."""
+        """Write the description of the run, again when it has ended."""
         values = {
             **msgspec.structs.asdict(info),
             "store_url": public_url(info.store_url),
@@ -185,7 +185,7 @@ class Writer:
             with store_errors(self._engine), self._engine.begin() as connection:
                 yield connection
         except BaseException:
-            # What was numbered in a transaction that failed is not in the store.
+            # Numbers given in a transaction that failed are not in the store.
             self._stored = None
             raise
 
@@ -206,11 +206,11 @@ class Writer:
 
 @dataclass(frozen=True)
 class _StoredRun:
-    """The run's number in the store, and what is known of what is stored of it."""
+    """Number of a run in the store, and what is known of its rows there."""
 
     number: int
     functions: Numbering
-    """Of (program, name)."""
+    """Numbers of functions by (program, name)."""
     texts: Numbering
     paths: PathNumbering
     steps: StepWriter
@@ -247,7 +247,7 @@ def _write_rank_paths(
     batches: Sequence[RecordBatch],
     functions: Mapping[tuple[int, str], int],
 ) -> None:
-    """Write what calls took by path where a stream has ended; ``functions`` are those of the batches."""
+    """Write the time in calls by path where a stream has ended; ``functions`` are those of the batches."""
     for batch in batches:
         if batch.paths is None:
             continue
@@ -257,7 +257,7 @@ def _write_rank_paths(
         on_paths: list[list[int]] = []
         for parent, function in times[["parent", "function"]].tolist():
             above = [] if parent == NONE else on_paths[parent]
-            # Of the others the function is -1: the last name.
+            # The function of the others is -1, which is the last name.
             on_paths.append([*above, functions[program, names[function]]])
         paths = [(program, path_key(on_path)) for on_path in on_paths]
         numbers = run.paths.of(connection, paths)
@@ -301,7 +301,7 @@ def _texts_in(batches: Sequence[RecordBatch]) -> Iterator[tuple[str]]:
 def _other_rows(
     run: int, batches: Sequence[RecordBatch], texts: Mapping[tuple[str], int]
 ) -> Iterator[tuple[Upsert, list[tuple[Any, ...]]]]:
-    """What batches hold beside records, and how it is written."""
+    """Yield what batches hold beside records, with how it is written."""
     yield _WRITE_HEALTH, _health_rows(run, (batch.health for batch in batches if batch.is_from_stream))
     yield (
         _WRITE_METADATA,

@@ -1,4 +1,4 @@
-"""Compiled encoding of a call's details.
+"""Kernels that encode a call's details.
 
 May import core.calls and core.kernels.
 """

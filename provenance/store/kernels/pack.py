@@ -1,4 +1,4 @@
-"""Details of recorded calls as few bytes: what ``chimbuko.provenance.store.decode`` reads again.
+"""Packing of the details of recorded calls into few bytes, which ``chimbuko.provenance.store.decode`` reads.
 
 Numbers are written seven bits a byte, lowest first, the eighth bit says that more follow; what may be
 negative is folded first (0, -1, 1, -2 ... as 0, 1, 2, 3 ...). Times, places and functions are written as
@@ -21,16 +21,19 @@ Bytes = npt.NDArray[np.uint8]
 Ends = npt.NDArray[np.int64]
 
 COUNTS_BYTES = 60
-"""At most so many per record, besides its rows."""
+"""Most bytes per record, besides its rows."""
 ROW_BYTES = 80
-"""At most so many per row of any kind."""
+"""Most bytes per row of any kind."""
 
 
 @kernel
 def renumber(
     numbers: npt.NDArray[np.int32], known: npt.NDArray[np.int64], stored: npt.NDArray[np.int64]
 ) -> bool:
-    """Replace ``known[i]`` by ``stored[i]`` in place, ``known`` ascending; False if a number is not known."""
+    """Replace ``known[i]`` by ``stored[i]`` in place, ``known`` ascending.
+
+    Return False if a number is not known.
+    """
     for i in range(len(numbers)):
         at = first_from(known, numbers[i])
         if at == len(known) or known[at] != numbers[i]:
@@ -91,7 +94,7 @@ def pack_details(
 
 @kernel
 def pack_node_states(heads: Rows, node_state: Rows, out: Bytes, ends: Ends) -> None:
-    """The same for the watched counters of each record, ``COUNTER`` rows."""
+    """Write the watched counters of each record, ``COUNTER`` rows, like ``pack_details``."""
     first = 0
     at = 0
     for i in range(len(heads)):
@@ -134,7 +137,7 @@ def _members(out: Bytes, at: int, head: Any, rows: Rows, frames: Rows) -> int:
 
 @inner
 def _call(out: Bytes, at: int, head: Any, row: Any, entry_us: np.int64, step: int, place: int) -> int:
-    """What frames and members have in common, after the call at ``entry_us``, ``step`` and ``place``."""
+    """Write what frames and members have in common, as differences from the call before."""
     at = _signed(out, at, np.int64(row.entry_us) - entry_us)
     runtime = np.uint64(0) if row.exit_us == 0 else np.uint64(row.exit_us - row.entry_us) + np.uint64(1)
     at = _unsigned(out, at, (runtime << np.uint64(1)) | np.uint64(row.is_anomaly))
@@ -147,7 +150,7 @@ def _call(out: Bytes, at: int, head: Any, row: Any, entry_us: np.int64, step: in
 
 @inner
 def _distance(before: Rows, frames: Rows, step: int, place: int) -> int:
-    """How far back a call stands, from 1: first among the members before, then in the call stack; else 0."""
+    """Return how far back a call stands, from 1: among the members before, then in the call stack; else 0."""
     for i in range(len(before)):
         row = before[len(before) - 1 - i]
         if row.row == place and row.step == step:
@@ -173,7 +176,7 @@ def _messages(out: Bytes, at: int, head: Any, rows: Rows, members: Rows) -> int:
 
 @inner
 def _numbers(out: Bytes, at: int, rows: Rows) -> int:
-    """What is known of messages beside their times; nothing where that is nothing, as in older stores."""
+    """Write what MPI knows of messages; nothing where it knows nothing."""
     is_known = False
     for row in rows:
         is_known = is_known or row.communicator != 0 or row.number != 0 or row.kind == COLLECTIVE
@@ -215,7 +218,10 @@ def _owner(
     flag: np.uint64,
     flag_bits: np.uint64,
 ) -> int:
-    """The member a point belongs to, counted from 1, above the bits of a flag; 0 and its place if another."""
+    """Write the member that a point belongs to, counted from 1, above the bits of a flag.
+
+    0 and the place of any other call.
+    """
     found = 0
     for i in range(len(members)):
         if members[i].row == place and members[i].step == step:

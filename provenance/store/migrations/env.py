@@ -9,7 +9,7 @@ from chimbuko.provenance.store.tables import SCHEMA
 context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=SCHEMA,
-    # It holds one row.
+    # The table of the version holds one row.
     version_table_pk=False,
 )
 context.run_migrations()

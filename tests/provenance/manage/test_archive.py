@@ -25,7 +25,7 @@ from chimbuko.provenance.manage.archive import (
     FORMAT,
     MANIFEST,
     Manifest,
-    Part,
+    PackedFile,
     is_archive,
     unpack_archive,
     write_archive,
@@ -85,9 +85,9 @@ def with_manifest(members: dict[str, bytes | tarfile.TarInfo]) -> dict[str, byte
     return {MANIFEST: msgspec.json.encode(manifest)} | {n: v for n, v in members.items() if n != MANIFEST}
 
 
-def part_of(value: bytes | tarfile.TarInfo) -> Part:
+def part_of(value: bytes | tarfile.TarInfo) -> PackedFile:
     known = value if isinstance(value, bytes) else b""
-    return Part(len(known), hashlib.sha256(known).hexdigest())
+    return PackedFile(len(known), hashlib.sha256(known).hexdigest())
 
 
 @pytest.mark.parametrize("is_postgresql", [False, True])
@@ -230,7 +230,7 @@ def test_what_is_not_as_it_was_packed_is_refused(packed: Path, tmp_path: Path, n
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.tar.xz"]
 
 
-def declaring(packed: Path, **parts: Part) -> dict[str, bytes | tarfile.TarInfo]:
+def declaring(packed: Path, **parts: PackedFile) -> dict[str, bytes | tarfile.TarInfo]:
     """The members of an archive whose manifest has other parts for some files (``_`` for a point)."""
     members = contents(packed)
     text = members[MANIFEST]
@@ -242,7 +242,7 @@ def declaring(packed: Path, **parts: Part) -> dict[str, bytes | tarfile.TarInfo]
 
 def test_no_more_is_unpacked_than_the_manifest_declares(packed: Path, tmp_path: Path) -> None:
     huge = bytes(64 << 20)
-    members = declaring(packed, model_msgpack=Part(5, hashlib.sha256(huge).hexdigest()))
+    members = declaring(packed, model_msgpack=PackedFile(5, hashlib.sha256(huge).hexdigest()))
     repack(tmp_path / "a.tar.xz", members | {"model.msgpack": huge})
     assert (tmp_path / "a.tar.xz").stat().st_size < 1_000_000
     # No file may become so long here.
@@ -252,11 +252,11 @@ def test_no_more_is_unpacked_than_the_manifest_declares(packed: Path, tmp_path: 
 
 
 def test_what_there_is_no_room_for_is_refused_before_it_is_unpacked(packed: Path, tmp_path: Path) -> None:
-    repack(tmp_path / "a.tar.xz", declaring(packed, model_msgpack=Part(1 << 60, "")))
+    repack(tmp_path / "a.tar.xz", declaring(packed, model_msgpack=PackedFile(1 << 60, "")))
     with pytest.raises(ConfigError, match="takes 1,152,921,504,") as raised:
         unpack_archive(tmp_path / "a.tar.xz", tmp_path, None, None)
     assert "has room for" in str(raised.value)
-    repack(tmp_path / "a.tar.xz", declaring(packed, model_msgpack=Part(-(1 << 60), "")))
+    repack(tmp_path / "a.tar.xz", declaring(packed, model_msgpack=PackedFile(-(1 << 60), "")))
     with pytest.raises(ConfigError, match="damaged"):
         unpack_archive(tmp_path / "a.tar.xz", tmp_path, None, None)
 

@@ -174,7 +174,7 @@ export interface components {
         };
         /**
          * Pruning
-         * @description What was removed of a function by one ``chimbuko runs prune``.
+         * @description Numbers of calls of a function that one ``chimbuko runs prune`` removed.
          */
         Pruning: {
             program: number;
@@ -669,7 +669,7 @@ export interface components {
         };
         /**
          * StepSum
-         * @description Some steps, one after the other, of one rank or of all.
+         * @description Sums over some consecutive steps of one rank or of all.
          */
         StepSum: {
             program: number;
@@ -698,7 +698,7 @@ export interface components {
         };
         /**
          * CallSummary
-         * @description A call as lists and tables show it.
+         * @description Call as lists and tables show it.
          */
         CallSummary: {
             id: string;
@@ -870,7 +870,7 @@ export interface components {
         };
         /**
          * NodeBeside
-         * @description The node while a call went on.
+         * @description Node while a call went on.
          */
         NodeBeside: {
             from_us: number;
@@ -886,7 +886,7 @@ export interface components {
         };
         /**
          * TimeOf
-         * @description Some of the time of a call.
+         * @description Part of the time of a call.
          */
         TimeOf: {
             /** @enum {unknown} */
@@ -895,7 +895,7 @@ export interface components {
         };
         /**
          * CoreUse
-         * @description Who ran on a core that the call's thread was on.
+         * @description Process or thread that ran on a core that the call's thread was on.
          */
         CoreUse: {
             core: number;
@@ -905,7 +905,7 @@ export interface components {
         };
         /**
          * GpuBeside
-         * @description A GPU that the call's process may use: shares of the time that the call lost, and of all time.
+         * @description GPU that the call's process may use: shares of the time that the call lost, and of all time.
          */
         GpuBeside: {
             gpu: number;
@@ -917,7 +917,7 @@ export interface components {
         };
         /**
          * ThreadBeside
-         * @description One thread of the program.
+         * @description Thread of the program.
          */
         ThreadBeside: {
             name: string;
@@ -926,7 +926,7 @@ export interface components {
         };
         /**
          * Look
-         * @description What a thread did from one look at it to the next.
+         * @description Activity of a thread from one look at it to the next.
          */
         Look: {
             begin_us: number;
@@ -989,7 +989,7 @@ export interface components {
         };
         /**
          * Total
-         * @description The abnormal calls that have something in common; what they do not have in common is None.
+         * @description Sums over the abnormal calls that have something in common; what they do not have in common is None.
          */
         Total: {
             program: number | null;
@@ -1022,7 +1022,7 @@ export interface components {
         };
         /**
          * IncidentSummary
-         * @description An incident as lists show it. Times are µs since the Unix epoch on the trace's clock.
+         * @description Incident as lists show it. Times are µs since the Unix epoch on the trace's clock.
          */
         IncidentSummary: {
             id: string;
@@ -1040,7 +1040,7 @@ export interface components {
         };
         /**
          * RecurrenceSummary
-         * @description What costs time again and again.
+         * @description Recurring finding: what costs time again and again.
          */
         RecurrenceSummary: {
             id: string;
@@ -1084,7 +1084,7 @@ export interface components {
         RecurrenceKind: "drift" | "interruptions" | "slow mode" | "slow ranks";
         /**
          * MetricFinding
-         * @description Something that is wrong with a quantity; times are µs since the epoch, by the publishers' clocks.
+         * @description Finding in a published quantity; times are µs since the epoch, by the publishers' clocks.
          */
         MetricFinding: {
             number: number;
@@ -1224,7 +1224,7 @@ export interface components {
         };
         /**
          * Origin
-         * @description What began at a rank, or in a function, and what it lost because of others.
+         * @description Rank or function with what began there, and what it lost because of others.
          */
         Origin: {
             program: number;
@@ -1325,7 +1325,7 @@ export interface components {
         };
         /**
          * SampledNode
-         * @description A node that there are samples of.
+         * @description Node that there are samples of.
          */
         SampledNode: {
             name: string;
@@ -1342,7 +1342,7 @@ export interface components {
         };
         /**
          * NodeFacts
-         * @description What all samples of a node say.
+         * @description Facts about a node from all its samples.
          */
         NodeFacts: {
             begin_us: number;
@@ -1361,7 +1361,7 @@ export interface components {
         };
         /**
          * NodeRank
-         * @description What a rank did on its node, all its threads together, as far as there are sums.
+         * @description Activity of a rank on its node, all its threads together, as far as there are sums.
          */
         NodeRank: {
             program: number;
@@ -1376,7 +1376,7 @@ export interface components {
         };
         /**
          * DatedFinding
-         * @description Something that was found again and again, as it was found last.
+         * @description Finding that was made again and again, as it was made last.
          */
         DatedFinding: {
             kind: string;
@@ -1411,7 +1411,7 @@ export interface components {
         };
         /**
          * ThreadLane
-         * @description One thread over time: shares of each interval, null where nothing is known. The rest of it slept.
+         * @description Thread over time: shares of each interval, null where nothing is known. It slept for the rest.
          */
         ThreadLane: {
             program: number;
@@ -1438,7 +1438,9 @@ export interface components {
         };
         /**
          * CoreLane
-         * @description One hardware thread over time: shares of each interval, null where nothing is known. The rest: idle.
+         * @description Hardware thread over time: shares of each interval, null where nothing is known.
+         *
+         *         It was idle for the rest.
          */
         CoreLane: {
             cpu: number;
@@ -1458,7 +1460,7 @@ export interface components {
         };
         /**
          * GpuLane
-         * @description One GPU over time: shares of each interval, null where nothing is known. The rest: no kernel ran.
+         * @description GPU over time: shares of each interval, null where nothing is known. No kernel ran for the rest.
          */
         GpuLane: {
             gpu: number;
@@ -1654,7 +1656,7 @@ export interface components {
         };
         /**
          * Comparison
-         * @description What changed from the first run to the second; most important first.
+         * @description Changes from the first run to the second; most important first.
          */
         Comparison: {
             before: components["schemas"]["RunSide"];
@@ -1673,7 +1675,7 @@ export interface components {
         };
         /**
          * RunSide
-         * @description One of the two runs, or the runs of one of two sides.
+         * @description Side of a comparison: one run, or several.
          */
         RunSide: {
             id: string;
@@ -1700,7 +1702,7 @@ export interface components {
         };
         /**
          * Findings
-         * @description Findings of one kind.
+         * @description Number and cost of the findings of one kind.
          */
         Findings: {
             number: number;
@@ -1721,9 +1723,9 @@ export interface components {
         };
         /**
          * Shift
-         * @description How much longer calls of a function, or of a call path, take in the second run.
+         * @description Shift of the runtime of a function, or of a call path, from the first run to the second.
          *
-         *         Of pairs, the first run comes first.
+         *         In each pair the first run comes first.
          */
         Shift: {
             program: string;
@@ -1755,7 +1757,7 @@ export interface components {
         };
         /**
          * Change
-         * @description Of one function, in one of its runtimes.
+         * @description Change of one of the runtimes of a function.
          */
         Change: {
             effect: number | null;
@@ -1768,7 +1770,7 @@ export interface components {
         };
         /**
          * BothRuntimes
-         * @description Calls of both runs in the same buckets of the judged runtime, eight per doubling.
+         * @description Numbers of calls of both runs in the same buckets of the judged runtime, eight per doubling.
          */
         BothRuntimes: {
             edges_us: number[];
@@ -1777,7 +1779,7 @@ export interface components {
         };
         /**
          * OneSided
-         * @description A function that only one of the runs calls.
+         * @description Function that only one of the runs calls.
          */
         OneSided: {
             program: string;
@@ -1787,7 +1789,7 @@ export interface components {
         };
         /**
          * RankChange
-         * @description One rank in both runs.
+         * @description Anomalies of one rank in both runs.
          */
         RankChange: {
             program: string;
@@ -1804,7 +1806,7 @@ export interface components {
         };
         /**
          * CostsDiffer
-         * @description Whether findings cost more, or less, by more than from run to run; true where that is not known.
+         * @description Whether costs of findings differ by more than from run to run; true where that is not known.
          */
         CostsDiffer: {
             incidents: boolean;
@@ -1812,9 +1814,9 @@ export interface components {
         };
         /**
          * MetricChanges
-         * @description What is wrong in quantities that the programs publish on one side alone, in words.
+         * @description Findings in published quantities that only one side has, in words.
          *
-         *         The same is what concerns the same quantity on the same ranks in the same way.
+         *         Findings are the same if they concern the same quantity on the same ranks in the same way.
          */
         MetricChanges: {
             new: string[];
