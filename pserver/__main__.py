@@ -1,4 +1,4 @@
-"""The parameter server's process: reads deltas from the broker, publishes models and frames."""
+"""Process of the parameter server: reads deltas from the broker, publishes models and frames."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from chimbuko.runtime.protocol.runbroker import RunBroker, wake_ourselves
 
 @cache
 def load() -> None:
-    """Load what forks of one process share."""
+    """Load the modules that all forks of one process share."""
     do_without_scipy()
     warm_kernels()
 
