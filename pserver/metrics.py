@@ -144,7 +144,8 @@ class MetricsPort:
     given
         ``[WHERE:]PORT``; port 0 for any that is free.
     token
-        Token that a request has to bring. All users of the machine reach the loopback, so it is required there, too.
+        Token that a request has to bring. All users of the machine reach the loopback, so it is required
+        there, too.
 
     Raises
     ------

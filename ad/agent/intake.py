@@ -59,7 +59,8 @@ class Intake:
     Parameters
     ----------
     broker
-        A connection of its own, which is already open: this takes six round trips, and first steps pass meanwhile.
+        A connection of its own, which is already open: this takes six round trips, and first steps pass
+        meanwhile.
     streams
         Streams that the agent reads already; the caller adds those that are found.
     """

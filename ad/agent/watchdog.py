@@ -79,7 +79,9 @@ def elapsed_us(
     period_us
         Usual time between two steps.
     is_prompt
-        Whether the stream reports every event within a period, as our tracer's does. TAU's steps end only where a function other than MPI's returns on the main thread: the calls that were open at the last one may long have ended, unless they are slow ones.
+        Whether the stream reports every event within a period, as our tracer's does. TAU's steps end only
+        where a function other than MPI's returns on the main thread: the calls that were open at the last one
+        may long have ended, unless they are slow ones.
     """
     known_us = opened.newest_us - opened.calls["entry_us"].astype(np.float64)
     is_open_still = is_prompt | (history.mean_us >= BLIND_PERIODS * period_us)

@@ -225,7 +225,8 @@ class StreamStatistics:
         generation
             Last generation of own statistics that the model contains.
         ahead
-            Last generation that each row contains, int64[timers], where some contain more than others; by default they are alike.
+            Last generation that each row contains, int64[timers], where some contain more than others; by
+            default they are alike.
         """
         self._model = model
         left = {held: kept for held, kept in self._handed_out.items() if held > generation}

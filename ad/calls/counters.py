@@ -76,7 +76,8 @@ class Metrics:
         rows
             Calls that ended in the step.
         moments
-            Moments of the increase of each metric from one EXIT to the next, which are updated; float64[counters, 7].
+            Moments of the increase of each metric from one EXIT to the next, which are updated;
+            float64[counters, 7].
 
         Returns
         -------

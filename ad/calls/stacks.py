@@ -75,7 +75,8 @@ class CallStacks:
     count, carried
         Rows of the table in use, and how many of them were carried over.
     message_calls, counter_calls
-        Call that each message and counter value was attached to, -1 for none; int32[messages], int32[counters].
+        Call that each message and counter value was attached to, -1 for none; int32[messages],
+        int32[counters].
     losses
         Running totals of losses by kind, int64[LOSS_KINDS].
     interval_us

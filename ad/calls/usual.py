@@ -52,7 +52,8 @@ class UsualRuntimes:
         calls
             ``CALL`` rows.
         of_function_us
-            Expected runtimes of the calls' functions, float64[n]. They count where too few calls on the path are known, or their runtimes do not clearly differ.
+            Expected runtimes of the calls' functions, float64[n]. They count where too few calls on the path
+            are known, or their runtimes do not clearly differ.
         """
         expected_us = np.array(of_function_us)
         expect(calls, self.rows, CLEARLY, expected_us)

@@ -224,7 +224,8 @@ class AgentStatistics:
     Parameters
     ----------
     parts
-        Number of parts of the parameter server: each gets a delta of its own, where there is something for it.
+        Number of parts of the parameter server: each gets a delta of its own, where there is something for
+        it.
     """
 
     def __init__(self, agent: str, incarnation: int, schema: TableSchema, parts: int = 1) -> None:
@@ -291,7 +292,8 @@ class AgentStatistics:
         Parameters
         ----------
         has_all
-            Whether nothing is held back. Otherwise functions are of which enough is known; see ``chimbuko.core.statistics.convergence``.
+            Whether nothing is held back. Otherwise functions are of which enough is known; see
+            ``chimbuko.core.statistics.convergence``.
         periods
             Trace periods since the last call.
         """

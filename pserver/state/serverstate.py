@@ -74,7 +74,8 @@ class ServerState:
     Parameters
     ----------
     lockstep_streams
-        Number of streams that advance together by epochs; 0 where they do not wait for each other. An epoch is closed when all of them have closed it.
+        Number of streams that advance together by epochs; 0 where they do not wait for each other. An epoch
+        is closed when all of them have closed it.
     base
         Model of an earlier run: part of the model, but not of this run's statistics.
     is_frozen

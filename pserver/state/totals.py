@@ -64,7 +64,8 @@ class Totals:
     dtype
         Type of the rows.
     key
-        Column that has a row of its own for each value, beside program and rank. Rows for which there is no room are added up under ``OTHERS``.
+        Column that has a row of its own for each value, beside program and rank. Rows for which there is no
+        room are added up under ``OTHERS``.
     added
         Columns with amounts, of which the first one counts events.
     most
