@@ -1,4 +1,4 @@
-"""In which functions of MPI a rank waits, and for whom; in which ones it waits for its GPU."""
+"""Waiting in MPI and for the GPU, by the names of functions: in which a rank waits, and for whom."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from functools import lru_cache
 
 
 class Waits(Enum):
-    """For whom a call may wait."""
+    """Partners for which a call may wait."""
 
     NOT = "not"
     RECEIVE = "receive"
-    """For senders of messages."""
+    """Senders of messages."""
     SEND = "send"
-    """For the receiver of a message, or the target of a one-sided operation."""
+    """Receiver of a message, or target of a one-sided operation."""
     COLLECTIVE = "collective"
-    """For all other ranks, or for one that has what they need."""
+    """All other ranks, or one that has what they need."""
 
 
 _PATTERNS = (
@@ -69,19 +69,19 @@ _GPU_AWAITED = re.compile(
 
 @lru_cache(maxsize=4096)
 def puts_into_gpu_queue(function: str) -> bool:
-    """Whether a call of the function gives a GPU something to do, and returns before that is done."""
+    """Return whether a call of the function gives a GPU something to do, and returns before that is done."""
     return _GPU_QUEUED.match(function) is not None
 
 
 @lru_cache(maxsize=4096)
 def waits_for_gpu(function: str) -> bool:
-    """Whether a call of the function is over when the GPU has done what it had been given."""
+    """Return whether a call of the function ends when the GPU has done what it had been given."""
     return _GPU_AWAITED.match(function) is not None and not puts_into_gpu_queue(function)
 
 
 @lru_cache(maxsize=4096)
 def waits_in(function: str) -> Waits:
-    """For whom a call of the function may wait, by its name."""
+    """Return for whom a call of the function may wait, by its name."""
     for pattern, waits in _PATTERNS:
         if pattern.match(function):
             return waits
@@ -89,15 +89,15 @@ def waits_in(function: str) -> Waits:
 
 
 def is_receive_only(function: str) -> bool:
-    """Whether a call of the function waits for messages that it receives, and for nothing else."""
+    """Return whether a call of the function waits for messages that it receives, and for nothing else."""
     return _RECEIVE_ONLY.match(function) is not None
 
 
 def is_over_for_all(function: str) -> bool:
-    """Whether no rank leaves a call of the function before all have come."""
+    """Return whether no rank leaves a call of the function before all have come."""
     return _FOR_ALL.match(function) is not None
 
 
 def is_communication(function: str) -> bool:
-    """Whether it is a function of MPI, a part that a tool adds to one, or PyTorch's communication."""
+    """Return whether it is a function of MPI, a part that a tool adds to one, or PyTorch's communication."""
     return function.startswith(("MPI_", "PMPI_", "MPI ")) or waits_in(function) is not Waits.NOT
