@@ -154,7 +154,7 @@ class Server:
         (entries,), is_awaited = self._reader.read({self._part.deltas: self._read_to}, READ_COUNT, wait_s)
         if self._must_publish_all:
             whole = self._state.whole()
-            # Those of a server that knew more would make agents forget what this one needs.
+            # Acknowledgements of a server that knew more would make agents forget what this one needs.
             self._client.delete(self._part.acks)
             self._publish(whole, is_whole=True)
             if self._in_flight:
@@ -177,7 +177,7 @@ class Server:
             self._is_unpublished = False
         if is_awaited or now - self._ticked_at >= TICK_S:
             self._ticked_at, self._is_unshown = now, False
-            # Those whose functions are in the base have a model before their first delta.
+            # Agents whose functions are in the base get a model before their first delta.
             self._name_programs()
             self._state.note_silent(silent_agents(self._broker))
             if self._state.is_lockstep:
@@ -218,7 +218,7 @@ class Server:
         try:
             delta = self._seal.decode(payload, _deltas)
             if not self._state.knows_programs(delta):
-                # They have their numbers before their first delta is sent.
+                # The programs have their numbers before their first delta is sent.
                 self._name_programs()
             self._state.apply(delta)
         except ForeignMessage as error:
@@ -313,7 +313,7 @@ class Server:
         """Tell the user once that a message came from another version or another run."""
         if not self._is_foreign_reported:
             self._is_foreign_reported = True
-            self._broker.notify_user(f"what an agent has learned is left out: {error}")
+            self._broker.notify_user(f"statistics of an agent are ignored: {error}")
 
     def _report_unsaved(self, path: Path, error: OSError) -> None:
         if self._is_unsaved_reported:
@@ -335,7 +335,8 @@ class Server:
             return True
         if began < self._copy_at:
             return False
-        # Where there is no room for it, the one before stays: agents cannot keep all that they have sent.
+        # Where there is no room for the new copy, the one before stays: agents cannot keep all that they have
+        # sent.
         with suppress(OSError):
             write_state(self._place.copy, state)
         now = time.monotonic()

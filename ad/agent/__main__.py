@@ -75,7 +75,7 @@ def main() -> None:
         # Two agents would read each stream twice, into the same files.
         claim = hold(spec.scratch)
         load()
-        # Before all that has a thread or a connection.
+        # The fork comes before anything that has a thread or a connection.
         forks = ForkServer()
         from chimbuko.ad.agent.agent import Agent
 

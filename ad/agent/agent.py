@@ -153,10 +153,10 @@ class Agent:
         self._is_closing = threading.Event()
         """Set when all streams are over."""
         self._guard = GuardStarter(spec.guard) if spec.guard else None
-        # Whoever started this agent has seen to it just now.
+        # The process that started this agent has just checked the guard.
         self._guard_ticks = GUARD_TICKS
         if spec.guard:
-            # Without room for a word, the guard does not know of it.
+            # Where there is no room for the registration, the guard does not know of it.
             with suppress(OSError):
                 announce(spec.guard.folder, spec.agent, Role.AGENT)
                 # Stopped, it could neither notice that a reader has ended nor bring another one.
@@ -170,7 +170,7 @@ class Agent:
         alarm = Alarm(folder, TICK_S, (self._forks.reports,))
         ending, next_tick_s = Ending(), 0.0
         while True:
-            # Before the look for new streams: what is not there then will not come.
+            # This comes before the look for new streams: streams that are not there then will not come.
             is_stopping = should_stop()
             if is_stopping:
                 self._is_ending.set()
@@ -238,7 +238,7 @@ class Agent:
             if self._link.delivered != delivered:
                 delivered, waited_s = self._link.delivered, 0.0
         if link.is_alive() and not self._link.is_settled:
-            raise ServiceError(f"not all could be delivered; the rest is in {self._spec.scratch}")
+            raise ServiceError(f"not all findings could be delivered; the rest is in {self._spec.scratch}")
 
     def _leave_open_streams(self) -> None:
         """Leave the open streams of programs that go on after the run. Of files all that is there is read."""
@@ -280,7 +280,7 @@ class Agent:
                 if self._link.is_settled:
                     self._waits.finish()
                     if self._node is not None:
-                        # Of the last calls, too, there are samples.
+                        # The last calls have samples, too.
                         self._node.close()
                         self._node.send()
                     return
@@ -292,7 +292,9 @@ class Agent:
                 is_away = True
 
     def _await_broker(self) -> None:
-        """Wait until the broker answers. Once the run is to end, what is learned meanwhile is kept in files."""
+        """Wait until the broker answers. Once the run is to end, what is learned meanwhile is kept in
+        files.
+        """
         has_answered = threading.Event()
 
         def ask() -> None:

@@ -61,7 +61,7 @@ class Loads:
         totals = _Totals(now_s, cpu_s, *sums, sum(one.size_bytes for one in read))
         before, self._before = self._before or _Totals(now_s, cpu_s), totals
         if not self._loads and self._first_s is not None:
-            # Until then there was no program.
+            # Before the first step there was no program.
             before = replace(before, at_s=self._first_s)
         seconds, took_s, steps, rows, size_bytes = (
             now - then for now, then in zip(astuple(totals), astuple(before), strict=True)
@@ -132,7 +132,7 @@ def spool_bytes(folders: Iterable[Path]) -> int:
         try:
             total += sum(entry.stat().st_size for entry in os.scandir(folder))
         except FileNotFoundError:
-            # Not made yet, or a segment was removed meanwhile; the next time shows.
+            # The spool is not made yet, or a segment was removed meanwhile: the next call sees it.
             continue
     return total
 

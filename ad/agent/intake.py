@@ -117,7 +117,7 @@ class Intake:
                 if (taken := self._known_instance(arrival)) is not None:
                     known.append(taken)
                     continue
-                # Where a further instance begins is decided by the ranks that are claimed by then.
+                # The ranks that are claimed by then decide where a further instance begins.
                 self._take(known)
                 known = []
                 self._take([self._next_instance(arrival)])

@@ -62,7 +62,7 @@ class NodeWatch:
         try:
             self._thread.start()
         except RuntimeError as error:
-            # There is no room for another thread.
+            # No further thread can be started.
             self._give_up(error)
 
     def note(self, program: int, rank: int, metadata: list[Metadata], records: PackedRecords) -> None:

@@ -132,13 +132,13 @@ class SpoolShipper:
         if self._is_flushing:
             time.sleep(min(LAST_ROUND_S, ROUND_S))
         elif not self._is_lockstep:
-            # In lockstep the exchange waits, and no longer than the streams do.
+            # In lockstep the exchange itself waits, and no longer than the streams do.
             quiet_s = ROUND_S if self._is_behind else QUIET_ROUND_S
             due_s = min(self._looked_at + quiet_s, self._statistics.due_s)
             if self._notifier.wait(due_s - time.monotonic()):
                 self._statistics.heed(time.monotonic())
                 self._quiet_rounds = QUIET_ROUNDS
-                # What rings meanwhile has its turn in the same round.
+                # News of other streams in the meantime go into the same round.
                 time.sleep(max(self._looked_at + ROUND_S - time.monotonic(), 0.0))
 
     def broker_was_away(self) -> None:

@@ -66,7 +66,9 @@ class WaitSearch:
         """Open questions by stream, in the order in which the streams were asked about first."""
 
     def serve(self) -> None:
-        """Receive questions, and answer some of them; raises ``redis.RedisError`` where the broker is away."""
+        """Receive questions, and answer some of them; raises ``redis.RedisError`` where the broker is
+        away.
+        """
         begin_s = time.monotonic()
         if begin_s - self._looked_s < POLL_S:
             return

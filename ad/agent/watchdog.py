@@ -319,8 +319,8 @@ class HangWatchdog:
             place = int(opened.calls["step"][call]), int(opened.calls["row"][call])
             reported[place] = before.get(place, 0.0)
             if elapsed[call] >= REPEAT_AT * reported[place]:
-                # Word to the stream's process first: if that has not gone on by then it will hear of it
-                # before the call can end, and so record the end.
+                # The stream's process is told first: if it has not gone on by then it learns of the report
+                # before the call can end, and so records the end.
                 report = report_of(opened, call, history, score)
                 stream.open_calls.report(report)
                 if stream.box[Cell.HEARTBEAT] != drained:

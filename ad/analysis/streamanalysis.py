@@ -171,7 +171,9 @@ class StreamAnalysis:
         return self._stacks
 
     def expect(self, reports: Reports) -> None:
-        """Record the end of these calls, which were reported as overdue, whatever the detector says of them."""
+        """Record the end of these calls, which were reported as overdue, whatever the detector says of
+        them.
+        """
         self._reported.add(reports)
 
     def finish(self) -> PackedRecords:

@@ -53,7 +53,7 @@ class FlaggedSteps:
 
     def note(self, timers: Int64Array) -> None:
         """Note the timers of the calls that were flagged in a step, int64[calls]."""
-        # They are few: as arrays, each step would take longer than to judge its calls.
+        # They are few: with arrays, this would take longer in each step than to judge its calls.
         for timer, calls in Counter(timers.tolist()).items():
             _add(self._fresh, timer, _Sums(1, calls**2, calls**3, calls**4, calls, calls))
 
@@ -243,7 +243,9 @@ class StreamStatistics:
 
 
 def _behind(kept: Learned, generation: int, ahead: Int64Array) -> Learned:
-    """Return the rows of a generation that the model does not contain yet; ``ahead`` as for ``take_model``."""
+    """Return the rows of a generation that the model does not contain yet; ``ahead`` as for
+    ``take_model``.
+    """
     has_row = kept.timers < len(ahead)
     is_behind = np.ones(len(kept.timers), np.bool_)
     is_behind[has_row] = ahead[kept.timers[has_row]] < generation

@@ -37,7 +37,7 @@ from chimbuko.core.traceschema import (
 TRACED_CALL = np.dtype(
     [
         ("begin_us", np.int64),
-        ("end_us", np.int64),  # of an open call the last time that it is known to go on
+        ("end_us", np.int64),  # of an open call the last time at which it is known to be open
         ("exclusive_us", np.int64),
         ("function", np.int32),  # the stream's own timer id
         ("thread", np.int32),  # TAU's id

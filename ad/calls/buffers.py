@@ -153,7 +153,7 @@ class WindowTables:
             members=records * self._reach,
             calls=records * self._reach,
             callers=frames,
-            # A message stands in the windows of all calls around its own.
+            # A message belongs to the windows of all calls around its own.
             messages=min(records * most_messages, kept_messages * self._reach),
             counters=min(records * most_counters, kept_counters * self._reach),
             functions=timers,
@@ -222,7 +222,7 @@ def _enlarged(arrays: Arrays, in_use: Sizes | None, **rows: int) -> Arrays:
 
 
 def _with_room(array: Array, rows: int, kept: int, fill: int | None) -> Array:
-    # No more is touched than has to be: the rest costs no memory.
+    # Only the rows in use are touched: the rest costs no memory.
     larger = np.empty((rows, *array.shape[1:]), array.dtype)
     larger[:kept] = array[:kept]
     if fill is not None:

@@ -72,7 +72,7 @@ class CallPaths:
         times[: len(self._times)] = self._times
         times["parent"], times["function"] = rows["parent"], rows["function"]
         for name in ("calls", "exclusive_us"):
-            # Without calls, other columns mean nothing.
+            # The other columns of a path without calls mean nothing.
             np.add(times[name], rows[name], out=times[name], where=rows["calls"] != 0)
         return times
 

@@ -73,7 +73,7 @@ class Channels:
             self._posted = as_table(np.zeros(MOST_POSTED, kernels.POSTED))
         while not kernels.number_messages(
             step.comms,
-            # A damaged step may lack some of them.
+            # A damaged step may lack some of the arrays.
             step.details if len(step.details) == len(step.comms) else NO_DETAILS,
             step.operations,
             send_type,

@@ -99,7 +99,7 @@ class Metrics:
         self._threads = _with_room(self._threads, threads)
         self._open = _with_room(self._open, stacks.carried)
         if stacks.gap_steps != self._gap_steps:
-            # What was counted in between is not known.
+            # The values in between are not known.
             self._gap_steps = stacks.gap_steps
             self._threads.is_known[:] = 0
             self._open.is_known[:] = 0
@@ -234,7 +234,7 @@ class Counters:
         recognise(step.events, step.counters, self._rank, exit_type, self._kinds)
         for counter in np.flatnonzero(undecided & (self._kinds == METRIC)).tolist():
             self._metrics.add(counter)
-            # Statistics of a metric are those of its rises, not of its totals.
+            # Statistics of a metric are those of its increases, not of its totals.
             self._moments[counter] = EMPTY
 
     def _reserve(self, count: int) -> None:

@@ -16,7 +16,7 @@ REPORT = np.dtype(
         ("expected_us", np.float64),
         ("spread_us", np.float64),
         ("seen", np.int64),
-        ("step", np.int32),  # with row the call's id
+        ("step", np.int32),  # with ``row`` the call's id
         ("row", np.int32),
     ],
     align=True,

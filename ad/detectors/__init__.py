@@ -60,7 +60,9 @@ class Detector(Protocol):
     """
 
     def limits(self, table: Float64Array, thresholds: Float64Array) -> Limits:
-        """Return limits by rows of the table, float64[functions, width], and the threshold of each function."""
+        """Return limits by rows of the table, float64[functions, width], and the threshold of each
+        function.
+        """
         ...
 
     def judge(self, measures: Float64Array, runtimes_us: Float64Array) -> Judgements:

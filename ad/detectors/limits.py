@@ -104,7 +104,7 @@ class FunctionLimits:
             edges_us[:, 0] = np.minimum(edges_us[:, 0], expected_us - self._min_anomaly_us)
         else:
             edges_us[:, 0] = -np.inf
-        # What lies between the first edge and the least difference is ordinary, whatever the detector says.
+        # Runtimes between the first edge and the least difference are ordinary, whatever the detector says.
         inner = edges_us[:, 1:]
         edges_us[:, 1:] = np.where(np.isfinite(inner), np.maximum(inner, slow_us[:, None]), inner)
         if edges_us.shape[1] > self.edges_us.shape[1]:

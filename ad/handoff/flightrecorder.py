@@ -133,7 +133,9 @@ class FlightRecorder:
     def _write(
         self, step: int, parts: dict[str, UInt64Array], opened: UInt64Array, since_us: int, at: int
     ) -> bool:
-        """Write a record at the position ``at``; return False if there is no room before the end of the ring."""
+        """Write a record at the position ``at``; return False if there is no room before the end of the
+        ring.
+        """
         start = at % self._size
         room = self._ring[start + _HEAD.size :].view(np.uint64)
         room[: opened.size] = opened.ravel()

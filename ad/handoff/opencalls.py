@@ -82,7 +82,7 @@ class OpenCallsFile:
 
     def forget(self) -> None:
         """Forget what an earlier process left open, as a new process of the stream: it is unknown now."""
-        # That one may have been killed while it wrote.
+        # The earlier process may have been killed while it wrote.
         self._cells[_Cell.SEQUENCE] |= 1
         self._cells[_Cell.COUNT] = 0
         self._cells[_Cell.SEQUENCE] += 1

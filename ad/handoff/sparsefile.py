@@ -99,5 +99,7 @@ def allocated(path: Path, size_bytes: int) -> mmap:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether there is no memory, or no address space (``ulimit -v``): room on a disk does not help."""
+    """Return whether there is no memory, or no address space (``ulimit -v``): room on a disk does not
+    help.
+    """
     return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)

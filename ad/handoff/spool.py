@@ -78,7 +78,8 @@ def frames_of(path: Path, offset: int) -> Iterator[tuple[int, int, bytes]]:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold the lock of a spool: compaction and removal exclude each other."""
-    # Of the folder itself: on a full disk there is no room for a file, and to remove must not need any.
+    # The lock is on the folder itself: on a full disk there is no room for a file, and to remove must not
+    # need any.
     file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -138,7 +139,7 @@ class SpoolWriter:
 
     def __init__(self, folder: Path, stream: str, limit_bytes: int) -> None:
         self._folder = folder
-        # A disk that is full by now may have room when there is something to write.
+        # A full disk may have room again when there is something to write.
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
         self._stream = stream
@@ -191,7 +192,7 @@ class SpoolWriter:
         while not self._is_written(waiting[:written], frame):
             if not written:
                 break
-            # There may be room for a part, and be it the totals alone.
+            # There may be room for a part, even if only for the totals.
             written //= 2
         self._hold(waiting[written:])
 
@@ -265,7 +266,9 @@ class SpoolWriter:
 
     @property
     def _is_last(self) -> bool:
-        """Return whether this process knows all frames: a segment of another one has the number of the next."""
+        """Return whether this process knows all frames: a segment of another one has the number of the
+        next.
+        """
         current = self._current
         try:
             is_same = current is not None and os.stat(current.path).st_size == current.size_bytes
@@ -401,7 +404,9 @@ class SpoolReader:
         return all(sequence <= self._sequence for _, _, sequence, _ in self._frames_ahead())
 
     def read(self, most_bytes: int) -> list[tuple[int, bytes]]:
-        """Return the next frames, as (sequence, encoded ``RecordBatch``), until they exceed ``most_bytes``."""
+        """Return the next frames, as (sequence, encoded ``RecordBatch``), until they exceed
+        ``most_bytes``.
+        """
         found: list[tuple[int, bytes]] = []
         size_bytes = 0
         for path, end, sequence, frame in self._frames_ahead():

@@ -61,7 +61,7 @@ def learn_runtime(usual: Any, first: Float64Array, runtime_us: float) -> None:
     first
         Levels of the first calls of the path, float64[``FIRST``].
     """
-    # What took less than a clock's tick took something.
+    # A call shorter than a clock tick did take some time.
     level = level_of(max(runtime_us, 0.5))
     if usual.calls > FIRST:
         usual.level += min(1.0, max(-1.0, level - usual.level)) / MEMORY

@@ -47,7 +47,7 @@ from chimbuko.core.traceschema import (
     MAX_TIME_US,
 )
 
-# What an event type stands for.
+# Kinds of event types.
 OTHER = 0
 ENTRY = 1
 EXIT = 2

@@ -93,7 +93,7 @@ CHANNEL = np.dtype(
     [
         ("partner", np.uint64),
         ("tag", np.uint64),
-        ("last_request", np.uint64),  # the newest of this rank that is counted here
+        ("last_request", np.uint64),  # the rank's newest request that is counted here
         ("communicator", np.uint32),
         ("count", np.uint32),
         ("direction", np.uint8),  # FREE, SENT or RECEIVED
@@ -334,7 +334,7 @@ def _receive(
         elif (request == 0 or wildcards[at].request < request) and _takes(
             wildcards[at], partner, tag, communicator
         ):
-            # What was posted before may have had an earlier one.
+            # A receive that was posted earlier may have an earlier number.
             is_certain = False
     if own >= 0:
         state[WILDCARDS] -= 1
@@ -344,7 +344,7 @@ def _receive(
         if place.request == request:
             place.request = 0
             return place.number if is_certain else np.uint32(0)
-        # Posted before anybody looked, or too long ago.
+        # The receive was posted before the stream began, or too long ago.
         is_certain = False
     number = np.uint32(0)
     row = _channel(channels, state, RECEIVED, partner, tag, communicator)
@@ -402,7 +402,7 @@ def _channel(
 ) -> Whole:
     """Return the row of a channel, a new one if needed; -1 where there is no room."""
     last = np.uint64(len(channels) - 1)
-    # Of factors of 32 bits each, so that nothing overflows.
+    # The factors have 32 bits each, so that nothing overflows.
     hashed = _half(partner) * np.uint64(0x9E3779B1) ^ _half(tag) * np.uint64(0x85EBCA77)
     hashed ^= np.uint64(communicator) * np.uint64(0xC2B2AE3D) + np.uint64(direction)
     at = (hashed ^ (hashed >> np.uint64(32))) & last

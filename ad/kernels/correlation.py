@@ -155,7 +155,7 @@ def note_launches(
         caller = np.int64(NONE)
         for level in range(deep - 1, -1, -1):
             row = path[level]
-            # One that was overwritten meanwhile is made again.
+            # A node that was overwritten meanwhile is made again.
             if node_of[row] == NONE or node_of[row] < state[NODES] - size:
                 node_of[row] = _new_node(launches, np.int64(CALLER), np.uint64(0), caller)
                 fill_member(members[node_of[row] % size], calls, row, is_anomaly[row])

@@ -78,7 +78,7 @@ def leave_out(
         if is_anomaly[at] and rows[at] >= carried:
             allowance = allowances[calls[rows[at]].function]
             if allowance[FOUND] == 0.0:
-                # Times of a damaged trace may run back.
+                # Times of a damaged trace may run backwards.
                 passed_us = max(now_us - allowance[AS_OF_US], 0.0)
                 allowance[ROOM] = min(allowance[ROOM] + passed_us * most_per_us, burst)
                 allowance[AS_OF_US] = now_us

@@ -106,7 +106,7 @@ def _sort_out(places: Places, links: Table, out: Out, step: int, is_end: bool) -
             sizes[METRICS] += own_metrics
             sizes[LAUNCH_FRAMES] += own_launch_frames
             sizes[RECORDS] = to + 1
-            # Last, since it may overwrite what ``head`` shows.
+            # This comes last, since it may overwrite the row that ``head`` refers to.
             heads[to] = head
         frame, state, metric, launch_frame = next_frame, next_state, next_metric, next_launch_frame
 
@@ -188,7 +188,9 @@ def _put_messages(out: Out, pool: Pool, most: int) -> None:
 
 @inner
 def _put_counters(out: Out, pool: Pool, most: int) -> None:
-    """Put out the counter values of windows, up to ``most`` for each record; called after ``_put_messages``."""
+    """Put out the counter values of windows, up to ``most`` for each record; called after
+    ``_put_messages``.
+    """
     heads, calls, counters, links, held = out.heads, out.calls, out.counters, pool.links, pool.counters
     count = 0
     call = 0

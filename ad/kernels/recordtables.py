@@ -31,7 +31,7 @@ its own.
 """
 
 
-# Cells of what there is room for.
+# Cells of a ``Room``.
 ROOM_CALLS = 0
 ROOM_THREADS = 1
 ROOM_TIMERS = 2

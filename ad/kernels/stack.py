@@ -61,7 +61,7 @@ DONE = 0
 NEED_THREADS = 1
 NEED_TIMERS = 2
 
-# Cells of the progress array, with which an interrupted run of a kernel is taken up again.
+# Cells of the progress array, from which an interrupted run of a kernel is continued.
 NEXT_ROW = 0
 CALLS = 1
 THREADS = 2
@@ -87,7 +87,7 @@ CALL = np.dtype(
         ("step", np.int32),  # step of its ENTRY
         ("row", np.int32),  # row of its ENTRY in the array of its step
         ("doubts", np.uint8),  # any of FIRST, UNCERTAIN, UNKNOWN, LOST
-        ("path", np.int32),  # its call path in the stream's table of them; see ``ad.paths``
+        ("path", np.int32),  # its call path in the stream's table of paths; see ``ad.calls.callpaths``
     ],
     align=True,
 )
@@ -146,7 +146,9 @@ def carry_open(
     losses: npt.NDArray[np.int64],
     doubts: int,
 ) -> int:
-    """Move the open calls to the front of the table, in order, and give them ``doubts``; return their number."""
+    """Move the open calls to the front of the table, in order, and give them ``doubts``; return their
+    number.
+    """
     kept = 0
     for number in range(progress[THREADS]):
         # Ties name rows of the table as it was.
@@ -200,7 +202,7 @@ OPEN = np.dtype(
     [
         ("entry_us", np.uint64),
         ("child_us", np.uint64),  # inclusive time of its completed direct children
-        ("step", np.int32),  # with row the call's id
+        ("step", np.int32),  # with ``row`` the call's id
         ("row", np.int32),
         ("parent_step", np.int32),
         ("parent_row", np.int32),

@@ -188,7 +188,9 @@ def _limit_ln(
     fit: npt.NDArray[np.float64],
     ordinary_share: float,
 ) -> float:
-    """Return the lowest limit beyond which at most ``FALSE_SHARE`` of the calls are expected to be ordinary."""
+    """Return the lowest limit beyond which at most ``FALSE_SHARE`` of the calls are expected to be
+    ordinary.
+    """
     calls = above[0]
     share = LOOSEST * ordinary_share
     limit = _ln_at(fit, share)

@@ -69,7 +69,7 @@ class AgentModel:
         number = self._numbers.get(key)
         if number is None:
             number = len(self._numbers)
-            # The row first: who reads the model in another thread goes by the numbers.
+            # The row is written first: readers of the model in another thread go by the numbers.
             self._reserve(number + 1)
             part = part_of_function(program, name, len(self._parts))
             self.part_of[number] = part

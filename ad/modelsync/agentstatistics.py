@@ -301,7 +301,7 @@ class AgentStatistics:
         due = self._gather(shares, rows, has_all, periods)
         flagged = [self._flagged(share, of) for share, of in zip(shares, rows, strict=True)]
         steps = [step for share in shares for step in share.steps]
-        # One that closes an epoch is not the last.
+        # A delta that closes an epoch is not the last.
         has_paths = self._are_paths_due(has_all and not closed_epochs, periods)
         telemetry = self._telemetry(shares, flagged, has_paths)
         has_others = telemetry != TelemetryDelta(node=telemetry.node)
@@ -397,7 +397,7 @@ class AgentStatistics:
             counters=counters,
             figures=figures,
             paths=_by_program(paths),
-            # What of ranks is in another part than their health.
+            # Telemetry of ranks is in another part than their health.
             node=self._node if self.parts > 1 else "",
             timers=b"".join(rank_timers(share.program, share.rank, own).tobytes() for share, own in paths),
         )

@@ -102,7 +102,7 @@ class ModelSync:
         self._must_send_all = bool(self._unsaved)
         self._agents = 1
         self._pause_s = SHORTEST_PERIOD_S
-        self._rung_at = -LIVELY_S
+        self._urgent_at = -LIVELY_S
         self._is_urgent = False
         self._sent_at = self._delta_at = 0.0
         self._received_at = 0.0
@@ -155,7 +155,7 @@ class ModelSync:
 
     def heed(self, now: float) -> None:
         """Note, in a live run, that a stream has urgent news."""
-        self._rung_at, self._is_urgent = now, True
+        self._urgent_at, self._is_urgent = now, True
 
     @property
     def due_s(self) -> float:
@@ -170,7 +170,7 @@ class ModelSync:
 
     def _paused_s(self, now: float) -> float:
         """Return the time from one delta to the next in a live run, in seconds."""
-        is_quiet = now - self._rung_at >= LIVELY_S
+        is_quiet = now - self._urgent_at >= LIVELY_S
         return max(self._pause_s, quiet_s(self._period_s)) if is_quiet else self._pause_s
 
     @property
@@ -279,7 +279,7 @@ class ModelSync:
     def _acknowledge(self, part: int, updates: list[ModelUpdate], reported: bytes | None) -> None:
         """Learn how far a part is from its updates, or else from what it has reported in its hash."""
         pending = self._unsaved.parts[part]
-        # A row may be published a moment later than the deltas in it are acknowledged in the hash.
+        # A row may be published a moment after the deltas in it are acknowledged in the hash.
         contained = pending.merged_sequence
         acknowledged = _acknowledgement(self._statistics.agent, updates)
         if acknowledged is not None:

@@ -93,7 +93,7 @@ without, 3.5 ms.
 """
 LONGEST_QUIET_S = 3.0
 """Longest wait of steps without findings, in seconds: a user who watches waits no longer."""
-LOUD_STEPS = 20
+PROMPT_STEPS = 20
 """Number of first steps of a stream that are committed at once: what they teach, all ranks need to know soon.
 """
 MOST_QUIET_BYTES = 1 << 20
@@ -127,7 +127,7 @@ class CommitSchedule:
         is_found = bool(result.records.heads or result.count.anomalies)
         self._size_bytes += size_bytes
         is_small = self._size_bytes < MOST_QUIET_BYTES
-        self._is_quiet = self._is_quiet and steps > LOUD_STEPS and is_small and not is_found
+        self._is_quiet = self._is_quiet and steps > PROMPT_STEPS and is_small and not is_found
 
     @property
     def is_quiet(self) -> bool:
@@ -141,7 +141,7 @@ class CommitSchedule:
 
     def tried(self, now_s: float, took_s: float) -> None:
         """Note an attempt to commit, which took so much CPU time."""
-        # The first one, in cold memory, does not say what the next ones take.
+        # The first commit, in cold memory, takes longer than the next ones.
         before_s, self._took_s = self._took_s, took_s
         self._least_at_s = now_s + max(COMMIT_PERIOD_S, min(before_s, took_s) / COMMIT_SHARE)
 

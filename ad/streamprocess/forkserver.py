@@ -200,11 +200,11 @@ def _become_child(spec: StreamProcessSpec, notifier: AgentNotifier) -> None:
         os.dup2(nothing, 0)
         os.dup2(2, 1)
         faulthandler.enable()
-        # Where memory comes to an end, the reader does, and not the program beside it.
+        # Where memory runs out the reader is killed, and not the program beside it.
         set_oom_score(oom_score(Sacrifice.READER))
         die_with_parent()
         setproctitle(f"chimbuko.ad.streamprocess.process {spec.key}")
-        # Loaded with the kernels, before the fork.
+        # This module was loaded with the kernels, before the fork.
         from chimbuko.ad.streamprocess.process import run_child
 
         code = run_child(spec, notifier)

@@ -61,7 +61,9 @@ LAST_ROOM_S = 3.0
 
 
 class StreamProcess:
-    """Reader that drains one stream to its end, or until it is asked to leave that to a successor (``END``)."""
+    """Reader that drains one stream to its end, or until it is asked to leave that to a successor
+    (``END``).
+    """
 
     def __init__(self, spec: StreamProcessSpec, notifier: AgentNotifier) -> None:
         self._spec = spec
@@ -100,7 +102,7 @@ class StreamProcess:
         if kept is None:
             identity = StreamIdentity(spec.program, spec.rank, spec.node)
             self._analysis = StreamAnalysis(identity, spec.config)
-            # Where there was no room for a checkpoint, that is all that is known.
+            # Where there was no room for a checkpoint, only the totals are known.
             self._analysis.follow(self._box.next_step, self._spool.health)
             self._epoch = NO_EPOCH
             self._counters_due_us = 0
@@ -117,7 +119,7 @@ class StreamProcess:
     def run(self) -> None:
         """Read to the end, or until asked to stop."""
         signal.signal(END, self._ask_to_go)
-        # From the agent, when it has left word in the box: that ends a wait for the next step.
+        # The agent sends it when it has written to the exchange: it ends a wait for the next step.
         signal.signal(signal.SIGCONT, lambda *_: None)
         # Before it asks to be let in: stopped from then on it holds up its writer.
         self._announce(Role.JOINING if self._spec.transport is Transport.SST else Role.READING)
@@ -129,7 +131,7 @@ class StreamProcess:
             phase = Phase.BROKEN
         except MemoryError:
             if self._source is not None:
-                # Over SST its writer must not wait for one that is gone.
+                # Over SST the writer must not wait for a reader that is gone.
                 self._source.close()
             raise
         is_over = phase is not Phase.IDLE
@@ -140,13 +142,13 @@ class StreamProcess:
         is_committed = self._commit_surely(records, state)
         is_last = is_over or self._spec.transport is Transport.SST
         if self._shortage.is_blocking and is_last:
-            # In files they would be there for a successor.
+            # In files the steps would be there for a successor.
             self._lose_results()
             is_committed = True
         if self._source is not None:
             self._source.close()
         self._leave_findings(state)
-        # Last of all: for a stream that is over nobody does anything any more.
+        # This comes last: for a stream that is over nobody does anything any more.
         if is_over and is_committed:
             self._box[Cell.CLOSED_EPOCH] = ALL_EPOCHS
             self._box[Cell.PHASE] = phase
@@ -228,7 +230,7 @@ class StreamProcess:
         """Tell the guard which role this process has for the stream's writer."""
         self._role = role
         if self._spec.guarded:
-            # Without room for a word, the guard does not know of it.
+            # Where there is no room for the registration, the guard does not know of it.
             with suppress(OSError):
                 announce(self._spec.guarded, f"reader-{self._spec.key}", role)
 
@@ -273,7 +275,9 @@ class StreamProcess:
         return True
 
     def _enter_epoch(self, step: TraceStep) -> bool:
-        """Close the epochs before the step's, and wait until all streams have; return False if asked to stop."""
+        """Close the epochs before the step's, and wait until all streams have; return False if asked to
+        stop.
+        """
         interval_us = step.interval_us()
         epoch = NO_EPOCH if interval_us is None else interval_us[1] // self._spec.config.period_us
         if epoch <= self._epoch:
@@ -311,7 +315,7 @@ class StreamProcess:
             if tries > MOST_TRIES or (self._shortage.is_blocking and not self._can_wait):
                 return False
             if self._shortage.is_blocking:
-                # Not stuck: nobody shall take this process away.
+                # The process is not stuck, and must not be replaced.
                 self._box[Cell.LOOKS] += 1
             time.sleep(ROOM_POLL_S if self._shortage.is_blocking else BUSY_POLL_S)
         return True

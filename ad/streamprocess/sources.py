@@ -78,7 +78,7 @@ class _Joined:
             path, SST, rank=spec.rank, first_rank=spec.first_rank, first_step=first_step, names=names
         )
         try:
-            # Between the look and the opening another one may have come.
+            # Another contact file may have come between the check and the opening.
             _check_contact(path, spec.contact)
         except TraceFormatError:
             self._reader.close()

@@ -63,14 +63,14 @@ class CheckpointFiles:
         content.seek(0)
         _write(content, checkpoint)
         try:
-            # What is left of a longer one stands behind the end, and is not looked at.
+            # The rest of a longer, earlier checkpoint stands after the end, and is ignored.
             _overwrite(path, content.getbuffer()[: content.tell()])
             self.is_failing = False
         except OSError as error:
             if not self._is_reported:
-                log(f"{path}: what is known of a stream cannot be kept ({error.strerror})")
+                log(f"{path}: the checkpoint of a stream cannot be saved ({error.strerror})")
             self.is_failing = self._is_reported = True
-            # Half of it, or that of an earlier step, would be taken for this one.
+            # Half a checkpoint, or that of an earlier step, would be taken for this one.
             path.unlink(missing_ok=True)
 
     def load(self, slot: int, names: StreamNames) -> Checkpoint | None:

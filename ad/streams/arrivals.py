@@ -89,7 +89,9 @@ class Arrivals:
         self._looks = 0
 
     def look(self) -> list[Arrival]:
-        """Return streams that are not taken yet, sorted by program and rank; none where the folder is gone."""
+        """Return streams that are not taken yet, sorted by program and rank; none where the folder is
+        gone.
+        """
         self._looks += 1
         try:
             names = os.listdir(self._folder)
@@ -99,7 +101,7 @@ class Arrivals:
         for path, known in self._paths.items():
             if known.contacts and path.name + CONTACT_SUFFIX not in contacts:
                 known.is_free = True
-        # What was set aside first: whether a path is free says what is there now.
+        # Files that were set aside come first: whether a path is free depends on its current files.
         names.sort(key=lambda name: name.endswith(".bp"))
         found = [arrival for name in names for arrival in self._arrived(name)]
         return sorted(found, key=lambda arrival: arrival.name)
@@ -112,7 +114,7 @@ class Arrivals:
         if arrival.contact:
             known.contacts.add(arrival.contact)
         if self._is_ours and not arrival.is_numbered:
-            # Without it nothing can be set aside, and who comes later overwrites it.
+            # Without permission nothing can be set aside, and later programs overwrite it.
             if arrival.transport is Transport.FILES:
                 number(arrival.name.path, first_rank)
             else:

@@ -1,4 +1,6 @@
-"""Log of the agent's deltas that are not merged yet, in a file: if the agent dies, its successor sends them."""
+"""Log of the agent's deltas that are not merged yet, in a file: if the agent dies, its successor sends
+them.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,7 @@ class DeltaLog:
             if not self.is_failing:
                 log(f"{self._paths[0]}: deltas cannot be kept ({error.strerror})")
             self.is_failing = True
-            # An older one would be taken for the last.
+            # An older entry would be taken for the last one.
             for path in self._paths:
                 path.unlink(missing_ok=True)
             self.close()

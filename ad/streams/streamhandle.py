@@ -127,7 +127,7 @@ def own_time_s(before: CoreUse | None, now: CoreUse | None, passed_s: float) -> 
     if before is None or now is None:
         return passed_s
     if now.state == _RUNNABLE and now.ran_ns == before.ran_ns:
-        # It waits still, so that the kernel has not counted it.
+        # It is still waiting, so the kernel has not counted the wait yet.
         return 0.0
     return max(passed_s - (now.waited_ns - before.waited_ns) / 1e9, 0.0)
 
@@ -362,5 +362,5 @@ def left_streams(
         try:
             found.append(StreamHandle(name, Transport.SST, program, node, place.parent, config, schema))
         except (OSError, MemoryError) as error:
-            log(f"{place.parent}: what is left in it cannot be delivered ({error})")
+            log(f"{place.parent}: findings left in it cannot be delivered ({error})")
     return found

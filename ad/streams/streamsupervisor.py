@@ -186,7 +186,7 @@ class Supervisor:
             return
         stream.quiet_s = 0.0
         if stream.transport is Transport.RECORDED:
-            # Another one would hang there, too.
+            # Another process would hang there, too.
             self.give_up(stream)
             return
         # Over SST a reader waits for the next step for as long as that takes.
@@ -209,7 +209,7 @@ class Supervisor:
         stream.quiet_s += stream.own_s
 
     def _signal(self, stream: StreamHandle, number: int) -> None:
-        # It may have ended, and nobody has reported that yet.
+        # It may have ended without a report so far.
         with suppress(ProcessLookupError):
             if stream.pid:
                 os.kill(stream.pid, number)

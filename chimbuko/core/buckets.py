@@ -22,5 +22,5 @@ Half a µs stands for less than 1.
 """
 LN_EDGES = np.log(EDGES_US)
 for _edges in (EDGES_US, LN_EDGES):
-    # As kernels see them that do not get them handed in: both are one type, for which they are compiled once.
+    # Read-only, as kernels see global arrays: both are one type, for which kernels are compiled once.
     _edges.flags.writeable = False

@@ -71,14 +71,16 @@ def write_atomically(path: Path | str, data: bytes, mode: int = 0o666, *, is_dur
             file.write(data)
         replace(temporary, path, is_durable=is_durable)
     except OSError:
-        # Half of it would take the room from others.
+        # Half a file would take room from others.
         with suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
 
 
 def replace(new: Path | str, path: Path | str, *, is_durable: bool) -> None:
-    """Rename a file to ``path``; with ``is_durable`` it is whole under that name after a loss of power, too."""
+    """Rename a file to ``path``; with ``is_durable`` it is whole under that name after a loss of power,
+    too.
+    """
     if is_durable:
         _sync(new, os.O_RDONLY)
     os.replace(new, path)

@@ -51,7 +51,7 @@ def name_matcher(pattern: str) -> Callable[[str], bool]:
         # them takes minutes for five stars and a name of 2,000 characters.
         first += "".join(f"(?>.*?{part})" for part in middle) + ".*" + last
     expression = re.compile(first, re.DOTALL)
-    # Not a lambda: what a stream's process knows is pickled for its successor.
+    # No lambda: the state of a stream's process is pickled for its successor.
     return partial(_is_match, pattern, expression)
 
 

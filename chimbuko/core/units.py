@@ -58,7 +58,9 @@ def format_duration_us(duration_us: float) -> str:
 
 
 def format_signed_us(duration_us: float) -> str:
-    """Return a difference of durations with its sign (``+`` or ``−``), or a time after or before some moment."""
+    """Return a difference of durations with its sign (``+`` or ``−``), or a time after or before some
+    moment.
+    """
     return format_duration_us(duration_us) if duration_us < 0 else f"+{format_duration_us(duration_us)}"
 
 

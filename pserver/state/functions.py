@@ -223,13 +223,15 @@ class Functions:
         table = self._table[numbers]
         self._schema.merge(table, np.arange(len(numbers)), self._base[numbers])
         if self._forgotten is not None:
-            # As it is sent: agents and store shall know the same.
+            # Packed and unpacked as for sending, so that agents and store know the same.
             remembered = self._eras.remembered(numbers).astype(np.float32)
             table[:, self._forgotten] = remembered
         return table
 
     def counted(self, numbers: Int64Array) -> Float64Array:
-        """Return this run's calls by bucket, float64[n, BUCKETS]; of detectors without buckets float64[n, 0]."""
+        """Return this run's calls by bucket, float64[n, BUCKETS]; of detectors without buckets float64[n,
+        0].
+        """
         counted: Float64Array = self._table[numbers][:, self._forgotten or slice(0)]
         return counted
 

@@ -63,7 +63,7 @@ class KnownAgents:
         self._merged_now.add(delta.agent)
         is_successor = delta.incarnation > agent.incarnation
         missing = delta.sequence - agent.sequence - 1
-        # A successor counts on, unless it knows nothing of its predecessor.
+        # A successor continues the numbers, unless it knows nothing of its predecessor.
         is_first = delta.sequence == delta.since and (missing > 0 or is_successor)
         if (missing != 0 and not is_first) or is_early:
             return None
@@ -92,7 +92,7 @@ class KnownAgents:
     def is_saved(self) -> bool:
         """Note that all merged deltas outlive this process; return whether all agents have heard of it."""
         now = {name: (agent.incarnation, agent.sequence) for name, agent in self._agents.items()}
-        # An agent that goes on sending learns of it with what is merged next: 10,000 would get it twice.
+        # An agent that sends again learns of the save with its next delta: 10,000 agents would be told twice.
         self._merged_now.update(
             name for name, place in self._saved.items() if self._untold.get(name) == place
         )

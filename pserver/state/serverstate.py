@@ -312,12 +312,12 @@ class ServerState:
         self._agents.restore(saved.agents, saved.lost_deltas)
         self._functions = Functions.restored(self._schema, saved.functions)
         self._closed = dict(saved.closed)
-        # Versions that were published after it was saved are not used again for others.
+        # Versions that were published after the save are not used again.
         version = saved.version + VERSIONS_PER_SAVE
         self._model.restore(self._functions, version, saved.published_epoch, saved.published)
         self._ranks = Ranks.restored(saved.ranks)
         self._health = {(health.program, health.rank): health for health in saved.health}
-        # What was reported to the store since it was saved is not known here.
+        # Reports to the store since the save are not known here.
         self._unstored.health.update(self._health)
         self._unstored.functions.update(self._functions.called().tolist())
         self._telemetry.restore(saved.telemetry)
@@ -349,7 +349,8 @@ class ServerState:
         own = np.frombuffer(delta.rows, np.int32)
         if max(own.max(initial=-1), _highest_number(delta.telemetry)) >= len(agent.numbers):
             raise ValueError("functions that the agent has not named")
-        # Most deltas hold nothing: what is known well is held back. Without these tests they take 15 µs more.
+        # Most deltas are empty, as converged functions are held back. Without these tests they take 15 µs
+        # more.
         if len(own):
             rows = agent.global_numbers[own]
             self._functions.merge(rows, delta.table)

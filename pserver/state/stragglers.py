@@ -204,7 +204,7 @@ class _Program:
     def compare_complete(self, is_last: bool) -> bool:
         newest = int(self._newest.max(initial=-1))
         still_here = self._newest[self._newest > max(newest - MOST_WAITING, -1)]
-        # A rank that has said nothing yet may still do so: a window's time is left to it.
+        # A rank that has reported nothing yet may still do so: it gets the time of a window.
         complete = newest if is_last else int(still_here.min(initial=newest - 1))
         count = 0
         while is_last or count < ROWS_AT_ONCE:
@@ -341,13 +341,15 @@ def _over_windows(
     median = (ordered[each, (held - 1) // 2] + ordered[each, held // 2]) / 2.0
     distances = np.abs(deviations - median[:, np.newaxis])[is_held]
     most = float(np.median(held))
-    # A window less is free: the median itself is one of them.
+    # One degree of freedom less: the median is estimated from the same windows.
     noise = float(np.median(distances)) / _MAD_OF_NORMAL * math.sqrt(most / max(most - 1.0, 1.0))
     return median, _ERROR_OF_MEDIAN * noise / math.sqrt(most)
 
 
 def _spread(deviations: Float64Array, noise: float) -> float:
-    """Return the standard deviation of healthy ranks, from the median of the distances from the middle one."""
+    """Return the standard deviation of healthy ranks, from the median of the distances from the middle
+    one.
+    """
     ranks = len(deviations)
     own = float(np.median(np.abs(deviations))) / _MAD_OF_NORMAL
     known = ranks * own * own + USUAL_SPREAD_RANKS * (USUAL_SPREAD * USUAL_SPREAD + noise * noise)

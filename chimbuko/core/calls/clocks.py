@@ -207,7 +207,7 @@ def difference(above: Sequence[Bound], below: Sequence[Bound], begin_us: int, en
             limits.append((sign * (1.0 - share), sign * share, difference_us))
     slack_us = float(TOLERANCE_US)
     while not (left := _left(limits, slack_us)):
-        # Clocks that are no straight lines, or ends of different messages.
+        # The clocks drift unevenly, or ends of different messages were paired.
         slack_us *= 2
     first_us, last_us = _nearest(left)
     reach_us = max(max(abs(x - first_us), abs(y - last_us)) for x, y in left)

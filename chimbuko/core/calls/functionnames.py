@@ -113,7 +113,7 @@ def function_matcher(pattern: str) -> Callable[[str], bool]:
 
     The pattern may be the name as it is stored, as it is shown, or without module and place.
     """
-    # Not a lambda: what a stream's process knows is pickled for its successor.
+    # No lambda: the state of a stream's process is pickled for its successor.
     return partial(_is_meant, name_matcher(pattern))
 
 

@@ -14,7 +14,7 @@ PATH = np.dtype(
     [
         ("parent", np.int32),  # row of the path without its innermost function, or NONE
         ("function", np.int32),  # the innermost; NONE for the row of the others
-        ("calls", np.int64),  # without any, the columns that follow mean nothing
+        ("calls", np.int64),  # without calls the following columns mean nothing
         ("exclusive_us", np.float64),
         ("exclusive_squares", np.float64),
         ("exclusive_minimum_us", np.float64),
@@ -84,7 +84,7 @@ class PathTable:
         self.__init__(state["most"])  # type: ignore[misc]
         reported = np.zeros(len(state["parents"]), PATH)
         reported["parent"], reported["function"], reported["calls"] = state["parents"], state["functions"], 1
-        # In the same order they get the same rows.
+        # Paths in the same order get the same rows.
         self.add(reported)
         self.forget_calls()
         used, rows = state["used"]

@@ -39,7 +39,9 @@ LISTS = ("frames", "members", "messages", "counters", "metrics", "node_state", "
 
 
 def _head() -> np.dtype[np.void]:
-    """Return the dtype of scalar fields and numbers of rows, large ones first, so that there is no padding."""
+    """Return the dtype of scalar fields and numbers of rows, large ones first, so that there is no
+    padding.
+    """
     # Kernels compare flags with numbers.
     fields = [(name, np.dtype(field.dtype.replace("?", "u1"))) for name, field in IN_ARRAYS.items()]
     fields += [(name, np.dtype(np.int32)) for name in LISTS]

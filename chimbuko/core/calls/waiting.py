@@ -20,7 +20,7 @@ class Waits(Enum):
 
 
 _PATTERNS = (
-    # Started only, completed elsewhere.
+    # These only start an operation, which is completed elsewhere.
     (
         re.compile(r"P?MPI_(I[a-z]+|\w+_init|Start|Startall|(Get|Comm_get|Type|Request_free|Cart)\w*)\b"),
         Waits.NOT,
@@ -32,7 +32,7 @@ _PATTERNS = (
         ),
         Waits.RECEIVE,
     ),
-    # What is one-sided is over when the other side has come to it, too.
+    # These one-sided operations end when the other side has come to them, too.
     (
         re.compile(r"P?MPI_(Send|Ssend|Rsend|Bsend|Win_(flush|lock|unlock)\w*|Win_(start|complete))\b"),
         Waits.SEND,
@@ -46,7 +46,7 @@ _PATTERNS = (
         Waits.COLLECTIVE,
     ),
     # PyTorch's names of what its communication libraries do.
-    # ``c10d::`` only asks these for it.
+    # ``c10d::`` functions only call these.
     (re.compile(r"(gloo|nccl|ucc|mpi|xccl):recv"), Waits.RECEIVE),
     (re.compile(r"(gloo|nccl|ucc|mpi|xccl):send"), Waits.SEND),
     (re.compile(r"(gloo|nccl|ucc|mpi|xccl):\w|nccl(Dev)?Kernel_"), Waits.COLLECTIVE),

@@ -19,7 +19,9 @@ _ONE = 1023 << 3
 
 @inlined
 def bucket_of(runtime_us: float) -> int:
-    """Return the bucket of a runtime: the exponent and the three highest bits of the mantissa of its double."""
+    """Return the bucket of a runtime: the exponent and the three highest bits of the mantissa of its
+    double.
+    """
     if runtime_us < 1.0:
         return 0
     bits = np.float64(runtime_us).view(np.int64)

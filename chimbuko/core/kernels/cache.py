@@ -54,7 +54,7 @@ def use_cache() -> Path:
             f"no folder can be written for compiled kernels ({error}); set {CACHE_VARIABLE}"
         ) from None
     if cache != INSTALLED and not are_compiled(cache) and not os.access(INSTALLED, os.W_OK):
-        # Without links they are compiled, which is slow, and no harm.
+        # Without links the kernels are compiled, which is slow, and no harm.
         with suppress(OSError, msgspec.DecodeError):
             _link_installed(cache)
     return cache
@@ -68,7 +68,7 @@ def _writable_cache() -> Path:
             return folder
     folder = Path(tempfile.gettempdir()) / f"chimbuko-kernels-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    # What is compiled is loaded as code: nobody else may write there.
+    # Compiled kernels are loaded as code: nobody else may write there.
     if not is_own_folder(folder):
         folder = Path(tempfile.mkdtemp(prefix="chimbuko-kernels-"))
     os.environ[CACHE_VARIABLE] = str(folder)
@@ -88,7 +88,7 @@ def _link_installed(cache: Path) -> None:
         paths = [path for path in Path(folder).iterdir() if path.name.rpartition(".py")[0] in kernels]
         if not files.items() <= _compiled_in(folder).items() or not all(map(_is_readable, paths)):
             return
-        # As numba names it: by the folder of the sources.
+        # Numba names it so, by the folder of the sources.
         sources = os.path.dirname(folder)
         name = f"{os.path.basename(sources)}_{hashlib.sha1(sources.encode()).hexdigest()}"
         place = cache / name
@@ -192,7 +192,8 @@ def _compiled_in(folder: str) -> dict[str, int]:
 def _is_writable(folder: Path) -> bool:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # As numba tries it: on a read-only file system, or beyond a quota, permissions do not tell.
+        # It is tried as numba does it: on a read-only file system, or beyond a quota, permissions do not
+        # tell.
         tempfile.TemporaryFile(dir=folder).close()
     except OSError:
         return False

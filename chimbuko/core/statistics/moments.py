@@ -39,7 +39,8 @@ class Moments:
     @classmethod
     def of(cls, values: npt.ArrayLike) -> Self:
         """Return the moments of an array of values."""
-        # Here, as in merge(), because it loads compiled code: 0.4 s of the 1.2 s that a dashboard starts in.
+        # Imported here, as in merge(), because it loads compiled code: 0.4 s of the 1.2 s that a dashboard
+        # starts in.
         from chimbuko.core.kernels.merge import add_value
 
         row = EMPTY.copy()

@@ -110,7 +110,9 @@ class TableSchema:
     columns: tuple[Column, ...]
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        """Pickle a schema of this module by its name: a stream's process saves one with each of its commits."""
+        """Pickle a schema of this module by its name: a stream's process saves one with each of its
+        commits.
+        """
         name = next((name for name, known in globals().items() if known is self), None)
         return name or (TableSchema, (self.columns,))
 
@@ -230,7 +232,7 @@ class TableSchema:
 
     def merge(self, into: Float64Array, rows: npt.ArrayLike, other: Float64Array) -> None:
         """Merge ``other[i]`` into ``into[rows[i]]``, in place."""
-        # Here, as in merge_packed(), because who only reads columns needs no compiled code.
+        # Imported here, as in merge_packed(), because readers of columns need no compiled code.
         from chimbuko.core.kernels import merge
 
         merge.merge_rows(into, np.asarray(rows, np.int64), other, self.starts, self.widths, self.rules)

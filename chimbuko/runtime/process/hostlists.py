@@ -28,7 +28,9 @@ def expand(text: str) -> list[str]:
 
 
 def of_slots(lines: Iterable[str]) -> list[str]:
-    """Return the hosts of a file with a line for each slot, as of PBS and LSF: each host once, in its order."""
+    """Return the hosts of a file with a line for each slot, as of PBS and LSF: each host once, in its
+    order.
+    """
     return list(dict.fromkeys(line.strip() for line in lines if line.strip()))
 
 

@@ -93,7 +93,7 @@ def end_within(seconds: float) -> None:
     """
 
     def leave() -> None:
-        log(f"it has not come to its end within {seconds:g} s, and is ended")
+        log(f"it did not end within {seconds:g} s, and is killed")
         os._exit(0)
 
     timer = threading.Timer(seconds, leave)

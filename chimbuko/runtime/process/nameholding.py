@@ -61,10 +61,10 @@ def hold(name: str) -> Held:
             files = _files(opened)
             if not files:
                 _make_file()
-                # Of two that are the first at the same time one sees both files, and locks both.
+                # Of two processes that are first at the same time one sees both files, and locks both.
                 files = _files(opened)
             for file in files:
-                # Who cleans up by age leaves files that are young, or locked as a whole.
+                # Cleaners that go by age leave files that are young, or locked as a whole.
                 os.utime(file)
                 fcntl.flock(file, fcntl.LOCK_SH)
                 fcntl.fcntl(file, fcntl.F_OFD_SETLK, _lock(name))

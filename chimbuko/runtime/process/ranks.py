@@ -1,4 +1,6 @@
-"""Rank of a process in its program, and size of the program, by the environment that its launcher has left."""
+"""Rank of a process in its program, and size of the program, by the environment that its launcher has
+left.
+"""
 
 from __future__ import annotations
 

@@ -25,7 +25,9 @@ FROM_OTHERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def heed(numbers: Iterable[signal.Signals], handle: Callable[[int, Any], object]) -> None:
-    """Handle signals, except those that are ignored, as by ``nohup``, or in a shell's jobs in the background."""
+    """Handle signals, except those that are ignored, as by ``nohup``, or in a shell's jobs in the
+    background.
+    """
     for number in numbers:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handle)
@@ -54,7 +56,8 @@ def no_ctrl_c() -> Iterator[None]:
     """
     from multiprocessing import resource_tracker
 
-    # Of multiprocessing; it would let Ctrl-C through again when it starts, with the first process.
+    # The resource tracker of multiprocessing would let Ctrl-C through again when it starts, with the first
+    # process.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

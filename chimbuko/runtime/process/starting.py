@@ -145,7 +145,7 @@ def load(name: str) -> ModuleType:
                 module = importlib.import_module(f"{name}.__main__")
             module.load()
     except (ImportError, OSError, MemoryError) as error:
-        # A library that finds no room, or no file descriptor, says so in its own way.
+        # Libraries report a lack of memory, or of file descriptors, with errors of their own.
         reason = next(iter(str(error).splitlines()), "no memory")
         raise ServiceError(
             f"{name} cannot be loaded ({reason}); "
@@ -240,7 +240,7 @@ def become_fork(title: str, stdin: int, stdout: int, stderr: int, kept: tuple[in
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         if callable(signal.getsignal(number)):
             signal.signal(number, signal.SIG_DFL)
-    # Copies first: one of the three may have the number that another is to have.
+    # The copies come first: one of the three may have the number that another is to have.
     for place, copy in enumerate([os.dup(one) for one in (stdin, stdout, stderr)]):
         os.dup2(copy, place)
     for name in os.listdir("/proc/self/fd"):
@@ -267,7 +267,7 @@ def end_fork(work: Callable[[], object]) -> NoReturn:
     except BaseException:
         traceback.print_exc()
     finally:
-        # None where the shell has closed it.
+        # It is None where the shell has closed it.
         for stream in filter(None, (sys.stdout, sys.stderr)):
             with suppress(OSError, ValueError):
                 stream.flush()

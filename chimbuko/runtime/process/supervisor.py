@@ -185,7 +185,7 @@ class ServiceGroup:
                 facts = member.service.wait_ready(max(0.0, latest_s - time.monotonic()))
             except ServiceError:
                 if time.monotonic() >= latest_s or not self._was_killed(member):
-                    # Who ends the others must not take it for one that somebody killed, and start it again.
+                    # Otherwise it would count as killed by somebody, and be started again.
                     member.is_given_up = True
                     raise
             else:
@@ -236,7 +236,7 @@ class ServiceGroup:
 
     def _ask_to_stop(self, member: _Member) -> None:
         if member.is_starting:
-            # Before it is ready it would end at once, and leave undone what it was started again for.
+            # Before it is ready it would end at once, and leave its work undone.
             member.is_starting = False
             with suppress(ServiceError):
                 member.service.wait_ready()

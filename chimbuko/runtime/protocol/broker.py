@@ -49,7 +49,7 @@ class _MovingConnection(redis.Connection):
         self._found_in = found_in
 
     def _connect(self) -> socket.socket:
-        # The file is not there while nobody serves.
+        # The file does not exist while there are no services.
         with suppress(OSError):
             place = parse_url(self._found_in.read_text())  # type: ignore[no-untyped-call]
             self.host, self.port = place.get("host", LOOPBACK), place.get("port", REDIS_PORT)
@@ -77,7 +77,7 @@ def connect(url: str, timeout_s: float = 5.0, found_in: Path | None = None, **se
     ServiceError
         Nobody answers there, or the broker refuses us.
     """
-    # One over TLS is none of ours, and stays where it is.
+    # A broker over TLS is none of ours, and stays where it is.
     if found_in is not None and urlsplit(url).scheme == "redis":
         settings |= {"connection_class": _MovingConnection, "found_in": found_in}
     try:
@@ -90,12 +90,12 @@ def connect(url: str, timeout_s: float = 5.0, found_in: Path | None = None, **se
         if not client.info("cluster").get("cluster_enabled"):
             return client
         client.close()
-        # It finds the node that has our keys, also after that was replaced by another one.
+        # The client finds the node that has our keys, also after that was replaced by another one.
         cluster = RedisCluster.from_url(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
         cluster.ping(target_nodes=RedisCluster.PRIMARIES)
     except redis.RedisError as error:
         raise ServiceError(f"broker at {_place(url)} cannot be used ({error}); {_advice(error)}") from error
-    # All that we use of it is as with a single server.
+    # All commands that we use work as with a single server.
     return cast(redis.Redis, cluster)
 
 

@@ -29,7 +29,7 @@ def celery_app(name: str, url: str, prefix: str, queue: str, **settings: Any) ->
         worker_concurrency=1,
         worker_prefetch_multiplier=1,
         worker_disable_prefetch=True,
-        # Nothing is to be had from workers but what they do, by no second way with keys of its own.
+        # Workers answer no remote control, which would have keys of its own.
         worker_enable_remote_control=False,
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,

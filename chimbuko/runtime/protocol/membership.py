@@ -170,5 +170,7 @@ def is_to_end(broker: RunBroker) -> bool:
 
 
 def ask_to_end(broker: RunBroker) -> bool:
-    """Ask the services of a run, and all its agents, to come to an end; return False if nobody there listens."""
+    """Ask the services of a run, and all its agents, to come to an end; return False if nobody there
+    listens.
+    """
     return bool(broker.client.set(broker.keys.ending, TO_END, xx=True))

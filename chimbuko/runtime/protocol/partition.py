@@ -25,7 +25,9 @@ def part_of_function(program: int, name: str, parts: int) -> int:
 
 
 def part_of_program(program: int, parts: int) -> int:
-    """Return the part for what is compared over all ranks and functions of a program: paces, and call paths."""
+    """Return the part for what is compared over all ranks and functions of a program: paces, and call
+    paths.
+    """
     return program % parts
 
 

@@ -191,7 +191,9 @@ class RunDirectory:
         return self.path / "broker"
 
     def write_broker_url(self, url: str) -> None:
-        """Write the broker's URL for processes that look into the run, or take part in it, while it goes on."""
+        """Write the broker's URL for processes that look into the run, or take part in it, while it goes
+        on.
+        """
         write_secret(self.broker_path, url)
 
     def read_broker_url(self) -> str:
@@ -215,7 +217,9 @@ class RunDirectory:
 
     @property
     def alive_path(self) -> Path:
-        """Path of a file that the services touch while the run goes on: other nodes see by it that they live."""
+        """Path of a file that the services touch while the run goes on: other nodes see by it that they
+        live.
+        """
         return self.path / "alive"
 
     @property
@@ -233,7 +237,9 @@ class RunDirectory:
 
     @property
     def programs_path(self) -> Path:
-        """Path of the numbers of programs in the run, as JSON: the broker's, which may die with its services."""
+        """Path of the numbers of programs in the run, as JSON: the broker's, which may die with its
+        services.
+        """
         return self.settings / "programs.json"
 
     def read_programs(self) -> dict[str, int]:

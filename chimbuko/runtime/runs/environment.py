@@ -36,7 +36,9 @@ def surroundings() -> dict[str, str]:
 
 
 def kept_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of an environment that say how a program was run; none whose name sounds secret."""
+    """Return the variables of an environment that say how a program was run; none whose name sounds
+    secret.
+    """
     return {
         name: value[:LONGEST]
         for name, value in sorted(environment.items())

@@ -74,7 +74,9 @@ def note_run(folder: Path, run: RunDirectory) -> None:
 
 
 def run_of_scratch(folder: Path) -> RunDirectory | None:
-    """Return the run that a scratch folder was made for, where that is noted. The run may be gone, or moved."""
+    """Return the run that a scratch folder was made for, where that is noted. The run may be gone, or
+    moved.
+    """
     try:
         return RunDirectory(Path(os.fsdecode((folder / _NOTE).read_bytes())))
     except OSError:
@@ -142,7 +144,9 @@ class ScratchNote:
 
 
 def left_behind(run: RunDirectory) -> list[tuple[Path, Left]]:
-    """Return the notes of a run with their contents, except for folders of this node that are gone for good."""
+    """Return the notes of a run with their contents, except for folders of this node that are gone for
+    good.
+    """
     found = []
     for path in sorted(run.settings.glob(run.scratch_note("*").name)):
         with suppress(OSError, msgspec.MsgspecError):
@@ -174,7 +178,7 @@ def forget(run: RunDirectory, folder: Path) -> None:
     for path, left in left_behind(run):
         if (left.host, left.folder) == (platform.node(), str(folder)) and not left.is_rescued:
             path.unlink(missing_ok=True)
-    # Where the store is still on another node, it will replace that which this went into.
+    # Where the store is still on another node, its next copy will replace the one that this went into.
     if folder.parent == run.rescued("") and not run.scratch_note(SERVICES_PART).exists():
         run.scratch_note(f"agents-{folder.name}").unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)

@@ -37,7 +37,7 @@ def claim_share(run: RunDirectory, agent: str) -> Share | None:
         if name == f"{_TAKEN}{agent}":
             return Share(index, len(names))
     for index, name in names.items():
-        # Another agent may be faster.
+        # Another agent may have been faster.
         with suppress(FileNotFoundError):
             if name == _FREE:
                 (run.shares / f"{index}-{_FREE}").rename(run.shares / f"{index}-{_TAKEN}{agent}")
