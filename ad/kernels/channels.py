@@ -1,4 +1,4 @@
-"""Messages of a rank, compiled: their numbers on channels, wrapped by ``ad.records.channels``, and counts by
+"""Messages of a rank, compiled: their numbers on channels, wrapped by ``ad.calls.channels``, and counts by
 destination, wrapped by ``ad.analysis.streamtelemetry``.
 
 A channel is what MPI keeps in order: messages from one rank to another, on one communicator, with one tag.

@@ -2,7 +2,7 @@
 compiled.
 
 Wrapped by ``ad.analysis.streamstatistics`` (``learn``), ``ad.analysis.detection`` (``choose``) and
-``ad.records.selection`` (``leave_out``).
+``ad.calls.selection`` (``leave_out``).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Counter values, compiled: statistics of each counter, the state of the node, and metrics of calls; wrapped
-by ``ad.records.counters``.
+by ``ad.calls.counters``.
 
 A metric is a counter with a row at every EXIT, which holds a running total. A *series* is what one metric
 counted on one thread; its number is the thread's times the number of metrics plus the metric's.

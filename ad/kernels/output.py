@@ -1,5 +1,5 @@
 """Output of the records of a step, compiled; used by ``ad.kernels.windows`` and wrapped by
-``ad.records.windows``.
+``ad.calls.windows``.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Tables that records are made from, across the steps of a stream, and the calls they hold, compiled; used by
-``ad.kernels.windows`` and wrapped by ``ad.records.windows``.
+``ad.kernels.windows`` and wrapped by ``ad.calls.windows``.
 
 A *reference* names a call: a number that is not negative is a row of the step's call table, ``~n`` is the
 held call n, and ``EMPTY`` is none. Between two steps all references are to held calls. A held call that is

@@ -1,5 +1,5 @@
 """Making the records of a step out of its calls and of those that are held, compiled; wrapped by
-``ad.records.windows``.
+``ad.calls.windows``.
 """
 
 from __future__ import annotations
