@@ -1,4 +1,4 @@
-"""The node's agent, in sub-packages: what happens to a trace beside the application.
+"""The node's agent, in sub-packages: the analysis of traces beside the application.
 
 May import nothing of ours.
 """

@@ -1,4 +1,4 @@
-"""The parameter server's process: reads deltas from the broker, publishes models and frames."""
+"""Process of the parameter server: reads deltas from the broker, publishes models and frames."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from chimbuko.runtime.protocol.runbroker import RunBroker, wake_ourselves
 
 @cache
 def load() -> None:
-    """Load what forks of one process share."""
+    """Load the modules that all forks of one process share."""
     do_without_scipy()
     warm_kernels()
 
@@ -66,7 +66,7 @@ def main() -> None:
         saved = read_state(options.state) if options.state else None
         if saved is not None:
             state.restore(saved)
-            log("goes on from what was saved")
+            log("continues from the saved state")
         metrics = (
             None if options.metrics is None else MetricsPort(options.metrics, os.environ[TOKEN_VARIABLE])
         )
@@ -80,7 +80,7 @@ def main() -> None:
         )
         should_stop = StopSignal(wake)
         say_ready(service="pserver", **({"metrics": metrics.url} if metrics else {}))
-        # Deltas wait in the broker, and nobody waits for this: in a new process it takes 0.3 s.
+        # Deltas wait in the broker, and nobody waits for the kernels: in a new process they take 0.3 s.
         load()
         server.run(should_stop)
         for path in options.save_model:

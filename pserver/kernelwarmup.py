@@ -1,4 +1,4 @@
-"""Compiles and loads the server's kernels, before anybody waits for it."""
+"""Compilation and loading of the server's kernels, before anybody waits for it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def warm_kernels() -> None:
 
 
 def _small_paths() -> ProgramPaths:
-    """One call of one function."""
+    """Return the call paths of one call of one function."""
     rows = np.zeros(2, PATH)
     rows["parent"] = rows["function"][0] = NONE
     rows["calls"][1] = 1

@@ -1,9 +1,7 @@
-"""Figures of a run for who asks now and then; bounded, however large the run: programs, and groups of ranks.
+"""Metrics of a running run for Prometheus, bounded however large the run: by program, and by group of ranks.
 
-Each frame that the server makes also goes into ``RunFigures``; what a question is answered from is an
-immutable copy, so that questions never hold up the server.
-
-The port at which Prometheus asks for figures of a run.
+Each frame that the server makes also goes into ``RunFigures``. A scrape is answered from an immutable copy,
+so that it never holds up the server. ``MetricsPort`` is the port at which Prometheus asks.
 """
 
 from __future__ import annotations
@@ -22,46 +20,46 @@ from chimbuko.runtime.protocol.metricsplace import metrics_place
 from chimbuko.runtime.protocol.telemetry import AgentFigures, SilentAgents
 
 MOST_GROUPS = 16
-"""Of the ranks of a program."""
+"""Maximum number of groups of ranks reported for a program."""
 FIELDS = {
-    "steps": "Steps that were analysed",
-    "events": "Rows of the trace that were read",
-    "trace_bytes": "Size of the trace that was read",
-    "calls": "Calls that ended",
-    "anomalies": "Calls that were flagged",
-    "lost_seconds": "Time lost by flagged calls, against what was expected of their functions",
-    "gap_steps": "Steps never seen",
-    "losses": "Rows and calls that could not be used",
+    "steps": "Number of steps that were analysed",
+    "events": "Number of trace events that were read",
+    "trace_bytes": "Size of the trace that was read, in bytes",
+    "calls": "Number of calls that ended",
+    "anomalies": "Number of calls that were flagged as anomalies",
+    "lost_seconds": "Time lost by flagged calls, compared with the expected runtimes of their functions",
+    "gap_steps": "Number of steps that were never seen",
+    "losses": "Number of trace events and calls that could not be used",
 }
 _SEVERITY = list(FIELDS).index("lost_seconds")
 
 
 @dataclass(frozen=True)
 class ProgramFigures:
-    """One program."""
+    """Metrics of one program."""
 
     name: str
     ranks: int
     group_ranks: int
-    """Ranks in a group; a power of two."""
+    """Number of ranks in a group, a power of two."""
     groups: Float64Array
-    """f8[groups, fields]"""
+    """Sums over each group of ranks, float64[groups, fields], with the columns of ``FIELDS``."""
     states: Mapping[str, int]
-    """Number of streams in each."""
+    """Number of streams in each state."""
     slow_ranks: int
     functions: int
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What a question is answered from."""
+    """Immutable metrics of the run, from which a scrape is answered."""
 
     programs: tuple[ProgramFigures, ...] = ()
     agents: Mapping[str, AgentFigures] = field(default_factory=dict)
     heard_us: Mapping[str, int] = field(default_factory=dict)
-    """When each of them was heard last, µs since the epoch."""
+    """Time at which each agent was last heard, in µs since the epoch."""
     silent: frozenset[str] = frozenset()
-    """Agents that services of many nodes do not hear any more."""
+    """Agents that the services of a run on many nodes do not hear any more."""
     lost_deltas: int = 0
 
 
@@ -90,7 +88,7 @@ class _Program:
 
 
 class RunFigures:
-    """Follows a run from its frames."""
+    """Metrics of a run, kept up to date from its frames."""
 
     def __init__(self) -> None:
         self._programs: dict[int, _Program] = {}
@@ -99,7 +97,9 @@ class RunFigures:
         self._silent: SilentAgents = {}
 
     def take(self, frame: Frame) -> None:
-        """What has changed; all of it where the server goes on from a saved state."""
+        """Take in the changes of a frame; of a server that goes on from a saved state the frame has
+        everything.
+        """
         for health in frame.health:
             program = self._program(health.program)
             program.states[health.rank] = health.state
@@ -124,7 +124,7 @@ class RunFigures:
                 program.slow_ranks = slow[number]
 
     def figures(self, program_names: Mapping[int, str], lost_deltas: int) -> Figures:
-        """As they are now."""
+        """Return the metrics as they are now."""
         programs = (
             known.figures(program_names.get(number, str(number)))
             for number, known in sorted(self._programs.items())
@@ -137,19 +137,20 @@ class RunFigures:
 
 
 class MetricsPort:
-    """Answers, in a thread of its own, those that bring the token.
+    """HTTP endpoint, in a thread of its own, that answers requests which bring the token.
 
     Parameters
     ----------
     given
         ``[WHERE:]PORT``; port 0 for any that is free.
     token
-        All users of the machine reach the loopback, so that is asked for there, too.
+        Token that a request has to bring. All users of the machine reach the loopback, so it is required
+        there, too.
 
     Raises
     ------
     ConfigError
-        It is no such place.
+        ``given`` is no address and port.
     ServiceError
         The port is in use.
     """
@@ -169,6 +170,6 @@ class MetricsPort:
             ) from None
 
     def report(self, frame: Frame, program_names: Mapping[int, str], lost_deltas: int) -> None:
-        """From now on answer with this."""
+        """Answer with the state after this frame from now on."""
         self._run.take(frame)
         self._collector.figures = self._run.figures(program_names, lost_deltas)

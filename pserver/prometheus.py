@@ -1,4 +1,4 @@
-"""Figures of a run as Prometheus asks for them. Labels are bounded: programs, and groups of ranks."""
+"""Metrics of a run in Prometheus' format. Labels are bounded: programs, and groups of ranks."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 MOST_SILENT = 64
-"""Agents that are named: the number of series stays bounded."""
+"""Maximum number of silent agents that are named, so that the number of series stays bounded."""
 MOST_CONNECTIONS = 32
-"""At a time, each of which has a thread; there are a few that ask, every some seconds."""
+"""Maximum number of open connections. Each has a thread; usually a few clients ask every few seconds."""
 
 
 class PrometheusCollector(Collector):
@@ -36,14 +36,16 @@ class PrometheusCollector(Collector):
         self.figures = Figures()
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics."""
+        """Return all metrics."""
         figures = self.figures
         yield from _of_groups(figures.programs)
         yield from _of_programs(figures.programs)
         yield from _of_agents(figures.agents.values())
         yield from _of_silence(figures)
         yield CounterMetricFamily(
-            "chimbuko_lost_deltas", "Messages of agents that died with them", value=figures.lost_deltas
+            "chimbuko_lost_deltas",
+            "Messages to the parameter server that were lost when their agents died",
+            value=figures.lost_deltas,
         )
 
 
@@ -62,9 +64,13 @@ def _of_groups(programs: Iterable[ProgramFigures]) -> Iterator[Metric]:
 
 
 def _of_programs(programs: Iterable[ProgramFigures]) -> Iterator[Metric]:
-    streams = GaugeMetricFamily("chimbuko_streams", "Streams by state", labels=("program", "state"))
-    slow = GaugeMetricFamily("chimbuko_slow_ranks", "Ranks that are slow all the time", labels=("program",))
-    functions = GaugeMetricFamily("chimbuko_functions", "Functions that were called", labels=("program",))
+    streams = GaugeMetricFamily("chimbuko_streams", "Number of streams by state", labels=("program", "state"))
+    slow = GaugeMetricFamily(
+        "chimbuko_slow_ranks", "Number of ranks that are slow all the time", labels=("program",)
+    )
+    functions = GaugeMetricFamily(
+        "chimbuko_functions", "Number of functions that were called", labels=("program",)
+    )
     for program in programs:
         for state, number in sorted(program.states.items()):
             streams.add_metric((program.name, state), number)
@@ -74,52 +80,60 @@ def _of_programs(programs: Iterable[ProgramFigures]) -> Iterator[Metric]:
 
 
 def _of_agents(agents: Collection[AgentFigures]) -> Iterator[Metric]:
-    yield GaugeMetricFamily("chimbuko_agents", "Agents that have said what they take", value=len(agents))
+    yield GaugeMetricFamily("chimbuko_agents", "Agents that report their own resource use", value=len(agents))
     yield GaugeMetricFamily(
-        "chimbuko_agent_memory_bytes", "Memory of all agents", value=sum(one.pss_bytes for one in agents)
+        "chimbuko_agent_memory_bytes",
+        "Memory of all agents together",
+        value=sum(one.pss_bytes for one in agents),
     )
     yield GaugeMetricFamily(
         "chimbuko_agent_memory_bytes_max",
-        "... of the largest",
+        "Memory of the agent that uses most",
         value=max((one.pss_bytes for one in agents), default=0),
     )
     yield CounterMetricFamily(
-        "chimbuko_agent_cpu_seconds", "CPU time of all agents", value=sum(one.cpu_s for one in agents)
+        "chimbuko_agent_cpu_seconds",
+        "CPU time of all agents together",
+        value=sum(one.cpu_s for one in agents),
     )
     yield GaugeMetricFamily(
-        "chimbuko_spool_bytes", "Spools of all agents", value=sum(one.spool_bytes for one in agents)
+        "chimbuko_spool_bytes",
+        "Size of the spools of all agents: findings that are not in the store yet",
+        value=sum(one.spool_bytes for one in agents),
     )
     yield GaugeMetricFamily(
         "chimbuko_lag_seconds",
-        "By how much the analysis furthest behind its trace is further behind than it ever was least",
+        "Largest analysis lag over all agents, relative to each one's smallest lag",
         value=max((one.lag_s for one in agents), default=0.0),
     )
 
 
 def _of_silence(figures: Figures) -> Iterator[Metric]:
-    """Ages grow while nothing comes: they are those of the moment at which they are asked for."""
+    """Return metrics of agents that are not heard. Their ages grow while nothing comes, so they are computed
+    at the time of the request.
+    """
     now_us = time.time_ns() // 1000
     expected = {name for name, one in figures.agents.items() if one.streams} | figures.silent
     silence_s = {name: (now_us - figures.heard_us[name]) / 1e6 for name in expected}
     silent = [name for name, age_s in silence_s.items() if name in figures.silent or age_s > SILENT_AFTER_S]
     yield GaugeMetricFamily(
         "chimbuko_agent_silence_seconds_max",
-        "Time since the last word of the agent that is silent the longest, of those with streams to read",
+        "Time since the last message of the longest silent agent that has streams to read",
         value=max(silence_s.values(), default=0.0),
     )
     yield GaugeMetricFamily(
         "chimbuko_silent_agents",
-        "Agents of which nothing is heard: for 8 s on many nodes, else for 25 s",
+        "Number of agents that sent nothing for 25 s (for 8 s in a run on many nodes)",
         value=len(silent),
     )
     yield GaugeMetricFamily(
         "chimbuko_unread_streams",
-        "Streams of silent agents: nobody may be reading them",
+        "Number of streams of silent agents, which may be read by nobody",
         value=sum(figures.agents[name].streams for name in silent if name in figures.agents),
     )
     ages = GaugeMetricFamily(
         "chimbuko_silent_agent_seconds",
-        f"Time since the last word of each silent agent, of at most {MOST_SILENT}, longest first",
+        f"Time since the last message of each silent agent, for the {MOST_SILENT} longest silent",
         labels=("agent",),
     )
     for name in sorted(silent, key=lambda name: -silence_s[name])[:MOST_SILENT]:
@@ -128,12 +142,12 @@ def _of_silence(figures: Figures) -> Iterator[Metric]:
 
 
 def serve(collector: PrometheusCollector, address: str, port: int, token: str) -> str:
-    """Answer there, in a thread of its own; where to ask.
+    """Serve metrics in a thread of its own; return the URL.
 
     Parameters
     ----------
     token
-        Who asks has to bring it (``Authorization: Bearer``).
+        Token that a request has to bring (``Authorization: Bearer``).
 
     Raises
     ------
@@ -150,7 +164,7 @@ def serve(collector: PrometheusCollector, address: str, port: int, token: str) -
 
 
 def _for_bearers(application: WSGIApplication, token: str) -> WSGIApplication:
-    """The same for those alone that bring the token."""
+    """Return the application, restricted to requests that bring the token."""
     expected = f"Bearer {token}".encode()
 
     def guarded(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -158,16 +172,16 @@ def _for_bearers(application: WSGIApplication, token: str) -> WSGIApplication:
         if compare_digest(brought, expected):
             return application(environ, start_response)
         start_response("401 Unauthorized", [("WWW-Authenticate", "Bearer"), ("Content-Type", "text/plain")])
-        return [b"the token is missing, or another one\n"]
+        return [b"the token is missing or wrong\n"]
 
     return guarded
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """A thread for each that asks, so that one that is slow does not keep others waiting.
+    """HTTP server with a thread for each connection, so that a slow client does not keep others waiting.
 
-    Who has no token can hold as many connections as he likes, but not our threads: of too many the oldest is
-    closed.
+    A client without a token can hold as many connections as it likes, but not our threads: beyond the maximum
+    the oldest connection is closed.
     """
 
     daemon_threads = True
@@ -177,7 +191,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().__init__(*arguments, **options)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Begin a connection."""
+        """Begin a connection; beyond the maximum close the oldest one."""
         self._open[request] = None
         for oldest in list(self._open)[:-MOST_CONNECTIONS]:
             with suppress(OSError):
@@ -186,19 +200,19 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        """End it."""
+        """End a connection."""
         self._open.pop(request, None)
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of those that went before they had their answer."""
+        """Ignore clients that disconnect before they have their answer."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
 
 class _SilentHandler(WSGIRequestHandler):
     timeout = 10.0
-    """Of a connection: one that says nothing ends."""
+    """Time in seconds after which a connection that sends nothing is closed."""
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Say nothing of questions: they come every few seconds."""
+        """Log no requests: they come every few seconds."""

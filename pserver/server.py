@@ -1,4 +1,4 @@
-"""The parameter server, or a part of it, between the broker and its state, and the file that the state is
+"""The parameter server, or one part of it, between the broker, its state, and the file that the state is
 saved in.
 """
 
@@ -26,29 +26,32 @@ from chimbuko.runtime.protocol.messages import PAYLOAD, Acknowledgement, Delta, 
 from chimbuko.runtime.protocol.runbroker import PatientReader, RunBroker
 
 PUBLISH_S = 0.05
-"""The model goes out so often at most,"""
+"""Minimum time between two publications of the model, in seconds."""
 TICK_S = 0.25
-"""and frames so often."""
+"""Minimum time between two frames, in seconds."""
 STORE_S = 2.0
-"""The store gets statistics so often at most: of what changes only the latest values count."""
+"""Minimum time between two reports to the store, in seconds: of what changes only the latest values count."""
 IDLE_S = 1.0
-"""So often the server looks around while nothing comes."""
+"""Maximum time between two rounds of the server while nothing comes, in seconds."""
 READ_COUNT = 1000
 GATHER_S = 0.003
-"""Between two readings: deltas that come meanwhile are merged together, for less."""
+"""Pause between two readings of the broker, in seconds: deltas that come meanwhile are merged together, for
+less.
+"""
 KEPT_UPDATES = 200
-"""Model updates kept for agents that lag; who lags further fetches all rows that it needs."""
+"""Number of model updates kept for agents that lag; one that lags further fetches all rows that it needs."""
 KEPT_FRAMES_BYTES = 32 << 20
-"""Frames kept for dashboards and store; who lags further asks for a snapshot."""
+"""Size of the frames kept for dashboards and store; a reader that lags further asks for a snapshot."""
 SAVE_PERIOD_S = 1.0
 SAVE_SHARE = 0.05
-"""Part of the time that saving may take."""
+"""Maximum share of the time spent on saving the state."""
 COPY_PERIOD_S = 10.0
 COPY_SHARE = 0.01
-"""Part of the time that copying onto shared storage may take."""
+"""Maximum share of the time spent on copying the state onto shared storage."""
 MOST_ACKNOWLEDGED = 64
-"""Live, an update says of so many agents what it contains: each of them reads it. Others learn it a moment
-later."""
+"""Maximum number of agents whose acknowledgements go into one live update, since each agent reads them.
+Others get theirs a moment later.
+"""
 RETRY_S = 0.2
 
 _deltas = msgspec.msgpack.Decoder(Delta)
@@ -61,25 +64,27 @@ def _encoded(acknowledgements: dict[str, Acknowledgement]) -> dict[Any, Any]:
 
 @dataclass(frozen=True)
 class StateFile:
-    """Where the state is saved."""
+    """Files in which the server's state is saved."""
 
     path: Path | None = None
-    """On local storage; without one, what is merged counts as saved."""
+    """File on local storage; without one, what is merged counts as saved."""
     copy: Path | None = None
-    """On storage that other nodes share: older, for a server that goes on there."""
+    """Copy on storage that other nodes share, from which a server on another node goes on; it is older than
+    the file.
+    """
 
 
 class Server:
-    """Serves one run, with all other parts.
+    """The parameter server of one run, or one part of it, as a loop over the broker.
 
     Nothing that the broker holds needs to outlast it: agents send again what is not saved, and the server
     publishes everything again after an error. Likewise the server reads again, from the beginning, all deltas
-    that were not trimmed; what it knows it drops.
+    that were not trimmed, and drops those that it has merged.
 
     Parameters
     ----------
     metrics
-        Where Prometheus may ask.
+        Port at which Prometheus may ask.
     is_urgent
         Whether the server may be killed soon, and its node be gone.
     """
@@ -103,25 +108,25 @@ class Server:
         self._read_to = b"0"
         self._must_publish_all = True
         self._has_news = False
-        """Whether something is merged that is not saved,"""
+        """Whether anything that is merged is not saved yet."""
         self._is_unpublished = False
-        """of which agents do not know yet,"""
+        """Whether anything that is merged is not published to agents yet."""
         self._is_unshown = False
-        """or dashboards;"""
+        """Whether anything that is merged is not sent to dashboards yet."""
         self._is_unstored = False
-        """or the store."""
+        """Whether anything that is merged is not sent to the store yet."""
         self._reader = PatientReader(broker)
         self._in_flight = b""
-        """What the store was sent last, as long as it may have to be sent again,"""
+        """Last report to the store, encoded, as long as it may have to be sent again."""
         self._in_flight_entry = b"0"
-        """and its id in the stream."""
+        """Id of the last report to the store in its Redis stream."""
         self._is_unsaved_reported = self._is_foreign_reported = False
         self._ticked_at = self._published_at = self._stored_at = 0.0
         self._save_at = self._copy_at = 0.0
         self._is_urgent = is_urgent
         self._is_hastening = False
         self._frames: deque[tuple[bytes, int]] = deque()
-        """Ids and sizes of those that are kept."""
+        """Ids and sizes in bytes of the frames that are kept."""
 
     def run(self, should_stop: StopSignal) -> None:
         """Serve until asked to stop and nothing is left to merge."""
@@ -144,12 +149,12 @@ class Server:
                 time.sleep(RETRY_S)
 
     def _serve_once(self, is_stopping: bool) -> bool:
-        """Merge what has come and publish it; True if nothing had."""
+        """Merge new deltas and publish the result; return whether there were none."""
         wait_s = 0.0 if is_stopping else max(self._due_s() - time.monotonic(), 0.0)
         (entries,), is_awaited = self._reader.read({self._part.deltas: self._read_to}, READ_COUNT, wait_s)
         if self._must_publish_all:
             whole = self._state.whole()
-            # Those of a server that knew more would make agents forget what this one needs.
+            # Acknowledgements of a server that knew more would make agents forget what this one needs.
             self._client.delete(self._part.acks)
             self._publish(whole, is_whole=True)
             if self._in_flight:
@@ -172,7 +177,7 @@ class Server:
             self._is_unpublished = False
         if is_awaited or now - self._ticked_at >= TICK_S:
             self._ticked_at, self._is_unshown = now, False
-            # Those whose functions are in the base have a model before their first delta.
+            # Agents whose functions are in the base get a model before their first delta.
             self._name_programs()
             self._state.note_silent(silent_agents(self._broker))
             if self._state.is_lockstep:
@@ -190,7 +195,7 @@ class Server:
         return not entries
 
     def _due_s(self) -> float:
-        """When there will be something to do though no delta comes."""
+        """Return the time at which something will be due although no delta comes."""
         due_s = [time.monotonic() + IDLE_S]
         if self._must_publish_all:
             due_s.append(0.0)
@@ -213,7 +218,7 @@ class Server:
         try:
             delta = self._seal.decode(payload, _deltas)
             if not self._state.knows_programs(delta):
-                # They have their numbers before their first delta is sent.
+                # The programs have their numbers before their first delta is sent.
                 self._name_programs()
             self._state.apply(delta)
         except ForeignMessage as error:
@@ -222,7 +227,7 @@ class Server:
             log(f"delta {entry.decode()} is left out: {error}")
 
     def _report(self) -> None:
-        """Publish what is due, and what is merged with it: agents count on finding it in there."""
+        """Publish what is due, together with what is merged: agents count on finding it there."""
         now = time.monotonic()
         published = self._state.publish(now)
         if published is not None:
@@ -258,7 +263,7 @@ class Server:
             pipeline.execute()
 
     def _tick(self, is_last: bool) -> None:
-        """Publish to dashboards and store what is new, and everything to those that came late."""
+        """Publish changes to dashboards and store, and a snapshot to readers that came late."""
         frame = self._state.frame(is_last)
         if frame is not None:
             payload = self._seal.encode(frame)
@@ -271,13 +276,13 @@ class Server:
         self._answer_timers(is_last)
 
     def _answer_timers(self, is_last: bool) -> None:
-        """To who has asked; at the end to who has ever asked."""
+        """Send runtimes by rank to those that have asked since; at the end to all that ever asked."""
         is_wanted = self._client.getdel(self._part.timers_wanted) is not None
         if is_wanted or (is_last and self._client.exists(self._part.timers)):
             self._client.set(self._part.timers, self._seal.encode(self._state.timers()))
 
     def _store(self, is_last: bool = False) -> None:
-        """Publish to the store what changed, unless it is not through with what came before."""
+        """Send changes to the store, unless it has not taken the report before yet."""
         self._stored_at = time.monotonic()
         entry = self._in_flight_entry
         if self._in_flight and not is_last and self._client.xrange(self._keys.statistics, entry, entry):
@@ -305,10 +310,10 @@ class Server:
         self._client.xtrim(self._keys.frames, minid=self._frames[0][0], approximate=False)
 
     def _report_foreign(self, error: ForeignMessage) -> None:
-        """Say once to the user that somebody speaks another version, or to another run."""
+        """Tell the user once that a message came from another version or another run."""
         if not self._is_foreign_reported:
             self._is_foreign_reported = True
-            self._broker.notify_user(f"what an agent has learned is left out: {error}")
+            self._broker.notify_user(f"statistics of an agent are ignored: {error}")
 
     def _report_unsaved(self, path: Path, error: OSError) -> None:
         if self._is_unsaved_reported:
@@ -322,15 +327,16 @@ class Server:
         self._is_unsaved_reported = True
 
     def _copy(self, state: SavedState, is_last: bool) -> bool:
-        """Now and then: shared storage may be slow, and is not ours alone. Whether nobody else has to keep
-        what is in the state.
+        """Copy the state onto shared storage now and then, as that may be slow and is not ours alone; return
+        whether nobody else has to keep what is in the state.
         """
         began = time.monotonic()
         if self._place.copy is None or is_last:
             return True
         if began < self._copy_at:
             return False
-        # Where there is no room for it, the one before stays: agents cannot keep all that they have sent.
+        # Where there is no room for the new copy, the one before stays: agents cannot keep all that they have
+        # sent.
         with suppress(OSError):
             write_state(self._place.copy, state)
         now = time.monotonic()
@@ -339,9 +345,9 @@ class Server:
         return True
 
     def _save(self, is_last: bool = False) -> None:
-        """Save, and only then forget the deltas that are saved and let agents forget them.
+        """Save the state, and only then trim the saved deltas and let agents forget them.
 
-        Where other nodes are to go on from a copy, they need what is not in that.
+        Where other nodes are to go on from a copy, they need the deltas that are not in the copy.
         """
         began, is_safe = time.monotonic(), True
         if self._place.path is not None:

@@ -1,4 +1,4 @@
-"""The agent's process: ``python -m chimbuko.ad.agent.__main__ SPEC``, with its ``AgentSpec`` in a JSON file.
+"""Process of an agent: ``python -m chimbuko.ad.agent.__main__ SPEC``, with its ``AgentSpec`` in a JSON file.
 
 ``CHIMBUKO_BROKER`` in its environment has the broker's URL. When its streams can be read, one line of
 JSON goes to stdout.
@@ -30,7 +30,7 @@ RETRY_S = 0.2
 
 @cache
 def load() -> None:
-    """Load what forks of one process share: the agent, its fork server and all readers."""
+    """Load the modules that all forks of one process share: the agent, its fork server and all readers."""
     with uncollected():
         do_without_scipy()
         adios2_bindings()
@@ -43,13 +43,13 @@ def load() -> None:
 
 
 def _connected(spec: AgentSpec, should_stop: StopSignal) -> tuple[RunBroker, RunBroker]:
-    """Two connections to the broker. On many nodes services may just be gone, and come back: without an agent
-    that waits for them its node would stay unread for the rest of the run.
+    """Open two connections to the broker. On many nodes services may just be gone, and come back: if the
+    agent did not wait for them, its node would stay unread for the rest of the run.
 
     Raises
     ------
     ServiceError
-        It cannot be used, and there is nothing to wait for.
+        The broker cannot be used, and there is nothing to wait for.
     """
     found_in = Path(spec.broker_file) if spec.broker_file else None
     while True:
@@ -75,7 +75,7 @@ def main() -> None:
         # Two agents would read each stream twice, into the same files.
         claim = hold(spec.scratch)
         load()
-        # Before all that has a thread or a connection.
+        # The fork comes before anything that has a thread or a connection.
         forks = ForkServer()
         from chimbuko.ad.agent.agent import Agent
 

@@ -1,6 +1,7 @@
 """The agent of one node: reads the streams of its ranks, each in a process of its own.
 
-How long the streams of a node are waited for when their run is to end. No clock, no I/O.
+``Ending`` decides how long the streams of a node are waited for when their run is to end, without a clock and
+without I/O.
 """
 
 from __future__ import annotations
@@ -41,36 +42,36 @@ from chimbuko.runtime.protocol.rankclaims import newest_end_us
 from chimbuko.runtime.protocol.runbroker import RunBroker
 
 END_TIMEOUT_S = 10.0
-"""How long streams may give nothing after the application has ended, and not end."""
+"""Time in seconds after which streams that give nothing are given up, once the application has ended."""
 STARVED_END_S = 120.0
-"""So long where their readers get no core to go on with."""
+"""Time in seconds after which they are given up where their readers get no core."""
 
 
 @dataclass
 class Ending:
-    """What the streams of a node have given since the end was asked for.
+    """Progress of a node's streams since the end was asked for.
 
     It counts ticks, so that an agent that was stopped itself gives nothing up when it goes on.
     """
 
     asked_s: float = 0.0
-    """Since the end was asked for."""
+    """Time since the end was asked for, in seconds."""
     quiet_s: float = 0.0
-    """Since a step came last, without what readers waited for a core."""
+    """Time since the last step, in seconds, without the time that readers waited for a core."""
     starved_s: float = 0.0
-    """The same, with it."""
+    """Time since the last step, in seconds, including the time that readers waited for a core."""
     drained: int = -1
-    """How many steps had come by then."""
+    """Number of steps that had come by then."""
 
     def tick(self, drained: int, own_s: float, tick_s: float) -> None:
-        """A tick has passed.
+        """Note that a tick has passed.
 
         Parameters
         ----------
         drained
-            Steps of all streams that were drained so far.
+            Number of steps of all streams that were drained so far.
         own_s
-            Time, of that tick, in which the reader could do something that could do the least.
+            Time in that tick during which the reader with the least of it could do anything.
         """
         self.asked_s += tick_s
         if drained != self.drained:
@@ -81,30 +82,32 @@ class Ending:
 
     @property
     def is_late(self) -> bool:
-        """Whether a program that goes on is not waited for."""
+        """Return whether the time to wait for a program that goes on is over."""
         return self.asked_s > END_TIMEOUT_S
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is to be expected of streams that are still open."""
+        """Return whether nothing is to be expected of streams that are still open."""
         return self.quiet_s > END_TIMEOUT_S or self.starved_s > STARVED_END_S
 
 
 RETRY_S = 0.2
 GUARD_TICKS = 4
 DELIVERY_TIMEOUT_S = 20.0
-"""How long the agent tries, at the end, to deliver what is in its spools, while nothing gets through."""
+"""Time in seconds after which the agent, at its end, gives up the delivery of its spools while nothing gets
+through.
+"""
 
 
 class Agent:
-    """One agent, from the first stream to the last finding delivered.
+    """One agent, from the first stream to the delivery of the last finding.
 
     Parameters
     ----------
     broker
-        For what it delivers, in a thread.
+        Connection for the delivery, in a thread.
     claims
-        Another connection, for the streams that it finds, and for their ends.
+        Another connection, for the streams that the agent finds, and for their ends.
     """
 
     def __init__(self, spec: AgentSpec, broker: RunBroker, claims: RunBroker, forks: ForkServer) -> None:
@@ -146,14 +149,14 @@ class Agent:
         intake = Intake(spec, claims, self._streams, self._statistics, self._news)
         self._supervisor = Supervisor(self._forks, self._streams, intake.new_streams)
         self._is_ending = threading.Event()
-        """The run is to end; this node may be gone soon."""
+        """Set when the run is to end; this node may be gone soon."""
         self._is_closing = threading.Event()
-        """All streams are over."""
+        """Set when all streams are over."""
         self._guard = GuardStarter(spec.guard) if spec.guard else None
-        # Whoever started this agent has seen to it just now.
+        # The process that started this agent has just checked the guard.
         self._guard_ticks = GUARD_TICKS
         if spec.guard:
-            # Without room for a word, the guard does not know of it.
+            # Where there is no room for the registration, the guard does not know of it.
             with suppress(OSError):
                 announce(spec.guard.folder, spec.agent, Role.AGENT)
                 # Stopped, it could neither notice that a reader has ended nor bring another one.
@@ -167,7 +170,7 @@ class Agent:
         alarm = Alarm(folder, TICK_S, (self._forks.reports,))
         ending, next_tick_s = Ending(), 0.0
         while True:
-            # Before the look for new streams: what is not there then will not come.
+            # This comes before the look for new streams: streams that are not there then will not come.
             is_stopping = should_stop()
             if is_stopping:
                 self._is_ending.set()
@@ -198,7 +201,9 @@ class Agent:
         self._await_delivery(link)
 
     def _newest_end_us(self, should_stop: StopSignal) -> int:
-        """The newest event of all recorded streams; other agents are waited for until the run is to end."""
+        """Return the time of the newest event of all recorded streams; other agents are waited for until the
+        run is to end.
+        """
         newest_us = self._watch.newest_us
         if self._spec.count == 1:
             return newest_us
@@ -217,7 +222,7 @@ class Agent:
             self._watch.tick()
 
     def _keep_guard(self) -> None:
-        """See once a second that the guard of the streams lives; it sees that this agent does."""
+        """Check once a second that the guard of the streams lives; the guard watches this agent."""
         self._guard_ticks -= 1
         if self._guard is not None and self._guard_ticks < 0:
             self._guard_ticks = GUARD_TICKS
@@ -225,7 +230,7 @@ class Agent:
                 self._guard.ensure()
 
     def _await_delivery(self, link: threading.Thread) -> None:
-        """Wait for the link as long as it makes progress."""
+        """Wait for the link to the broker as long as it makes progress."""
         delivered, waited_s = -1, 0.0
         while link.is_alive() and waited_s < DELIVERY_TIMEOUT_S:
             link.join(TICK_S)
@@ -233,10 +238,10 @@ class Agent:
             if self._link.delivered != delivered:
                 delivered, waited_s = self._link.delivered, 0.0
         if link.is_alive() and not self._link.is_settled:
-            raise ServiceError(f"not all could be delivered; the rest is in {self._spec.scratch}")
+            raise ServiceError(f"not all findings could be delivered; the rest is in {self._spec.scratch}")
 
     def _leave_open_streams(self) -> None:
-        """A program that was joined goes on when the run does not. In files, all that is there is read."""
+        """Leave the open streams of programs that go on after the run. Of files all that is there is read."""
         for stream in self._streams:
             if not stream.is_over and stream.transport is Transport.SST:
                 self._supervisor.leave(stream)
@@ -247,7 +252,7 @@ class Agent:
                 self._supervisor.give_up(stream)
 
     def _orphans(self) -> list[StreamHandle]:
-        """Streams of a predecessor that had ended before this agent began: what was found in them waits."""
+        """Return the streams of a predecessor that had ended before this agent began: their findings wait."""
         spec = self._spec
         known = {stream.folder for stream in self._streams}
         orphans = left_streams(Path(spec.scratch), spec.node, spec.config, known)
@@ -275,7 +280,7 @@ class Agent:
                 if self._link.is_settled:
                     self._waits.finish()
                     if self._node is not None:
-                        # Of the last calls, too, there are samples.
+                        # The last calls have samples, too.
                         self._node.close()
                         self._node.send()
                     return
@@ -287,7 +292,9 @@ class Agent:
                 is_away = True
 
     def _await_broker(self) -> None:
-        """Wait until it answers. What is learned meanwhile is kept in files, once the run is to end."""
+        """Wait until the broker answers. Once the run is to end, what is learned meanwhile is kept in
+        files.
+        """
         has_answered = threading.Event()
 
         def ask() -> None:

@@ -1,10 +1,8 @@
-"""What an agent reports for others beside what its streams give: counters, and what it takes itself.
+"""Telemetry of an agent beside that of its streams: totals of counters, load and resource use.
 
-What came to an agent in each of a bounded number of intervals, and what it took for it.
-
-What an agent takes for itself: memory and CPU time of its processes, and how far it is behind.
-
-Two files of /proc, without psutil, which every agent would load for them.
+``Loads`` has the work and the CPU time of a bounded number of intervals; ``Lag`` says how far the analysis is
+behind the traces. Memory and CPU time come from two files of /proc, without psutil, which every agent would
+load for them.
 """
 
 from __future__ import annotations
@@ -23,12 +21,12 @@ from chimbuko.runtime.protocol.telemetry import AgentFigures, AgentLoad, StreamC
 
 MOST_LOADS = 16
 LONGEST_WAIT_US = 3_600_000_000
-"""A step that is older, or younger than now, is of a trace that was recorded."""
+"""Age in µs beyond which a step, like one from the future, belongs to a recorded trace."""
 
 
 @dataclass(frozen=True)
 class _Totals:
-    """Since the agent began."""
+    """Totals since the agent began."""
 
     at_s: float
     cpu_s: float
@@ -38,7 +36,7 @@ class _Totals:
 
 
 class Loads:
-    """Makes intervals of totals; when there are more than ``MOST_LOADS``, neighbours become one."""
+    """Load of an agent in intervals; when there are more than ``MOST_LOADS``, neighbours become one."""
 
     def __init__(self) -> None:
         self._before: _Totals | None = None
@@ -48,7 +46,7 @@ class Loads:
         self._first_s: float | None = None
 
     def note_step(self, now_s: float, wait_us: int) -> None:
-        """The analysis of a step that had ended so long ago reached the agent."""
+        """Note that the analysis of a step that ended ``wait_us`` ago reached the agent."""
         if self._first_s is None:
             self._first_s = now_s
         if 0 <= wait_us < LONGEST_WAIT_US:
@@ -56,14 +54,14 @@ class Loads:
             self._waits += 1
 
     def add(self, now_s: float, cpu_s: float, read: Sequence[StreamHealth]) -> None:
-        """Totals at a time: CPU time, and what was read of each stream. An interval without a step is none:
-        what the start took is no load.
+        """Add the totals at a time: CPU time, and what was read of each stream. An interval without a step is
+        not counted: the time that the start took is no load.
         """
         sums = (sum(one.steps for one in read), sum(one.rows for one in read))
         totals = _Totals(now_s, cpu_s, *sums, sum(one.size_bytes for one in read))
         before, self._before = self._before or _Totals(now_s, cpu_s), totals
         if not self._loads and self._first_s is not None:
-            # Until then there was no program.
+            # Before the first step there was no program.
             before = replace(before, at_s=self._first_s)
         seconds, took_s, steps, rows, size_bytes = (
             now - then for now, then in zip(astuple(totals), astuple(before), strict=True)
@@ -80,12 +78,12 @@ class Loads:
         self._loads.append(load)
 
     def intervals(self) -> list[AgentLoad]:
-        """In order."""
+        """Return the intervals in order."""
         return list(self._loads)
 
 
 def joined(earlier: AgentLoad, later: AgentLoad) -> AgentLoad:
-    """Two intervals as one."""
+    """Join two intervals."""
     both = (earlier, later)
     waits = [(one.wait_s, one.steps) for one in both if one.wait_s is not None]
     waited = sum(steps for _, steps in waits)
@@ -105,8 +103,8 @@ _PSS = re.compile(r"^Pss: +(\d+) kB", re.MULTILINE)
 
 
 def memory_bytes(pids: Iterable[int]) -> int:
-    """Proportional memory of these processes together: what they share with others is divided among all that
-    do. Those that are gone have none.
+    """Return the proportional memory (PSS) of these processes together: pages that they share with others are
+    divided among all that do. Processes that are gone have none.
 
     Source: ``smaps_rollup`` in proc(5).
     """
@@ -118,7 +116,7 @@ def memory_bytes(pids: Iterable[int]) -> int:
 
 
 def cpu_s(pids: Iterable[int]) -> float:
-    """CPU time of these processes and of those children of theirs that have ended."""
+    """Return the CPU time of these processes and of those children of theirs that have ended."""
     ticks = 0
     for pid in pids:
         # The process name may itself contain spaces and parentheses.
@@ -128,22 +126,21 @@ def cpu_s(pids: Iterable[int]) -> float:
 
 
 def spool_bytes(folders: Iterable[Path]) -> int:
-    """Size of the files in these folders."""
+    """Return the size of the files in these folders."""
     total = 0
     for folder in folders:
         try:
             total += sum(entry.stat().st_size for entry in os.scandir(folder))
         except FileNotFoundError:
-            # Not made yet, or a segment was removed meanwhile; the next time shows.
+            # The spool is not made yet, or a segment was removed meanwhile: the next call sees it.
             continue
     return total
 
 
 class Lag:
-    """How far the analysis is behind the traces of some streams.
+    """Lag of the analysis behind the traces of some streams.
 
-    Trace clocks may be those of another day: what counts is by how much a stream is further behind than it
-    ever was least.
+    Trace clocks may be those of another day: the lag is relative to the smallest one of the stream so far.
     """
 
     def __init__(self) -> None:
@@ -151,13 +148,13 @@ class Lag:
         self._largest_us = 0
 
     def note(self, stream: str, end_us: int, now_us: int) -> None:
-        """A step that ended at ``end_us`` of trace time was analysed by ``now_us``."""
+        """Note that a step which ended at ``end_us`` of trace time was analysed by ``now_us``."""
         behind_us = now_us - end_us
         least_us = self._least_us[stream] = min(self._least_us.get(stream, behind_us), behind_us)
         self._largest_us = max(self._largest_us, behind_us - least_us)
 
     def take_s(self) -> float:
-        """The largest since the last time."""
+        """Return the largest lag since the last call, in seconds."""
         largest_us, self._largest_us = self._largest_us, 0
         return largest_us / 1e6
 
@@ -171,18 +168,20 @@ def _read(path: str) -> str:
 
 PERIOD_S = 10.0
 COUNTER_GROWTH = 1.1
-"""Totals of a counter are reported again when it has grown by a tenth: 145 times in a million values."""
+"""Growth factor of a counter's values after which its totals are reported again: 145 times in a million
+values.
+"""
 
 
 class AgentTelemetry:
-    """Goes through what streams queue for the store.
+    """Telemetry gathered from what streams queue for the store.
 
     Parameters
     ----------
     node
-        Its name.
+        Name of the node.
     fork_server
-        Process id.
+        Process id of the fork server.
     """
 
     def __init__(
@@ -195,13 +194,13 @@ class AgentTelemetry:
         self._lag = Lag()
         self._loads = Loads()
         self._reported: dict[tuple[str, str], float] = {}
-        """By stream and counter: how many values there were when it was reported."""
+        """Number of values when a counter was last reported, by stream and counter."""
         self._reported_at = 0.0
         self._has_reported_last = False
 
     def note(self, stream: StreamHandle, steps: list[StepCount], counters: list[CounterStatistics]) -> None:
-        """Steps that a stream has analysed, and totals of its counters where they are due; before that its
-        ``health``.
+        """Note the steps that a stream has analysed, and totals of its counters where they are due; the
+        stream's ``health`` has to be set before.
         """
         now_us, now_s = time.time_ns() // 1000, time.monotonic()
         for step in steps:
@@ -216,7 +215,7 @@ class AgentTelemetry:
             self._statistics.note_counters(StreamCounters(stream.program, stream.name.rank, reported))
 
     def report(self, is_last: bool) -> None:
-        """Say now and then what the agent takes, and once more at the end."""
+        """Report the agent's resource use now and then, and once more at the end."""
         now = time.monotonic()
         is_due = not self._has_reported_last if is_last else now - self._reported_at >= PERIOD_S
         if not is_due:

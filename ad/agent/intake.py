@@ -1,4 +1,6 @@
-"""Takes in the streams of a node: whose they are, their ranks in the run, and where their files are."""
+"""Intake of the streams of a node: which run's program they belong to, their ranks, and where their files
+are.
+"""
 
 from __future__ import annotations
 
@@ -37,29 +39,30 @@ class _Candidate:
     program: int
     contact: str
     due_s: float = 0.0
-    """When its files are to be made; later than at once where there was no room for them."""
+    """Time at which its files are to be made; later than at once where there was no room for them."""
 
 
 @dataclass(frozen=True)
 class _Taken:
-    """An arrival as one of its program's instances."""
+    """An arrived stream, assigned to an instance of its program."""
 
     arrival: Arrival
     instance: int
-    """Its number."""
+    """Number of the instance."""
     first_rank: int
-    """The rank in the run of what calls itself rank 0 in it."""
+    """Rank in the run of the process that calls itself rank 0 in the instance."""
 
 
 class Intake:
-    """Finds the streams that one agent reads.
+    """Discovery of the streams that one agent reads.
 
     Parameters
     ----------
     broker
-        A connection of its own, that has begun: this takes six round trips, and first steps pass meanwhile.
+        A connection of its own, which is already open: this takes six round trips, and first steps pass
+        meanwhile.
     streams
-        Those that it reads already; whoever calls adds what is found.
+        Streams that the agent reads already; the caller adds those that are found.
     """
 
     def __init__(
@@ -79,19 +82,19 @@ class Intake:
         self._arrivals = Arrivals(Path(spec.live_folder), spec.index, spec.count, spec.is_ours)
         self._recorded = [one for one in spec.recorded if one.rank % spec.count == spec.index]
         self._instances: dict[str, Instance] = {}
-        """The newest one of each program."""
+        """Newest instance of each program."""
         self._candidates: list[_Candidate] = []
         self._claimed: set[tuple[int, int]] = set()
         self._programs: dict[str, int] = {}
-        """Their numbers, which do not change."""
+        """Number of each program, which does not change."""
 
     def new_streams(self) -> list[StreamHandle]:
-        """Streams that are new since the last call, with their files.
+        """Return the streams that are new since the last call, with their files.
 
         Raises
         ------
         ServiceError
-            There is no room for those of a recorded stream.
+            There is no room for the files of a recorded stream.
         """
         # Without the broker a program has no number: the next call tries again.
         with suppress(redis.RedisError):
@@ -114,7 +117,7 @@ class Intake:
                 if (taken := self._known_instance(arrival)) is not None:
                     known.append(taken)
                     continue
-                # Where a further instance begins is decided by the ranks that are claimed by then.
+                # The ranks that are claimed by then decide where a further instance begins.
                 self._take(known)
                 known = []
                 self._take([self._next_instance(arrival)])
@@ -127,14 +130,16 @@ class Intake:
         self._recorded.clear()
 
     def _known_instance(self, arrival: Arrival) -> _Taken | None:
-        """An arrival as the instance that it is known to belong to; None where the broker has to be asked."""
+        """Return an arrival with the instance that it is known to belong to; None where the broker has to be
+        asked.
+        """
         newest = self._instances.get(arrival.name.program, Instance())
         if arrival.is_numbered or not (arrival.is_further or newest.number):
             return _Taken(arrival, newest.number, arrival.name.first_rank)
         return None
 
     def _next_instance(self, arrival: Arrival) -> _Taken:
-        """An arrival that may be the first of its instance."""
+        """Return an arrival that may be the first of its instance."""
         name = arrival.name
         newest = self._instances.get(name.program, Instance())
         rank = name.rank - name.first_rank
@@ -163,7 +168,7 @@ class Intake:
             self._instances[arrival.name.program] = Instance(number, (*before, arrival))
 
     def _claim(self, streams: Sequence[tuple[StreamName, Transport, str]]) -> None:
-        """Make those streams candidates that are this agent's to read; each with its contact."""
+        """Make those streams candidates that this agent is to read; each is given with its contact."""
         if not streams:
             return
         for name, _, _ in streams:
@@ -180,7 +185,7 @@ class Intake:
             self._candidates.append(_Candidate(name, transport, program, contact))
 
     def _made(self, candidate: _Candidate) -> StreamHandle | None:
-        """The stream with its files; None where there is no room for them, or no memory."""
+        """Return the stream with its files; None where there is no room, or no memory, for them."""
         spec, name = self._spec, candidate.name
         try:
             return StreamHandle(
@@ -205,7 +210,7 @@ class Intake:
             return None
 
     def _refuse(self, candidate: _Candidate, is_final: bool) -> None:
-        """Say that a stream is not read; where room is all that is missing it is tried again."""
+        """Report that a stream is not read; where only room is missing it is tried again."""
         is_said = candidate.due_s > 0.0
         if not is_final:
             candidate.due_s = time.monotonic() + ROOM_RETRY_S

@@ -1,4 +1,6 @@
-"""The node beside the calls: samples while ranks run, of which those around flagged calls go to the store."""
+"""Sampling of the node beside the calls: samples while ranks run, of which those around flagged calls go to
+the store.
+"""
 
 from __future__ import annotations
 
@@ -21,26 +23,29 @@ from chimbuko.runtime.protocol.messages import PAYLOAD
 from chimbuko.runtime.protocol.runbroker import RunBroker
 
 PID, TID = "pid", "tid"
-"""Keys of a stream's metadata: which process it is of, and which thread of the kernel a thread."""
+"""Keys of a stream's metadata: the id of its process, and the kernel's id of a thread."""
 SETTLED_S = 0.1
-"""Samples of a call are complete so long after the period in which it ended."""
+"""Time in seconds after the period in which a call ended when its samples are complete."""
 MOST_WAITING = 256
-"""Batches that the broker has not taken; the oldest are lost. They explain, and are no findings."""
+"""Maximum number of batches that the broker has not taken; the oldest are lost. They explain findings, and
+are none themselves.
+"""
 MOST_AT_BROKER = 2_000
 CLOSING_S = 5.0
 
 
 class NodeWatch:
-    """Samples in a thread of its own. Other threads note what streams found, and send what is due.
+    """Sampling of one node in a thread of its own. Other threads note what streams found, and send what is
+    due.
 
     Whatever goes wrong with it ends the samples and nothing else: the user is notified once.
 
     Parameters
     ----------
     node
-        Its name.
+        Name of the node.
     is_first
-        Whether this agent is the first of its node, which reports what is not of a rank.
+        Whether this agent is the first of its node, which reports what belongs to no rank.
     """
 
     def __init__(self, node: str, broker: RunBroker, is_first: bool) -> None:
@@ -57,11 +62,11 @@ class NodeWatch:
         try:
             self._thread.start()
         except RuntimeError as error:
-            # There is no room for another thread.
+            # No further thread can be started.
             self._give_up(error)
 
     def note(self, program: int, rank: int, metadata: list[Metadata], records: PackedRecords) -> None:
-        """What a stream has sent."""
+        """Note what a stream has sent."""
         if self._failure is not None:
             return
         try:
@@ -83,7 +88,7 @@ class NodeWatch:
             self._is_failure_sent = True
 
     def close(self) -> None:
-        """No rank runs any more: what is wanted becomes ready."""
+        """Finish, when no rank runs any more: all samples that are wanted become ready."""
         self._is_closing.set()
         if self._thread.is_alive():
             self._thread.join(CLOSING_S)
@@ -109,7 +114,7 @@ class NodeWatch:
             self._batches.popleft()
 
     def _give_up(self, error: Exception) -> None:
-        """Sample no more; what was sampled before is still sent."""
+        """Stop sampling; earlier samples are still sent."""
         self._is_closing.set()
         if self._failure is None:
             why = f"{type(error).__name__}: {error}"
@@ -141,7 +146,7 @@ class NodeWatch:
         self._put(collector.due_sum(time.time_ns() // 1000, is_last=True))
 
     def _answer(self, collector: Collector, until_us: int | None) -> None:
-        """Give what is asked of calls that ended by then."""
+        """Make ready the samples of calls that ended by then."""
         margin_us = int(1e6 * PERIOD_S)
         wanted = [self._wanted.popleft() for _ in range(len(self._wanted))]
         due = [one for one in wanted if until_us is None or one[1] < until_us]
@@ -172,7 +177,7 @@ class NodeWatch:
 
 
 def joined(intervals: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Intervals in order, those that overlap as one."""
+    """Return the intervals in order, overlapping ones joined."""
     found: list[tuple[int, int]] = []
     for begin_us, end_us in sorted(intervals):
         if found and begin_us <= found[-1][1]:

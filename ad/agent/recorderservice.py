@@ -15,20 +15,20 @@ from chimbuko.runtime.protocol.runbroker import RunBroker
 POLL_S = 0.5
 READ_COUNT = 10
 ANSWERS_LIVE_S = 60
-"""An answer that nobody fetches is gone after this time."""
+"""Time in seconds after which an answer that nobody fetched is deleted."""
 MOST_ANSWER_BYTES = 256 << 20
-"""Of all answers to one request: the broker holds them in memory."""
+"""Maximum size of all answers to one request: the broker holds them in memory."""
 
 _requests = msgspec.msgpack.Decoder(RecallRequest)
 
 
 class RecorderService:
-    """Serves one agent's streams.
+    """Answers to requests for the flight recorders of one agent's streams.
 
     Parameters
     ----------
     streams
-        Grows as streams are found.
+        The agent's streams; the list grows as streams are found.
     """
 
     def __init__(self, broker: RunBroker, streams: list[StreamHandle]) -> None:

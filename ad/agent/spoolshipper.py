@@ -31,21 +31,27 @@ from chimbuko.runtime.protocol.messages import PAYLOAD
 from chimbuko.runtime.protocol.runbroker import RunBroker
 
 MOST_IN_FLIGHT_BYTES = 4 << 20
-"""Per agent: what is sent and not yet in the store; the rest waits in the spools."""
+"""Maximum size of frames that are sent and not yet in the store, for each agent; the rest waits in the
+spools.
+"""
 ROUND_S = 0.05
-"""Between two rounds at least."""
+"""Minimum time between two rounds, in seconds."""
 QUIET_ROUND_S = 1.0
-"""Between two rounds at most, where no stream has rung."""
+"""Maximum time between two rounds, in seconds, where no stream has notified the agent."""
 QUIET_ROUNDS = 3
-"""each of so many sends what has come without a ring: a transaction of the store takes a millisecond."""
+"""Number of quiet rounds after which frames without a notification are sent: a transaction of the store takes
+a millisecond.
+"""
 ANSWER_S = 0.2
-"""What the store has is asked so seldom: meanwhile spools hold it a moment longer."""
+"""Minimum time in seconds between two questions to the store how far it is; meanwhile spools hold frames a
+moment longer.
+"""
 LAST_ROUND_S = 0.01
-"""At the end somebody waits for each round."""
+"""Time between two rounds at the end, in seconds, when somebody waits for them."""
 
 
 class _FrameHead(msgspec.Struct, array_like=True):
-    """A ``RecordBatch`` without the part that only the store needs."""
+    """Head of a ``RecordBatch``, without the part that only the store needs."""
 
     stream: str
     sequence: int
@@ -61,18 +67,18 @@ _heads = msgspec.msgpack.Decoder(_FrameHead)
 
 
 class SpoolShipper:
-    """Exchanges with the broker for all streams of one agent.
+    """Exchange with the broker for all streams of one agent.
 
     Parameters
     ----------
     streams
-        Grows as the supervisor finds streams.
+        The agent's streams; the list grows as the supervisor finds streams.
     reports
-        The agent's own spool.
+        Spool of the agent itself.
     node
-        The watch over the node; None where all streams are recorded, or it is not wanted.
+        Sampling of the node; None where all streams are recorded, or it is not wanted.
     notifier
-        Streams ring it when they have something that shall not wait.
+        Notifier by which streams wake the agent for urgent news.
     """
 
     def __init__(
@@ -104,7 +110,7 @@ class SpoolShipper:
         self._counted: dict[str, int] = {}
 
     def exchange_once(self) -> None:
-        """One round; raises ``redis.RedisError`` where the broker is away."""
+        """Do one round; raises ``redis.RedisError`` where the broker is away."""
         now = time.monotonic()
         if self._is_flushing or now - self._looked_at >= ROUND_S:
             self._looked_at = now
@@ -126,17 +132,17 @@ class SpoolShipper:
         if self._is_flushing:
             time.sleep(min(LAST_ROUND_S, ROUND_S))
         elif not self._is_lockstep:
-            # In lockstep the exchange waits, and no longer than the streams do.
+            # In lockstep the exchange itself waits, and no longer than the streams do.
             quiet_s = ROUND_S if self._is_behind else QUIET_ROUND_S
             due_s = min(self._looked_at + quiet_s, self._statistics.due_s)
             if self._notifier.wait(due_s - time.monotonic()):
                 self._statistics.heed(time.monotonic())
                 self._quiet_rounds = QUIET_ROUNDS
-                # What rings meanwhile has its turn in the same round.
+                # News of other streams in the meantime go into the same round.
                 time.sleep(max(self._looked_at + ROUND_S - time.monotonic(), 0.0))
 
     def broker_was_away(self) -> None:
-        """Whatever was under way may be lost: send it again."""
+        """Send everything again that was under way and may be lost."""
         self._statistics.send_again()
         for delivery in self._deliveries:
             delivery.send_again()
@@ -144,17 +150,17 @@ class SpoolShipper:
 
     @property
     def is_settled(self) -> bool:
-        """After ``flush``: all findings are in the store and all statistics in the model."""
+        """Return whether, after ``flush``, all findings are in the store and all statistics in the model."""
         return self._is_flushing and self._statistics.is_settled and self.is_delivered
 
     @property
     def is_delivered(self) -> bool:
-        """All findings are in the store."""
+        """Return whether all findings are in the store."""
         return all(delivery.is_delivered for delivery in self._deliveries)
 
     @property
     def delivered(self) -> int:
-        """How many frames of all spools are in the store: it rises as long as delivery goes on."""
+        """Number of frames of all spools that are in the store: it rises as long as delivery goes on."""
         return sum(delivery.acknowledged for delivery in self._deliveries)
 
     @property
@@ -162,7 +168,7 @@ class SpoolShipper:
         return [self._reports, *(stream.delivery for stream in self._streams)]
 
     def flush(self) -> None:
-        """From now on send a delta as soon as there is something to send: all streams have ended."""
+        """Send a delta as soon as there is something to send from now on: all streams have ended."""
         self._is_flushing = self._is_store_wanted = True
 
     def _receive_acknowledgements(self) -> None:
@@ -201,7 +207,7 @@ class SpoolShipper:
             self._is_store_wanted = self._is_flushing
 
     def _count(self, stream: StreamHandle, frames: list[tuple[int, bytes]]) -> None:
-        """Totals in frames sent for the first time go into the next delta."""
+        """Add the totals in frames that are sent for the first time to the next delta."""
         for sequence, frame in frames:
             if sequence > self._counted.get(stream.key, 0):
                 self._counted[stream.key] = sequence
@@ -212,13 +218,15 @@ class SpoolShipper:
                     self._node.note(head.health.program, head.health.rank, head.metadata, head.records)
 
     def _note_health(self, stream: StreamHandle, health: StreamHealth) -> None:
-        """Totals of a stream; what came past its spool may be ahead of what queues in there."""
+        """Note the totals of a stream; those that came past its spool may be ahead of those that queue in
+        there.
+        """
         word = stream.word
         stream.health = health if word is None or word.steps < health.steps else word
         self._statistics.note_health(stream.health)
 
     def _note_shortages(self) -> None:
-        """What streams go without, and how they fare meanwhile."""
+        """Note what streams go without for lack of storage, and their health meanwhile."""
         for stream in list(self._streams):
             shortage = stream.new_shortage()
             for part in shortage.without if shortage else ():
@@ -234,7 +242,7 @@ class SpoolShipper:
                     self._news.unreadable(stream.key)
 
     def _report_silence(self) -> None:
-        """Health of streams that fell silent, or no longer are: their processes cannot tell."""
+        """Report the health of streams that fell silent, or no longer are: their processes cannot."""
         for stream in self._streams:
             silence = stream.silence
             if silence is stream.reported_silence or stream.health is None:

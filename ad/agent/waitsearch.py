@@ -1,7 +1,8 @@
-"""Answers which calls of an agent's ranks waited while a call of another rank lost time, and which lost it.
+"""Search for calls that waited, or lost time, while a call of another rank lost time: answers to the writer's
+questions.
 
-Out of the flight recorders, so that nothing of it touches the processes of the streams. What is found goes to
-the store as records of normal calls.
+Answers come from the flight recorders, so that the processes of the streams are not disturbed. The calls
+found go to the store as records of normal calls.
 """
 
 from __future__ import annotations
@@ -20,35 +21,39 @@ from chimbuko.runtime.protocol.messages import PAYLOAD, RecordBatch, WaitsReques
 from chimbuko.runtime.protocol.runbroker import RunBroker
 
 POLL_S = 1.0
-"""What has been asked of a stream meanwhile takes one look at its recorder."""
+"""Time between two looks, in seconds. All that has been asked about a stream meanwhile takes one look at its
+recorder.
+"""
 READ_COUNT = 100
 MOST_SHARE = 0.05
-"""Of the time between two looks, which answers take; one stream is read in any case."""
+"""Maximum share of the time between two looks that answers take; one stream is read in any case."""
 PATIENCE_S = 5.0
-"""A stream whose recorder does not reach to the end of an interval by then is read as far as it is."""
+"""Time in seconds after which a recorder that does not reach to the end of an interval is read as far as it
+is.
+"""
 LATEST_S = 20.0
-"""What could not be answered by then is not answered any more."""
+"""Time in seconds after which a question is not answered any more."""
 
 _requests = msgspec.msgpack.Decoder(WaitsRequest)
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """What is asked of one stream."""
+    """One question about one stream."""
 
     interval: Interval
     since_s: float
 
 
 class WaitSearch:
-    """Serves one agent's streams.
+    """Answers to questions about the streams of one agent.
 
     Parameters
     ----------
     agent
-        In whose name answers go to the store.
+        Name of the agent, under which answers go to the store.
     streams
-        Grows as streams are found.
+        The agent's streams; the list grows as streams are found.
     """
 
     def __init__(self, agent: str, broker: RunBroker, streams: list[StreamHandle]) -> None:
@@ -58,10 +63,12 @@ class WaitSearch:
         self._read_to = b"0"
         self._looked_s = 0.0
         self._due: dict[str, list[_Asked]] = {}
-        """By stream, in the order in which they were asked first."""
+        """Open questions by stream, in the order in which the streams were asked about first."""
 
     def serve(self) -> None:
-        """See what is asked, and answer some of it; raises ``redis.RedisError`` where the broker is away."""
+        """Receive questions, and answer some of them; raises ``redis.RedisError`` where the broker is
+        away.
+        """
         begin_s = time.monotonic()
         if begin_s - self._looked_s < POLL_S:
             return
@@ -74,7 +81,7 @@ class WaitSearch:
                 break
 
     def finish(self) -> None:
-        """Answer all that is asked, once the streams are over; what has come before is in the store."""
+        """Answer all open questions, once the streams are over; what has come before is in the store."""
         now_s = time.monotonic()
         self._receive(now_s)
         streams = {stream.key: stream for stream in self._streams}

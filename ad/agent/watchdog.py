@@ -1,13 +1,10 @@
-"""The agent's watch over ranks that hang: it reports overdue calls, and says which streams are silent.
+"""Watchdog of the agent over ranks that hang: it reports overdue calls, and which streams are silent.
 
-A hung rank completes no call and its stream gives no step, so none of this can come from the process
-that reads the stream.
+A hung rank completes no call and its stream gives no step, so neither the detectors, which judge completed
+calls, nor the process that reads the stream can notice.
 
-Which open calls are overdue: open far beyond what is known of their function. No I/O.
-
-A hung rank completes no call, so the detectors, which judge completed calls, never see one.
-
-Reports of overdue calls: the record of one while it is open, and what becomes of it when it ends.
+``find_overdue`` decides, without I/O, which calls are open far beyond what is known of their functions.
+``pack_report`` makes the record of such a call while it is open.
 """
 
 from __future__ import annotations
@@ -37,20 +34,26 @@ from chimbuko.core.statistics.schema import PROFILE
 from chimbuko.core.traceschema import StreamNames
 
 LEAST_CALLS = 10
-"""Completed calls below which nothing is known of a function; ``main`` never has as many."""
+"""Number of completed calls below which a function counts as unknown; ``main`` never has as many."""
 TIMES_LONGEST = 5.0
-"""Of log-normal runtimes with σ = 1, as uneven as functions get, one in 350 is five times as long as the
-longest of ten before it, and one in 600,000 as the longest of 1,000."""
+"""Factor by which a call is longer than the longest before it when it is overdue. Of log-normal runtimes with
+σ = 1, as uneven as functions get, one in 350 is five times as long as the longest of ten before it, and
+one in 600,000 as the longest of 1,000.
+"""
 LEAST_US = 5e6
-"""Nobody acts upon a wait shorter than this, and the next step may simply be late."""
+"""Minimum time in µs for which an overdue call is open: nobody acts upon a shorter wait, and the next step
+may simply be late.
+"""
 BLIND_PERIODS = 10
-"""TAU publishes nothing of the calls of up to one period before a rank fell silent. A call that usually takes
-this many periods was, nine times in ten, not ended by then."""
+"""Number of periods that a call usually takes, from which on it counts as open when the rank falls silent.
+TAU publishes nothing of the calls of up to one period before; a call that usually takes this many periods
+was, nine times in ten, not ended by then.
+"""
 
 
 @dataclass(frozen=True)
 class History:
-    """What is known of the inclusive runtimes of the open calls' functions; f8[calls], in µs."""
+    """Statistics of the inclusive runtimes of the open calls' functions, in µs, float64[calls] each."""
 
     seen: Float64Array
     mean_us: Float64Array
@@ -59,7 +62,7 @@ class History:
 
     @property
     def limit_us(self) -> Float64Array:
-        """Beyond this a call is overdue; infinite where too little is known."""
+        """Runtime beyond which each call is overdue, in µs; infinite where too little is known."""
         limit_us = np.maximum(TIMES_LONGEST * self.longest_us, LEAST_US)
         return np.where(self.seen >= LEAST_CALLS, limit_us, np.inf)
 
@@ -67,7 +70,7 @@ class History:
 def elapsed_us(
     opened: OpenCalls, history: History, silence_us: float, period_us: float, is_prompt: bool
 ) -> Float64Array:
-    """For how long each open call is known, or very likely, to have been open; f8[calls].
+    """Return for how long each open call is known, or very likely, to have been open, in µs, float64[calls].
 
     Parameters
     ----------
@@ -77,8 +80,8 @@ def elapsed_us(
         Usual time between two steps.
     is_prompt
         Whether the stream reports every event within a period, as our tracer's does. TAU's steps end only
-        where a function other than MPI's returns on the main thread: the calls that were open at the last
-        one may long have ended, unless they are slow ones.
+        where a function other than MPI's returns on the main thread: the calls that were open at the last one
+        may long have ended, unless they are slow ones.
     """
     known_us = opened.newest_us - opened.calls["entry_us"].astype(np.float64)
     is_open_still = is_prompt | (history.mean_us >= BLIND_PERIODS * period_us)
@@ -87,7 +90,9 @@ def elapsed_us(
 
 
 def find_overdue(opened: OpenCalls, history: History, elapsed: Float64Array) -> npt.NDArray[np.intp]:
-    """Indices of the overdue calls; where callers of an overdue call are overdue too, it stands for them."""
+    """Return the indices of the overdue calls; where callers of an overdue call are overdue too, it stands
+    for them.
+    """
     calls = opened.calls
     is_trusted = calls["doubts"] & (UNKNOWN | UNCERTAIN) == 0
     overdue: npt.NDArray[np.intp] = np.flatnonzero(is_trusted & (elapsed > history.limit_us))
@@ -99,17 +104,18 @@ def find_overdue(opened: OpenCalls, history: History, elapsed: Float64Array) -> 
 
 
 def next_us(opened: OpenCalls, history: History, silence_us: float) -> float:
-    """The trace time before which no call will be overdue, where none of these is: also of those that begin.
+    """Return the trace time before which no call will be overdue, where none of these is, calls that begin
+    later included.
 
-    As far as the history stays as it is: a function of which too little is known may have one five seconds
-    later.
+    That holds as far as the history stays as it is: a function of which too little is known may have an
+    overdue call five seconds later.
     """
     earliest_us = (opened.calls["entry_us"] + history.limit_us).min(initial=np.inf)
     return float(min(earliest_us, opened.newest_us + silence_us + LEAST_US))
 
 
 def report_of(opened: OpenCalls, call: int, history: History, score: float) -> Reports:
-    """What its stream's process shall know of the reported call ``call``, an index; REPORT[1]."""
+    """Return what the stream's process has to know of the reported call with index ``call``, as REPORT[1]."""
     report = np.zeros(1, REPORT)
     report["step"], report["row"] = opened.calls["step"][call], opened.calls["row"][call]
     report["score"] = score
@@ -128,20 +134,20 @@ def pack_report(
     model_version: int,
     names: StreamNames,
 ) -> PackedRecords:
-    """Record of one overdue call as it is now.
+    """Return the record of one overdue call as it is now.
 
-    It has no end; its step ends now; its window is the calls that are open inside it.
+    The call has no end; its step ends now; its window is the calls that are open inside it.
 
     Parameters
     ----------
     call
-        Its index.
+        Index of the call.
     report
-        From ``report_of``.
+        Result of ``report_of``.
     elapsed_us
-        For how long each call has been open, f8[calls].
+        Time for which each call has been open, float64[calls].
     names
-        The stream's.
+        Names of the stream.
     """
     calls = opened.calls
     on_thread = np.flatnonzero(calls["thread"] == calls["thread"][call])
@@ -174,7 +180,7 @@ def pack_report(
 
 
 def _members(opened: OpenCalls, wanted: npt.NDArray[np.intp]) -> Rows:
-    """MEMBER rows of open calls, of which the first is the reported one."""
+    """Return MEMBER rows of open calls, of which the first is the reported one."""
     members = np.zeros(len(wanted), MEMBER)
     for name in ("entry_us", "step", "row", "parent_step", "parent_row", "function", "depth"):
         members[name] = opened.calls[name][wanted]
@@ -184,25 +190,28 @@ def _members(opened: OpenCalls, wanted: npt.NDArray[np.intp]) -> Rows:
 
 LOOK_EVERY_S = 0.5
 LONGEST_TICK_S = 0.5
-"""An agent that was itself stopped does not know what its streams could have given meanwhile."""
+"""Longest tick in seconds: after a longer one the agent was itself stopped, and does not know what its
+streams could have given meanwhile.
+"""
 MOST_REPORTED = 16
-"""Of one stream at a time: a pool of idle threads must not fill the store."""
+"""Maximum number of reported calls of one stream at a time: a pool of idle threads must not fill the store.
+"""
 REPEAT_AT = 2.0
-"""A call is reported again each time that it has been open so many times as long."""
+"""Factor by which a call's open time has grown when it is reported again."""
 MAIN_THREAD = 0
 
 
 class HangWatchdog:
-    """Looks at all streams of one agent. It has a spool of its own for what it finds.
+    """Watchdog over all streams of one agent, with a spool of its own for what it finds.
 
     Parameters
     ----------
     agent
-        Names the spool.
+        Name of the agent, and of the spool.
     folder
-        Of the spool.
+        Folder of the spool.
     notifier
-        Rung when something was found.
+        Notifier that is used when something was found.
     """
 
     def __init__(
@@ -223,14 +232,15 @@ class HangWatchdog:
         self._spool = SpoolWriter(folder, agent, config.spool_limit_bytes)
         self.delivery = SpoolDelivery(agent, folder)
         self._reported: dict[str, dict[tuple[int, int], float]] = {}
-        """By stream, the calls that were reported, by step and row, with their time up to then."""
+        """Calls that were reported, by stream and by step and row, with their open time at the last report.
+        """
         self._next_us: dict[str, float] = {}
-        """By stream, the trace time before which none of its calls can be overdue."""
+        """Trace time, by stream, before which none of its calls can be overdue."""
         self._ticked_at = time.monotonic()
         self._looked_at = 0.0
 
     def tick(self) -> None:
-        """For live streams, a few times a second."""
+        """Look at all live streams; called a few times a second."""
         now = time.monotonic()
         seconds, self._ticked_at = min(now - self._ticked_at, LONGEST_TICK_S), now
         for stream in self._streams:
@@ -243,23 +253,23 @@ class HangWatchdog:
                 self.look(stream)
 
     def lost_reports(self) -> int:
-        """At the end: how many reports there was no room for."""
+        """Return the number of reports for which there was no room; valid at the end."""
         self._spool.give_up_held()
         return self._spool.lost_records
 
     @property
     def newest_us(self) -> int:
-        """Of all streams, when the newest event was; 0 without one."""
+        """Return the time of the newest event of all streams; 0 without one."""
         left = (stream.open_calls.read() for stream in self._streams)
         return max((opened.newest_us for opened in left if opened), default=0)
 
     def look_back(self, newest_us: int) -> None:
-        """For recorded streams, at their end: what was open where they broke off.
+        """Report calls of recorded streams that were open where these broke off; called at their end.
 
         Parameters
         ----------
         newest_us
-            When the newest event of the run was: calls are taken as open up to then.
+            Time of the newest event of the run, up to which calls are taken as open.
         """
         for stream in self._streams:
             opened = stream.open_calls.read()
@@ -268,7 +278,7 @@ class HangWatchdog:
                 self._report(stream, opened, newest_us - opened.newest_us, stream.box[Cell.HEARTBEAT])
 
     def look(self, stream: StreamHandle) -> None:
-        """See whether a stream is silent, or has overdue calls; if its process is at work it is neither."""
+        """Check whether a stream is silent, or has overdue calls; one whose process is at work is neither."""
         drained = stream.box[Cell.HEARTBEAT]
         if not _is_waited_for(stream):
             return
@@ -286,7 +296,9 @@ class HangWatchdog:
         self._report(stream, opened, stream.rhythm.quiet_s * 1e6, drained)
 
     def _report(self, stream: StreamHandle, opened: OpenCalls, silence_us: float, drained: int) -> None:
-        """Report the calls that have become overdue, and again those that have become so much more."""
+        """Report the calls that have become overdue, and again those whose open time has grown by
+        ``REPEAT_AT``.
+        """
         before = self._reported.pop(stream.key, {})
         first_us = int(opened.calls["entry_us"].min(initial=opened.newest_us))
         is_long = opened.newest_us - first_us + silence_us >= LEAST_US
@@ -307,8 +319,8 @@ class HangWatchdog:
             place = int(opened.calls["step"][call]), int(opened.calls["row"][call])
             reported[place] = before.get(place, 0.0)
             if elapsed[call] >= REPEAT_AT * reported[place]:
-                # Word to the stream's process first: if that has not gone on by then it will hear of it
-                # before the call can end, and so record the end.
+                # The stream's process is told first: if it has not gone on by then it learns of the report
+                # before the call can end, and so records the end.
                 report = report_of(opened, call, history, score)
                 stream.open_calls.report(report)
                 if stream.box[Cell.HEARTBEAT] != drained:
@@ -320,8 +332,8 @@ class HangWatchdog:
                 reported[place] = float(elapsed[call])
 
     def _known(self, stream: StreamHandle, opened: OpenCalls) -> Float64Array:
-        """What is known over all ranks of the functions of the open calls, f8[calls, width]; nothing of those
-        to ignore.
+        """Return what is known over all ranks of the functions of the open calls, float64[calls, width];
+        zeros for functions to ignore.
         """
         functions, which = np.unique(opened.calls["function"], return_inverse=True)
         names = ((at, stream.names.timers.get(number, "")) for at, number in enumerate(functions.tolist()))
@@ -331,7 +343,9 @@ class HangWatchdog:
 
 
 def _history(known: Float64Array) -> History:
-    """Inclusive runtimes from rows f8[n, width] of a detector's table, which begin with ``PROFILE``."""
+    """Return inclusive runtimes from rows of a detector's table, float64[n, width], which begin with
+    ``PROFILE``.
+    """
     moments = known[:, PROFILE.slices["inclusive_us"]]
     n, mean_us, m2 = moments[:, 0], moments[:, 1], moments[:, 2]
     spread_us = np.sqrt(np.maximum(m2, 0.0) / np.maximum(n - 1, 1.0))
@@ -339,17 +353,19 @@ def _history(known: Float64Array) -> History:
 
 
 def _origin(stream: StreamHandle) -> StreamHealth:
-    """Whose the records of a batch are; the totals of a stream are reported by its process alone."""
+    """Return the stream that a batch of records belongs to, as health without totals: these are reported by
+    its process alone.
+    """
     return StreamHealth(stream.program, stream.name.rank, stream.node, "reading", 0, 0, 0, 0, 0, 0, {})
 
 
 def _is_waited_for(stream: StreamHandle) -> bool:
-    """Whether its process waits for its next step, and does nothing else."""
+    """Return whether the stream's process waits for its next step, and does nothing else."""
     return stream.pid != 0 and stream.phase is Phase.IDLE
 
 
 def _silence(opened: OpenCalls, names: StreamNames) -> Silence:
-    """What the rank was in when it fell silent: on its main thread, where that has an open call."""
+    """Return where the rank was when it fell silent: on its main thread, where that has an open call."""
     calls = opened.calls
     on_main = np.flatnonzero(calls["thread"] == MAIN_THREAD)
     if not len(calls):

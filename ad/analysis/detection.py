@@ -1,4 +1,4 @@
-"""Choosing the calls of a step to record: the abnormal ones, and ordinary ones to compare them with."""
+"""Selection of the calls of a step to record: the abnormal ones, and ordinary ones to compare them with."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from chimbuko.core.traceschema import StreamNames
 
 
 class Detection:
-    """Learns from the calls of one stream and judges them, step by step.
+    """Detection in one stream: learns from its calls and judges them, step by step.
 
     Learn, then label: the calls of a step enter the stream's own statistics, and are then judged by
     these together with what all streams had merged before.
@@ -30,7 +30,7 @@ class Detection:
 
     def __init__(self, config: AnalysisConfig) -> None:
         self.usual = UsualRuntimes(config.metric == "inclusive")
-        """What comparable calls take: those before, and those of the step."""
+        """Usual runtimes of comparable calls: those before, and those of the step."""
         self._detector = make_detector(config)
         self.schema = self._detector.schema
         self._use_inclusive = config.metric == "inclusive"
@@ -46,7 +46,7 @@ class Detection:
     def step(
         self, stacks: CallStacks, names: StreamNames, landmarks: Int32Array = NO_ROWS
     ) -> tuple[int, Selection]:
-        """Learn from and judge the calls that ended in a step; returns how many, and those to record.
+        """Learn from and judge the calls that ended in a step; return their number, and those to record.
 
         The calls have their paths, and what is usual on these is known. ``landmarks`` are rows of calls to
         record although they are ordinary.
@@ -61,7 +61,9 @@ class Detection:
         return completed, self._select(stacks, timers, landmarks)
 
     def _select(self, stacks: CallStacks, timers: Timers, landmarks: Int32Array) -> Selection:
-        """Abnormal calls, the most typical of each function that has none beside them yet, and landmarks."""
+        """Return abnormal calls, the most typical call of each function that has no ordinary one beside them
+        yet, and landmarks.
+        """
         limits = self.limits
         looked_at = self._is_wanted.copy()
         looked_at[timers[limits.may_be_exceeded(timers, self.statistics.extremes[timers])]] = 1
@@ -121,7 +123,9 @@ class Detection:
 
 
 def _without(rows: Int32Array, *others: Int32Array) -> Int32Array:
-    """Those that are in none of the others; whole arrays take ten times as long for the few that they are."""
+    """Return the rows that are in none of the others; numpy's set functions take ten times as long for the
+    few that they are.
+    """
     if not len(rows):
         return rows
     known = {row for other in others for row in other.tolist()}

@@ -29,25 +29,25 @@ from chimbuko.runtime.protocol.messages import PathTimes
 
 @dataclass(frozen=True)
 class StepResult:
-    """What one step gave."""
+    """Result of one step."""
 
     records: PackedRecords
     count: StepCount
     left_out: dict[str, int]
-    """Function to number of its abnormal calls that are not recorded, as they are too many."""
+    """Number of abnormal calls of each function that are not recorded, as they are too many."""
 
     @property
     def size_bytes(self) -> int:
-        """Of the records."""
+        """Size of the records in bytes."""
         return sum(map(len, msgspec.structs.astuple(self.records)))
 
 
 @dataclass(frozen=True)
 class Extent:
-    """Rows of what is handed out next, at most."""
+    """Upper bounds of the rows that are handed out next."""
 
     timers: Int64Array
-    """Of which statistics are, ascending."""
+    """Timers that have new statistics, ascending."""
     traffic: int
     flagged_steps: int
     paths: int
@@ -55,16 +55,16 @@ class Extent:
 
 @dataclass(frozen=True)
 class Findings:
-    """What one stream has for the other agents and the parameter server."""
+    """Findings of one stream for the other agents and the parameter server."""
 
     learned: Learned
     telemetry: StreamTelemetry
     paths: Rows
-    """``PATH``: calls by call path; functions are the stream's timer ids."""
+    """``PATH`` rows: calls by call path; functions are the stream's timer ids."""
 
 
 class StreamAnalysis:
-    """Analyses one stream. It can be pickled between two steps, for a process that is to go on."""
+    """Analysis of one stream. It can be pickled between two steps, for a process that continues it."""
 
     def __init__(self, identity: StreamIdentity, config: AnalysisConfig) -> None:
         self._identity = identity
@@ -140,7 +140,7 @@ class StreamAnalysis:
         return StepResult(records, count, _by_name(stacks.calls["function"][selection.left_out], names))
 
     def follow(self, first_step: int, totals: StreamHealth | None) -> None:
-        """Begin at a step, behind a process of which only the totals are left."""
+        """Begin at a step, after a process of which only the totals are left."""
         self._stacks.last_step = first_step - 1
         if totals is not None:
             self._steps, self._rows, self._calls = totals.steps, totals.rows, totals.calls
@@ -149,13 +149,15 @@ class StreamAnalysis:
             self._earlier_losses = dict(totals.losses)
 
     def end(self, steps: int | None) -> None:
-        """The stream had so many steps, if that is known: those at its end that never came are a gap."""
+        """Note that the stream had ``steps`` steps, if that is known: steps at its end that never came are a
+        gap.
+        """
         if steps is not None:
             self._stacks.end(steps)
 
     @property
     def steps(self) -> int:
-        """How many were analysed."""
+        """Number of steps that were analysed."""
         return self._steps
 
     @property
@@ -165,36 +167,38 @@ class StreamAnalysis:
 
     @property
     def stacks(self) -> CallStacks:
-        """The calls of the last step."""
+        """Calls of the last step."""
         return self._stacks
 
     def expect(self, reports: Reports) -> None:
-        """Record the end of these calls, which were reported as overdue, whatever the detector says of it."""
+        """Record the end of these calls, which were reported as overdue, whatever the detector says of
+        them.
+        """
         self._reported.add(reports)
 
     def finish(self) -> PackedRecords:
-        """Final revisions of records whose window did not fill; for the end of the stream."""
+        """Return final revisions of records whose window did not fill, at the end of the stream."""
         self._has_ended = True
         return self._launches.complete(self._windows.finish())
 
     @property
     def extent(self) -> Extent:
-        """How much room is needed for what is handed out next."""
+        """Return how much room is needed for what is handed out next."""
         statistics = self._detection.statistics
         return Extent(
             statistics.learned_timers, self._traffic.most, statistics.flagged_steps.most, self._paths.count
         )
 
     def lose(self, kind: str, number: int = 1) -> None:
-        """Count what cannot be kept of the stream."""
+        """Count something of the stream that cannot be kept."""
         self._earlier_losses[kind] = self._earlier_losses.get(kind, 0) + number
 
     def has_lost(self, kind: str) -> bool:
-        """Whether anything of a kind was counted by ``lose``."""
+        """Return whether anything of a kind was counted by ``lose``."""
         return kind in self._earlier_losses
 
     def hand_out(self, generation: int) -> Findings:
-        """What is to be merged with others' and was not handed out yet; see ``StreamStatistics``."""
+        """Return what is to be merged with others' and was not handed out yet; see ``StreamStatistics``."""
         statistics = self._detection.statistics
         learned = statistics.hand_out(generation)
         self._paces.add(learned, self._interval_us[1], self._names)
@@ -215,18 +219,18 @@ class StreamAnalysis:
         self._detection.statistics.take_model(model, generation, ahead)
 
     def counter_statistics(self) -> list[CounterStatistics]:
-        """Running totals of all counters."""
+        """Return running totals of all counters."""
         return self._counters.statistics()
 
     def path_times(self) -> PathTimes:
-        """What its calls took by call path."""
+        """Return the runtimes of the stream's calls by call path."""
         rows = busiest(self._paths.times())
         timers, at = np.unique(rows["function"][1:], return_inverse=True)
         rows["function"][1:] = at
         return PathTimes([self._names.timer_name(timer) for timer in timers.tolist()], rows.tobytes())
 
     def health(self, state: str) -> StreamHealth:
-        """Running totals."""
+        """Return running totals of the stream."""
         return StreamHealth(
             program=self._identity.program,
             rank=self._identity.rank,
@@ -244,14 +248,14 @@ class StreamAnalysis:
 
 
 def _by_name(functions: Int32Array, names: StreamNames) -> dict[str, int]:
-    """How often each function occurs."""
+    """Return how often each function occurs."""
     numbers = Counter(functions.tolist()) if len(functions) else {}
     return {names.timer_name(function): number for function, number in numbers.items()}
 
 
 @dataclass(frozen=True)
 class StreamIdentity:
-    """Whose stream it is; part of every record."""
+    """Identity of a stream, which is part of every record."""
 
     program: int
     rank: int

@@ -1,10 +1,10 @@
-"""What one stream knows of its functions: what it learned itself, and what all streams have merged.
+"""Statistics of one stream's functions: what it learned itself, and what all streams have merged.
 
-Kept in three parts, whose sum judges a call: the global model as last received; generations of own
-statistics that were handed out and are not yet in that model; and what was learned since. A part is
+``StreamStatistics`` has three parts, whose sum judges a call: the global model as last received; generations
+of own statistics that were handed out and are not yet in that model; and what was learned since. A part is
 dropped when the model contains it, so nothing is counted twice.
 
-In which steps of a stream calls of functions were flagged, until its agent has taken them.
+``FlaggedSteps`` says in which steps calls of functions were flagged, until the agent has taken it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from chimbuko.core.statistics.schema import FLAGS, TableSchema
 
 @dataclass
 class _Sums:
-    """Of one function; fields as in ``FLAGGED_STEPS``."""
+    """Sums of one function; fields as in ``FLAGGED_STEPS``."""
 
     steps: int
     squares: int
@@ -44,7 +44,7 @@ class _Sums:
 
 
 class FlaggedSteps:
-    """Sums over the steps of a stream; functions are its timers."""
+    """Sums of flagged calls over the steps of a stream, by timer."""
 
     def __init__(self) -> None:
         self._not_taken: dict[int, _Sums] = {}
@@ -52,18 +52,18 @@ class FlaggedSteps:
         self._generation = 0
 
     def note(self, timers: Int64Array) -> None:
-        """Timers of the calls that were flagged in a step, i8[calls]."""
-        # They are few: as arrays, each step would take longer than to judge its calls.
+        """Note the timers of the calls that were flagged in a step, int64[calls]."""
+        # They are few: with arrays, this would take longer in each step than to judge its calls.
         for timer, calls in Counter(timers.tolist()).items():
             _add(self._fresh, timer, _Sums(1, calls**2, calls**3, calls**4, calls, calls))
 
     @property
     def most(self) -> int:
-        """So many rows at most are not taken."""
+        """Maximum number of rows that are not taken."""
         return len(self._not_taken) + len(self._fresh)
 
     def not_taken(self, generation: int) -> Rows:
-        """``FLAGGED_STEPS`` rows of all that was not taken yet, ascending.
+        """Return ``FLAGGED_STEPS`` rows of all that was not taken yet, ascending.
 
         ``generation`` says whether what was reported the last time is still there, or was taken.
         """
@@ -94,12 +94,12 @@ _UNSEEN = np.array([np.inf, -np.inf])
 
 @dataclass(frozen=True)
 class Learned:
-    """Statistics of a stream's own calls; rows are its timers."""
+    """Statistics of a stream's own calls, by timer."""
 
     timers: Timers
-    """i8[n]: timer ids, ascending."""
+    """Timer ids, ascending, int64[n]."""
     table: Float64Array
-    """f8[n, width] by the detector's schema."""
+    """Rows of the detector's table, float64[n, width]."""
 
 
 class StreamStatistics:
@@ -108,11 +108,11 @@ class StreamStatistics:
     Parameters
     ----------
     schema
-        The detector's table.
+        Schema of the detector's table.
     use_inclusive
-        The runtime that is judged: inclusive, or else exclusive.
+        Whether the runtime that is judged is the inclusive one, and not the exclusive one.
     is_frozen
-        Only the global model counts.
+        Whether only the global model counts.
     """
 
     def __init__(self, schema: TableSchema, use_inclusive: bool, is_frozen: bool) -> None:
@@ -127,10 +127,10 @@ class StreamStatistics:
         self._is_touched = np.zeros(0, np.bool_)
         self.flagged_steps = FlaggedSteps()
         self.extremes = np.empty((0, 2))
-        """f8[timers, 2]: shortest and longest judged runtime of the calls that ended in the step."""
+        """Shortest and longest judged runtime of the calls that ended in the step, float64[timers, 2]."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the global model, which a successor finds where this one found it."""
+        """Return the state without the global model, which a successor finds where this one found it."""
         rows = np.flatnonzero(self._is_touched)
         own = len(self._own), rows, self._own[rows]
         return self.__dict__ | {"_model": self._model[:0], "_own": own, "extremes": None}
@@ -143,7 +143,7 @@ class StreamStatistics:
         self.extremes = np.empty((count, 2))
 
     def learn(self, stacks: CallStacks) -> tuple[int, Timers]:
-        """Add the calls that ended in a step; returns how many ended, and the timers that were learned of."""
+        """Add the calls that ended in a step; return their number, and the timers that were learned of."""
         if stacks.timers > len(self._own):
             self._own = self._schema.grown(self._own, stacks.timers)
             self._is_touched = np.concatenate(
@@ -165,7 +165,9 @@ class StreamStatistics:
         return completed, timers
 
     def note_anomalies(self, timers: Timers, severity_us: Float64Array, score: Float64Array) -> None:
-        """Count the flagged calls of a step, f8[calls], of functions that were learned of in it."""
+        """Count the flagged calls of a step; arguments have one element per call, of functions that were
+        learned of in it.
+        """
         self.flagged_steps.note(timers)
         anomalies, lost_us, highest = (self._schema.slices[name].start for name in FLAGS)
         np.add.at(self._own[:, anomalies], timers, 1.0)
@@ -173,7 +175,7 @@ class StreamStatistics:
         np.maximum.at(self._own[:, highest], timers, score)
 
     def seen(self, timers: Timers) -> Float64Array:
-        """How many calls are known of each of ``timers``, f8[n]."""
+        """Return how many calls are known of each of ``timers``, float64[n]."""
         seen = np.zeros(len(timers))
         held = timers < len(self._model)
         seen[held] = self._model[timers[held], self._count_at]
@@ -186,7 +188,7 @@ class StreamStatistics:
         return seen
 
     def known(self, timers: Timers) -> Float64Array:
-        """All that is known of ``timers``, ascending and each once: f8[n, width]."""
+        """Return all that is known of ``timers``, ascending and each once, float64[n, width]."""
         table = self._schema.empty(len(timers))
         held = timers < len(self._model)
         table[held] = self._model[timers[held]]
@@ -200,11 +202,11 @@ class StreamStatistics:
 
     @property
     def learned_timers(self) -> Timers:
-        """Of which something was learned since the last time, ascending."""
+        """Timers with calls since the last time, ascending."""
         return self._is_touched.nonzero()[0]
 
     def hand_out(self, generation: int) -> Learned:
-        """What was learned since the last time, to be merged into the global model by others."""
+        """Return what was learned since the last call, to be merged into the global model by others."""
         timers = self.learned_timers
         learned = Learned(timers, self._own[timers])
         self._own[timers] = self._schema.identity
@@ -219,12 +221,12 @@ class StreamStatistics:
         Parameters
         ----------
         model
-            f8[timers, width], rows by the stream's own timer ids.
+            Rows by the stream's own timer ids, float64[timers, width].
         generation
-            The last generation of own statistics that the model contains.
+            Last generation of own statistics that the model contains.
         ahead
-            i8[timers]: the last one that each row contains, where some contain more than others; by default
-            they are alike.
+            Last generation that each row contains, int64[timers], where some contain more than others; by
+            default they are alike.
         """
         self._model = model
         left = {held: kept for held, kept in self._handed_out.items() if held > generation}
@@ -241,7 +243,9 @@ class StreamStatistics:
 
 
 def _behind(kept: Learned, generation: int, ahead: Int64Array) -> Learned:
-    """Of a generation what rows do not contain yet; ``ahead`` is i8[timers], as for ``take_model``."""
+    """Return the rows of a generation that the model does not contain yet; ``ahead`` as for
+    ``take_model``.
+    """
     has_row = kept.timers < len(ahead)
     is_behind = np.ones(len(kept.timers), np.bool_)
     is_behind[has_row] = ahead[kept.timers[has_row]] < generation
@@ -249,7 +253,7 @@ def _behind(kept: Learned, generation: int, ahead: Int64Array) -> Learned:
 
 
 def _common(wanted: Timers, held: Timers) -> tuple[Timers, Timers]:
-    """Where the values that two ascending arrays share stand in each."""
+    """Return where the values that two ascending arrays share stand in each."""
     if not len(held):
         return held, held
     at = np.minimum(np.searchsorted(held, wanted), len(held) - 1)

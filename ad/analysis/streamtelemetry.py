@@ -1,8 +1,7 @@
-"""What the analysis of a stream reports beside its statistics: traffic, rank speed, flagged steps.
+"""Telemetry of one stream beside its statistics: messages to other ranks, pace of the rank, flagged steps.
 
-How fast one rank is in the functions that take its time, window by window.
-
-What one rank sends to the others.
+``RankSpeeds`` says how fast a rank is in the functions that take its time, window by window; ``Traffic`` what
+it sends to the others.
 """
 
 from __future__ import annotations
@@ -21,24 +20,26 @@ from chimbuko.core.traceschema import MPI_PREFIX, EventType, StreamNames, TraceS
 from chimbuko.runtime.protocol.telemetry import OTHERS, PACE, PERIODS_PER_WINDOW, TRAFFIC
 
 LEAST_SHARE = 0.01
-"""Of the rank's time: other functions cannot make it slow."""
+"""Minimum share of the rank's time that a function takes to be reported: others cannot make the rank slow."""
 MOST_FUNCTIONS = 16
-"""Of a window, those that take the most time: 64 B/s for each rank on the way to the server."""
+"""Maximum number of functions reported for a window, those that take the most time: 64 B/s for each rank on
+the way to the server.
+"""
 WAITS = MPI_PREFIX, "MPI Collective Sync"
-"""Beginnings of names of functions in which a rank waits for others: the slow one least of all."""
+"""Beginnings of names of functions in which a rank waits for others, as the slow rank does least of all."""
 MOST_ROWS = 64
-"""Windows that nobody takes are forgotten, the oldest first."""
+"""Maximum number of window rows kept until they are taken; the oldest are forgotten."""
 
 
 class RankSpeeds:
-    """Adds up what is learned in windows of trace time, which are the same for all ranks.
+    """Pace of a rank in windows of trace time, which are the same for all ranks.
 
     Parameters
     ----------
     schema
-        The detector's table.
+        Schema of the detector's table.
     has_severity
-        The severity of abnormal calls is that of the exclusive runtime.
+        Whether the severity of abnormal calls is that of the exclusive runtime.
     period_us
         Trace period.
     """
@@ -52,7 +53,7 @@ class RankSpeeds:
         self._window_us = PERIODS_PER_WINDOW * period_us
         self._window = -1
         self._sums: Float64Array = np.zeros((0, 2))
-        """f8[timers, 2]: calls and exclusive time in the window."""
+        """Number of calls and exclusive time in the window, float64[timers, 2]."""
         self._ended = np.zeros(0, PACE)
 
     def add(self, learned: Learned, end_us: int, names: StreamNames) -> None:
@@ -72,7 +73,7 @@ class RankSpeeds:
         self._sums[learned.timers, 1] += time_us
 
     def end_window(self, names: StreamNames) -> None:
-        """The window is over, also where it is the last and not a whole one."""
+        """End the window, also where it is the last and not a whole one."""
         calls, time_us = self._sums.T
         timers = np.flatnonzero(time_us > LEAST_SHARE * time_us.sum())
         timers = timers[np.argsort(-time_us[timers])]
@@ -86,14 +87,14 @@ class RankSpeeds:
         self._sums[:] = 0.0
 
     def hand_out(self) -> Rows:
-        """``PACE`` rows of the windows that have ended; functions are timer ids."""
+        """Return ``PACE`` rows of the windows that have ended; functions are timer ids."""
         ended, self._ended = self._ended, self._ended[:0]
         return ended
 
 
 MOST_RANKS = 1 << 20
 MOST_DESTINATIONS = 4096
-"""Until it is taken; what goes to further ranks, or to those above, is added up."""
+"""Maximum number of destinations until they are taken; messages to further ranks are added up."""
 
 
 class Traffic:
@@ -139,11 +140,11 @@ class Traffic:
 
     @property
     def most(self) -> int:
-        """So many rows at most are not taken."""
+        """Maximum number of rows that are not taken."""
         return self._count
 
     def not_taken(self, generation: int) -> Rows:
-        """``TRAFFIC`` rows of all that was not taken yet, one for each destination.
+        """Return ``TRAFFIC`` rows of all that was not taken yet, one for each destination.
 
         ``generation`` says whether what was reported the last time is still there, or was taken.
         """
@@ -174,18 +175,18 @@ class Traffic:
 
 @dataclass(frozen=True)
 class StreamTelemetry:
-    """Of one stream."""
+    """Telemetry of one stream, as it is handed to the agent."""
 
     traffic: Rows
-    """``TRAFFIC``: what was sent and not taken."""
+    """``TRAFFIC`` rows of messages that were not taken."""
     paces: Rows
-    """``PACE`` of windows that have ended; functions are the stream's timer ids."""
+    """``PACE`` rows of windows that have ended; functions are the stream's timer ids."""
     flagged_steps: Rows = field(default_factory=lambda: flaggedsteps.empty(0))
-    """``FLAGGED_STEPS``: what was flagged and not taken; functions are timer ids."""
+    """``FLAGGED_STEPS`` rows that were not taken; functions are timer ids."""
 
     @classmethod
     def none(cls) -> StreamTelemetry:
-        """Nothing."""
+        """Return empty telemetry."""
         return cls(np.empty(0, TRAFFIC), np.empty(0, PACE))
 
     def __bool__(self) -> bool:

@@ -1,4 +1,4 @@
-"""All calls, messages and launches of a recorded stream, for who wants to see the whole of it.
+"""All calls, messages and launches of a recorded stream, for views of the whole trace.
 
 The analysis keeps what is around abnormal calls; here each call is rebuilt and kept, 60 bytes of memory each.
 """
@@ -37,7 +37,7 @@ from chimbuko.core.traceschema import (
 TRACED_CALL = np.dtype(
     [
         ("begin_us", np.int64),
-        ("end_us", np.int64),  # of an open call the last time that it is known to go on
+        ("end_us", np.int64),  # of an open call the last time at which it is known to be open
         ("exclusive_us", np.int64),
         ("function", np.int32),  # the stream's own timer id
         ("thread", np.int32),  # TAU's id
@@ -78,24 +78,24 @@ _DOUBTS = LOST | UNCERTAIN | UNKNOWN
 
 @dataclass(frozen=True)
 class WholeTrace:
-    """What one recorded stream holds."""
+    """Contents of one recorded stream."""
 
     names: StreamNames
     gpu_threads: list[int]
     calls: Table
-    """``TRACED_CALL``, in no order."""
+    """``TRACED_CALL`` rows, in no order."""
     messages: Table
-    """``TRACED_MESSAGE``, in order of the trace."""
+    """``TRACED_MESSAGE`` rows, in order of the trace."""
     launches: Table
-    """``TRACED_LAUNCH``, in no order."""
+    """``TRACED_LAUNCH`` rows, in no order."""
     interval_us: tuple[int, int]
-    """First and last time; both 0 where there is none."""
+    """First and last time in µs; both 0 where there is none."""
     gaps_us: list[tuple[int, int]]
-    """Where steps of the stream are missing."""
+    """Intervals in which steps of the stream are missing, in µs."""
 
 
 def read_whole(stream: StreamName, progress: Callable[[int], None]) -> WholeTrace:
-    """All of a recorded stream; what follows a damaged step is missing.
+    """Read all of a recorded stream; what follows a damaged step is missing.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def whole_trace(
     rank: int,
     progress: Callable[[int], None] = lambda rows: None,
 ) -> WholeTrace:
-    """All that the steps of a stream hold; ``names`` are those that are known by each step."""
+    """Return all that the steps of a stream hold; ``names`` are those that are known by each step."""
     collected = _Collected(CallStacks(rank))
     rows = 0
     for step in steps:
@@ -129,7 +129,7 @@ def whole_trace(
 
 @dataclass
 class _Collected:
-    """What was read so far."""
+    """Calls, messages and launches that were read so far."""
 
     stacks: CallStacks
     calls: list[Table] = field(default_factory=list)
@@ -139,7 +139,7 @@ class _Collected:
     interval_us: tuple[int, int] | None = None
 
     def add(self, step: TraceStep, names: StreamNames) -> None:
-        """One step more."""
+        """Add one step."""
         stacks = self.stacks
         gaps = stacks.gap_steps
         stacks.build(step, names)
@@ -151,7 +151,7 @@ class _Collected:
         self.correlated.append(self._correlated(step, names))
 
     def whole(self, names: StreamNames, rank: int) -> WholeTrace:
-        """All of it; calls that did not end are open."""
+        """Return all that was read; calls that did not end are open."""
         calls = self.stacks.calls[: self.stacks.count]
         is_open = (calls["exit"] == 0) & ((calls["doubts"] & LOST) == 0)
         self.calls.append(self._traced(calls, is_open))
@@ -204,7 +204,7 @@ class _Collected:
         return made
 
     def _correlated(self, step: TraceStep, names: StreamNames) -> Table:
-        """Correlation ids, each with the call that has it."""
+        """Return correlation ids, each with the call that has it."""
         counter = next((number for number, name in names.counters.items() if name == CORRELATION_ID), NONE)
         at = np.flatnonzero(
             (step.counters[:, COUNTER_NUMBER].astype(np.int64) == counter)
@@ -223,7 +223,7 @@ def _joined(parts: list[Table], dtype: np.dtype[np.void]) -> Table:
 
 
 def _launches(correlated: Table, gpu_threads: list[int]) -> Table:
-    """Each GPU call with the call that has the same correlation id on a thread of the host."""
+    """Return each GPU call with the call that has the same correlation id on a thread of the host."""
     is_gpu = np.isin(correlated["thread"], gpu_threads)
     launches, kernels = correlated[~is_gpu], correlated[is_gpu]
     launches = launches[np.argsort(launches["id"], kind="stable")]

@@ -1,4 +1,4 @@
-"""The tables that the records of one stream are made in: reused from step to step, larger when need be."""
+"""Tables in which the records of one stream are made: reused from step to step, and enlarged when needed."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ OUT_SIZES = {
     "node_state": retained.NODE_STATE,
     "launch_frames": retained.LAUNCH_FRAMES,
 }
-"""Which cell says how many rows of each part of the records there are."""
+"""Cell with the number of rows of each part of the records."""
 
 
 class WindowTables:
-    """All tables, with the room that was last asked for."""
+    """All tables of records in the making, with the room that was last asked for."""
 
     def __init__(self, config: AnalysisConfig) -> None:
         self._config = config
@@ -71,7 +71,7 @@ class WindowTables:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """The rows in use: all others are made anew in each step."""
+        """Return the rows in use: all others are made anew in each step."""
         return {
             "config": self._config,
             "given": self.room[1],
@@ -87,12 +87,12 @@ class WindowTables:
         self.enlarge()
 
     def parts(self) -> dict[str, bytes]:
-        """What was put out, as the parts of ``PackedRecords``."""
+        """Return the output, as the parts of ``PackedRecords``."""
         sizes = self.out.sizes.tolist()
         return {part: raw[: sizes[cell] * item].tobytes() for part, cell, item, raw in self._raw}
 
     def swap(self) -> None:
-        """What was filled is what is read from now on: the kernel reads one pool and fills the other."""
+        """Swap the two pools: the kernel reads one and fills the other."""
         self.pool, self.later = self.later, self.pool
 
     def enlarge(self) -> None:
@@ -153,7 +153,7 @@ class WindowTables:
             members=records * self._reach,
             calls=records * self._reach,
             callers=frames,
-            # A message stands in the windows of all calls around its own.
+            # A message belongs to the windows of all calls around its own.
             messages=min(records * most_messages, kept_messages * self._reach),
             counters=min(records * most_counters, kept_counters * self._reach),
             functions=timers,
@@ -175,7 +175,7 @@ def _empty_pool() -> Pool:
 
 
 _FILL = {"recent": EMPTY, "of_rows": NONE, "is_anomaly": 0, "is_mentioned": 0}
-"""What new rows of an array hold, where that matters."""
+"""Initial value of new rows, for arrays where it matters."""
 
 _USED = {
     "heads": retained.RECORDS,
@@ -192,13 +192,13 @@ _USED = {
     "messages": retained.MESSAGES,
     "counters": retained.COUNTERS,
 }
-"""Which cell says how many rows of each table are in use between steps."""
+"""Cell with the number of rows of each table that are in use between steps."""
 
 Arrays = TypeVar("Arrays", Places, Pool, Links, Out)
 
 
 def _in_use(arrays: Places | Pool) -> dict[str, Array]:
-    """Those that are not empty, without the room for more rows."""
+    """Return the arrays that are not empty, without the room for more rows."""
     used = {
         name: array[: arrays.sizes[_USED[name]]] if name in _USED else array
         for name, array in arrays._asdict().items()
@@ -207,7 +207,9 @@ def _in_use(arrays: Places | Pool) -> dict[str, Array]:
 
 
 def _enlarged(arrays: Arrays, in_use: Sizes | None, **rows: int) -> Arrays:
-    """With room for so many rows in the named arrays; where sizes are given, rows in use are kept."""
+    """Return the arrays with room for so many rows in the named ones; where sizes are given, rows in use are
+    kept.
+    """
     larger: dict[str, Any] = {}
     for name, count in rows.items():
         array = getattr(arrays, name)
@@ -220,7 +222,7 @@ def _enlarged(arrays: Arrays, in_use: Sizes | None, **rows: int) -> Arrays:
 
 
 def _with_room(array: Array, rows: int, kept: int, fill: int | None) -> Array:
-    # No more is touched than has to be: the rest costs no memory.
+    # Only the rows in use are touched: the rest costs no memory.
     larger = np.empty((rows, *array.shape[1:]), array.dtype)
     larger[:kept] = array[:kept]
     if fill is not None:

@@ -1,4 +1,4 @@
-"""The call paths of one stream, and their way from its process to its agent."""
+"""Call paths of one stream, and their way from its process to its agent."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from chimbuko.core.calls.pathtable import MOST_PATHS, PATH_TIME, PathTable
 from chimbuko.core.kernels.paths import NONE, OTHERS
 
 MOST_DEPTH = 64
-"""Deeper calls are on no path of their own: a recursion would have one for each level."""
+"""Maximum depth of a call path: deeper calls have none, as a recursion would have one for each level."""
 MOST_TIMES = 256
-"""Of a rank, those of which it is stored what they took: 3 kB."""
+"""Maximum number of paths of a rank whose runtimes are stored: 3 kB."""
 
 
 class CallPaths:
-    """Adds up the calls of one stream by call path.
+    """Calls of one stream, added up by call path.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class CallPaths:
         self._most_depth = most_depth
         self._handed_out = self._table.all[:0]
         self._times = np.zeros(1, PATH_TIME)
-        """Of what was handed out."""
+        """``PATH_TIME`` rows of what was handed out."""
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_handed_out": None}
@@ -60,24 +60,26 @@ class CallPaths:
 
     @property
     def count(self) -> int:
-        """How many paths there are."""
+        """Number of paths."""
         return len(self._table.rows)
 
     def times(self) -> Rows:
-        """``PATH_TIME`` rows of all paths: all calls since the stream began; functions are timer ids."""
+        """Return ``PATH_TIME`` rows of all paths with all calls since the stream began; functions are timer
+        ids.
+        """
         rows = self._table.rows
         times = np.zeros(len(rows), PATH_TIME)
         times[: len(self._times)] = self._times
         times["parent"], times["function"] = rows["parent"], rows["function"]
         for name in ("calls", "exclusive_us"):
-            # Without calls, other columns mean nothing.
+            # The other columns of a path without calls mean nothing.
             np.add(times[name], rows[name], out=times[name], where=rows["calls"] != 0)
         return times
 
     def hand_out(self) -> Rows:
-        """``PATH`` rows of all paths, with the calls since the last time; functions are timer ids.
+        """Return ``PATH`` rows of all paths, with the calls since the last call; functions are timer ids.
 
-        They are valid until the next time.
+        The rows are valid until the next call.
         """
         rows = self._table.rows
         # Memory is used again: 4,096 paths are 330 kB, of which fresh pages would take most of the time.
@@ -92,7 +94,7 @@ class CallPaths:
 
 
 def busiest(times: Rows, most: int = MOST_TIMES) -> Rows:
-    """The ``PATH_TIME`` rows with the most time in them and in what they call, ``OTHERS`` for all others.
+    """Return the ``PATH_TIME`` rows with the most inclusive time, and ``OTHERS`` for all others.
 
     Callers stand before what they call, and none of them is left out.
     """

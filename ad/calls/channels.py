@@ -1,7 +1,8 @@
-"""What MPI keeps of the messages and collective operations of one stream: communicators, and numbers on them.
+"""Channels of MPI in one stream: communicators of its messages and collective operations, and message
+numbers.
 
-Two ranks that count alike find the two ends of a message without having to compare times: the n-th that is
-sent on a channel is the n-th for which a receive was posted there.
+Two ranks that count alike find the two ends of a message without having to compare times: the n-th message
+that is sent on a channel is the one for which the n-th receive was posted there.
 """
 
 from __future__ import annotations
@@ -23,20 +24,25 @@ from chimbuko.core.traceschema import (
 
 FIRST_CHANNELS = 64
 MOST_CHANNELS = 1 << 17
-"""Rows of the table, half of which are used: 5 MB for a rank with 65,536 partners and tags."""
+"""Number of rows of the table, half of which are used: 5 MB for a rank with 65,536 partners and tags."""
 MOST_POSTED = 1 << 14
-"""Receives that may be posted and not ended: of earlier ones no number is known."""
+"""Maximum number of receives that are posted and not ended; the message numbers of earlier ones are unknown.
+"""
 FIRST_LANDMARK = 16
-"""Powers of two from here on: twelve of each channel in 65,536 messages."""
+"""First message number of a channel that is a landmark; the following ones are its doublings: twelve of each
+channel in 65,536 messages.
+"""
 MOST_LANDMARKS = 16
-"""Of a step: many channels may come to the same number at once."""
+"""Maximum number of landmarks in a step: many channels may come to the same number at once."""
 
 Notes = UInt32Array
-"""u4[messages, 2]: communicator, 0 where it is not known; number from 1, 0 where it is not certain."""
+"""Communicator, 0 where it is not known, and number from 1, 0 where it is not certain, of each message;
+uint32[messages, 2].
+"""
 
 
 class Channels:
-    """Counts the messages of one stream by channel.
+    """Numbers of the messages of one stream, counted by channel.
 
     Once a step is lost, no message has a number any more.
     """
@@ -49,7 +55,9 @@ class Channels:
         self._next_step = 0
 
     def read(self, step: TraceStep, names: StreamNames) -> tuple[TraceStep, Notes]:
-        """The step with its collective operations among its messages, and what is known of each of these."""
+        """Return the step with its collective operations among its messages, and what is known of each of
+        these.
+        """
         notes = np.zeros((len(step.comms), 2), np.uint32)
         if step.step == self._next_step:
             self._next_step += 1
@@ -65,7 +73,7 @@ class Channels:
             self._posted = as_table(np.zeros(MOST_POSTED, kernels.POSTED))
         while not kernels.number_messages(
             step.comms,
-            # A damaged step may lack some of them.
+            # A damaged step may lack some of the arrays.
             step.details if len(step.details) == len(step.comms) else NO_DETAILS,
             step.operations,
             send_type,
@@ -82,15 +90,16 @@ class Channels:
 
 
 def landmarks(notes: Notes, message_calls: Int32Array, calls: Table) -> Int32Array:
-    """Rows of calls to record although they are ordinary: their messages are recorded at the other end, too.
+    """Return rows of calls to record although they are ordinary, since their messages are recorded at the
+    other end, too.
 
-    Both ends of a message count alike, so that both know which ones these are. By their times the clocks of
-    ranks are compared, of whose abnormal calls hardly any two are the ends of one message.
+    Both ends of a message count alike, so both know which ones these are. Their times serve to compare the
+    clocks of ranks, since hardly any two abnormal calls are the ends of one message.
 
     Parameters
     ----------
     message_calls
-        i4[messages]: row of the call of each message in ``calls``, negative for none.
+        Row of the call of each message in ``calls``, negative for none; int32[messages].
     calls
         ``CALL`` rows.
 

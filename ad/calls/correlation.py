@@ -1,6 +1,7 @@
-"""Which call launched what ran on a GPU, by the correlation ids that both leave as counter values.
+"""Correlation of GPU calls with the calls that launched them, by the correlation ids that both leave as
+counter values.
 
-The two may come in either order and many steps apart: what a GPU did often comes in one late dump.
+The two may come in either order and many steps apart: GPU calls often come in one late dump.
 """
 
 from __future__ import annotations
@@ -19,22 +20,24 @@ from chimbuko.core.calls.recordarrays import MEMBER, NO_CALL, UNKNOWN_THREAD
 from chimbuko.core.traceschema import COUNTER_NUMBER, COUNTER_VALUE, StreamNames, TraceStep
 
 CORRELATION_ID = "Correlation ID"
-"""Name of the counter whose value a launch and what it launched have in common."""
+"""Name of the counter whose value a launch and its GPU call have in common."""
 FIRST_NODES = 1 << 6
 MOST_NODES = 1 << 17
-"""About as many launches at most, in 13 MB: a GPU that dumps its calls at the very end may have more."""
+"""Maximum number of remembered launches, approximately, in 13 MB: a GPU that dumps its calls at the very end
+may have more.
+"""
 
-Place = tuple[int, int]
+EntryId = tuple[int, int]
 """Step and row of a call's ENTRY."""
 
 
 class Correlation:
-    """Pairs the launches and the GPU calls of one stream.
+    """Pairs of launches and GPU calls of one stream.
 
     Parameters
     ----------
     most_nodes
-        So many launches and calls around them are remembered, a power of two.
+        Maximum number of launches and calls around them that are remembered, a power of two.
     """
 
     def __init__(self, most_nodes: int = MOST_NODES) -> None:
@@ -45,10 +48,10 @@ class Correlation:
         self._counter = NONE
         self._gpu_rows = np.empty(0, np.int32)
         self._gpu_ids = np.empty(0, np.uint64)
-        self._ids_before: dict[Place, int] = {}
-        self._open_ids: dict[Place, int] = {}
+        self._ids_before: dict[EntryId, int] = {}
+        self._open_ids: dict[EntryId, int] = {}
         self.new_ids = np.empty(0, np.uint64)
-        """Of the launches in the last step."""
+        """Correlation ids of the launches in the last step."""
 
     def __getstate__(self) -> dict[str, Any]:
         if self._counter == NONE:
@@ -61,7 +64,7 @@ class Correlation:
 
     @property
     def forgotten(self) -> int:
-        """Launches that there was no room for until their GPU call came."""
+        """Number of launches that were dropped before their GPU call came."""
         return int(self._launches.state[kernels.FORGOTTEN])
 
     def read(
@@ -72,7 +75,7 @@ class Correlation:
         is_gpu: npt.NDArray[np.uint8],
         selection: Selection,
     ) -> None:
-        """Take in the correlation ids of a step whose calls were selected; ``is_gpu`` u1[threads]."""
+        """Read the correlation ids of a step whose calls were selected; ``is_gpu`` is uint8[threads]."""
         if len(names.counters) != self._named:
             self._named = len(names.counters)
             numbers = (number for number, name in names.counters.items() if name == CORRELATION_ID)
@@ -88,7 +91,7 @@ class Correlation:
         self._note_gpu_calls(ids[is_on_gpu], rows[is_on_gpu], stacks)
 
     def ids_of(self, stacks: CallStacks, rows: Int32Array) -> dict[int, int]:
-        """Correlation ids of those of the calls that are a GPU's, by their index in ``rows``."""
+        """Return correlation ids of those of the calls that are a GPU's, by their index in ``rows``."""
         if self._counter == NONE:
             return {}
         begins = np.searchsorted(self._gpu_rows, rows)
@@ -101,7 +104,7 @@ class Correlation:
         return found
 
     def launches_of(self, calls: int, ids: dict[int, int]) -> CallLaunches:
-        """Launches of ``calls`` calls, of which ``ids`` has some; those not known are left out."""
+        """Return launches of ``calls`` calls, of which ``ids`` has some; unknown ones are left out."""
         if self._counter == NONE:
             return NO_LAUNCHES
         nodes = np.full(calls, NONE, np.int64)
@@ -149,7 +152,7 @@ class Correlation:
                 self._open_ids[place] = self._ids_before[place]
 
     def _make_room(self, nodes: int) -> None:
-        """Enlarge the ring while it may be: ``nodes`` more are about to come."""
+        """Enlarge the ring while allowed: ``nodes`` more are about to come."""
         size = len(self._launches.kinds)
         used = min(int(self._launches.state[kernels.NODES]), size)
         larger = size
@@ -161,13 +164,13 @@ class Correlation:
             kernels.move_nodes(before, self._launches)
 
 
-def _place(stacks: CallStacks, row: int) -> Place:
+def _place(stacks: CallStacks, row: int) -> EntryId:
     call = stacks.call(row)
     return call.step, call.row
 
 
 def ring(nodes: int) -> kernels.Launches:
-    """An empty ring of so many nodes, a power of two."""
+    """Return an empty ring of so many nodes, a power of two."""
     return kernels.Launches(
         state=np.zeros(kernels.STATE_CELLS, np.int64),
         members=table(MEMBER, nodes),

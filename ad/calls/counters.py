@@ -1,6 +1,6 @@
-"""The counters of one stream: statistics of each, the state of the node, and metrics of calls.
+"""Counters of one stream: statistics of each, the state of the node, and metrics of calls.
 
-Metrics of one stream's calls: what each counter of ``TAU_METRICS`` rose by in a call.
+``Metrics`` gives the increase of each counter of ``TAU_METRICS`` in a call.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from chimbuko.core.statistics.moments import EMPTY
 from chimbuko.core.traceschema import EventType, StreamNames, TraceStep
 
 MAX_METRICS = 25
-"""What TAU can take at a time."""
+"""Maximum number of metrics that TAU takes at a time."""
 
 
 class Metrics:
-    """Knows the running totals of each thread, and those at the ENTRY of each open call.
+    """Running totals of metrics of each thread, now and at the ENTRY of each open call.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Metrics:
         self._numbers = np.full(MAX_THREAD_ID if len(self._counters) else 0, NONE, np.int32)
 
     def add(self, counter: int) -> None:
-        """Take a counter for a metric from now on, unless there are too many."""
+        """Treat a counter as a metric from now on, unless there are too many."""
         if not len(self._counters):
             self._numbers = np.full(MAX_THREAD_ID, NONE, np.int32)
         if len(self._counters) < MAX_METRICS:
@@ -69,21 +69,22 @@ class Metrics:
     def step(
         self, counters: UInt64Array, stacks: CallStacks, rows: Int32Array, moments: Float64Array
     ) -> tuple[CallMetrics, Int32Array]:
-        """Take in the counter values of the next step, whose calls were built.
+        """Read the counter values of the next step, whose calls were built.
 
         Parameters
         ----------
         rows
             Calls that ended in the step.
         moments
-            f8[counters, 7]: they take in by how much each metric rose from one EXIT to the next.
+            Moments of the increase of each metric from one EXIT to the next, which are updated;
+            float64[counters, 7].
 
         Returns
         -------
         CallMetrics
-            What each metric rose by in the calls of ``rows``.
+            Increase of each metric in the calls of ``rows``.
         Int32Array
-            i4[values]: the call that each value belongs to; NONE for none, and for values of metrics.
+            Call that each value belongs to, int32[values]; NONE for none, and for values of metrics.
         """
         if not len(self._counters):
             return NO_METRICS, stacks.counter_calls
@@ -98,7 +99,7 @@ class Metrics:
         self._threads = _with_room(self._threads, threads)
         self._open = _with_room(self._open, stacks.carried)
         if stacks.gap_steps != self._gap_steps:
-            # What was counted in between is not known.
+            # The values in between are not known.
             self._gap_steps = stacks.gap_steps
             self._threads.is_known[:] = 0
             self._open.is_known[:] = 0
@@ -160,12 +161,12 @@ def _no_totals() -> kernels.Totals:
 
 
 def _with_room(totals: kernels.Totals, rows: int) -> kernels.Totals:
-    """With at least so many rows; what is not known yet is marked as such."""
+    """Return the totals with at least so many rows; unknown ones are marked as such."""
     return kernels.Totals(grown(totals.values, rows), grown(totals.is_known, rows))
 
 
 class Counters:
-    """What is known of the counters of one stream.
+    """Counters of one stream.
 
     Parameters
     ----------
@@ -187,7 +188,7 @@ class Counters:
         self._metrics = Metrics(rank)
 
     def step(self, step: TraceStep, names: StreamNames, stacks: CallStacks, rows: Int32Array) -> StepCounters:
-        """Take in the counter values of the next step, whose calls were built; measure those in ``rows``."""
+        """Read the counter values of the next step, whose calls were built; measure those in ``rows``."""
         if len(names.counters) != len(self._names):
             self._note_names(names.counters)
         self._watched, is_undecided = read_counters(
@@ -205,7 +206,7 @@ class Counters:
         return StepCounters(metrics, owners, self._node_state[: self._watched])
 
     def statistics(self) -> list[CounterStatistics]:
-        """Of all counters that have had values."""
+        """Return statistics of all counters that have had values."""
         return [
             CounterStatistics(name, *self._moments[number].tolist())
             for number, name in self._names.items()
@@ -227,13 +228,13 @@ class Counters:
         return WATCHED if name.startswith(self._is_watched) else UNDECIDED
 
     def _recognise(self, step: TraceStep, names: StreamNames) -> None:
-        """Look for metrics among the counters that may be."""
+        """Recognise metrics among the counters."""
         undecided = self._kinds == UNDECIDED
         exit_type = np.uint64(names.event_type_id(EventType.EXIT))
         recognise(step.events, step.counters, self._rank, exit_type, self._kinds)
         for counter in np.flatnonzero(undecided & (self._kinds == METRIC)).tolist():
             self._metrics.add(counter)
-            # Statistics of a metric are those of its rises, not of its totals.
+            # Statistics of a metric are those of its increases, not of its totals.
             self._moments[counter] = EMPTY
 
     def _reserve(self, count: int) -> None:

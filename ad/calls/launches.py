@@ -1,6 +1,6 @@
-"""GPU calls of one stream, and the calls that launched them, in its records.
+"""GPU calls of one stream, with the calls that launched them, in its records.
 
-A launch that is reported later than the call that it launched completes a record that is out already.
+A launch that is reported later than its GPU call completes a record that was already put out.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from chimbuko.ad.calls.correlation import MOST_NODES, Correlation, Place
+from chimbuko.ad.calls.correlation import MOST_NODES, Correlation, EntryId
 from chimbuko.ad.calls.selection import CallLaunches, Selection
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.core.calls.recordarrays import PackedRecords, joined
@@ -20,45 +20,45 @@ GPU_KEYS = frozenset(
     [f"{maker} {what}" for maker in ("CUDA", "ROCM") for what in ("Device", "Context", "Stream")]
     + ["ROCM_GPU_ID", "ROCM_QUEUE_ID"]
 )
-"""Metadata of threads that stand for a stream of a GPU."""
+"""Metadata keys of threads that stand for a stream of a GPU."""
 MOST_WAITING = 500
-"""Records that wait for their launch."""
+"""Maximum number of records that wait for their launch."""
 
 
 @dataclass
 class Waiting:
-    """A record of a GPU call whose launch was not known when the record was put out."""
+    """Record of a GPU call whose launch was not known when the record was put out."""
 
     identity: int
     launch: CallLaunches | None = None
     record: PackedRecords | None = None
-    """As its window made it last."""
+    """Last revision made by the record's window."""
     is_reported: bool = False
-    """Whether it has been put out with its launch."""
+    """Whether the record has been put out with its launch."""
     added: int = 0
-    """Revisions that were put out beside those that the window makes."""
+    """Number of revisions that were put out beside those of the window."""
 
 
 class Launches:
-    """Knows the GPU threads of one stream, and what launched the calls on them.
+    """GPU threads of one stream, and launches of the calls on them.
 
     ``Windows`` makes records of what ``of_calls`` gives for a step's calls, and ``complete`` takes these.
     """
 
     def __init__(self, most_nodes: int = MOST_NODES, most_waiting: int = MOST_WAITING) -> None:
         self.is_gpu = np.zeros(0, np.uint8)
-        """u1[threads], by the threads' numbers."""
+        """Whether each thread is a GPU's, by the threads' numbers, uint8[threads]."""
         self._correlation = Correlation(most_nodes)
         self._most_waiting = most_waiting
         self._known = 0, 0, 0
         self._names = StreamNames()
-        self._waiting: dict[Place, Waiting] = {}
+        self._waiting: dict[EntryId, Waiting] = {}
         self._given_up = 0
 
     def of_calls(
         self, step: TraceStep, names: StreamNames, stacks: CallStacks, selection: Selection
     ) -> CallLaunches:
-        """The calls that launched the selected ones, as far as is known."""
+        """Return the calls that launched the selected ones, as far as known."""
         self._names = names
         self._note_threads(names, stacks)
         correlation, calls = self._correlation, len(selection.rows)
@@ -72,9 +72,9 @@ class Launches:
         return launches
 
     def complete(self, records: PackedRecords) -> PackedRecords:
-        """What a step puts out: its records, and those whose launch it had, once more with that.
+        """Return the records of a step, and new revisions of earlier records whose launch was found in it.
 
-        Each revision of such a record that follows has it too.
+        Each revision of such a record that follows has the launch too.
         """
         if not self._waiting:
             return records
@@ -93,7 +93,7 @@ class Launches:
         return joined(parts)
 
     def lost(self) -> dict[str, int]:
-        """What could not be remembered, by kind; only kinds that occurred."""
+        """Return how many launches could not be remembered, by kind; only kinds that occurred."""
         kinds = {
             "launches forgotten before their GPU call": self._correlation.forgotten,
             "records of GPU calls without their launch": self._given_up,
@@ -107,21 +107,21 @@ class Launches:
             ids = [thread for _, thread, key in names.metadata if key in GPU_KEYS]
             self.is_gpu = np.isin(stacks.threads["id"], ids).astype(np.uint8)
 
-    def _wait(self, place: Place, identity: int) -> None:
+    def _wait(self, place: EntryId, identity: int) -> None:
         while len(self._waiting) >= self._most_waiting:
             del self._waiting[next(iter(self._waiting))]
             self._given_up += 1
         self._waiting[place] = Waiting(identity)
 
     def _find_launches(self) -> None:
-        """Look for those that wait among the launches of the step."""
+        """Look for the launches of waiting records in the step."""
         new = set(self._correlation.new_ids.tolist())
         for waiting in self._waiting.values() if new else ():
             if waiting.launch is None and waiting.identity in new:
                 waiting.launch = self._correlation.launches_of(1, {0: waiting.identity})
 
-    def _put_out(self, place: Place) -> PackedRecords:
-        """A record as far as is known; one that is complete waits no longer."""
+    def _put_out(self, place: EntryId) -> PackedRecords:
+        """Return a record as far as it is known; a complete one waits no longer."""
         waiting = self._waiting[place]
         assert waiting.record is not None
         if waiting.launch is None:

@@ -1,4 +1,4 @@
-"""Calls that were reported while they were open: what their stream knows of them until they end."""
+"""Calls that were reported while they were open: reports are kept in their stream until the calls end."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ REPORT = np.dtype(
         ("expected_us", np.float64),
         ("spread_us", np.float64),
         ("seen", np.int64),
-        ("step", np.int32),  # with row the call's id
+        ("step", np.int32),  # with ``row`` the call's id
         ("row", np.int32),
     ],
     align=True,
 )
 """A call that the agent has reported as overdue, and what it knew of the call's function."""
 Reports = npt.NDArray[np.void]
-"""REPORT[n]."""
+"""``REPORT`` rows."""
 
 
 class ReportedCalls:
@@ -33,14 +33,15 @@ class ReportedCalls:
         self._reports: dict[tuple[int, int], Reports] = {}
 
     def add(self, reports: Reports) -> None:
-        """Calls that were reported."""
+        """Add calls that were reported."""
         for report in reports.reshape(-1, 1):
             self._reports[int(report["step"][0]), int(report["row"][0])] = report
 
     def complete(self, selection: Selection, stacks: CallStacks) -> Selection:
-        """Add to a step's selection those that end in it, unless the detector has selected them anyway.
+        """Add to a step's selection the reported calls that end in it, unless the detector has selected them
+        anyway.
 
-        One that turns out to have ended in time is added as a normal call.
+        A call that turns out to have ended in time is added as a normal call.
         """
         rows, reports, still = [], [], {}
         for row in range(stacks.carried if self._reports else 0):

@@ -1,11 +1,8 @@
-"""The calls of one step that are recorded, and how each was judged.
+"""Calls of one step that are recorded, with their judgements, metrics and launches.
 
-Which abnormal calls are recorded where a function has very many: the most severe, and so many per period.
-
-A token bucket per function, which trace time fills: so the same calls are kept whenever, and by however
-many agents, the trace is analysed.
-
-What is recorded of selected calls beside their judgement: metrics, and launches of GPU kernels.
+``FloodLimit`` decides which abnormal calls are recorded where a function has very many: the most severe, and
+a certain number per period. It is a token bucket per function, filled by trace time, so that the same calls
+are kept whenever, and by however many agents, the trace is analysed.
 """
 
 from __future__ import annotations
@@ -22,43 +19,45 @@ from chimbuko.core.config import AnalysisConfig
 
 
 def table(dtype: np.dtype[np.void], rows: int) -> Table:
-    """A new table whose rows kernels can fill."""
+    """Return a new table whose rows kernels can fill."""
     return as_table(np.empty(rows, dtype))
 
 
 @dataclass(frozen=True)
 class CallMetrics:
-    """What the metrics of selected calls rose by, call by call in the order of their selection."""
+    """Increase of metrics in selected calls, call by call in the order of their selection."""
 
     counts: Int32Array
-    """i4[calls]: how many of the rows are the call's; empty where no call has any."""
+    """Number of rows of each call, int32[calls]; empty where no call has any."""
     rows: Table
     """``COUNTER`` rows."""
 
 
 @dataclass(frozen=True)
 class StepCounters:
-    """What the counters say of one step."""
+    """Counters of one step."""
 
     metrics: CallMetrics
-    """Of the calls that were asked for."""
+    """Metrics of the calls that were asked for."""
     owners: Int32Array
-    """i4[values]: the call that each value of the step is listed with, or NONE."""
+    """Call that each value of the step is listed with, or NONE; int32[values]."""
     node_state: Table
     """``COUNTER`` rows: last value of each watched counter, in order of first appearance."""
 
 
 @dataclass(frozen=True)
 class CallLaunches:
-    """The calls that launched selected ones on a GPU, in the order of their selection."""
+    """Calls that launched selected ones on a GPU, in the order of their selection."""
 
     steps: Int32Array
-    """i4[calls]: with ``rows`` the launching call, or NO_CALL; empty where no call was launched."""
+    """Step of each launching call, which ``rows`` completes, or NO_CALL; int32[calls], empty where no call
+    was launched.
+    """
     rows: Int32Array
     threads: Int32Array
-    """i4[calls]: TAU's id of the thread of the launching call, or UNKNOWN_THREAD."""
+    """TAU's thread id of each launching call, or UNKNOWN_THREAD; int32[calls]."""
     counts: Int32Array
-    """i4[calls]: how many of the frames are the launching call's."""
+    """Number of frames of each launching call, int32[calls]."""
     frames: Table
     """``MEMBER`` rows: call stacks at the launch."""
 
@@ -71,24 +70,24 @@ NO_LAUNCHES = CallLaunches(_NONE, _NONE, _NONE, _NONE, table(MEMBER, 0))
 
 NO_ROWS = np.empty(0, np.int32)
 PARALLEL = "rows", "is_anomaly", "score", "severity_us", "expected_us", "spread_us", "seen"
-"""Those fields of a selection that have one element per call."""
+"""Fields of a selection that have one element per call."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Parallel arrays, one element per call."""
+    """Selected calls of a step, as parallel arrays with one element per call."""
 
     rows: npt.NDArray[np.int32]
     """Rows of the call table, ascending."""
     is_anomaly: npt.NDArray[np.bool_]
-    """The others are normal calls, kept for comparison."""
+    """Whether the call is abnormal; the others are normal calls, kept for comparison."""
     score: Float64Array
     severity_us: Float64Array
-    """Time lost against what was expected."""
+    """Time lost against what was expected, in µs."""
     expected_us: Float64Array
     spread_us: Float64Array
     seen: Float64Array
-    """Calls of the function known when it was judged."""
+    """Number of calls of the function known when the call was judged."""
     left_out: npt.NDArray[np.int32] = field(default_factory=lambda: NO_ROWS, kw_only=True)
     """Rows of abnormal calls that are not recorded, as there are too many of their function."""
 
@@ -98,7 +97,7 @@ class Selection:
         return np.concatenate([self.rows[self.is_anomaly], self.left_out])
 
     def without(self, left_out: npt.NDArray[np.int32]) -> Selection:
-        """The selection where these calls, by their index, are left out."""
+        """Return the selection without these calls, given by their index."""
         is_kept = np.ones(len(self.rows), np.bool_)
         is_kept[left_out] = False
         return Selection(
@@ -107,20 +106,20 @@ class Selection:
 
     @classmethod
     def none(cls) -> Selection:
-        """No call."""
+        """Return an empty selection."""
         nothing = np.empty(0)
         return cls(NO_ROWS, np.empty(0, np.bool_), nothing, nothing, nothing, nothing, nothing)
 
 
 BURST_PERIODS = 10
-"""A function that was quiet for so many periods may have as many records at once as it could have had."""
+"""Number of quiet periods of a function after which its whole unused allowance may be recorded at once."""
 
 
 class FloodLimit:
-    """Leaves out abnormal calls of one stream that are too many of their function.
+    """Limit on abnormal calls of one stream: leaves out those that are too many of their function.
 
-    Never left out is the most severe call of its function so far, nor one that was open across steps:
-    each thread has few of these, and they may have been reported while they were open.
+    Never left out is the most severe call of its function so far, nor one that was open across steps: each
+    thread has few of these, and they may have been reported while they were open.
     """
 
     def __init__(self, config: AnalysisConfig) -> None:
@@ -130,14 +129,14 @@ class FloodLimit:
         self._allowances = np.empty((0, ALLOWANCE_WIDTH))
 
     def keep(self, selection: Selection, calls: Table, carried: int, timers: int, now_us: int) -> Selection:
-        """The selection of a step without the calls that are too many.
+        """Return the selection of a step without the calls that are too many.
 
         Parameters
         ----------
         calls
-            The call table; the first ``carried`` are of earlier steps.
+            The call table; the first ``carried`` calls are of earlier steps.
         timers
-            Their functions are below this.
+            Upper bound (exclusive) of the calls' functions.
         now_us
             End of the step.
         """

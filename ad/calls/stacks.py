@@ -1,4 +1,4 @@
-"""Call stacks of one stream, open across its steps."""
+"""Call stacks of one stream, which stay open across its steps."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LOSS_NAMES = {
 NAMED_IN_LOST_STEP = "rows of a timer whose name was in a lost step"
 
 MAIN_THREAD = 0
-"""TAU's id of it."""
+"""TAU's id of the main thread."""
 NO_STEP = -1
 
 _OF_THE_STEP = (
@@ -44,7 +44,7 @@ _OF_THE_STEP = (
     "message_calls",
     "counter_calls",
 )
-"""Attributes that say nothing any more once the next step has been read, or that other attributes repeat."""
+"""Attributes that mean nothing once the next step has been read, or that other attributes repeat."""
 
 
 class Call(NamedTuple):
@@ -66,7 +66,7 @@ class Call(NamedTuple):
 
 
 class CallStacks:
-    """Rebuilds the calls of one stream, step by step.
+    """Call stacks of one stream, rebuilt step by step.
 
     After ``build`` the attributes describe the calls of that step, until the next one:
 
@@ -75,9 +75,10 @@ class CallStacks:
     count, carried
         Rows of the table in use, and how many of them were carried over.
     message_calls, counter_calls
-        i4[messages], i4[counters]: the call each was attached to, -1 for none.
+        Call that each message and counter value was attached to, -1 for none; int32[messages],
+        int32[counters].
     losses
-        i8[LOSS_KINDS], running totals.
+        Running totals of losses by kind, int64[LOSS_KINDS].
     interval_us
         First and last time of a used row; None where there is none.
 
@@ -108,10 +109,10 @@ class CallStacks:
         self._seen = np.zeros((4, 0), np.uint8)
         self._progress = np.zeros(stack.PROGRESS_CELLS, np.int64)
         self.last_step = NO_STEP
-        """The last step that was read."""
+        """Last step that was read."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Only what outlives a step: the open calls, and not the thousands that have ended."""
+        """Return only what outlives a step: the open calls, and not the thousands that have ended."""
         self.carried = stack.carry_open(self.calls, self.threads, self._progress, self.losses, 0)
         self.count = self.carried
         kept = {name: value for name, value in self.__dict__.items() if name not in _OF_THE_STEP}
@@ -130,12 +131,12 @@ class CallStacks:
 
     @property
     def timers(self) -> int:
-        """Timer ids are below this."""
+        """Upper bound (exclusive) of the timer ids."""
         return len(self.is_named)
 
     @property
     def thread_count(self) -> int:
-        """Threads seen so far."""
+        """Number of threads seen so far."""
         return int(self._progress[stack.THREADS])
 
     @property
@@ -193,11 +194,11 @@ class CallStacks:
         self.counter_calls = self._attached[messages : messages + len(step.counters)]
 
     def call(self, row: int) -> Call:
-        """One row of the call table."""
+        """Return one row of the call table."""
         return Call._make(self._item(row))
 
     def lost(self) -> dict[str, int]:
-        """Running totals of what was lost, by kind; only kinds that occurred."""
+        """Running totals of losses by kind; only kinds that occurred."""
         lost = {LOSS_NAMES[kind]: int(n) for kind, n in enumerate(self.losses) if n}
         if self.gap_steps and LOSS_NAMES[stack.UNNAMED_TIMER] in lost:
             # Names come once, in the step of the timer's first row.
@@ -223,7 +224,7 @@ class CallStacks:
         return True
 
     def end(self, steps: int) -> None:
-        """The stream had so many steps: those that were never read are a gap."""
+        """Note that the stream had ``steps`` steps: those that were never read are a gap."""
         self.gap_steps += max(steps - 1 - self.last_step, 0)
         self.last_step = max(self.last_step, steps - 1)
 
@@ -270,7 +271,9 @@ class CallStacks:
 
 
 def _table(dtype: np.dtype[np.void], rows: int) -> Table:
-    """Begins with a cache line: a call takes one, and with 32 threads two would cost a quarter more."""
+    """Return a table that begins at a cache line: a call takes one, and with 32 threads two would cost a
+    quarter more.
+    """
     memory = np.zeros(rows * dtype.itemsize + CACHE_LINE_BYTES, np.uint8)
     begin = -memory.ctypes.data % CACHE_LINE_BYTES
     return as_table(memory[begin : begin + rows * dtype.itemsize].view(dtype))
@@ -284,7 +287,9 @@ def _event_kinds(names: StreamNames) -> npt.NDArray[np.uint8]:
 
 
 def _with_room(rows: int) -> int:
-    """Memory is reused from step to step: page faults of fresh memory cost more than the analysis."""
+    """Return a number of rows with reserve, to be reused from step to step: page faults of fresh memory cost
+    more than the analysis.
+    """
     return rows + rows // 4 + 1024
 
 

@@ -1,4 +1,4 @@
-"""What comparable calls take: those of the same function on the same call path of the same rank."""
+"""Usual runtimes of comparable calls: those of the same function on the same call path of the same rank."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from chimbuko.core.arrays import Float64Array, Rows, as_table
 from chimbuko.core.calls.pathtable import MOST_PATHS
 
 CLEARLY = 3.0
-"""What is usual on a path counts where it differs by this factor from what is usual of the function."""
+"""Factor by which what is usual on a path differs from what is usual of the function where it counts."""
 
 USUAL = np.dtype([("level", np.float64), ("calls", np.int64)], align=True)
-"""Logarithm of the usual runtime, as ``kernels.usual.level_of`` gives it, and how many calls there were."""
+"""Logarithm of the usual runtime, as ``kernels.callpaths.level_of`` gives it, and the number of calls."""
 
 
 class UsualRuntimes:
-    """What the calls of one stream usually take, path by path; ``CallPaths.read`` teaches it.
+    """Usual runtimes of the calls of one stream, path by path; ``CallPaths.read`` updates them.
 
     Memory is 80 bytes a path, for as many paths as have a row of their own; all others have no usual runtime.
     """
 
     def __init__(self, use_inclusive: bool, most_paths: int = MOST_PATHS) -> None:
         self.use_inclusive = use_inclusive
-        """Whether runtimes are those with the calls inside."""
+        """Whether runtimes are inclusive."""
         # Memory that is 0 is not in use until it is written.
         self.rows = as_table(np.zeros(most_paths, USUAL))
         self.first = np.zeros((most_paths, FIRST))
@@ -45,15 +45,15 @@ class UsualRuntimes:
         self.rows[used], self.first[used] = usual, first
 
     def expected_us(self, calls: Rows, of_function_us: Float64Array) -> Float64Array:
-        """What was expected of some calls, f8[n].
+        """Return the expected runtime of each call in µs, float64[n].
 
         Parameters
         ----------
         calls
-            CALL[n].
+            ``CALL`` rows.
         of_function_us
-            What is expected of their functions, f8[n]: it counts where too few calls on the path are known,
-            or what they take does not clearly differ.
+            Expected runtimes of the calls' functions, float64[n]. They count where too few calls on the path
+            are known, or their runtimes do not clearly differ.
         """
         expected_us = np.array(of_function_us)
         expect(calls, self.rows, CLEARLY, expected_us)

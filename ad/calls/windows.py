@@ -1,7 +1,7 @@
 """Provenance of single calls: the call stack, and the k calls before and after on the same thread.
 
-A window may reach over steps. So three things outlive a step: the last k calls of each thread, the
-neighbours of each call that is still open, and the records whose window has not filled yet.
+A window may reach over steps. So three things outlive a step: the last k calls of each thread, the neighbours
+of each call that is still open, and the records whose window has not filled yet.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from chimbuko.core.traceschema import EventType, StreamNames, TraceStep
 
 @dataclass(frozen=True)
 class StepFacts:
-    """What the records of a step have in common."""
+    """Facts that the records of a step have in common."""
 
     step: int
     interval_us: tuple[int, int]
@@ -36,11 +36,11 @@ class StepFacts:
     """Version of the global model that judged its calls."""
     counters: StepCounters
     is_gpu: npt.NDArray[np.uint8]
-    """u1[threads]"""
+    """Whether each thread is a GPU's, uint8[threads]."""
 
 
 class Windows:
-    """Makes the records of one stream's selected calls."""
+    """Maker of the records of one stream's selected calls."""
 
     def __init__(self, config: AnalysisConfig) -> None:
         self._config = config
@@ -57,7 +57,7 @@ class Windows:
         selection: Selection,
         launches: CallLaunches,
     ) -> PackedRecords:
-        """Records that this step makes or completes; ``notes`` are of its messages."""
+        """Return the records that this step makes or completes; ``notes`` are of its messages."""
         self._names = names
         here, chosen = _here(step, names, stacks, notes), _chosen(selection, facts.counters.metrics, launches)
         about = self._about(facts)
@@ -79,12 +79,12 @@ class Windows:
         return self._put_out(about, is_end=False)
 
     def finish(self) -> PackedRecords:
-        """Final revisions of all records whose window did not fill; for the end of the stream."""
+        """Return final revisions of all records whose window did not fill, at the end of the stream."""
         return self._put_out(self._about(StepFacts(0, (0, 0), 0, NO_COUNTERS, _NO_THREADS)), is_end=True)
 
     @property
     def held_records(self) -> int:
-        """Records whose window has not filled."""
+        """Number of records whose window has not filled."""
         return int(self._tables.places.sizes[retained.RECORDS])
 
     def _about(self, facts: StepFacts) -> About:
@@ -101,7 +101,7 @@ class Windows:
         )
 
     def _put_out(self, about: About, is_end: bool) -> PackedRecords:
-        """The records that are new or final."""
+        """Return the records that are new or final."""
         tables = self._tables
         if not self.held_records:
             return PackedRecords()

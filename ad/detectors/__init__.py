@@ -1,9 +1,9 @@
-"""Detectors: what is ordinary for a function, by name.
+"""Detectors, by name: which runtimes are ordinary for a function.
 
 May import ad.kernels, core.calls and core.statistics.
 
-A detector turns rows of a statistics table, whose first columns are those of ``PROFILE``, into limits,
-and runtimes into judgements. It keeps nothing itself: what is known is in the table, which merges.
+A detector turns rows of a statistics table, whose first columns are those of ``PROFILE``, into limits, and
+runtimes into judgements. It keeps no state: what is known is in the table, which merges.
 """
 
 from __future__ import annotations
@@ -21,51 +21,57 @@ from chimbuko.core.statistics.schema import TableSchema
 
 @dataclass(frozen=True)
 class Limits:
-    """What is ordinary for each of some functions."""
+    """Ordinary runtimes of some functions."""
 
     edges_us: Float64Array
-    """f8[functions, edges], ascending, filled up with infinity. A runtime is ordinary where an odd number
-    of edges lie at or below it: with two edges, from the first up to but without the second."""
+    """Edges of the ordinary ranges, float64[functions, edges], ascending, filled up with infinity. A runtime
+    is ordinary where an odd number of edges lie at or below it: with two edges, from the first up to but
+    without the second.
+    """
     expected_us: Float64Array
-    """f8[functions]: what calls are compared with."""
+    """Runtime that calls of each function are compared with, float64[functions]."""
     measures: Float64Array
-    """f8[functions, ...]: what the detector judges calls by, in its own terms; zero where nothing is known.
-    The width is the detector's, for any number of functions."""
+    """Values that the detector judges calls by, float64[functions, width]; zero where nothing is known. The
+    width is the detector's, for any number of functions.
+    """
 
 
 @dataclass(frozen=True)
 class Judgements:
-    """What a detector says of calls; arrays f8[calls]."""
+    """Judgements of a detector about calls, float64[calls] each."""
 
     score: Float64Array
-    """How far from ordinary, comparable across functions."""
+    """Distance from ordinary, comparable across functions."""
     expected_us: Float64Array
     spread_us: Float64Array
     seen: Float64Array
-    """Calls of the function that were known."""
+    """Number of calls of the function that were known."""
 
 
 class Detector(Protocol):
-    """What every detector offers."""
+    """Interface of every detector."""
 
     name: str
     schema: TableSchema
     default_threshold: float
     recheck_growth: float
-    """Limits hold until the calls of a function have grown by this share, as long as none comes near them;
-    0 where they are worked out anew for each step."""
+    """Growth of a function's number of calls up to which its limits hold, as long as no call comes near them;
+    0 where they are computed anew for each step.
+    """
 
     def limits(self, table: Float64Array, thresholds: Float64Array) -> Limits:
-        """Limits by rows f8[functions, width] of the table and the threshold of each function."""
+        """Return limits by rows of the table, float64[functions, width], and the threshold of each
+        function.
+        """
         ...
 
     def judge(self, measures: Float64Array, runtimes_us: Float64Array) -> Judgements:
-        """Judge calls, each by the row of its function of ``Limits.measures``."""
+        """Judge calls, each by the row of its function in ``Limits.measures``."""
         ...
 
 
 def make_detector(config: AnalysisConfig) -> Detector:
-    """The detector that the configuration names.
+    """Return the detector that the configuration names.
 
     Raises
     ------

@@ -1,11 +1,14 @@
-"""What HBOS and COPOD share: a histogram of each function, whose bins have scores.
+"""HBOS and COPOD: detectors with a histogram of each function, whose bins have scores.
 
-The definitions are those of the C++ Chimbuko 7.0, with these differences; docs/detection.md shows for each
-what it mends.
+HBOS (histogram-based outlier score) flags a call where few others of its function are. COPOD (copula-based
+outlier detection) flags a call where few others of its peak are longer, or shorter.
+
+The definitions are those of the C++ Chimbuko 7.0, with these differences; docs/detection.md shows what each
+mends.
 
 - Histograms are rebuilt from counts in fixed buckets, which merge exactly. Theirs were merged by splitting
-  the counts of one over the bins of the other, so that what came out depended on the order.
-- They reach as far as the calls that are common say, not to the longest call: one huge value left one bin
+  the counts of one over the bins of the other, so that the result depended on the order.
+- They reach as far as the common calls, not to the longest call: one huge value left one bin
   to all others. What lies outside has the highest score, as theirs has.
 - The score of the rarest bin, to which the threshold is relative, follows from the number of calls: that of
   one call alone in 16 bins. Theirs was the highest score of all bins that are not empty: two equal delays
@@ -13,10 +16,6 @@ what it mends.
   the calls, so a threshold that only ever rises needs no further rule.
 - COPOD: the tails are those of each peak. Those of all calls together are not where the gaps are.
 - Young functions are treated with the same care as by ``robust``.
-
-Histogram-based outlier score: a call is abnormal where few others of its function are.
-
-Copula-based outlier detection: a call is abnormal where few others of its peak are longer, or shorter.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from chimbuko.core.statistics.schema import BUCKETED_PROFILE
 
 
 class ScoredBins:
-    """A detector whose scores stand in the bins of a histogram."""
+    """Detector whose scores belong to the bins of a histogram."""
 
     schema = BUCKETED_PROFILE
     default_threshold = 0.99
@@ -43,7 +42,7 @@ class ScoredBins:
         self._buckets = BUCKETED_PROFILE.slices["buckets"]
 
     def limits(self, table: Float64Array, thresholds: Float64Array) -> Limits:
-        """Ordinary is what lies in bins that score less than the threshold."""
+        """Return limits: bins that score less than the threshold are ordinary."""
         edges_us = np.empty((len(table), histogram.EDGES))
         measures = np.empty((len(table), histogram.MEASURES))
         counts = np.ascontiguousarray(table[:, self._buckets])
@@ -51,7 +50,7 @@ class ScoredBins:
         return Limits(edges_us, measures[:, histogram.MEDIAN], measures)
 
     def judge(self, measures: Float64Array, runtimes_us: Float64Array) -> Judgements:
-        """Score is that of the bin, 100 outside of all, 0 for young functions."""
+        """Judge by the score of the bin, 100 outside of all bins, 0 for young functions."""
         low, width, count, median, spread, seen = measures[:, : histogram.SCORES].T
         is_known = count > 0
         place = np.divide(runtimes_us - low, width, out=np.zeros(len(measures)), where=is_known)

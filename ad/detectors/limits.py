@@ -1,6 +1,6 @@
-"""What is ordinary for each function of one stream, worked out anew only where it matters.
+"""Ordinary runtimes of each function of one stream, computed anew only where it matters.
 
-Which runtimes of a function are ordinary, by what is known of it: for who shows why calls are flagged.
+``ordinary_spans`` gives them for displays that explain why calls are flagged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from chimbuko.core.calls.functionnames import function_matcher
 from chimbuko.core.config import AnalysisConfig
 
 NEAR = 0.8
-"""A call nearer to a limit than this times the limit makes it be worked out anew."""
+"""Share of a limit beyond which a call makes the limit be computed anew."""
 
 
 class FunctionLimits:
@@ -23,7 +23,7 @@ class FunctionLimits:
     Parameters
     ----------
     detector
-        Works them out.
+        Detector that computes them.
     config
         Thresholds, functions to ignore, and the least difference that counts.
     """
@@ -38,13 +38,13 @@ class FunctionLimits:
         self._thresholds = np.empty(0)
         self._seen = np.empty(0)
         self.edges_us = np.empty((0, 2))
-        """f8[timers, edges], as in ``Limits``."""
+        """Edges as in ``Limits``, float64[timers, edges]."""
         self.measures = detector.limits(detector.schema.empty(0), np.empty(0)).measures
-        """f8[timers, ...], as in ``Limits``; zero where nothing is known."""
+        """Measures as in ``Limits``, float64[timers, width]; zero where nothing is known."""
         self.expected_us = np.empty(0)
-        """f8[timers]"""
+        """Expected runtimes in µs, float64[timers]."""
         self.is_judged = np.zeros(0, np.uint8)
-        """u1[timers]: has a name, and is not ignored."""
+        """Whether each function has a name, and is not ignored; uint8[timers]."""
 
     def reserve(self, timers: int) -> None:
         """Make room for timer ids below ``timers``."""
@@ -60,25 +60,25 @@ class FunctionLimits:
         self.edges_us = self._widened(self.edges_us.shape[1], room)
 
     def name(self, timer: int, name: str) -> None:
-        """Note the name of a function: it decides on its threshold."""
+        """Note the name of a function, which decides on its threshold."""
         self.is_judged[timer] = not any(matches(name) for matches in self._ignored)
         self._thresholds[timer] = self.threshold_of(name)
 
     def threshold_of(self, name: str) -> float:
-        """The threshold of a function, in the detector's own measure."""
+        """Return the threshold of a function, in the detector's own measure."""
         return next((threshold for matches, threshold in self._special if matches(name)), self._usual)
 
     def due(
         self, timers: npt.NDArray[np.int64], seen: Float64Array, extremes: Float64Array
     ) -> npt.NDArray[np.bool_]:
-        """Which limits of ``timers`` have to be worked out anew.
+        """Return which limits of ``timers`` have to be computed anew.
 
         Parameters
         ----------
         seen
-            f8[n]: calls known of each.
+            Known calls of each, float64[n].
         extremes
-            f8[n, 2]: shortest and longest call of the step.
+            Shortest and longest call of the step, float64[n, 2].
         """
         edges_us = self.edges_us[timers]
         is_grown = seen >= (1.0 + self._detector.recheck_growth) * self._seen[timers]
@@ -89,14 +89,14 @@ class FunctionLimits:
         return is_due
 
     def may_be_exceeded(self, timers: npt.NDArray[np.int64], extremes: Float64Array) -> npt.NDArray[np.bool_]:
-        """Of which of ``timers`` a call of the step may be abnormal; ``extremes`` as for ``due``."""
+        """Return for which of ``timers`` a call of the step may be abnormal; ``extremes`` as for ``due``."""
         edges_us = self.edges_us[timers]
         is_inside = (extremes[:, 0] >= edges_us[:, 0]) & (extremes[:, 1] < edges_us[:, 1])
         may_be: npt.NDArray[np.bool_] = ~is_inside & (self.is_judged[timers] != 0)
         return may_be
 
     def update(self, timers: npt.NDArray[np.int64], seen: Float64Array, table: Float64Array) -> None:
-        """Work out the limits of ``timers`` from their rows f8[n, width] of what is known."""
+        """Compute the limits of ``timers`` from their rows of what is known, float64[n, width]."""
         limits = self._detector.limits(table, self._thresholds[timers])
         edges_us, expected_us = limits.edges_us, limits.expected_us
         slow_us = expected_us + self._min_anomaly_us
@@ -104,7 +104,7 @@ class FunctionLimits:
             edges_us[:, 0] = np.minimum(edges_us[:, 0], expected_us - self._min_anomaly_us)
         else:
             edges_us[:, 0] = -np.inf
-        # What lies between the first edge and the least difference is ordinary, whatever the detector says.
+        # Runtimes between the first edge and the least difference are ordinary, whatever the detector says.
         inner = edges_us[:, 1:]
         edges_us[:, 1:] = np.where(np.isfinite(inner), np.maximum(inner, slow_us[:, None]), inner)
         if edges_us.shape[1] > self.edges_us.shape[1]:
@@ -116,7 +116,7 @@ class FunctionLimits:
         self._seen[timers] = seen
 
     def _widened(self, edges: int, rows: int) -> Float64Array:
-        """The edges in a larger table; where nothing is known all runtimes are ordinary."""
+        """Return the edges in a larger table; where nothing is known all runtimes are ordinary."""
         larger = np.full((rows, edges), np.inf)
         larger[:, 0] = -np.inf
         larger[: len(self.edges_us), : self.edges_us.shape[1]] = self.edges_us
@@ -124,18 +124,19 @@ class FunctionLimits:
 
 
 Span = tuple[float, float]
-"""From the first µs up to but without the second; infinite where it is open."""
+"""Range of runtimes in µs, with its start and without its end; infinite where it is open."""
 
 
 def ordinary_spans(function: str, known: Float64Array, config: AnalysisConfig) -> list[Span]:
-    """Spans of the judged runtime in which no call of a function is flagged, ascending.
+    """Return ranges of the judged runtime in which no call of a function is flagged, ascending.
 
-    One span without ends where none is flagged at all: too little is known, or the function is ignored.
+    One range without ends is returned where none is flagged at all: too little is known, or the function is
+    ignored.
 
     Parameters
     ----------
     known
-        f8[width], the function's row of the detector's table.
+        The function's row of the detector's table, float64[width].
     """
     limits = FunctionLimits(make_detector(config), config)
     limits.reserve(1)
@@ -149,5 +150,5 @@ def ordinary_spans(function: str, known: Float64Array, config: AnalysisConfig) -
 
 
 def threshold_of(function: str, config: AnalysisConfig) -> float:
-    """The threshold of a function, in the detector's own measure."""
+    """Return the threshold of a function, in the detector's own measure."""
     return FunctionLimits(make_detector(config), config).threshold_of(function)

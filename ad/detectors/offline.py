@@ -1,4 +1,4 @@
-"""Judges calls, of which only the runtimes are left, by a model that stays as it is. No I/O."""
+"""Judgement of stored calls, of which only the runtimes are left, by a final model. No I/O."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chimbuko.core.statistics.model import Model
 
 @dataclass(frozen=True)
 class FinalJudgements:
-    """What is said of calls; arrays, one element per call."""
+    """Judgements of calls; arrays, one element per call."""
 
     is_anomaly: npt.NDArray[np.bool_]
     severity_us: Float64Array
@@ -25,14 +25,14 @@ class FinalJudgements:
 
 
 class FinalJudge:
-    """Says of calls what a stream would have said that knew the model from the start.
+    """Judge that says of stored calls what a stream would have said that knew the model from the start.
 
     Parameters
     ----------
     model
-        By the detector of ``config``.
+        Model by the detector of ``config``.
     config
-        As of the run: thresholds, functions to ignore, and the least difference that counts.
+        Configuration of the run: thresholds, functions to ignore, and the least difference that counts.
     """
 
     def __init__(self, model: Model, config: AnalysisConfig) -> None:
@@ -51,7 +51,9 @@ class FinalJudge:
     def judge(
         self, program: str, function: str, exclusive_us: Float64Array, inclusive_us: Float64Array
     ) -> FinalJudgements | None:
-        """Judge calls of one function, f8[calls] each; None where too little is known of it to flag any."""
+        """Judge calls of one function, float64[calls] each; return None where too little is known of it to
+        flag any.
+        """
         number = self._numbers.get((program, function))
         if number is None or not np.isfinite(self._limits.edges_us[number]).any():
             return None

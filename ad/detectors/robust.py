@@ -1,7 +1,7 @@
-"""The default detector: a call is abnormal beyond where its function's ordinary runtimes end.
+"""The default detector: a call is abnormal beyond the end of its function's ordinary runtimes.
 
-Where they end is extrapolated from how the bulk of the calls is spread, so the abnormal calls, which
-are among the statistics, do not move the limit. docs/detection.md compares it with others.
+That end is extrapolated from the spread of the bulk of the calls, so the abnormal calls, which are among the
+statistics, do not move the limit. docs/detection.md compares it with others.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Robust:
         self._fast_side = config.fast_side
 
     def limits(self, table: Float64Array, thresholds: Float64Array) -> Limits:
-        """No lower limit unless short calls are looked for."""
+        """Return limits; there is no lower one unless short calls are looked for."""
         counts = table[:, self._buckets]
         upper, fits = self._beyond(counts, LN_EDGES, thresholds)
         edges_us = np.full((len(table), 2), -np.inf)
@@ -48,7 +48,7 @@ class Robust:
         return Limits(edges_us, np.exp(fits[:, tail.MEDIAN]), fits)
 
     def judge(self, measures: Float64Array, runtimes_us: Float64Array) -> Judgements:
-        """Score is the normal quantile that is exceeded as seldom as the runtime; 0 for young functions."""
+        """Judge by the normal quantile that is exceeded as seldom as the runtime; 0 for young functions."""
         slope, share = measures[:, tail.SLOPE], measures[:, tail.MODE_SHARE]
         is_known = slope > 0
         median_us = np.exp(measures[:, tail.MEDIAN])

@@ -26,7 +26,7 @@ class Sstd:
         self._columns = PROFILE.slices[f"{config.metric}_us"]
 
     def limits(self, table: Float64Array, thresholds: Float64Array) -> Limits:
-        """μ ± ασ; infinite for functions seen less than twice."""
+        """Return the limits μ ± ασ; infinite for functions seen less than twice."""
         moments = table[:, self._columns]
         n, mean, m2 = moments[:, 0], moments[:, 1], moments[:, 2]
         variance = np.full(len(table), np.inf)
@@ -38,7 +38,7 @@ class Sstd:
         return Limits(edges_us, mean, np.stack([n, mean, spread_us], axis=1))
 
     def judge(self, measures: Float64Array, runtimes_us: Float64Array) -> Judgements:
-        """Score is the distance from the mean in standard deviations."""
+        """Judge by the distance from the mean in standard deviations."""
         n, mean, spread_us = measures.T
         is_spread = (spread_us > 0) & np.isfinite(spread_us)
         distance_us = np.abs(runtimes_us - mean)

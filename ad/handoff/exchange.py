@@ -1,13 +1,13 @@
 """Exchange of statistics between a stream's process and its agent, through one shared file.
 
-The stream's process leaves what it learned in the outbox, where deltas merge, so that it never grows
-with time; the agent takes it away and puts the global model into the inbox. Neither waits for the
-other: each only tries the lock, which the kernel frees when its holder dies.
+The stream's process leaves what it learned in the outbox, where deltas merge, so that it never grows with
+time; the agent takes it away and puts the global model into the inbox. Neither waits for the other: each only
+tries the lock, which the kernel frees when its holder dies.
 
-There are two copies of the outbox. The stream's process fills the one that is not in use, saves its own
-state beside it (``ad.checkpoint``), and then makes it the one in use by writing one number: killed at any
-moment, it leaves an outbox and a state that belong together. What the agent holds back stays in the
-outbox: it outlives the agent.
+There are two copies of the outbox. The stream's process fills the one that is not in use, saves its own state
+beside it (``ad.streamprocess.streamcheckpoint``), and then makes it the one in use by writing one number:
+killed at any moment, it leaves an outbox and a state that belong together. What the agent holds back stays in
+the outbox: it outlives the agent.
 """
 
 from __future__ import annotations
@@ -45,74 +45,75 @@ class Cell(IntEnum):
     """Numbers at the head of the file. Cells that are written without the lock have one writer each."""
 
     GENERATION = 0
-    """Of the outbox: how often the agent has taken it."""
+    """Generation of the outbox: how often the agent has taken it."""
     ACTIVE = 1
-    """Which copy of the outbox, and which checkpoint, is in use."""
+    """Index of the copy of the outbox, and of the checkpoint, that is in use."""
     MODEL_VERSION = 2
-    """0 while there is none, or while one is being written."""
+    """Version of the model in the inbox; 0 while there is none, or while one is being written."""
     MODEL_GENERATION = 3
     """Last generation of the outbox that the model in the inbox contains."""
     IS_MODEL_UNEVEN = 15
-    """1 where rows of the model in the inbox contain more generations than others."""
+    """Flag: 1 where rows of the model in the inbox contain more generations than others."""
     MODEL_EPOCH = 4
     """Last epoch that all streams have closed, as of the model in the inbox."""
     MODEL_ROWS = 5
     CLOSED_EPOCH = 6
     """Last epoch that this stream has closed (without the lock)."""
     HEARTBEAT = 7
-    """Counts each time the stream was drained (without the lock)."""
+    """Counter of the times that the stream was drained (without the lock)."""
     LOOKS = 11
-    """Counts each look for a step, also one that found none (without the lock)."""
+    """Counter of the looks for a step, including those that found none (without the lock)."""
     PHASE = 8
-    """A ``Phase`` (without the lock). One that is over stays so, for all successors."""
+    """Current ``Phase`` (without the lock). One that is over stays so, for all successors."""
     NAMES_VERSION = 9
-    """Counts the versions of the stream's names file (without the lock)."""
+    """Counter of the versions of the stream's names file (without the lock)."""
     IS_TAKING = 12
-    """1 from the agent's look to its release: left behind, it shows that an agent died in between, and only a
-    successor knows whether it had taken what it saw."""
+    """Flag: 1 from the agent's look to its release. Left behind, it shows that an agent died in between, and
+    only a successor knows whether it had taken what it saw.
+    """
     IS_MADE = 13
-    """1 once the numbers here mean anything: whoever made the file may have found no room for them."""
+    """Flag: 1 once the numbers here mean anything: whoever made the file may have found no room for them."""
     MODEL_EDITION = 14
-    """Counts the models that were put into the inbox."""
+    """Counter of the models that were put into the inbox."""
     IS_ALL_WRITTEN = 10
-    """1 once nobody writes the stream any more (the agent, without the lock)."""
+    """Flag: 1 once nobody writes the stream any more (set by the agent, without the lock)."""
 
 
 @dataclass(frozen=True)
 class Outbox:
-    """What a stream's process left, and nobody took."""
+    """Findings that a stream's process left, and nobody took."""
 
     generation: int
     learned: Learned
     steps: list[StepCount]
-    """In which it was learned."""
+    """Steps in which the findings were learned."""
     telemetry: StreamTelemetry
     paths: Rows
-    """``PATH``; functions are the stream's timer ids."""
+    """``PATH`` rows; functions are the stream's timer ids."""
     _exchange: ExchangeBox
 
     def remove(self, is_taken: npt.NDArray[np.bool_], has_paths: bool) -> None:
-        """These timers' rows are taken, with steps, flags and telemetry, and perhaps the call paths.
+        """Remove the rows of taken timers, with steps, flags and telemetry, and perhaps the call paths.
 
         Doing it again, after a death in its middle, does no harm: the generation ends last.
         """
         self._exchange._remove(self, is_taken, has_paths)
 
     def release(self) -> None:
-        """The stream's process may use the outbox again."""
+        """Release the outbox, so that the stream's process may use it again."""
         self._exchange._release()
 
 
 class Phase(IntEnum):
-    """What the stream's process is doing."""
+    """Current activity of a stream's process."""
 
     OPENING = 0
     READING = 1
-    """At work on a step; the stream is not drained meanwhile."""
+    """Work on a step; the stream is not drained meanwhile."""
     IDLE = 2
     """Waiting for the stream's next step."""
     WAITING = 3
-    """For other streams, in lockstep."""
+    """Waiting for other streams, in lockstep."""
     ENDED = 4
     BROKEN = 5
     """The stream stopped without an end: its writer died."""
@@ -126,12 +127,12 @@ class ExchangeBox:
     Parameters
     ----------
     program, rank
-        Of the stream.
+        Program and rank of the stream.
 
     Raises
     ------
     OSError
-        There is no room for it, or no address space.
+        There is no room for the file, or no address space.
     """
 
     def __init__(self, path: Path, schema: TableSchema, program: int = 0, rank: int = 0) -> None:
@@ -154,7 +155,7 @@ class ExchangeBox:
         self._ahead = np.frombuffer(memory, np.int64, rows, self._ahead_at)
         self._seen_edition = 0
         self.has_whole_model = True
-        """For the agent: there was room for all that it has given."""
+        """Whether there was room for every model that the agent has put in."""
         try:
             self._make()
         except OSError:
@@ -162,7 +163,7 @@ class ExchangeBox:
             raise
 
     def _make(self) -> None:
-        """Make sure of the room for what is always in use, and begin where nobody has."""
+        """Allocate what is always in use, and initialise it where nobody has."""
         self._memory.allocate(0, _HEADER_BYTES)
         for slot in self._slots:
             slot.allocate()
@@ -178,7 +179,7 @@ class ExchangeBox:
         self._cells[cell] = value
 
     def close(self) -> None:
-        """Let go of the file, and of the lock."""
+        """Close the file, and free the lock."""
         # The mapping itself goes with the last array that refers to it.
         os.close(self._file)
 
@@ -188,13 +189,13 @@ class ExchangeBox:
         steps: Sequence[StepCount],
         save: Callable[[int], None] = lambda slot: None,
     ) -> bool:
-        """For the stream's process: leave what was learned in these steps and take a newer model.
+        """Leave what was learned in these steps and take a newer model, as the stream's process.
 
         Parameters
         ----------
         save
-            Called with the number of the copy that is about to be in use, when ``analysis`` has handed out
-            what is in that: saves what goes with it.
+            Callback that saves what goes with the outbox. It is called with the number of the copy that is
+            about to be in use, when ``analysis`` has handed out what is in that copy.
 
         Returns
         -------
@@ -231,19 +232,20 @@ class ExchangeBox:
 
     @property
     def next_step(self) -> int:
-        """The step behind the last one that is committed."""
+        """Number of the step after the last one that is committed."""
         return self._slots[self[Cell.ACTIVE]].next_step
 
     def take_model(self, analysis: StreamAnalysis) -> None:
-        """For the stream's process: judge by the model that is there; waits for the lock."""
+        """Judge by the model that is there, as the stream's process; waits for the lock."""
         fcntl.lockf(self._file, fcntl.LOCK_EX)
         self._take_model(analysis)
         self._unlock()
 
     def wait_for_epoch(self, epoch: int, timeout_s: float) -> bool:
-        """For the stream's process, ``WAITING``: whether the model of all streams' ``epoch`` is there.
+        """Return, as the stream's process in phase ``WAITING``, whether the model of all streams' ``epoch``
+        is there.
 
-        Waits for it, and no longer than for a signal.
+        It waits for the model, and no longer than for a signal.
         """
         if self[Cell.MODEL_EPOCH] < epoch:
             self._notifier.wait(timeout_s)
@@ -259,11 +261,11 @@ class ExchangeBox:
 
     @property
     def has_news(self) -> bool:
-        """For the agent, without the lock: whether a step was left that nobody has taken."""
+        """Return, as the agent and without the lock, whether a step was left that nobody has taken."""
         return self._slots[self[Cell.ACTIVE]].steps > 0
 
     def look(self) -> Outbox | None:
-        """For the agent: what stands in the outbox, which stays locked; None if it was already."""
+        """Return, as the agent, what is in the outbox, which stays locked; None if it was locked already."""
         if not self._try_lock():
             return None
         self[Cell.IS_TAKING] = 1
@@ -286,7 +288,7 @@ class ExchangeBox:
         self._unlock()
 
     def take(self) -> Outbox | None:
-        """For the agent: everything in the outbox, which is empty then; None if the lock was held."""
+        """Take, as the agent, everything in the outbox; None if the lock was held."""
         outbox = self.look()
         if outbox is not None:
             outbox.remove(np.ones(len(outbox.learned.timers), np.bool_), has_paths=True)
@@ -301,14 +303,15 @@ class ExchangeBox:
         table: Float64Array,
         ahead: Int64Array | None = None,
     ) -> bool:
-        """For the agent: give the stream a newer model, rows by its timer ids; False if the lock was held.
+        """Give the stream, as the agent, a newer model, rows by its timer ids; return False if the lock was
+        held.
 
-        Where there is no room for it, it is that of the functions that the one before had.
+        Where there is no room for it, the model has only the functions of the one before.
 
         Parameters
         ----------
         generation, ahead
-            Of the outbox: what the model contains; see ``StreamStatistics.take_model``.
+            Generations of the outbox that the model contains; see ``StreamStatistics.take_model``.
         """
         if not self._try_lock():
             return False

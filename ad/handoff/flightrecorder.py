@@ -1,4 +1,4 @@
-"""The flight recorder: the newest raw rows of one stream, in a file that never grows.
+"""Flight recorder: the newest raw rows of one stream, in a file that never grows.
 
 The file is a ring of steps. Positions in it only rise, and are taken modulo its size: the writer moves
 ``TAIL`` past what it is about to overwrite before it writes, and ``HEAD`` behind a step once that is
@@ -27,12 +27,12 @@ from chimbuko.runtime.process.lifetime import log
 
 _HEADER_BYTES = 4096
 _HEAD = struct.Struct("=QqQQ6I")
-"""Head of a record: the bytes of all of it, this head included; the step, its start and end in µs; how many
-open calls, events, messages, counters and operations follow, in this order; whether all events of the step
-are there.
+"""Head of a record: the size in bytes of all of it, this head included; the step, its start and end in µs;
+the numbers of open calls, events, messages, counters and operations that follow, in this order; whether
+all events of the step are there.
 """
 _STEP = 1
-"""Of a head, the field."""
+"""Index of the step in a head."""
 _PACK = {
     "events": rawrows.pack_events,
     "messages": rawrows.pack_messages,
@@ -40,7 +40,7 @@ _PACK = {
     "operations": rawrows.pack_operations,
 }
 _END_OF_LAP = -1
-"""As a step: the next record stands at the beginning of the ring."""
+"""Step number of a record that stands for the end of the ring: the next record is at its beginning."""
 _LATEST_US = (1 << 64) - 1
 
 
@@ -48,29 +48,30 @@ class _Cell(IntEnum):
     TAIL = 0
     """Position of the oldest record."""
     HEAD = 1
-    """Position behind the newest."""
+    """Position after the newest record."""
     LOST = 2
-    """1 once any row had to be given up."""
+    """Flag: 1 once any row had to be given up."""
 
 
 class FlightRecorder:
-    """The stream's end: keeps the newest steps. Of a step that is too large it keeps the newest rows.
+    """Writing end of a flight recorder: keeps the newest steps. Of a step that is too large it keeps the
+    newest rows.
 
     Parameters
     ----------
     path
-        Made if need be; what an earlier process of the stream recorded is kept.
+        File, made if needed; what an earlier process of the stream recorded is kept.
     size_bytes
-        Of the ring; with 0 nothing is recorded.
+        Size of the ring; with 0 nothing is recorded.
     rank
-        Rows of any other rank are damaged, and left out.
+        Rank of the stream; rows of any other rank are damaged, and left out.
     """
 
     def __init__(self, path: Path, size_bytes: int, rank: int) -> None:
         self._rank = np.uint64(rank)
         self._size = size_bytes // 8 * 8
         self.has_room = True
-        """Whether anything is recorded, where it was asked for."""
+        """Whether the recorder has storage, where it was asked for."""
         try:
             memory = allocated(path, _HEADER_BYTES + self._size)
         except OSError as error:
@@ -84,7 +85,7 @@ class FlightRecorder:
 
     @property
     def last_step(self) -> int:
-        """The newest step that is held, from an earlier process; -1 where there is none."""
+        """Newest step that is held, from an earlier process; -1 where there is none."""
         position, head, last = int(self._cells[_Cell.TAIL]), int(self._cells[_Cell.HEAD]), -1
         while position < head:
             start = position % self._size
@@ -99,7 +100,8 @@ class FlightRecorder:
         Parameters
         ----------
         opened
-            u8[n, 2]: packed ENTRY rows of the calls open when it began; outer calls of a thread first.
+            Packed ENTRY rows of the calls open when the step began, outer calls of a thread first; uint64[n,
+            2].
         """
         if not step.rows:
             return
@@ -116,7 +118,7 @@ class FlightRecorder:
                 since_us = (since_us + end_us) // 2 + 1
 
     def _make_room(self, needed: int) -> int:
-        """Give up old records until ``needed`` bytes are free in one piece; the position of these."""
+        """Give up old records until ``needed`` bytes are free in one piece; return the position of these."""
         head, tail = int(self._cells[_Cell.HEAD]), int(self._cells[_Cell.TAIL])
         left = self._size - head % self._size
         at = head if needed <= left else head + left
@@ -131,7 +133,9 @@ class FlightRecorder:
     def _write(
         self, step: int, parts: dict[str, UInt64Array], opened: UInt64Array, since_us: int, at: int
     ) -> bool:
-        """Write a record at the position ``at``; False if there is no room before the end of the ring."""
+        """Write a record at the position ``at``; return False if there is no room before the end of the
+        ring.
+        """
         start = at % self._size
         room = self._ring[start + _HEAD.size :].view(np.uint64)
         room[: opened.size] = opened.ravel()
@@ -158,16 +162,17 @@ def _parts_of(step: TraceStep) -> dict[str, UInt64Array]:
 
 
 def _numbers_in(parts: dict[str, UInt64Array]) -> int:
-    """How many their packed rows have."""
+    """Return how many numbers the packed rows have."""
     return sum(COLUMNS[part] * len(rows) for part, rows in parts.items())
 
 
 def _pack(
     parts: dict[str, UInt64Array], rank: np.uint64, since_us: int, room: UInt64Array
 ) -> tuple[dict[str, int], tuple[int, int]] | None:
-    """Pack rows from a time on, part after part; how many of each, and the earliest and latest time of all.
+    """Pack rows from a time on, part after part; return the number of each, and the earliest and latest time
+    of all.
 
-    None where there was not room enough.
+    None is returned where there was not room enough.
     """
     used, times = 0, np.array([_LATEST_US, 0], np.uint64)
     counts = {}
@@ -185,12 +190,13 @@ def _pack(
 
 
 def record_steps(steps: Iterable[TraceStep], names: StreamNames, rank: int) -> Iterator[RecordedStep]:
-    """What a recorder would hold that has room for all steps of a stream, and has not seen earlier ones.
+    """Return what a recorder would hold that has room for all steps of a stream, and has not seen earlier
+    ones.
 
     Parameters
     ----------
     names
-        Those that are known by each step.
+        Names that are known by each step.
     """
     opened = np.empty((0, 2), np.uint64)
     for step in steps:
@@ -210,22 +216,22 @@ def record_steps(steps: Iterable[TraceStep], names: StreamNames, rank: int) -> I
 
 @dataclass(frozen=True)
 class Recording:
-    """What a recorder holds."""
+    """Contents of a flight recorder."""
 
     steps: list[RecordedStep]
-    """Oldest first."""
+    """Steps, oldest first."""
     is_whole: bool
-    """Nothing had to be given up yet."""
+    """Whether nothing had to be given up yet."""
 
     @property
     def since_us(self) -> int:
-        """How far back it goes; 0 where it holds all that there was."""
+        """Time to which the recording reaches back; 0 where it holds all that there was."""
         return 0 if self.is_whole else min((step.start_us for step in self.steps), default=0)
 
     def between(self, start_us: int, end_us: int, names: StreamNames) -> list[RecordedStep]:
-        """All rows from ``start_us`` to ``end_us``, inclusive, step by step.
+        """Return all rows from ``start_us`` to ``end_us``, inclusive, step by step.
 
-        The first step says which calls were open then; where there are no rows, it is a step without any.
+        The first step has the calls that were open then; where there are no rows, it is a step without any.
         """
         steps = [step for step in self.steps if step.start_us <= end_us]
         over = [step for step in steps if step.end_us >= start_us] or steps[-1:]
@@ -233,7 +239,7 @@ class Recording:
 
 
 def read_recording(path: Path) -> Recording:
-    """All that a recorder holds, from any process; nothing where there is none."""
+    """Return all that a recorder holds, from any process; nothing where there is none."""
     try:
         file = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -276,7 +282,7 @@ def _records(ring: bytes, tail: int, head: int) -> Iterator[RecordedStep]:
 
 
 def _following(ring: bytes | memoryview, position: int) -> int:
-    """Position of the record behind the one at ``position``."""
+    """Return the position of the record after the one at ``position``."""
     start = position % len(ring)
     left = len(ring) - start
     if left < _HEAD.size:
@@ -285,7 +291,7 @@ def _following(ring: bytes | memoryview, position: int) -> int:
 
 
 def _within(step: RecordedStep, start_us: int, end_us: int, names: StreamNames) -> RecordedStep:
-    """The step's rows from ``start_us`` to ``end_us``, and the calls open at ``start_us``."""
+    """Return the step's rows from ``start_us`` to ``end_us``, and the calls open at ``start_us``."""
     opened = _open_at(step, start_us, names) if start_us > step.start_us else step.packed("open")
     return RecordedStep(
         step=step.step,
@@ -300,7 +306,7 @@ def _within(step: RecordedStep, start_us: int, end_us: int, names: StreamNames) 
 
 
 def _open_at(step: RecordedStep, time_us: int, names: StreamNames) -> UInt64Array:
-    """ENTRY rows of the calls that are open at a time of a step, or behind it."""
+    """Return ENTRY rows of the calls that are open at a time of a step, or after it."""
     opened, events = step.packed("open"), step.packed("events")
     still = np.empty((len(opened) + len(events), 2), np.uint64)
     entry, leave = (np.uint64(names.event_type_id(kind)) for kind in (EventType.ENTRY, EventType.EXIT))

@@ -1,4 +1,4 @@
-"""The names of a stream, in a file of its folder."""
+"""File with the names of a stream, in its folder."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from chimbuko.core.files import write_atomically
 from chimbuko.core.traceschema import StreamNames
 
 NAMES = "names"
-"""File of a stream's folder with its names."""
+"""Name of the file in a stream's folder that has the stream's names."""
 
 
 class NamesFile:
-    """The stream's names, for the agent, and for a successor."""
+    """Names of a stream, saved for the agent and for a successor."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._sizes: tuple[int, ...] = ()
 
     def load_into(self, names: StreamNames) -> None:
-        """Fill in what an earlier process of this stream knew."""
+        """Load the names that an earlier process of this stream knew."""
         if self._path.exists():
             known = read_names(self._path)
             names.timers |= known.timers
@@ -32,7 +32,9 @@ class NamesFile:
             names.program = known.program
 
     def save(self, names: StreamNames) -> bool:
-        """Write atomically; False if nothing is new. Raises ``OSError`` where there is no room."""
+        """Save the names atomically; return False if nothing is new. Raises ``OSError`` where there is no
+        room.
+        """
         sizes = (len(names.timers), len(names.counters), len(names.event_types), len(names.metadata))
         if sizes == self._sizes:
             return False
@@ -42,12 +44,12 @@ class NamesFile:
 
 
 def read_names(path: Path) -> StreamNames:
-    """The names that a stream's process saved."""
+    """Return the names that a stream's process saved."""
     return msgspec.msgpack.decode(path.read_bytes(), type=StreamNames)
 
 
 def new_metadata(names: StreamNames, known: set[tuple[int, int, str]], program: int) -> list[Metadata]:
-    """What of a stream's metadata is not among the keys that are ``known``."""
+    """Return a stream's metadata whose keys are not among those ``known``."""
     new = names.metadata.keys() - known if len(names.metadata) > len(known) else ()
     return [
         Metadata(program, rank, thread, key, names.metadata[rank, thread, key])

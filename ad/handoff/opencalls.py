@@ -1,9 +1,8 @@
-"""The open calls of a stream, published to its agent after every step through one shared file.
+"""Open calls of a stream, published to its agent after every step through one shared file.
 
-While a rank hangs its stream gives no step, and the process that reads it waits inside ADIOS2, with
-Python's lock held. So whatever the agent may want to know meanwhile has to lie ready. The stream's
-process writes, the agent only reads, except that it leaves word of the calls it has reported; neither
-waits for the other.
+While a rank hangs its stream gives no step, and the process that reads it waits inside ADIOS2, with Python's
+lock held. So whatever the agent may want to know meanwhile has to be there already. The stream's process
+writes, the agent only reads, except that it notes the calls it has reported; neither waits for the other.
 """
 
 from __future__ import annotations
@@ -24,48 +23,50 @@ from chimbuko.core.calls.record import StepCount
 
 MOST_OPEN_CALLS = 4096
 _MOST_REPORTS = 64
-"""Of those not yet seen by the stream's process; older ones are forgotten."""
+"""Maximum number of reports that the stream's process has not seen yet; older ones are forgotten."""
 _HEADER_CELLS = 64
 _MOST_TRIES = 100
 
 
 class _Cell(IntEnum):
     SEQUENCE = 0
-    """Odd while the stream's process writes."""
+    """Sequence number, odd while the stream's process writes."""
     STEPS = 1
-    """How many steps it has reported."""
+    """Number of steps that the stream's process has reported."""
     COUNT = 2
     STEP = 3
     START_US = 4
     NEWEST_US = 5
     REPORTS = 6
-    """How many the agent has left."""
+    """Number of reports that the agent has left."""
 
 
 @dataclass(frozen=True)
 class OpenCalls:
-    """What is open after a step."""
+    """Calls that are open after a step."""
 
     steps: int
-    """How many steps the stream's processes have reported."""
+    """Number of steps that the stream's processes have reported."""
     step: int
     start_us: int
     newest_us: int
     """Time of the newest event: until then the calls were open for certain."""
     calls: Table
-    """OPEN[n]: thread by thread, of each the outermost first."""
+    """``OPEN`` rows: thread by thread, of each the outermost first."""
 
 
 _SIZE_BYTES = 8 * _HEADER_CELLS + _MOST_REPORTS * REPORT.itemsize + MOST_OPEN_CALLS * OPEN.itemsize
-"""230 kB."""
+"""Size of the file, 230 kB."""
 
 
 class OpenCallsFile:
-    """One end; both map the same file. Where there is no room for that, each end is alone."""
+    """One end of the file of open calls; both ends map it. Where there is no room for that, each end is
+    alone.
+    """
 
     def __init__(self, path: Path) -> None:
         self.has_room = True
-        """Whether there is news for the other end."""
+        """Whether the file has storage, so that the other end hears of anything."""
         try:
             memory = allocated(path, _SIZE_BYTES)
         except OSError:
@@ -77,24 +78,26 @@ class OpenCallsFile:
         at += self._reports.nbytes
         self._calls: Table = as_table(np.frombuffer(memory, OPEN, MOST_OPEN_CALLS, at))
         self.reports_seen = int(self._cells[_Cell.REPORTS])
-        """Of the agent's reports, those that the stream's process knows."""
+        """Number of the agent's reports that the stream's process knows."""
 
     def forget(self) -> None:
-        """For a new process of the stream: what an earlier one left open is unknown now."""
-        # That one may have been killed while it wrote.
+        """Forget what an earlier process left open, as a new process of the stream: it is unknown now."""
+        # The earlier process may have been killed while it wrote.
         self._cells[_Cell.SEQUENCE] |= 1
         self._cells[_Cell.COUNT] = 0
         self._cells[_Cell.SEQUENCE] += 1
 
     def go_on(self, stacks: CallStacks, reports_seen: int) -> None:
-        """For a new process of the stream that knows what is open; an earlier one knew of so many reports."""
+        """Continue, as a new process of the stream that knows what is open; an earlier one knew of
+        ``reports_seen`` reports.
+        """
         self._cells[_Cell.SEQUENCE] |= 1
         self._cells[_Cell.COUNT] = gather_open(stacks.calls, stacks.threads, stacks.thread_count, self._calls)
         self._cells[_Cell.SEQUENCE] += 1
         self.reports_seen = reports_seen
 
     def publish(self, stacks: CallStacks, step: StepCount) -> None:
-        """For the stream's process: the calls that are open after a step."""
+        """Publish, as the stream's process, the calls that are open after a step."""
         cells = self._cells
         cells[_Cell.SEQUENCE] += 1
         cells[_Cell.COUNT] = gather_open(stacks.calls, stacks.threads, stacks.thread_count, self._calls)
@@ -105,7 +108,9 @@ class OpenCallsFile:
         cells[_Cell.SEQUENCE] += 1
 
     def entries(self, entry_kind: int) -> UInt64Array:
-        """For the stream's process: the open calls as ENTRY rows for the flight recorder, u8[n, 2]."""
+        """Return, as the stream's process, the open calls as ENTRY rows for the flight recorder, uint64[n,
+        2].
+        """
         calls = self._calls[: self._cells[_Cell.COUNT]]
         rows = np.empty((len(calls), 2), np.uint64)
         rows[:, 0] = calls["entry_us"]
@@ -115,16 +120,16 @@ class OpenCallsFile:
 
     @property
     def steps(self) -> int:
-        """How many steps were reported."""
+        """Number of steps that were reported."""
         return int(self._cells[_Cell.STEPS])
 
     @property
     def newest_us(self) -> int:
-        """Time of the newest event of these."""
+        """Time of the newest event of the reported steps."""
         return int(self._cells[_Cell.NEWEST_US])
 
     def read(self) -> OpenCalls | None:
-        """What is open; None where it was written to each time that it was tried."""
+        """Return the open calls; None where the file was written to at each attempt."""
         for _ in range(_MOST_TRIES):
             before = int(self._cells[_Cell.SEQUENCE])
             cells = self._cells.tolist()
@@ -140,13 +145,15 @@ class OpenCallsFile:
         return None
 
     def report(self, report: Reports) -> None:
-        """For the agent: a call was reported, REPORT[1]; its stream's process shall record how it ends."""
+        """Note, as the agent, that a call was reported, ``REPORT[1]``; its stream's process shall record how
+        it ends.
+        """
         number = int(self._cells[_Cell.REPORTS])
         self._reports[number % _MOST_REPORTS] = report[0]
         self._cells[_Cell.REPORTS] = number + 1
 
     def new_reports(self) -> Reports:
-        """For the stream's process: what was reported since the last time, REPORT[n]."""
+        """Return, as the stream's process, the reports since the last call, ``REPORT`` rows."""
         first, self.reports_seen = self.reports_seen, int(self._cells[_Cell.REPORTS])
         if first == self.reports_seen:
             return self._reports[:0]

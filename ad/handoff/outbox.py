@@ -1,4 +1,4 @@
-"""The outbox of a stream: what its process learned, and nobody took, in memory shared with its agent."""
+"""Outbox of a stream: what its process learned, and nobody took, in memory shared with its agent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from chimbuko.core.calls.record import StepCount
 from chimbuko.core.statistics.schema import FLAGS, TableSchema
 
 MOST_STEPS = 4096
-"""Steps counted while nobody takes them, 200 kB; then what was learned stays with the stream's process."""
+"""Maximum number of steps that are counted while nobody takes them, 200 kB; then what was learned stays with
+the stream's process.
+"""
 
 _STEP = np.dtype(
     [(name, np.int64) for name in ("step", "start_us", "end_us", "calls", "anomalies")]
@@ -27,7 +29,7 @@ _STEP = np.dtype(
 
 
 class OutboxCopy:
-    """One copy of the outbox, in the shared file from ``at`` on."""
+    """One copy of the outbox, at offset ``at`` of the shared file."""
 
     _COUNTS_BYTES = 24
 
@@ -41,7 +43,7 @@ class OutboxCopy:
         self._next_step = np.frombuffer(memory, np.int64, 1, at)
         at += self._next_step.nbytes
         self._behind_timers = np.frombuffer(memory, np.int64, 1, at)
-        """Behind the highest function that was ever in it: what lies there is not to be touched."""
+        """Index after the highest function that was ever in the copy: what lies there must not be touched."""
         at += self._behind_timers.nbytes
         self._steps = np.frombuffer(memory, _STEP, MOST_STEPS, at)
         at += self._steps.nbytes
@@ -49,7 +51,7 @@ class OutboxCopy:
         self._touched_at = at
         at += self._touched.nbytes
         self._has_room = np.zeros(MAX_TIMERS, np.bool_)
-        """By function: whether this process has made sure of the room for it."""
+        """Whether this process has allocated the rows of each function."""
         self._table_at = at
         cells = MAX_TIMERS * schema.width
         self._table = np.frombuffer(memory, np.float64, cells, at).reshape(MAX_TIMERS, schema.width)
@@ -59,19 +61,19 @@ class OutboxCopy:
 
     @staticmethod
     def size_bytes(schema: TableSchema) -> int:
-        """Space of one copy."""
+        """Return the size of one copy."""
         steps, functions = MOST_STEPS * _STEP.itemsize, MAX_TIMERS * (1 + 8 * schema.width)
         own = OutboxCopy._COUNTS_BYTES + steps + functions
         return -(-(own + PathOutbox.SIZE_BYTES + TelemetryOutbox.SIZE_BYTES) // mmap.PAGESIZE) * mmap.PAGESIZE
 
     def allocate(self) -> None:
-        """Make sure of what is looked at also while the copy is empty; ``OSError`` where there is no room."""
+        """Allocate what is read even while the copy is empty; raises ``OSError`` where there is no room."""
         self._allocate_steps(0)
         self.paths.allocate(self._file, 0)
         self.telemetry.allocate(self._file, 0, 0)
 
     def allocate_for(self, active: OutboxCopy, extent: Extent, steps: int) -> None:
-        """Make sure of the room for what is in the ``active`` copy, and for what comes to it."""
+        """Allocate the rows for what is in the ``active`` copy, and for what comes to it."""
         self._allocate_steps(active.steps + steps)
         for timers in (active.timers, extent.timers):
             self._allocate_timers(timers)
@@ -95,16 +97,16 @@ class OutboxCopy:
 
     @property
     def steps(self) -> int:
-        """How many steps are in it."""
+        """Number of steps in the copy."""
         return int(self._step_count[0])
 
     def takes(self, steps: int) -> bool:
-        """Whether so many more can be in it."""
+        """Return whether ``steps`` more steps fit."""
         return self.steps + steps <= MOST_STEPS
 
     @property
     def next_step(self) -> int:
-        """The step behind the last one that was analysed."""
+        """Number of the step after the last one that was analysed."""
         return int(self._next_step[0])
 
     @next_step.setter
@@ -113,20 +115,20 @@ class OutboxCopy:
 
     @property
     def timers(self) -> npt.NDArray[np.int64]:
-        """Functions of which it has statistics, i8[n], ascending."""
+        """Return the functions that have statistics in the copy, int64[n], ascending."""
         return self._touched[: self._behind_timers[0]].nonzero()[0]
 
     def learned(self) -> Learned:
-        """A copy of the statistics."""
+        """Return a copy of the statistics."""
         timers = self.timers
         return Learned(timers, self._table[timers])
 
     def step_counts(self, program: int, rank: int) -> list[StepCount]:
-        """The steps."""
+        """Return the steps in the copy."""
         return [StepCount(program, rank, *step) for step in self._steps[: self.steps].tolist()]
 
     def copy_from(self, other: OutboxCopy) -> None:
-        """Become a copy of the other one, but for the paths."""
+        """Become a copy of another one, except for the paths."""
         self._touched[self.timers] = 0
         timers = other.timers
         self._touched[timers] = 1
@@ -148,7 +150,7 @@ class OutboxCopy:
         self._step_count[0] += len(steps)
 
     def remove(self, timers: npt.NDArray[np.int64], is_taken: npt.NDArray[np.bool_]) -> None:
-        """Take out the statistics of some functions, the flags of all of ``timers``, and all steps."""
+        """Remove the statistics of some functions, the flags of all of ``timers``, and all steps."""
         self._touched[timers[is_taken]] = 0
         flags_at = [self._schema.slices[name].start for name in FLAGS]
         self._table[np.ix_(timers[~is_taken], flags_at)] = self._schema.identity[flags_at]

@@ -1,6 +1,5 @@
-"""What the processes of a node are given at their start.
-
-Which process reads a stream: one at a time.
+"""Specifications of a node's processes, which they get at their start, and the claim of a stream by one
+process at a time.
 """
 
 from __future__ import annotations
@@ -17,13 +16,14 @@ from chimbuko.capture.trace.discovery import Transport
 from chimbuko.core.config import AnalysisConfig
 
 READER = "reader"
-"""File of a stream's folder with the id of the process that reads it."""
+"""Name of the file in a stream's folder with the id of the process that reads it."""
 
 
 def claim(folder: Path) -> int:
-    """Wait until no other process reads the stream, and keep others from it; the file says which one does.
+    """Wait until no other process reads the stream, and keep others from it; the file has the id of the one
+    that does.
 
-    A predecessor that cannot end at once holds it until it has left its stream in order.
+    A predecessor that cannot end at once holds the claim until it has left its stream in order.
     """
     file = os.open(folder / READER, os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.lockf(file, fcntl.LOCK_EX)
@@ -48,39 +48,40 @@ class RecordedStream(msgspec.Struct, frozen=True):
 
 
 class AgentSpec(msgspec.Struct, frozen=True):
-    """All that an agent is given at its start."""
+    """Specification of an agent at its start."""
 
     agent: str
     run: str
-    """Its id."""
+    """Id of the run."""
     index: int
     count: int
-    """Agents on this node: the ranks are dealt out among them."""
+    """Number of agents on this node: the ranks are dealt out among them."""
     node: str
     scratch: str
     """Folder on node-local storage for spools and exchange."""
     config: AnalysisConfig
     live_folder: str = ""
-    """Where streams, or their SST contact files, appear; empty where all streams are recorded."""
+    """Folder where streams, or their SST contact files, appear; empty where all streams are recorded."""
     kept_trace: str = ""
     """Folder that gets copies of followed files; empty for none."""
     is_ours: bool = True
-    """Followed files were made for this run: what was read of them is given back."""
+    """Whether followed files were made for this run: what was read of them is deleted."""
     guard: GuardOptions | None = None
-    """Of the guard of the streams; None where all are recorded."""
+    """Options of the guard of the streams; None where all are recorded."""
     recorded: list[RecordedStream] = []
     broker_file: str = ""
     """File with the URL of the broker, which may come back elsewhere; empty where it does not."""
     is_revived: bool = False
-    """Another agent comes where its supervisor is killed, and goes on where it was: it ends at once then, and
-    not as if nobody wrote streams any more."""
+    """Whether another agent continues where this one was when its supervisor is killed: it then ends at once,
+    and not as if nobody wrote streams any more.
+    """
 
 
 class StreamProcessSpec(msgspec.Struct, frozen=True):
-    """All that the process of one stream is given at its start."""
+    """Specification of the process of one stream at its start."""
 
     key: str
-    """``program:rank``."""
+    """Key of the stream, ``program:rank``."""
     path: str
     transport: Transport
     program: int
@@ -95,10 +96,10 @@ class StreamProcessSpec(msgspec.Struct, frozen=True):
     first_rank: int = 0
     """Rank in the run of what the stream's rows call rank 0."""
     is_ours: bool = True
-    """Followed files were made for this run: what was read of them is given back."""
+    """Whether followed files were made for this run: what was read of them is deleted."""
     guarded: str = ""
-    """Folder in which its process leaves word of itself for the guard; empty for none."""
+    """Folder in which the process registers with the guard; empty for none."""
     kept_trace: str = ""
     """Folder of a copy of followed files; empty for none."""
     contact: str = ""
-    """What its contact file is known by (``arrivals.contact_of``); empty where there is none."""
+    """Identity of the contact file (``arrivals.contact_of``); empty where there is none."""

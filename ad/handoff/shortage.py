@@ -1,8 +1,8 @@
-"""What a stream's process cannot keep, reported to its agent at the head of their shared file.
+"""Storage shortage of a stream: what its process goes without while there is no room in ``$TMPDIR``, reported
+to its agent.
 
-For this there is always room: it is taken before the first step is read.
-
-What the process of a stream has to go without while there is no room in ``$TMPDIR``.
+The report stands at the head of their shared file, where there is always room for it: that is taken before
+the first step is read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST_TRIES = 100
 
 
 class StreamPart(IntEnum):
-    """What a stream may have to go without, what matters least first."""
+    """Parts of a stream's state that it may have to go without, what matters least first."""
 
     RECORDER = 0
     OPEN_CALLS = 1
@@ -32,21 +32,21 @@ class StreamPart(IntEnum):
     STATISTICS = 5
     MODEL = 6
     JOURNAL = 7
-    """Of the agent."""
+    """Log of the agent's last deltas."""
 
 
 class StorageShortage(msgspec.Struct, frozen=True, array_like=True):
-    """How a stream fares while there is no room for all of it."""
+    """Report of a stream for which there is not enough storage."""
 
     health: StreamHealth
-    """Its totals by now."""
+    """Totals of the stream by now."""
     without: list[int]
-    """``StreamPart``: what it has had to go without so far."""
+    """Numbers of ``StreamPart``: what the stream has had to go without so far."""
 
 
 class _Cell(IntEnum):
     SEQUENCE = 0
-    """Odd while the stream's process writes."""
+    """Sequence number, odd while the stream's process writes."""
     SIZE = 1
 
 
@@ -55,12 +55,12 @@ _decoder = msgspec.msgpack.Decoder(StorageShortage)
 
 
 class ShortageCells:
-    """One end; the stream's process writes, its agent reads.
+    """One end of the report; the stream's process writes, its agent reads.
 
     Parameters
     ----------
     memory
-        u1[SIZE_BYTES], shared.
+        Shared memory, uint8[SHORTAGE_BYTES].
     """
 
     def __init__(self, memory: npt.NDArray[np.uint8]) -> None:
@@ -68,7 +68,7 @@ class ShortageCells:
         self._content = memory[8 * len(_Cell) :]
 
     def report(self, shortage: StorageShortage) -> None:
-        """Replace what was reported before."""
+        """Replace the last report."""
         content = np.frombuffer(_encoder.encode(shortage), np.uint8)
         if len(content) > len(self._content):
             # Only damaged streams have so many kinds of losses; it is reported when there is room.
@@ -81,11 +81,11 @@ class ShortageCells:
 
     @property
     def version(self) -> int:
-        """Another one each time that something is reported; 0 before that."""
+        """Version of the report, different after each one; 0 before the first."""
         return int(self._cells[_Cell.SEQUENCE])
 
     def read(self) -> StorageShortage | None:
-        """What was reported last; None where nothing was, or where each attempt met a writer."""
+        """Return the last report; None where there is none, or where each attempt met a writer."""
         for _ in range(_MOST_TRIES):
             before = self.version
             content = self._content[: self._cells[_Cell.SIZE]].tobytes()
@@ -104,16 +104,16 @@ WORDS = {
     StreamPart.JOURNAL: "copy of its last statistics; killed now, it loses them",
     StreamPart.MODEL: "model of new functions; they are judged by the newest calls of the rank itself",
 }
-"""What each part is, and what it means to be without."""
+"""Name of each part, and what it means to be without."""
 
 
 class ShortageReporter:
-    """Keeps account of what is missing, for the stream's agent: that says it.
+    """Account of what is missing, reported to the stream's agent, which tells the user.
 
     Parameters
     ----------
     cells
-        Where its agent hears of it.
+        Memory through which the agent gets the reports.
     """
 
     def __init__(self, cells: ShortageCells) -> None:
@@ -122,7 +122,7 @@ class ShortageReporter:
         self._blocked_at_s: float | None = None
 
     def note(self, part: StreamPart) -> None:
-        """There is no room for a part."""
+        """Note that there is no room for a part."""
         self._without.add(part)
 
     def report(self, health: StreamHealth) -> None:
@@ -131,13 +131,13 @@ class ShortageReporter:
             self._cells.report(StorageShortage(health, sorted(self._without)))
 
     def block(self, part: StreamPart) -> None:
-        """Nothing can be committed, as there is no room for a part."""
+        """Note that nothing can be committed, as there is no room for a part."""
         self.note(part)
         if self._blocked_at_s is None:
             self._blocked_at_s = time.monotonic()
 
     def unblock(self) -> None:
-        """There is room for a commit."""
+        """Note that there is room for a commit."""
         self._blocked_at_s = None
 
     @property
@@ -147,5 +147,5 @@ class ShortageReporter:
 
     @property
     def blocked_s(self) -> float:
-        """For how long nothing could be committed."""
+        """Time in seconds for which nothing could be committed."""
         return 0.0 if self._blocked_at_s is None else time.monotonic() - self._blocked_at_s

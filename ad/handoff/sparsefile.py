@@ -1,4 +1,4 @@
-"""Room for the files of a stream, which lie in ``$TMPDIR``: that may be full, and have room again later.
+"""Allocation of the files of a stream, which lie in ``$TMPDIR``: that may be full, and have room again later.
 
 A page of a mapped file for which there is no room kills the process that touches it. So what is going to be
 written is allocated before, page by page as it is needed, and a lack of room is an ``OSError`` in one place.
@@ -22,20 +22,20 @@ class SparseFile:
     Parameters
     ----------
     path
-        Made if need be.
+        File, made if needed.
     size_bytes
-        Of the file, and of the mapping.
+        Size of the file, and of the mapping.
 
     Raises
     ------
     OSError
-        It cannot be made, or there is no address space for it.
+        The file cannot be made, or there is no address space for it.
     """
 
     def __init__(self, path: Path, size_bytes: int) -> None:
         self._size_bytes = size_bytes
         self.file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        """Descriptor."""
+        """Descriptor of the file."""
         try:
             os.ftruncate(self.file, size_bytes)
             self.memory = mmap(self.file, size_bytes)
@@ -43,11 +43,13 @@ class SparseFile:
             os.close(self.file)
             raise
         self._sizes_bytes: dict[int, int] = {}
-        """How much was made sure of at each place: it is asked for again and again."""
+        """Number of bytes that are allocated at each offset, since the same ones are asked for again and
+        again.
+        """
         self._is_allocated = np.zeros(-(-size_bytes // PAGESIZE), np.bool_)
 
     def allocate(self, at: int, size_bytes: int) -> None:
-        """Make sure of these bytes: from then on they can be read and written.
+        """Allocate these bytes: from then on they can be read and written.
 
         Raises
         ------
@@ -61,7 +63,7 @@ class SparseFile:
         self._sizes_bytes[at] = size_bytes
 
     def allocate_rows(self, at: int, row_bytes: int, rows: Int64Array) -> None:
-        """The same for some rows of a table that begins at ``at``."""
+        """Allocate some rows of a table that begins at ``at``."""
         begins = at + rows * row_bytes
         ends = begins + row_bytes - 1
         most = -(-row_bytes // PAGESIZE) + 1
@@ -81,7 +83,7 @@ class SparseFile:
 
 
 def allocated(path: Path, size_bytes: int) -> mmap:
-    """A file in memory, made if need be, all of it allocated.
+    """Return a file in memory, made if needed, all of it allocated.
 
     Raises
     ------
@@ -97,5 +99,7 @@ def allocated(path: Path, size_bytes: int) -> mmap:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether there is no memory, or no address space (``ulimit -v``): room on a disk does not help."""
+    """Return whether there is no memory, or no address space (``ulimit -v``): room on a disk does not
+    help.
+    """
     return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)

@@ -1,12 +1,11 @@
-"""The spool: an on-disk queue of one stream's findings, written by its process, shipped by its agent.
+"""Spool: an on-disk queue of one stream's findings, written by its process, shipped by its agent.
 
-A folder of segment files; a segment is a row of frames, each with its length and a sequence number
-that only rises. What is acknowledged is removed by whole segments. At its byte limit the spool keeps
-the highest severities and counts the others by function.
+A spool is a folder of segment files; a segment is a row of frames, each with its length and a sequence number
+that only rises. What is acknowledged is removed by whole segments. At its byte limit the spool keeps the
+highest severities and counts the others by function.
 
-The files of a spool: segments, each a row of frames with their lengths and sequence numbers.
-
-Delivery of one spool to the store: what is under way and what has arrived. No broker.
+``SpoolWriter`` and ``SpoolReader`` are its two ends; ``SpoolDelivery`` knows which frames are under way to
+the store and which have arrived.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ from chimbuko.core.calls.recordarrays import HEAD, PackedRecords, joined
 from chimbuko.runtime.protocol.messages import PathTimes, RecordBatch
 
 FRAME = struct.Struct("<IQ")
-"""Before each frame: its length, and its sequence number."""
+"""Head of each frame: its length, and its sequence number."""
 SUFFIX = ".spool"
 
 
 def spools_in(folder: Path) -> list[Path]:
-    """All spools under ``folder`` that hold anything."""
+    """Return all spools under ``folder`` that hold anything."""
     return sorted({path.parent for path in folder.rglob(f"*{SUFFIX}") if path.stat().st_size})
 
 
@@ -51,17 +50,17 @@ def remove_acknowledged(folder: Path, sequence: int) -> None:
 
 
 def segment_paths(folder: Path) -> list[Path]:
-    """The segments of a spool, oldest first."""
+    """Return the segments of a spool, oldest first."""
     return sorted(folder.glob(f"*{SUFFIX}"))
 
 
 def first_sequence(path: Path) -> int:
-    """Sequence number of the first frame of a segment."""
+    """Return the sequence number of the first frame of a segment."""
     return int(path.stem)
 
 
 def frames_of(path: Path, offset: int) -> Iterator[tuple[int, int, bytes]]:
-    """Frames of a segment from a byte offset on: (offset behind it, sequence, content)."""
+    """Yield the frames of a segment from a byte offset on: (offset after it, sequence, content)."""
     with path.open("rb") as file:
         file.seek(offset)
         content = file.read()
@@ -78,8 +77,9 @@ def frames_of(path: Path, offset: int) -> Iterator[tuple[int, int, bytes]]:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Compaction and removal exclude each other."""
-    # Of the folder itself: on a full disk there is no room for a file, and to remove must not need any.
+    """Hold the lock of a spool: compaction and removal exclude each other."""
+    # The lock is on the folder itself: on a full disk there is no room for a file, and to remove must not
+    # need any.
     file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -91,11 +91,11 @@ def locked(folder: Path) -> Iterator[None]:
 _TEMPORARY_SUFFIX = ".tmp"
 SEGMENT_BYTES = 1 << 20
 MOST_HELD_BYTES = 2 << 20
-"""Records kept in memory while the disk is full; of more, the severe half."""
+"""Maximum size of records kept in memory while the disk is full; of more, the severe half is kept."""
 MOST_OWED_STEPS = 100_000
-"""Step counts kept meanwhile, 10 MB; of more, the newest."""
+"""Maximum number of step counts kept meanwhile, 10 MB; of more, the newest are kept."""
 _UNKNOWN_US = 0.0
-"""Stands for the severities in a segment that an earlier process left: low, so that it is looked into."""
+"""Severity assumed for a segment that an earlier process left: low, so that the segment is looked into."""
 
 _encoder = msgspec.msgpack.Encoder()
 _batches = msgspec.msgpack.Decoder(RecordBatch)
@@ -103,18 +103,18 @@ _batches = msgspec.msgpack.Decoder(RecordBatch)
 
 @dataclass(frozen=True)
 class SpoolFrame:
-    """What steps of a stream gave."""
+    """Findings of some steps of a stream."""
 
     records: PackedRecords
     steps: list[StepCount]
     metadata: list[Metadata]
     health: StreamHealth
     counter_statistics: list[CounterStatistics] = field(default_factory=list)
-    """Of all counters, where they are due."""
+    """Statistics of all counters, where they are due."""
     left_out: dict[str, int] = field(default_factory=dict)
-    """Function to number of its abnormal calls that are not recorded."""
+    """Number of abnormal calls of each function that are not recorded."""
     paths: PathTimes | None = None
-    """At the end of the stream."""
+    """Runtimes by call path, at the end of the stream."""
 
 
 @dataclass
@@ -125,21 +125,21 @@ class _Segment:
 
 
 class SpoolWriter:
-    """The stream's end of the spool.
+    """Writing end of a spool, in the stream's process.
 
     Parameters
     ----------
     folder
-        Made if need be; what an earlier process left there is kept, and its numbering continued.
+        Folder, made if needed; what an earlier process left there is kept, and its numbering continued.
     stream
         Key of the stream, which becomes part of each frame.
     limit_bytes
-        Beyond this, records of low severity are dropped and counted.
+        Size beyond which records of low severity are dropped and counted.
     """
 
     def __init__(self, folder: Path, stream: str, limit_bytes: int) -> None:
         self._folder = folder
-        # A disk that is full by now may have room when there is something to write.
+        # A full disk may have room again when there is something to write.
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
         self._stream = stream
@@ -156,15 +156,17 @@ class SpoolWriter:
         self._owed_metadata: list[Metadata] = []
         self._sequence = 0
         self.dropped: Counter[str] = Counter()
-        """Abnormal calls of each function that are not recorded, since the stream began; in every frame."""
+        """Number of abnormal calls of each function that are not recorded, since the stream began; it is in
+        every frame.
+        """
         self.has_room = True
         """Whether nothing waits in memory."""
         self.lost_records = 0
-        """Of abnormal calls, for which there was no room; they are among ``dropped``."""
+        """Number of records of abnormal calls for which there was no room; they are among ``dropped``."""
         self.lost_steps = 0
-        """Step counts for which there was no room."""
+        """Number of step counts for which there was no room."""
         self.health: StreamHealth | None = None
-        """The stream's totals as of the last frame; None before there is one."""
+        """Totals of the stream as of the last frame; None before there is one."""
         if self._segments:
             self._continue_after(self._segments[-1])
 
@@ -176,7 +178,7 @@ class SpoolWriter:
     def append(self, frame: SpoolFrame) -> None:
         """Add one frame, without the records for which there is no room.
 
-        What a full disk does not take waits for the next frame, within limits.
+        Frames that do not fit on a full disk wait for the next one, within limits.
         """
         self._catch_up()
         self._make_room()
@@ -190,12 +192,12 @@ class SpoolWriter:
         while not self._is_written(waiting[:written], frame):
             if not written:
                 break
-            # There may be room for a part, and be it the totals alone.
+            # There may be room for a part, even if only for the totals.
             written //= 2
         self._hold(waiting[written:])
 
     def _is_written(self, parts: list[PackedRecords], frame: SpoolFrame) -> bool:
-        """Write the frame with these records; False where there is no room for that."""
+        """Write the frame with these records; return False where there is no room for that."""
         batch = RecordBatch(
             stream=self._stream,
             sequence=self.next_sequence,
@@ -217,7 +219,7 @@ class SpoolWriter:
         return True
 
     def give_up_held(self) -> None:
-        """Count as lost what waits in memory: its process is about to end."""
+        """Count what waits in memory as lost, when the process is about to end."""
         for records in self._held:
             self.lose(records)
         self._held = []
@@ -225,7 +227,7 @@ class SpoolWriter:
         self._owed_steps = []
 
     def _hold(self, waiting: list[PackedRecords]) -> None:
-        """Keep in memory what the disk does not take."""
+        """Keep in memory what does not fit on the disk."""
         self.has_room = not (waiting or self._owed_steps)
         if sum(len(_encoder.encode(records)) for records in waiting) > MOST_HELD_BYTES:
             records = joined(waiting)
@@ -246,7 +248,9 @@ class SpoolWriter:
         self.lost_records += lost.total()
 
     def _catch_up(self) -> None:
-        """Go on behind what another process has appended: an agent speaks for one that it has given up."""
+        """Continue after frames that another process has appended: an agent reports for a process that it has
+        given up.
+        """
         if self._is_last:
             return
         paths = segment_paths(self._folder)
@@ -262,7 +266,9 @@ class SpoolWriter:
 
     @property
     def _is_last(self) -> bool:
-        """Whether this process knows all frames: a segment of another one has the number of the next."""
+        """Return whether this process knows all frames: a segment of another one has the number of the
+        next.
+        """
         current = self._current
         try:
             is_same = current is not None and os.stat(current.path).st_size == current.size_bytes
@@ -274,7 +280,7 @@ class SpoolWriter:
         return f"{self._folder}/{sequence:016d}{SUFFIX}"
 
     def _continue_after(self, segment: _Segment) -> None:
-        """Go on where an earlier process was killed, which may have been in mid-frame."""
+        """Continue where an earlier process was killed, which may have been in mid-frame."""
         # The segment is named by its first frame, even if that was never completed.
         self._sequence = first_sequence(segment.path) - 1
         end = 0
@@ -289,7 +295,7 @@ class SpoolWriter:
         self._current = segment
 
     def _severe(self, records: PackedRecords) -> tuple[PackedRecords, Counter[str]]:
-        """The records to keep, and how many abnormal calls of each function the others are."""
+        """Return the records to keep, and the number of abnormal calls of each function among the others."""
         if self._least_us < 0:
             return records, Counter()
         is_kept = records.head_rows().severity_us >= self._least_us
@@ -382,7 +388,7 @@ class SpoolWriter:
 
 
 class SpoolReader:
-    """The agent's end of the spool: frames in order, from wherever it is asked to go on."""
+    """Reading end of a spool, in the agent: frames in order, from wherever it is asked to continue."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -394,11 +400,13 @@ class SpoolReader:
 
     @property
     def is_drained(self) -> bool:
-        """Whether there is nothing more to read at the moment."""
+        """Return whether there is nothing more to read at the moment."""
         return all(sequence <= self._sequence for _, _, sequence, _ in self._frames_ahead())
 
     def read(self, most_bytes: int) -> list[tuple[int, bytes]]:
-        """Next frames, as (sequence, encoded ``RecordBatch``), until they exceed ``most_bytes``."""
+        """Return the next frames, as (sequence, encoded ``RecordBatch``), until they exceed
+        ``most_bytes``.
+        """
         found: list[tuple[int, bytes]] = []
         size_bytes = 0
         for path, end, sequence, frame in self._frames_ahead():
@@ -412,7 +420,7 @@ class SpoolReader:
         return found
 
     def rewind(self, sequence: int) -> None:
-        """Go on after the frame ``sequence``: what follows will be read again."""
+        """Continue after the frame ``sequence``: what follows will be read again."""
         self._sequence = sequence
         self._path = None
 
@@ -427,7 +435,7 @@ class SpoolReader:
                 continue
 
     def _is_at(self, path: Path) -> bool:
-        """Whether the last frame still stands where it was read: compaction rewrites segments."""
+        """Return whether the last frame still stands where it was read: compaction rewrites segments."""
         if path != self._path:
             return False
         length, _ = FRAME.unpack(self._last)
@@ -437,7 +445,7 @@ class SpoolReader:
 
 
 def _abnormal_calls(records: PackedRecords) -> Counter[str]:
-    """Number of abnormal calls by function; a second revision is no second call."""
+    """Return the number of abnormal calls by function; a second revision is no second call."""
     heads = records.head_rows()
     is_counted = (heads.is_anomaly != 0) & (heads.revision == 1)
     functions, counts = np.unique(heads.function[is_counted], return_counts=True)
@@ -458,14 +466,14 @@ def _write_all(file: int, content: bytes) -> None:
 
 
 class SpoolDelivery:
-    """The agent's account of one spool.
+    """State of the delivery of one spool to the store.
 
     Parameters
     ----------
     key
-        Under which the store acknowledges the spool's frames.
+        Key under which the store acknowledges the spool's frames.
     folder
-        The spool; it need not exist yet.
+        Folder of the spool; it need not exist yet.
     """
 
     def __init__(self, key: str, folder: Path) -> None:
@@ -488,17 +496,19 @@ class SpoolDelivery:
 
     @property
     def is_delivered(self) -> bool:
-        """Whether all that is in the spool is also in the store."""
+        """Return whether all that is in the spool is also in the store."""
         return not self._in_flight and self._reader.is_drained
 
     def take(self, most_bytes: int) -> list[tuple[int, bytes]]:
-        """Next frames to send, as (sequence, encoded ``RecordBatch``), until they exceed ``most_bytes``."""
+        """Return the next frames to send, as (sequence, encoded ``RecordBatch``), until they exceed
+        ``most_bytes``.
+        """
         frames = self._reader.read(most_bytes)
         self._in_flight |= {sequence: len(frame) for sequence, frame in frames}
         return frames
 
     def arrived(self, sequence: int) -> None:
-        """All frames up to ``sequence`` are in the store."""
+        """Note that all frames up to ``sequence`` are in the store."""
         if sequence <= self.acknowledged:
             return
         self.acknowledged = sequence
@@ -506,6 +516,6 @@ class SpoolDelivery:
         remove_acknowledged(self.folder, sequence)
 
     def send_again(self) -> None:
-        """What was on its way may be lost."""
+        """Send everything again that was on its way and may be lost."""
         self._in_flight.clear()
         self._reader.rewind(self.acknowledged)

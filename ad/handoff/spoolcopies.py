@@ -1,4 +1,6 @@
-"""Copies of spools on a node's own storage, which may not be reached any more when the job has ended."""
+"""Copies of spools onto shared storage, since a node's own may not be reached any more when the job has
+ended.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,14 @@ from chimbuko.ad.handoff.spool import locked, spools_in
 
 
 class SpoolCopies:
-    """Keeps copies of the spools under a folder, also while they are written, shipped and shortened.
+    """Copies of the spools under a folder, kept up to date while these are written, shipped and shortened.
 
     Parameters
     ----------
     folder
-        Of an agent's streams.
+        Folder of an agent's streams.
     place
-        Gets the copies, in folders of the same names.
+        Folder that gets the copies, in folders of the same names.
     beside
         Name of a file beside a stream's spool that goes with it.
     others
@@ -49,14 +51,14 @@ class SpoolCopies:
             del self._copied[path]
 
     def _keep_up_with(self, paths: Iterable[Path]) -> set[Path]:
-        """Copy those of these files that hold anything; which these are, in their folder."""
+        """Copy those of these files that hold anything; return their paths within the folder."""
         found = {path.relative_to(self._folder) for path in paths if path.is_file() and path.stat().st_size}
         for path in found:
             self._copy(path)
         return found
 
     def remove(self) -> None:
-        """Nothing of it is needed any more."""
+        """Remove the copies: nothing of them is needed any more."""
         shutil.rmtree(self._place, ignore_errors=True)
 
     def _copy(self, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a stream reports for others, on its way from its process to its agent."""
+"""Telemetry of a stream on its way from its process to its agent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chimbuko.runtime.protocol.telemetry import PACE, TRAFFIC
 
 
 class TelemetryOutbox:
-    """Telemetry of one stream in a file that its process and its agent map; they have a lock for it.
+    """Telemetry of one stream in a file that its process and its agent map, under a lock of theirs.
 
     Nothing in it grows with time: traffic and flagged steps are added up by the process, and of paces the
     newest are kept.
@@ -44,24 +44,22 @@ class TelemetryOutbox:
 
     @property
     def traffic(self) -> int:
-        """How many rows of traffic are there."""
+        """Number of rows of traffic."""
         return int(self._counts[0])
 
     @property
     def flagged_steps(self) -> int:
-        """How many rows of flagged steps are there."""
+        """Number of rows of flagged steps."""
         return int(self._counts[2])
 
     def allocate(self, file: SparseFile, traffic: int, flagged_steps: int) -> None:
-        """Make sure of the room for so many rows, and all paces; raises ``OSError`` where there is none."""
+        """Allocate so many rows, and all paces; raises ``OSError`` where there is no room."""
         file.allocate(self._at, self._counts.nbytes + traffic * TRAFFIC.itemsize)
         file.allocate(self._paces_at, self._paces.nbytes)
         file.allocate(self._flagged_at, flagged_steps * FLAGGED_STEPS.itemsize)
 
     def put(self, telemetry: StreamTelemetry) -> None:
-        """All traffic and flagged steps that were not taken, in place of what is there, and paces that come
-        to it.
-        """
+        """Replace traffic and flagged steps by all that were not taken, and add paces."""
         self._traffic[: len(telemetry.traffic)] = telemetry.traffic
         self._flagged_steps[: len(telemetry.flagged_steps)] = telemetry.flagged_steps
         self._counts[[0, 2]] = len(telemetry.traffic), len(telemetry.flagged_steps)
@@ -71,7 +69,7 @@ class TelemetryOutbox:
             self._counts[1] = len(paces)
 
     def copy_from(self, other: TelemetryOutbox) -> None:
-        """Become a copy of the other one."""
+        """Become a copy of another one."""
         traffic, paces, flagged = other._counts.tolist()
         if traffic:
             self._traffic[:traffic] = other._traffic[:traffic]
@@ -82,19 +80,19 @@ class TelemetryOutbox:
         self._counts[:] = other._counts
 
     def look(self) -> StreamTelemetry:
-        """A copy of what is there."""
+        """Return a copy of the contents."""
         traffic, paces, flagged = self._counts.tolist()
         return StreamTelemetry(
             self._traffic[:traffic].copy(), self._paces[:paces].copy(), self._flagged_steps[:flagged].copy()
         )
 
     def clear(self) -> None:
-        """All was taken."""
+        """Clear the contents, which were taken."""
         self._counts[:] = 0
 
 
 class PathOutbox:
-    """Call paths of one stream in a file that its process and its agent map; they have a lock for it.
+    """Call paths of one stream in a file that its process and its agent map, under a lock of theirs.
 
     Calls are added up in it until they are taken.
     """
@@ -108,22 +106,22 @@ class PathOutbox:
 
     @property
     def count(self) -> int:
-        """How many paths have a row."""
+        """Number of paths that have a row."""
         return int(self._count[0])
 
     def allocate(self, file: SparseFile, count: int) -> None:
-        """Make sure of the room for so many rows; raises ``OSError`` where there is none."""
+        """Allocate so many rows; raises ``OSError`` where there is no room."""
         file.allocate(self._at, 8 + count * PATH.itemsize)
 
     def put(self, before: PathOutbox, rows: Rows) -> None:
-        """Become what another copy is, with more calls of its paths, and of new ones behind them."""
+        """Become another copy, with more calls of its paths, and new paths after them."""
         add_to_copy(before._rows, before.count, rows, self._rows)
         self._count[0] = len(rows)
 
     def look(self) -> Rows:
-        """A copy of what is there."""
+        """Return a copy of the contents."""
         return copied(self._rows[: self._count[0]])
 
     def clear(self) -> None:
-        """The calls were taken; the paths keep their rows."""
+        """Clear the calls, which were taken; the paths keep their rows."""
         self._rows["calls"][: self._count[0]] = 0

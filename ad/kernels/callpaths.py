@@ -1,6 +1,7 @@
-"""Following the call paths of a step, compiled.
+"""Following the call paths of a step, and learning the usual runtime on each, compiled; wrapped by
+``ad.calls.callpaths`` and ``ad.calls.usual``.
 
-What calls on a path usually take, compiled: a few bytes a path, and a few nanoseconds a call.
+The usual runtime of a path takes a few bytes, and a few nanoseconds a call.
 """
 
 from __future__ import annotations
@@ -17,31 +18,35 @@ from chimbuko.core.kernels.declare import inlined, inner, kernel
 from chimbuko.core.kernels.paths import OTHERS, begin_path, child_of
 
 FIRST = 8
-"""So many calls are kept one by one, and the usual runtime begins as their median."""
+"""Number of first calls on a path that are kept one by one; the usual runtime begins as their median."""
 MEMORY = 64
-"""A later call moves it by this part of its distance, and of a doubling at most."""
+"""Divisor of a later call's distance from the usual runtime: the usual runtime moves by that, and by a
+doubling at most.
+"""
 EACH = 256
-"""From so many calls on only every ``STRIDE``-th is looked at."""
+"""Number of calls on a path from which on only every ``STRIDE``-th is learned from."""
 STRIDE = 16
 
 
 @kernel
 def level_of(runtime_us: float) -> float:
-    """The logarithm of a runtime to base 2, straight between powers of two: quicker than a logarithm."""
+    """Return the logarithm of a runtime to base 2, interpolated linearly between powers of two: quicker than
+    a logarithm.
+    """
     mantissa, exponent = math.frexp(runtime_us)
     return exponent + 2.0 * mantissa - 2.0
 
 
 @kernel
 def runtime_of(level: float) -> float:
-    """The runtime of a level, in µs."""
+    """Return the runtime of a level, in µs."""
     exponent = math.floor(level)
     return math.ldexp(1.0 + level - exponent, int(exponent))
 
 
 @inlined
 def is_looked_at(seen: np.int64) -> bool:
-    """Whether the call with that number on its path is learned from."""
+    """Return whether the call with that number on its path is learned from."""
     return bool(seen <= EACH or seen & (STRIDE - 1) == 0)
 
 
@@ -54,9 +59,9 @@ def learn_runtime(usual: Any, first: Float64Array, runtime_us: float) -> None:
     usual
         ``USUAL`` row of its path.
     first
-        f8[``FIRST``]: levels of the first calls of the path.
+        Levels of the first calls of the path, float64[``FIRST``].
     """
-    # What took less than a clock's tick took something.
+    # A call shorter than a clock tick did take some time.
     level = level_of(max(runtime_us, 0.5))
     if usual.calls > FIRST:
         usual.level += min(1.0, max(-1.0, level - usual.level)) / MEMORY
@@ -68,16 +73,16 @@ def learn_runtime(usual: Any, first: Float64Array, runtime_us: float) -> None:
 
 @kernel
 def expect(calls: Table, usual: Table, clearly: float, expected_us: Float64Array) -> None:
-    """Put what is usual on the path of a call in place of what is usual of its function, where that counts.
+    """Replace the usual runtime of each call's function by that of its path, where that counts.
 
     Parameters
     ----------
     calls
-        ``CALL[n]``.
+        ``CALL`` rows.
     clearly
-        The path counts where it differs by this factor, and ``FIRST`` calls on it are known.
+        Factor by which the path has to differ to count; ``FIRST`` calls on it have to be known, too.
     expected_us
-        f8[n]: of the functions, and then of the calls.
+        Expected runtimes of the functions, replaced by those of the calls; float64[n].
     """
     for at in range(len(calls)):
         path = calls[at].path
@@ -108,18 +113,19 @@ def follow_paths(
     Parameters
     ----------
     calls, carried, total
-        CALL[...]: the calls that were carried over, which have their paths, and all.
+        ``CALL`` rows: the number of calls that were carried over, which have their paths, and of all.
     is_named
-        u1[timers]: calls of other functions are not added, nor doubtful ones, as in ``label.learn``.
+        Whether each function has a name, uint8[timers]; other calls are not added, nor doubtful ones, as in
+        ``label.learn``.
     most_depth
         Calls at this depth or deeper are on path ``OTHERS``.
     rows, slots, count
         See ``child_of``.
     use_inclusive
-        Whether what is usual is of runtimes with the calls inside.
+        Whether usual runtimes are inclusive.
     usual, first
-        ``USUAL[paths]``, and f8[paths, ``FIRST``] as in ``learn_runtime``. Calls on ``OTHERS`` and on paths
-        beyond have nothing that is usual.
+        ``USUAL[paths]``, and float64[paths, ``FIRST``] as in ``learn_runtime``. Calls on ``OTHERS`` and on
+        paths beyond have no usual runtime.
     """
     for at in range(total):
         call = calls[np.uint64(at)]

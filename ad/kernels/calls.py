@@ -1,4 +1,4 @@
-"""Rebuilding the calls of a step from ENTRY and EXIT rows, compiled."""
+"""Rebuilding the calls of a step from ENTRY and EXIT rows, compiled; wrapped by ``ad.calls.stacks``."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from chimbuko.core.traceschema import (
     MAX_TIME_US,
 )
 
-# What an event type stands for.
+# Kinds of event types.
 OTHER = 0
 ENTRY = 1
 EXIT = 2
@@ -76,31 +76,32 @@ def build_calls(
     Parameters
     ----------
     events
-        u8[n, 6] in TAU's layout.
+        uint64[n, 6] in TAU's layout.
     messages
-        How many of the ``points`` are messages.
+        Number of ``points`` that are messages.
     kinds
-        u1[types]: what each event type stands for; types from the last one on are ``OTHER``.
+        Kind of each event type, uint8[types]; types from the last one on are ``OTHER``.
     calls
-        CALL[...]: room for the carried calls, which stand first, for one call per event, and for one more.
+        ``CALL`` rows: room for the carried calls, which stand first, for one call per event, and for one
+        more.
     numbers
-        i4[MAX_THREAD_ID + 1]: TAU's thread id to the thread's number, -1 for one not seen and
-        for the last.
+        Thread number of each of TAU's thread ids, -1 for one not seen and for the last; int32[MAX_THREAD_ID +
+        1].
     threads
-        THREAD[...].
+        ``THREAD`` rows.
     points
-        POINT[...], chained.
+        ``POINT`` rows, chained.
     attached
-        i4[...]: receives the call that each point is attached to, -1 for none.
+        Receives the call that each point is attached to, -1 for none; int32[points].
     seen
-        u1[threads, timers]: whether the function was entered on the thread before.
+        Whether the function was entered on the thread before, uint8[threads, timers].
     is_mpi, is_named
-        u1[timers].
+        Whether each function is one of MPI, and has a name; uint8[timers].
     progress
-        i8[PROGRESS_CELLS]; with ``NEED_THREADS`` or ``NEED_TIMERS`` as answer the caller enlarges
-        the tables and calls again.
+        int64[PROGRESS_CELLS]; with ``NEED_THREADS`` or ``NEED_TIMERS`` as result the caller enlarges the
+        tables and calls again.
     losses
-        i8[LOSS_KINDS], added to.
+        Losses by kind, added to; int64[LOSS_KINDS].
     """
     count = progress[CALLS]
     timers = np.uint64(len(is_named))
@@ -276,10 +277,10 @@ def _pause(
 
 @inner
 def _matching_call(top: int, function: np.int32, calls: Table, losses: npt.NDArray[np.int64]) -> int:
-    """The open call that an EXIT of ``function`` ends, or -1.
+    """Return the open call that an EXIT of ``function`` ends, or -1.
 
-    Where it is not the innermost one, the EXITs of those inside it were lost: they are given up,
-    so that one lost EXIT does not wedge all enclosing calls.
+    Where it is not the innermost one, the EXITs of those inside it were lost: they are given up, so that one
+    lost EXIT does not wedge all enclosing calls.
     """
     call = top
     looked = 0

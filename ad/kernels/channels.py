@@ -1,9 +1,8 @@
-"""Numbering of messages on their channels, compiled.
+"""Messages of a rank, compiled: their numbers on channels, wrapped by ``ad.calls.channels``, and counts by
+destination, wrapped by ``ad.analysis.streamtelemetry``.
 
 A channel is what MPI keeps in order: messages from one rank to another, on one communicator, with one tag.
-The n-th that is sent on it is the n-th for which a receive was posted.
-
-Counting what a rank sends to each other one, compiled.
+The n-th message that is sent on it is the one for which the n-th receive was posted.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from chimbuko.core.traceschema import (
 
 OTHERS_ROW = 0
 MOST_MESSAGE_BYTES = 1 << 48
-"""A message of so many bytes is damage: its size is not counted."""
+"""Size from which on a message is damage: its size is not counted."""
 
 
 @kernel
@@ -57,17 +56,17 @@ def count_sends(
     totals: npt.NDArray[np.int64],
     count: int,
 ) -> int:
-    """Add the messages sent in a step to ``totals``; returns how many rows are in use.
+    """Add the messages sent in a step to ``totals``; return the number of rows in use.
 
     Parameters
     ----------
     comms
-        u8[n, 8] in TAU's layout. Rows of another rank, or of messages received, are left out.
+        uint64[n, 8] in TAU's layout. Rows of another rank, or of messages received, are left out.
     places
-        i4[ranks]: the row of each destination, or 0.
+        Row of each destination, or 0; int32[ranks].
     destinations, totals
-        i4[rows], i8[rows, 2]: destination of each row; its messages and bytes. Row 0 is for all those for
-        which there is no room.
+        Destination of each row, and its messages and bytes; int32[rows], int64[rows, 2]. Row 0 is for all
+        those for which there is no room.
     count
         Rows in use, at least one.
     """
@@ -94,7 +93,7 @@ CHANNEL = np.dtype(
     [
         ("partner", np.uint64),
         ("tag", np.uint64),
-        ("last_request", np.uint64),  # the newest of this rank that is counted here
+        ("last_request", np.uint64),  # the rank's newest request that is counted here
         ("communicator", np.uint32),
         ("count", np.uint32),
         ("direction", np.uint8),  # FREE, SENT or RECEIVED
@@ -102,12 +101,12 @@ CHANNEL = np.dtype(
     align=True,
 )
 POSTED = np.dtype([("request", np.uint64), ("number", np.uint32)], align=True)
-"""A receive from a known rank with a known tag that has not ended; its place follows from its request."""
+"""A receive from a known rank with a known tag that has not ended; its row follows from its request."""
 WILDCARD = np.dtype(
     [("request", np.uint64), ("source", np.uint64), ("tag", np.uint64), ("communicator", np.uint32)],
     align=True,
 )
-"""A receive that takes what comes, and has not ended."""
+"""A receive from any rank, or with any tag, that has not ended."""
 
 FREE, SENT, RECEIVED = np.uint8(0), np.uint8(1), np.uint8(2)
 MOST_WILDCARDS = 64
@@ -119,9 +118,10 @@ CHANNELS = 0
 WILDCARDS = 1
 NEWEST_REQUEST = 2
 IS_UNCERTAIN = 3
-"""There were more wildcards than can be remembered: receives have no number any more."""
+"""Cell that is 1 when there were more wildcards than can be remembered: from then on receives have no number.
+"""
 NEXT_MESSAGE = 4
-"""Of the step; the two are 0 between steps."""
+"""Cell with the index of the step's next message; this and the following cell are 0 between steps."""
 NEXT_OPERATION = 5
 CELLS = 6
 _NEVER = (1 << 64) - 1
@@ -129,7 +129,9 @@ _NEVER = (1 << 64) - 1
 
 @kernel
 def short_communicator(identity: np.uint64) -> np.uint32:
-    """A communicator's number as records have it: 0 for none; half of its bits tell those of a run apart."""
+    """Return a communicator's number as records have it: 0 for none; half of its bits tell those of a run
+    apart.
+    """
     return np.uint32(0) if identity == 0 else np.uint32(max(identity >> np.uint64(32), np.uint64(1)))
 
 
@@ -146,19 +148,21 @@ def number_messages(
     most_channels: int,
     notes: UInt32Array,
 ) -> bool:
-    """Write communicator and number of each message of a step; False where there must be more channels first.
+    """Write communicator and number of each message of a step; return False where there must be more channels
+    first.
 
     Parameters
     ----------
     comms, details, operations
-        As in a step; ``details`` may be empty. Of the operations only posted receives are looked at.
+        Arrays as in a step; ``details`` may be empty. Of the operations only posted receives are looked at.
     channels
-        CHANNEL[power of two], a hash table. Where it has ``most_channels`` rows, half of which are in use,
-        messages of further channels get no number.
+        ``CHANNEL`` rows, a power of two, as a hash table. Where it has ``most_channels`` rows, half of which
+        are in use, messages of further channels get no number.
     posted, wildcards, state
-        POSTED[power of two], WILDCARD[MOST_WILDCARDS], i8[CELLS].
+        ``POSTED`` rows, a power of two, ``WILDCARD[MOST_WILDCARDS]``, and int64[CELLS].
     notes
-        u4[messages, 2]: communicator, 0 where it is not known, and number from 1, 0 where it is not certain.
+        Communicator, 0 where it is not known, and number from 1, 0 where it is not certain; uint32[messages,
+        2].
     """
     at, post = state[NEXT_MESSAGE], state[NEXT_OPERATION]
     while at < len(comms) or post < len(operations):
@@ -196,14 +200,14 @@ def add_collectives(
     rows: UInt64Array,
     row_notes: UInt32Array,
 ) -> int:
-    """Write the messages of a step and its collective operations, in order of time; returns how many.
+    """Write the messages of a step and its collective operations, in order of time; return their number.
 
     Parameters
     ----------
     comms, notes, operations
-        As in ``number_messages``, each in order of time. Only collective operations are looked at.
+        Arrays as in ``number_messages``, each in order of time. Only collective operations are looked at.
     rows, row_notes
-        u8[messages + operations, COMM_COLUMNS] and u4[messages + operations, 2], which receive them.
+        uint64[messages + operations, COMM_COLUMNS] and uint32[messages + operations, 2], which receive them.
     """
     count, at, post = 0, 0, 0
     while at < len(comms) or post < len(operations):
@@ -241,16 +245,16 @@ def add_collectives(
 def find_landmarks(
     notes: UInt32Array, message_calls: Int32Array, calls: Table, first: int, rows: Int32Array
 ) -> int:
-    """Write the calls of messages whose numbers are powers of two from ``first`` on; returns how many.
+    """Write the calls of messages whose numbers are powers of two from ``first`` on; return their number.
 
     Parameters
     ----------
     message_calls
-        i4[messages]: row of the call of each message, negative for none.
+        Row of the call of each message, negative for none; int32[messages].
     calls
-        ``CALL`` rows: those that are open or doubtful are passed over.
+        ``CALL`` rows: open or doubtful ones are passed over.
     rows
-        i4[most], which receives the first ones, ascending, each once.
+        Receives the first ones, ascending, each once; int32[most].
     """
     found = 0
     for message in range(len(notes)):
@@ -274,7 +278,7 @@ def find_landmarks(
 
 @kernel
 def move_channels(channels: Table, into: Table, state: Int64Array) -> None:
-    """Put the channels of a table into a larger one, which is empty."""
+    """Move the channels of a table into a larger one, which is empty."""
     state[CHANNELS] = 0
     for at in range(len(channels)):
         old = channels[at]
@@ -321,7 +325,7 @@ def _receive(
     communicator: np.uint32,
     request: np.uint64,
 ) -> np.uint32:
-    """The number of a message that was received."""
+    """Return the number of a message that was received."""
     own = -1
     is_certain = state[IS_UNCERTAIN] == 0
     for at in range(state[WILDCARDS]):
@@ -330,7 +334,7 @@ def _receive(
         elif (request == 0 or wildcards[at].request < request) and _takes(
             wildcards[at], partner, tag, communicator
         ):
-            # What was posted before may have had an earlier one.
+            # A receive that was posted earlier may have an earlier number.
             is_certain = False
     if own >= 0:
         state[WILDCARDS] -= 1
@@ -340,7 +344,7 @@ def _receive(
         if place.request == request:
             place.request = 0
             return place.number if is_certain else np.uint32(0)
-        # Posted before anybody looked, or too long ago.
+        # The receive was posted before the stream began, or too long ago.
         is_certain = False
     number = np.uint32(0)
     row = _channel(channels, state, RECEIVED, partner, tag, communicator)
@@ -356,7 +360,7 @@ def _receive(
 
 @inner
 def _takes(wildcard: Any, source: np.uint64, tag: np.uint64, communicator: np.uint32) -> bool:
-    """Whether a message could have been received by it."""
+    """Return whether a message could have been received by a wildcard."""
     is_source = wildcard.source == np.uint64(NO_PEER) or wildcard.source == source
     is_tag = wildcard.tag == np.uint64(NO_PEER) or wildcard.tag == tag
     return bool(is_source and is_tag and wildcard.communicator == communicator)
@@ -372,7 +376,7 @@ def _count(
     communicator: np.uint32,
     request: np.uint64,
 ) -> np.uint32:
-    """Count one more message; its number, or 0 where there is no room for its channel."""
+    """Count one more message; return its number, or 0 where there is no room for its channel."""
     at = _channel(channels, state, direction, partner, tag, communicator)
     if at < 0:
         return np.uint32(0)
@@ -396,9 +400,9 @@ def _channel(
     tag: np.uint64,
     communicator: np.uint32,
 ) -> Whole:
-    """Row of a channel, a new one if need be; -1 where there is no room."""
+    """Return the row of a channel, a new one if needed; -1 where there is no room."""
     last = np.uint64(len(channels) - 1)
-    # Of factors of 32 bits each, so that nothing overflows.
+    # The factors have 32 bits each, so that nothing overflows.
     hashed = _half(partner) * np.uint64(0x9E3779B1) ^ _half(tag) * np.uint64(0x85EBCA77)
     hashed ^= np.uint64(communicator) * np.uint64(0xC2B2AE3D) + np.uint64(direction)
     at = (hashed ^ (hashed >> np.uint64(32))) & last

@@ -1,7 +1,8 @@
-"""Launches of GPU kernels by their correlation ids, with the call stacks that they had, compiled.
+"""Launches of GPU kernels by their correlation ids, with the call stacks that they had, compiled; wrapped by
+``ad.calls.correlation``.
 
-A ring of *nodes*: one for each launching call, and one for each call around it, which launches of the
-same step share. Nodes are numbered from 0 since the stream began; the oldest are overwritten.
+A ring of *nodes*: one for each launching call, and one for each call around it, which launches of the same
+step share. Nodes are numbered from 0 since the stream began; the oldest are overwritten.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from chimbuko.core.arrays import Int32Array, Int64Array, Table, UInt8Array, UInt
 from chimbuko.core.kernels.declare import inner, kernel
 
 CALLER = 0
-"""A node of a call around a launching one."""
+"""Kind of a node of a call around a launching one."""
 LAUNCH = 1
 PAIRED = 2
-"""A node of a launching call whose GPU call has come."""
+"""Kind of a node of a launching call whose GPU call has come."""
 
 # Cells of the state.
 NODES = 0
@@ -29,35 +30,39 @@ STATE_CELLS = 2
 
 
 class Launches(NamedTuple):
-    """The ring, and a hash table from correlation ids to nodes with open addressing."""
+    """Ring of nodes, and a hash table from correlation ids to nodes with open addressing."""
 
     state: Int64Array
-    """i8[STATE_CELLS]: nodes since the stream began, and launches overwritten that were not paired."""
+    """Number of nodes since the stream began, and of launches overwritten that were not paired;
+    int64[STATE_CELLS].
+    """
     members: Table
-    """``MEMBER``, i.e. the calls as they were in the step of the launch."""
+    """``MEMBER`` rows: the calls as they were in the step of the launch."""
     callers: Int64Array
-    """i8[nodes]: number of the node of the call around it, or NONE."""
+    """Number of the node of the call around each one, or NONE; int64[nodes]."""
     threads: Int32Array
-    """i4[nodes]: TAU's id of the thread of a launch."""
+    """TAU's id of the thread of each launch, int32[nodes]."""
     ids: UInt64Array
-    """u8[nodes]: correlation id of a launch."""
+    """Correlation id of each launch, uint64[nodes]."""
     kinds: UInt8Array
-    """u1[nodes]"""
+    """Kind of each node, uint8[nodes]."""
     keys: UInt64Array
-    """u8[slots]; a power of two, at least twice the nodes."""
+    """Correlation id in each slot, uint64[slots]; a power of two, at least twice the nodes."""
     numbers: Int64Array
-    """i8[slots]: number of the node of the launch with that id, or NONE for a free slot."""
+    """Number of the node of the launch in each slot, or NONE for a free slot; int64[slots]."""
 
 
 @inner
 def _home(key: np.uint64, slots: int) -> np.int64:
-    """Slot where the search for a key begins: ids are mostly consecutive, so they are spread already."""
+    """Return the slot where the search for a key begins: ids are mostly consecutive, so they are spread
+    already.
+    """
     return np.int64((key ^ (key >> np.uint64(21)) ^ (key >> np.uint64(42))) & np.uint64(slots - 1))
 
 
 @inner
 def _slot_of(key: np.uint64, keys: UInt64Array, numbers: Int64Array) -> np.int64:
-    """The slot that holds a key, or the free one where it would stand."""
+    """Return the slot that holds a key, or the free one where it would stand."""
     slot = _home(key, len(keys))
     while numbers[slot] != NONE and keys[slot] != key:
         slot = (slot + 1) & (len(keys) - 1)
@@ -66,7 +71,7 @@ def _slot_of(key: np.uint64, keys: UInt64Array, numbers: Int64Array) -> np.int64
 
 @inner
 def _remove(slot: np.int64, keys: UInt64Array, numbers: Int64Array) -> None:
-    """Free a slot, and move into it what was pushed on by it."""
+    """Free a slot, and move into it a key that was pushed on by it."""
     numbers[slot] = NONE
     other = (slot + 1) & (len(keys) - 1)
     while numbers[other] != NONE:
@@ -82,7 +87,7 @@ def _remove(slot: np.int64, keys: UInt64Array, numbers: Int64Array) -> None:
 
 @inner
 def _new_node(launches: Launches, kind: np.int64, key: np.uint64, caller: np.int64) -> int:
-    """Number of a new node; the one that it overwrites is forgotten."""
+    """Return the number of a new node; the one that it overwrites is forgotten."""
     state, ids, kinds, keys, numbers = (
         launches.state, launches.ids, launches.kinds, launches.keys, launches.numbers,
     )  # fmt: skip
@@ -134,9 +139,9 @@ def note_launches(
     launches: Launches,
     node_of: Int64Array,
 ) -> None:
-    """Note that the calls in ``rows`` i4[n] launched what ``ids`` u8[n] name, with their stacks.
+    """Note that the calls in ``rows``, int32[n], made the launches ``ids``, uint64[n], with their stacks.
 
-    ``is_anomaly`` u1[calls]; ``node_of`` i8[calls] is all NONE, before and after.
+    ``is_anomaly`` is uint8[calls]; ``node_of``, int64[calls], is all NONE, before and after.
     """
     state, members, size = launches.state, launches.members, len(launches.kinds)
     path = np.empty(MAX_FRAMES, np.int32)
@@ -150,7 +155,7 @@ def note_launches(
         caller = np.int64(NONE)
         for level in range(deep - 1, -1, -1):
             row = path[level]
-            # One that was overwritten meanwhile is made again.
+            # A node that was overwritten meanwhile is made again.
             if node_of[row] == NONE or node_of[row] < state[NODES] - size:
                 node_of[row] = _new_node(launches, np.int64(CALLER), np.uint64(0), caller)
                 fill_member(members[node_of[row] % size], calls, row, is_anomaly[row])
@@ -167,7 +172,7 @@ def note_launches(
 
 @kernel
 def find_launches(ids: UInt64Array, launches: Launches, found: Int64Array) -> None:
-    """Find the nodes of the launches that GPU calls name, into ``found`` i8[n], NONE where there is none."""
+    """Find the nodes of the launches of GPU calls, into ``found``, int64[n], NONE where there is none."""
     keys, numbers, kinds = launches.keys, launches.numbers, launches.kinds
     for at in range(len(ids)):
         number = numbers[_slot_of(ids[at], keys, numbers)]
@@ -178,9 +183,10 @@ def find_launches(ids: UInt64Array, launches: Launches, found: Int64Array) -> No
 
 @kernel
 def copy_stacks(nodes: Int64Array, launches: Launches, counts: Int32Array, frames: Table) -> int:
-    """Copy the stacks of launches into ``frames`` ``MEMBER``, as many as it takes.
+    """Copy the stacks of launches into ``frames``, ``MEMBER`` rows, as many as fit; return the number of all
+    frames.
 
-    ``counts`` i4[n] receives how many frames each of the ``nodes`` i8[n] has; returns how many in all.
+    ``counts``, int32[n], receives the number of frames of each of the ``nodes``, int64[n].
     """
     members, callers, size = launches.members, launches.callers, len(launches.kinds)
     oldest = launches.state[NODES] - size

@@ -1,4 +1,5 @@
-"""Scores of runtimes by the histogram of their function, HBOS and COPOD, compiled.
+"""Scores of runtimes by the histogram of their function, HBOS and COPOD, compiled; wrapped by
+``ad.detectors.histograms``.
 
 Histograms have equal bins, rebuilt from the counts of ``chimbuko.core.kernels.buckets`` by splitting each
 count uniformly over the bins that its bucket covers. ``chimbuko.ad.detectors.histograms`` says why the
@@ -19,30 +20,35 @@ from chimbuko.core.kernels.buckets import count_above, exceeded_by
 from chimbuko.core.kernels.declare import inner, kernel
 
 BINS = 200
-"""Bins of HBOS; of COPOD at most."""
+"""Number of bins of HBOS; of COPOD the maximum."""
 COMMON_SHARE = 0.004
-"""What happens to more than one call in 250 is a way in which the function ordinarily runs."""
+"""Share of calls, one in 250, from which on a way in which the function runs counts as ordinary."""
 COMMON_CALLS = 16.0
-"""A way in which a function ordinarily runs is seen at least so often; of fewer than 128 calls, in more than
-one of eight."""
+"""Number of calls from which on a way in which the function runs counts as ordinary; of fewer than 128 calls,
+one in eight.
+"""
 REACH = 5.3
-"""A histogram reaches so far from the median, in standard deviations, if its common calls are Gaussian."""
+"""Distance from the median, in standard deviations, to which a histogram reaches if its common calls are
+Gaussian.
+"""
 ALONE_BINS = 16.0
-"""A call that stands alone in so many of 200 bins is as rare as can be measured."""
+"""Number of bins, of 200, in which a call stands alone when it is as rare as can be measured."""
 GAP_SHARE = ALONE_BINS / BINS
-"""Peaks are at least that share of the histogram's range apart."""
+"""Minimum distance of two peaks, as a share of the histogram's range."""
 MOST_SCORE = 100.0
 NOTHING = 78.88e-32
-"""Added to each share, so that an empty bin scores 100."""
+"""Share added to each bin's, so that an empty bin scores 100."""
 SCOTT = 3.5
 """Bin width of COPOD in standard deviations, times the cube root of the calls (Scott 1979)."""
 
 LOW, WIDTH, COUNT, MEDIAN, SPREAD, SEEN = range(6)
 SCORES = 6
 MEASURES = SCORES + BINS
-"""Begin, width and number of the bins; median, spread and number of the calls; then the score of each bin."""
+"""Width of a row of measures: begin, width and number of the bins; median, spread and number of the calls;
+then the score of each bin.
+"""
 EDGES = 16
-"""At most half as many spans of ordinary runtimes."""
+"""Maximum number of edges, twice that of the ranges of ordinary runtimes."""
 
 
 @inner
@@ -66,7 +72,9 @@ def _calls_per_bin(above: Float64Array, low: float, width: float, calls: Float64
 def _range_us(
     counts: Float64Array, above: Float64Array, highest: int, median: float, least: float
 ) -> tuple[float, float]:
-    """Begin and end of the histogram: around what is common, within what has occurred or up to ``least``."""
+    """Return begin and end of the histogram: around the common runtimes, within those that occurred or up to
+    ``least``.
+    """
     calls = above[0]
     rare = max(COMMON_SHARE * calls, min(COMMON_CALLS, 0.125 * calls))
     stretch = REACH / tail_quantile(rare / calls)
@@ -80,7 +88,9 @@ def _range_us(
 
 @inner
 def _deviation_and_skewness(calls: Float64Array, low: float, width: float) -> tuple[float, float]:
-    """Of the calls in the bins, each at the centre of its bin; the deviation at least that within a bin."""
+    """Return deviation and skewness of the calls in the bins, each at the centre of its bin; the deviation is
+    at least that within a bin.
+    """
     of_all = total(calls)
     centre = 0.0
     for number in range(len(calls)):
@@ -99,7 +109,7 @@ def _deviation_and_skewness(calls: Float64Array, low: float, width: float) -> tu
 def _peaks(
     counts: Float64Array, total: float, low: float, high: float, begins: Float64Array, ends: Float64Array
 ) -> int:
-    """Runs of calls that hold a common share of all, with gaps between them; returns how many."""
+    """Find runs of calls that hold a common share of all, with gaps between them; return their number."""
     found = 0
     begin, end, inside = low, low, 0.0
     for bucket in range(BUCKETS + 1):
@@ -125,7 +135,7 @@ def _bits(share: float) -> float:
 
 @inner
 def _copod_score(above: Float64Array, begin: float, end: float, us: float, skewness: float) -> float:
-    """Of a runtime in a peak."""
+    """Return COPOD's score of a runtime in a peak."""
     before, after = _calls_up_to(above, begin), _calls_up_to(above, end)
     at = min(max(_calls_up_to(above, us), before), after)
     left, right = _bits((at - before) / (after - before)), _bits((after - at) / (after - before))
@@ -135,9 +145,9 @@ def _copod_score(above: Float64Array, begin: float, end: float, us: float, skewn
 
 @inner
 def _write_spans(measures: Float64Array, limit: float, least: float, edges: Float64Array) -> None:
-    """Spans of bins that score less than ``limit``, or lie between the median and ``least``.
+    """Write the ranges of bins that score less than ``limit``, or lie between the median and ``least``.
 
-    Where they are too many the lowest ones become one.
+    Where they are too many the lowest ones are joined.
     """
     every = np.empty(BINS + 2)
     found = 0
@@ -165,7 +175,7 @@ def _score_as_hbos(calls: Float64Array, total: float, measures: Float64Array) ->
 def _score_as_copod(
     counts: Float64Array, above: Float64Array, high: float, skewness: float, measures: Float64Array
 ) -> None:
-    """The score of each bin in the peak where it is least."""
+    """Score each bin in the peak where its score is lowest."""
     low, width, count = measures[LOW], measures[WIDTH], int(measures[COUNT])
     begins, ends = np.empty(BINS), np.empty(BINS)
     peaks = _peaks(counts, above[0], low, high, begins, ends)
@@ -185,20 +195,20 @@ def score_bins(
     edges: Float64Array,
     measures: Float64Array,
 ) -> None:
-    """Score the bins of each function, and find the spans of its ordinary runtimes.
+    """Score the bins of each function, and find the ranges of its ordinary runtimes.
 
     Parameters
     ----------
     counts
-        f8[rows, BUCKETS]: calls of each function by runtime.
+        Calls of each function by runtime, float64[rows, BUCKETS].
     thresholds
-        f8[rows]: where between the score of the commonest bin (0) and that of the rarest (1) a bin
-        becomes abnormal.
+        Where between the score of the commonest bin (0) and that of the rarest (1) a bin becomes abnormal,
+        float64[rows].
     edges
-        f8[rows, EDGES], filled: begin and end of each span in turn, µs; then infinity. All runtimes are
-        ordinary for functions with fewer than ``FEWEST_CALLS`` calls.
+        Begin and end of each range in turn in µs, then infinity; float64[rows, EDGES], filled. All runtimes
+        are ordinary for functions with fewer than ``FEWEST_CALLS`` calls.
     measures
-        f8[rows, MEASURES], filled.
+        float64[rows, MEASURES], filled.
     """
     above = np.empty(BUCKETS + 1)
     for row in range(len(counts)):

@@ -1,6 +1,8 @@
-"""Learning runtimes and flagging calls, compiled.
+"""Learning runtimes, flagging calls, and choosing which flagged calls are too many of their function,
+compiled.
 
-Choosing which abnormal calls are too many of their function to be recorded, compiled.
+Wrapped by ``ad.analysis.streamstatistics`` (``learn``), ``ad.analysis.detection`` (``choose``) and
+``ad.calls.selection`` (``leave_out``).
 """
 
 from __future__ import annotations
@@ -16,14 +18,15 @@ from chimbuko.core.kernels.merge import add_value
 from chimbuko.core.kernels.rules import MOMENTS_WIDTH
 
 ROOM, AS_OF_US, HIGHEST_US, FOUND = range(4)
-"""Columns of a function's allowance: records that there is room for, as of when, the highest severity so
-far, and 0 between steps."""
+"""Columns of a function's allowance: number of records that there is room for, the time of that number, the
+highest severity so far, and the number of calls found in the step, which is 0 between steps.
+"""
 ALLOWANCE_WIDTH = 4
 
 
 @inner
 def _sort_by_severity(order: npt.NDArray[np.int32], severity_us: npt.NDArray[np.float64]) -> None:
-    """Sort indices i4[n] by merging: the most severe first, and of two alike the earlier one."""
+    """Sort indices, int32[n], by merging: the most severe first, and of two alike the earlier one."""
     merged = np.empty(len(order), np.int32)
     width = 1
     while width < len(order):
@@ -59,23 +62,23 @@ def leave_out(
     allowances: npt.NDArray[np.float64],
     left_out: npt.NDArray[np.int32],
 ) -> int:
-    """Write the indices of selected calls that are too many into ``left_out`` i4[n]; returns how many.
+    """Write the indices of selected calls that are too many into ``left_out``, int32[n]; return their number.
 
     Parameters
     ----------
     carried
-        Calls in the first so many rows of ``calls`` are not looked at.
+        Number of first rows of ``calls`` that are not looked at.
     most_per_us, burst
-        How fast the room of a function grows, and up to what.
+        Rate at which the room of a function grows, and its maximum.
     allowances
-        f8[timers, 4]
+        Allowance of each function, float64[timers, 4].
     """
     is_flood = False
     for at in range(len(rows)):
         if is_anomaly[at] and rows[at] >= carried:
             allowance = allowances[calls[rows[at]].function]
             if allowance[FOUND] == 0.0:
-                # Times of a damaged trace may run back.
+                # Times of a damaged trace may run backwards.
                 passed_us = max(now_us - allowance[AS_OF_US], 0.0)
                 allowance[ROOM] = min(allowance[ROOM] + passed_us * most_per_us, burst)
                 allowance[AS_OF_US] = now_us
@@ -114,18 +117,19 @@ def learn(
     table: npt.NDArray[np.float64],
     extremes: npt.NDArray[np.float64],
 ) -> int:
-    """Add the completed calls among the first ``count`` to ``table``; returns how many calls were completed.
+    """Add the completed calls among the first ``count`` to ``table``; return the number of completed calls.
 
     Parameters
     ----------
     use_inclusive
-        The runtime that is judged: inclusive, or else exclusive.
+        Whether the runtime that is judged is the inclusive one, and not the exclusive one.
     buckets_at
         Column of ``table`` where counts of judged runtimes by bucket begin, or ``NO_BUCKETS``.
     table
-        f8[timers, width]: exclusive moments, then inclusive moments, then other columns.
+        Exclusive moments, then inclusive moments, then other columns; float64[timers, width].
     extremes
-        f8[timers, 2]: shortest and longest judged runtime of each function, narrowed down to them.
+        Shortest and longest judged runtime of each function, widened to include these calls; float64[timers,
+        2].
     """
     completed = 0
     for call in range(count):
@@ -161,20 +165,22 @@ def choose(
     flagged: npt.NDArray[np.int32],
     typical: npt.NDArray[np.int32],
 ) -> int:
-    """Find the calls that are not ordinary for their function, and the most typical ones.
+    """Find the calls that are not ordinary for their function, and the most typical ones; return the number
+    of the former.
 
     Parameters
     ----------
     looked_at
-        u1[timers]: the functions of whose calls any may be wanted; the others cost a look each.
+        Whether calls of each function may be wanted, uint8[timers]; the others cost a look each.
     edges_us
-        f8[timers, edges]: a runtime is ordinary where an odd number of edges lie at or below it.
+        float64[timers, edges]: a runtime is ordinary where an odd number of edges lie at or below it.
     expected_us
-        f8[timers]: the ordinary call nearest to it is the most typical one.
+        Expected runtime of each function, float64[timers]: the ordinary call nearest to it is the most
+        typical one.
     flagged
-        i4[count]: receives the calls that are not ordinary; the answer is how many.
+        Receives the calls that are not ordinary, int32[count].
     typical
-        i4[timers]: receives the most typical call of each function that is looked at, or -1.
+        Receives the most typical call of each function that is looked at, or -1; int32[timers].
     """
     found = 0
     nearest = np.empty(len(typical))

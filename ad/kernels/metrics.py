@@ -1,9 +1,8 @@
-"""Metrics of calls: counters with a row at every EXIT, which holds a running total, compiled.
+"""Counter values, compiled: statistics of each counter, the state of the node, and metrics of calls; wrapped
+by ``ad.calls.counters``.
 
-A *series* is what one metric counted on one thread; its number is the thread's times the number of
-metrics plus the metric's.
-
-Reading counter values: statistics of each counter, and the state of the node, compiled.
+A metric is a counter with a row at every EXIT, which holds a running total. A *series* is what one metric
+counted on one thread; its number is the thread's times the number of metrics plus the metric's.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ from chimbuko.core.traceschema import (
 )
 
 UNDECIDED = 0
-"""Not known yet whether its values are those of a metric."""
+"""Kind of a counter of which it is not known yet whether it is a metric."""
 EVENT = 1
-"""Counts something at the moments when it happens."""
+"""Kind of a counter that counts something when it happens."""
 WATCHED = 2
-"""Describes the node rather than a call."""
+"""Kind of a counter that describes the node rather than a call."""
 METRIC = 3
-"""Has a row at every EXIT, with a running total."""
+"""Kind of a counter that has a row at every EXIT, with a running total."""
 NUMBERED = 4
-"""Its values are names and not quantities."""
+"""Kind of a counter whose values are names and not quantities."""
 
 
 @kernel
@@ -60,19 +59,19 @@ def read_counters(
     Parameters
     ----------
     counters
-        u8[n, 6] in TAU's layout. Rows of another rank, without a possible time or of a counter that has
-        no kind are left out.
+        uint64[n, 6] in TAU's layout. Rows of another rank, without a possible time or of a counter without a
+        kind are left out.
     kinds
-        u1[counters].
+        Kind of each counter, uint8[counters].
     moments
-        f8[counters, 7], added to.
+        Moments of each counter, added to; float64[counters, 7].
     node_state
-        ``COUNTER``: one row for each watched counter, in order of first appearance.
+        ``COUNTER`` rows: one for each watched counter, in order of first appearance.
     places
-        i4[counters]: which row of ``node_state`` is the counter's, or NONE.
+        Row of ``node_state`` of each counter, or NONE; int32[counters].
     watched
-        How many rows of ``node_state`` are in use. The new number is returned, and whether there were
-        rows of undecided counters.
+        Number of rows of ``node_state`` in use. The new number is returned, and whether there were rows of
+        undecided counters.
     """
     is_undecided = False
     for at in range(len(counters)):
@@ -105,7 +104,7 @@ class Series(NamedTuple):
     """The rows of a step's metrics, series by series, in order of time."""
 
     starts: npt.NDArray[np.int64]
-    """i8[series + 1]: where each begins."""
+    """Index where each series begins, int64[series + 1]."""
     times: UInt64Array
     values: UInt64Array
 
@@ -114,21 +113,21 @@ class Totals(NamedTuple):
     """Running totals of all metrics, of threads or of open calls."""
 
     values: UInt64Array
-    """u8[rows, metrics]"""
+    """Running total of each metric, uint64[rows, metrics]."""
     is_known: UInt8Array
 
 
 LEAST_EXITS = 10
-"""So many EXITs, each with a row, make a counter a metric."""
+"""Number of EXITs, each with a row, that make a counter a metric."""
 MOST_APART = 1
-"""On each thread one EXIT and its row may stand in different steps."""
+"""Number of EXITs on each thread whose rows may stand in different steps."""
 
 
 @kernel
 def recognise(
     events: UInt64Array, counters: UInt64Array, rank: np.uint64, exit_type: np.uint64, kinds: UInt8Array
 ) -> None:
-    """Decide which of the undecided counters are metrics; ``kinds`` u1[counters].
+    """Decide which of the undecided counters are metrics; ``kinds`` is uint8[counters].
 
     A metric has one row for each EXIT of a thread, at the same time, and its values never fall.
     """
@@ -158,7 +157,7 @@ def recognise(
 
 @inner
 def _begins(ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """A copy of all but the last, to count on from."""
+    """Return a copy of all but the last, to continue from."""
     begins = np.empty(len(ends) - 1, np.int64)
     for number in range(len(begins)):
         begins[number] = ends[number]
@@ -184,7 +183,7 @@ def _judged(
     exits: UInt64Array,
     ends: npt.NDArray[np.int64],
 ) -> int:
-    """Kind of a counter, by its rows beside the times of the EXITs of each thread."""
+    """Return the kind of a counter, by comparing its rows with the times of the EXITs of each thread."""
     threads = len(ends) - 1
     at = _begins(ends)
     apart = zeros(threads)
@@ -235,11 +234,11 @@ def sort_series(
     Parameters
     ----------
     slots
-        i4[counters]: number of the metric, or NONE.
+        Number of the metric of each counter, or NONE; int32[counters].
     numbers
-        i4[MAX_THREAD_ID]: TAU's thread id to the thread's number, or NONE.
+        Thread number of each of TAU's thread ids, or NONE; int32[MAX_THREAD_ID].
     owners
-        i4[n]: the call of each of the ``counters`` u8[n, 6]; of metrics NONE afterwards.
+        Call of each of the ``counters``, uint64[n, 6]; of metrics NONE afterwards; int32[n].
     """
     starts, times, values = series.starts, series.times, series.values
     for number in range(len(starts)):
@@ -269,7 +268,7 @@ def _series(
     metrics: int,
     numbers: Int32Array,
 ) -> int:
-    """Number of a row's series; NONE for a row of another counter, or that is of no use."""
+    """Return the number of a row's series; NONE for a row of another counter, or a useless one."""
     series = NONE
     if counters[row, COUNTER_NUMBER] < np.uint64(len(slots)) and slots[counters[row, COUNTER_NUMBER]] != NONE:
         is_own = counters[row, COUNTER_PROGRAM] == 0 and counters[row, COUNTER_RANK] == rank
@@ -295,21 +294,22 @@ def measure_calls(
     counts: Int32Array,
     into: Table,
 ) -> int:
-    """Write into ``into`` ``COUNTER`` what each metric rose by in each of the calls in ``rows``.
+    """Write into ``into``, ``COUNTER`` rows, the increase of each metric in each of the calls in ``rows``;
+    return the number of rows.
 
-    That is from the thread's last EXIT before the call, or at its ENTRY, to the call's EXIT; a metric
-    of which either is not known is left out.
+    It is the increase from the thread's last EXIT before the call, or at its ENTRY, to the call's EXIT; a
+    metric of which either is not known is left out.
 
     Parameters
     ----------
     metrics
-        i4[metrics]: the counter of each.
+        Counter of each metric, int32[metrics].
     threads
-        When the step began.
+        Totals when the step began.
     opened
-        When the carried calls were entered.
+        Totals when the carried calls were entered.
     counts
-        i4[rows]: how many metrics of each call there are. Their number is returned.
+        Number of metrics of each call, int32[rows].
     """
     starts, times, values = series
     count = 0
@@ -343,7 +343,7 @@ def measure_calls(
 
 @inner
 def _last_until(time: np.uint64, times: UInt64Array, start: int, end: int) -> int:
-    """Index of the last of ``times[start:end]`` that is not later than ``time``, or NONE."""
+    """Return the index of the last of ``times[start:end]`` that is not later than ``time``, or NONE."""
     at = start + first_above(times[start:end], time) - 1
     return at if at >= start else NONE
 
@@ -359,9 +359,10 @@ def note_totals(
     opened: Totals,
     moments: npt.NDArray[np.float64],
 ) -> None:
-    """Note the totals at the ENTRY of the calls that are open, ``rows`` i4[n] ascending, and of all threads.
+    """Note the totals at the ENTRY of the calls that are open, ``rows``, int32[n] ascending, and of all
+    threads.
 
-    ``moments`` f8[counters, 7] take in by how much each metric rises from one EXIT to the next. The
+    ``moments``, float64[counters, 7], receive the increase of each metric from one EXIT to the next. The
     other parameters are as for ``measure_calls``.
     """
     starts, times, values = series

@@ -1,4 +1,6 @@
-"""Putting out the records of a step, compiled."""
+"""Output of the records of a step, compiled; used by ``ad.kernels.windows`` and wrapped by
+``ad.calls.windows``.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +106,7 @@ def _sort_out(places: Places, links: Table, out: Out, step: int, is_end: bool) -
             sizes[METRICS] += own_metrics
             sizes[LAUNCH_FRAMES] += own_launch_frames
             sizes[RECORDS] = to + 1
-            # Last, since it may overwrite what ``head`` shows.
+            # This comes last, since it may overwrite the row that ``head`` refers to.
             heads[to] = head
         frame, state, metric, launch_frame = next_frame, next_state, next_metric, next_launch_frame
 
@@ -119,7 +121,7 @@ def _put_members(members: Table, numbers: Int32Array, count: int, held: Table) -
 def _mention_functions(
     rows: Table, count: int, is_mentioned: UInt8Array, functions: Int32Array, mentioned: Whole
 ) -> Whole:
-    """Add the functions of rows to those that are mentioned; returns how many these are."""
+    """Add the functions of rows to those that are mentioned; return their number."""
     for at in range(count):
         number = rows[at].function
         if is_mentioned[number] == 0:
@@ -133,7 +135,7 @@ def _mention_functions(
 def _mention_counters(
     rows: Table, count: int, is_mentioned: UInt8Array, names: Int32Array, mentioned: Whole
 ) -> Whole:
-    """As ``_mention_functions``."""
+    """Add the counters of rows to those that are mentioned; return their number."""
     for at in range(count):
         number = rows[at].counter
         if is_mentioned[number] == 0:
@@ -186,7 +188,9 @@ def _put_messages(out: Out, pool: Pool, most: int) -> None:
 
 @inner
 def _put_counters(out: Out, pool: Pool, most: int) -> None:
-    """As ``_put_messages``, after it."""
+    """Put out the counter values of windows, up to ``most`` for each record; called after
+    ``_put_messages``.
+    """
     heads, calls, counters, links, held = out.heads, out.calls, out.counters, pool.links, pool.counters
     count = 0
     call = 0

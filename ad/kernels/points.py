@@ -1,4 +1,6 @@
-"""Attaching points, that is messages and counter values, to the calls they fall into, compiled."""
+"""Attaching points, which are messages and counter values, to the calls they fall into, compiled; used by
+``ad.kernels.calls`` and wrapped by ``ad.calls.stacks``.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ from chimbuko.core.traceschema import (
 
 @kernel
 def is_absurd(time: np.uint64) -> bool:
-    """Whether a time cannot be one: 0, or later than the year 2255."""
+    """Return whether a time is impossible: 0, or later than the year 2255."""
     return bool(time == 0 or time >= np.uint64(MAX_TIME_US))
 
 
@@ -56,9 +58,10 @@ def chain_points(
     progress: npt.NDArray[np.int64],
     losses: npt.NDArray[np.int64],
 ) -> int:
-    """Chain ``comms`` u8[m, 8] and ``counters`` u8[p, 6], each sorted by time, per thread.
+    """Chain the points of each thread: ``comms``, uint64[m, 8], and ``counters``, uint64[p, 6], each sorted
+    by time.
 
-    ``points`` POINT[...] and ``attached`` i4[...] are filled up to m + p. Returns ``DONE`` or
+    ``points``, ``POINT`` rows, and ``attached``, int32, are filled up to m + p. Returns ``DONE`` or
     ``NEED_THREADS``; with more threads it begins anew, so losses are counted only at the end.
 
     A point has nothing but its time to find its call by, so one without a possible time is lost.
@@ -133,7 +136,7 @@ def attach_until(
     calls: Table,
     losses: npt.NDArray[np.int64],
 ) -> np.uint64:
-    """Attach the points of a thread that are older than ``time``; returns the time of the next one.
+    """Attach the points of a thread that are older than ``time``; return the time of the next one.
 
     ``top`` is the thread's innermost open call; the first ``messages`` points are messages.
     """

@@ -1,4 +1,6 @@
-"""Packed raw rows of the flight recorder, compiled; ``chimbuko.core.calls.rawrows`` describes them."""
+"""Packing of raw rows for the flight recorder, compiled; wrapped by ``ad.handoff.flightrecorder``.
+``chimbuko.core.calls.rawrows`` describes the packed rows.
+"""
 
 from __future__ import annotations
 
@@ -58,12 +60,12 @@ def pack_events(
     room: npt.NDArray[np.uint64],
     times: npt.NDArray[np.uint64],
 ) -> int:
-    """Pack the rows u8[n, 6] of ``rank`` from ``since_us`` on into ``room`` u8[m, 2].
+    """Pack the rows, uint64[n, 6], of ``rank`` from ``since_us`` on into ``room``, uint64[m, 2].
 
-    Rows whose numbers do not fit are damaged, and left out. ``times`` u8[2] is widened to the earliest and
-    latest time of the others.
+    Rows whose numbers do not fit are damaged, and left out. ``times``, uint64[2], is widened to the earliest
+    and latest time of the others.
 
-    Returns how many were packed, or ``FULL`` where there was no room for one.
+    Returns the number of packed rows, or ``FULL`` where there was no room for one.
     """
     count = 0
     first, last = times[0], times[1]
@@ -97,7 +99,7 @@ def pack_messages(
     room: npt.NDArray[np.uint64],
     times: npt.NDArray[np.uint64],
 ) -> int:
-    """As ``pack_events``, for u8[n, 8] into u8[m, 5]."""
+    """Pack messages as ``pack_events`` does events, from uint64[n, 8] into uint64[m, 5]."""
     count = 0
     for i in range(len(rows)):
         thread, kind, time = rows[i, COMM_THREAD], rows[i, COMM_TYPE], rows[i, COMM_TIME]
@@ -126,7 +128,7 @@ def pack_counters(
     room: npt.NDArray[np.uint64],
     times: npt.NDArray[np.uint64],
 ) -> int:
-    """As ``pack_events``, for u8[n, 6] into u8[m, 3]."""
+    """Pack counter values as ``pack_events`` does events, from uint64[n, 6] into uint64[m, 3]."""
     count = 0
     for i in range(len(rows)):
         thread, counter, time = rows[i, COUNTER_THREAD], rows[i, COUNTER_NUMBER], rows[i, COUNTER_TIME]
@@ -153,7 +155,7 @@ def pack_operations(
     room: npt.NDArray[np.uint64],
     times: npt.NDArray[np.uint64],
 ) -> int:
-    """As ``pack_events``, for the collective ones of u8[n, 10] into u8[m, 6]."""
+    """Pack collective operations as ``pack_events`` does events, from uint64[n, 10] into uint64[m, 6]."""
     count = 0
     for i in range(len(rows)):
         thread, kind, time = rows[i, OPERATION_THREAD], rows[i, OPERATION_KIND], rows[i, OPERATION_TIME]
@@ -184,19 +186,19 @@ def open_at(
     exit_kind: np.uint64,
     still: npt.NDArray[np.uint64],
 ) -> int:
-    """Write into ``still`` the ENTRY rows of the calls that are open at ``until_us``.
+    """Write into ``still`` the ENTRY rows of the calls that are open at ``until_us``; return their number.
+
+    The rows of each thread stand outermost first.
 
     Parameters
     ----------
     before
-        u8[n, 2]: packed ENTRY rows of the calls open before ``events``, of each thread outermost first.
+        Packed ENTRY rows of the calls open before ``events``, of each thread outermost first; uint64[n, 2].
     events
-        u8[m, 2]: packed rows; those before ``until_us`` count. An EXIT ends the innermost open call of its
-        timer and all inside it; without one it means nothing.
+        Packed rows, of which those before ``until_us`` count; uint64[m, 2]. An EXIT ends the innermost open
+        call of its timer and all inside it; without one it means nothing.
     still
-        u8[n + m, 2]
-
-    Returns how many there are; of each thread they stand outermost first.
+        uint64[n + m, 2].
     """
     total = len(before) + len(events)
     outer = nones(total)
@@ -238,7 +240,7 @@ def open_at(
 def _row_of(
     before: npt.NDArray[np.uint64], events: npt.NDArray[np.uint64], i: Whole
 ) -> tuple[np.uint64, np.uint64]:
-    """Both numbers of a row of ``before``, or, counted on, of ``events``."""
+    """Return both numbers of a row of ``before``, or, counted on, of ``events``."""
     if i < len(before):
         return before[i, 0], before[i, 1]
     return events[i - len(before), 0], events[i - len(before), 1]

@@ -1,4 +1,6 @@
-"""The tables that records are made in: what stays between steps, what comes in, and what goes out."""
+"""Tables that records are made in: what stays between steps, input and output; filled by
+``ad.kernels.windows`` and ``output``, held by ``ad.calls.buffers``.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from chimbuko.ad.kernels.retained import Sizes
 from chimbuko.core.arrays import Float64Array, Int32Array, Table, UInt8Array
 
 MAX_FRAMES = 1000
-"""Innermost calls of a stack that are kept: a recursion that runs away would fill the memory."""
+"""Maximum number of innermost calls of a stack that are kept: a recursion that runs away would fill the
+memory.
+"""
 
 WINDOW = np.dtype(
     [
@@ -22,10 +26,12 @@ WINDOW = np.dtype(
     ],
     align=True,
 )
-"""A window; the references to its calls stand in the row of an array i4[windows, 2k + 1] around its own."""
+"""Window of a call; the references to its calls stand in the row of an array, int32[windows, 2k + 1], around
+its own.
+"""
 
 
-# Cells of what there is room for.
+# Cells of a ``Room``.
 ROOM_CALLS = 0
 ROOM_THREADS = 1
 ROOM_TIMERS = 2
@@ -44,26 +50,26 @@ ROOMS = 14
 
 
 class Room(NamedTuple):
-    """How many rows of each kind a step needs at most, and for how many there is room."""
+    """Maximum number of rows of each kind that a step needs, and that there is room for."""
 
     needed: Sizes
-    """i8[ROOMS]"""
+    """Number of rows needed, int64[ROOMS]."""
     given: Sizes
 
 
 class Places(NamedTuple):
-    """Where references to held calls stand."""
+    """References to held calls."""
 
     sizes: Sizes
     recent: Int32Array
-    """i4[threads, k]: the last calls entered on each thread, newest last."""
+    """Last calls entered on each thread, newest last; int32[threads, k]."""
     open: Table
-    """``WINDOW``: of the open calls, in order of their rows."""
+    """``WINDOW`` rows of the open calls, in order of their rows."""
     open_around: Int32Array
     heads: Table
-    """``HEAD``: records whose window has not filled."""
+    """``HEAD`` rows of records whose window has not filled."""
     windows: Table
-    """``WINDOW``: of these records."""
+    """``WINDOW`` rows of these records."""
     around: Int32Array
     frames: Int32Array
     """References to the calls of the records' stacks; ``heads`` says how many each has."""
@@ -73,7 +79,7 @@ class Places(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """The calls to record, in order of their rows, with what belongs to each of them alone.
+    """Calls to record, in order of their rows, with the data of each.
 
     Where none has metrics, or none a launch, their arrays are empty.
     """
@@ -86,20 +92,20 @@ class Chosen(NamedTuple):
     spread_us: Float64Array
     seen: Float64Array
     flagged: Int32Array
-    """Rows of all abnormal calls, also of those that are not recorded."""
+    """Rows of all abnormal calls, including those that are not recorded."""
     metrics_count: Int32Array
     metrics: Table
-    """``COUNTER``"""
+    """``COUNTER`` rows of the calls' metrics."""
     launch_step: Int32Array
     launch_row: Int32Array
     launch_thread: Int32Array
     launch_count: Int32Array
     launch_frames: Table
-    """``MEMBER``"""
+    """``MEMBER`` rows of the stacks at launches."""
 
 
 class About(NamedTuple):
-    """What all records of a step share."""
+    """Facts that all records of a step share."""
 
     step: int
     start_us: int
@@ -109,13 +115,13 @@ class About(NamedTuple):
     max_messages: int
     max_counters: int
     is_gpu: UInt8Array
-    """u1[threads]"""
+    """Whether each thread is a GPU's, uint8[threads]."""
     node_state: Table
-    """``COUNTER``"""
+    """``COUNTER`` rows of the node's state."""
 
 
 class Out(NamedTuple):
-    """Records as in ``PackedRecords``."""
+    """Output records, as in ``PackedRecords``."""
 
     sizes: Sizes
     heads: Table
@@ -129,10 +135,10 @@ class Out(NamedTuple):
     calls: Int32Array
     """Numbers of the held calls in ``members``."""
     callers: Int32Array
-    """Of those in ``frames``."""
+    """Numbers of the held calls in ``frames``."""
     functions: Int32Array
-    """Those that are mentioned."""
+    """Functions that are mentioned."""
     is_mentioned: UInt8Array
-    """u1[timers]: marks them."""
+    """Mark of each function that is mentioned, uint8[timers]."""
     counter_names: Int32Array
     is_counter_mentioned: UInt8Array

@@ -1,9 +1,10 @@
-"""The tables that records are made from, across the steps of a stream, and the calls they hold, compiled.
+"""Tables that records are made from, across the steps of a stream, and the calls they hold, compiled; used by
+``ad.kernels.windows`` and wrapped by ``ad.calls.windows``.
 
-A *reference* names a call: one that is not negative is a row of the step's call table, another one is
-``~`` the number of a held call, and ``EMPTY`` is none. Between two steps all references are to held
-calls. A held call that is still open is a row of the next step's table, in which carried calls stand
-first, in the order of the open calls here.
+A *reference* names a call: a number that is not negative is a row of the step's call table, ``~n`` is the
+held call n, and ``EMPTY`` is none. Between two steps all references are to held calls. A held call that is
+still open is a row of the next step's table, in which carried calls stand first, in the order of the open
+calls here.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Sizes = npt.NDArray[np.int64]
 
 EMPTY = -(1 << 31)
 MAX_COUNTERS = 1 << 16
-"""Counter ids from here on are absurd, and all become this one."""
+"""Counter id from which on ids are absurd, and all become this one."""
 
 HELD = np.dtype(
     [
@@ -48,7 +49,7 @@ HELD = np.dtype(
     ],
     align=True,
 )
-"""Of a held call, what stands not in its ``MEMBER`` row."""
+"""Fields of a held call that are not in its ``MEMBER`` row."""
 
 # Cells of the sizes of tables: how many rows are in use.
 MEMBERS = 0
@@ -66,35 +67,35 @@ SIZES = 11
 
 
 class Pool(NamedTuple):
-    """Held calls."""
+    """Held calls, with their messages and counter values."""
 
     sizes: Sizes
     members: Table
-    """``MEMBER``"""
+    """``MEMBER`` rows of the held calls."""
     links: Table
-    """``HELD``, of the same calls."""
+    """``HELD`` rows of the same calls."""
     messages: Table
-    """``MESSAGE``"""
+    """``MESSAGE`` rows of the held calls."""
     counters: Table
-    """``COUNTER``"""
+    """``COUNTER`` rows of the held calls."""
 
 
 class Here(NamedTuple):
-    """One step."""
+    """Calls, messages and counter values of one step."""
 
     calls: Table
-    """``CALL``"""
+    """``CALL`` rows of the step."""
     carried: int
     total: int
-    """Rows of the call table that are in use."""
+    """Number of rows of the call table that are in use."""
     timers: int
-    """Functions are below this."""
+    """Upper bound (exclusive) of the functions."""
     threads: Table
-    """``THREAD``"""
+    """``THREAD`` rows of the stream."""
     thread_count: int
     comms: UInt64Array
     notes: UInt32Array
-    """u4[messages, 2]: communicator and number of each."""
+    """Communicator and number of each message, uint32[messages, 2]."""
     counters: UInt64Array
     send_type: np.uint64
 
@@ -103,27 +104,29 @@ class Links(NamedTuple):
     """Working memory of one step."""
 
     is_anomaly: UInt8Array
-    """u1[calls]; all 0 between steps."""
+    """Whether each call is abnormal, uint8[calls]; all 0 between steps."""
     previous: Int32Array
-    """i4[calls]: the call entered before on the same thread in this step, or NONE."""
+    """Call entered before each one on the same thread in this step, or NONE; int32[calls]."""
     following: Int32Array
     first: Int32Array
-    """i4[threads]: the first call entered on the thread in this step, or NONE."""
+    """First call entered on each thread in this step, or NONE; int32[threads]."""
     last: Int32Array
     first_message: Int32Array
-    """i4[held]: a call's first message in this step, by its new number, or NONE."""
+    """First message of each held call in this step, by its new number, or NONE; int32[held]."""
     next_message: Int32Array
     messages_left: Int32Array
-    """i4[messages]: how many messages of the same call there are from this one on."""
+    """Number of messages of the same call from each one on, int32[messages]."""
     first_counter: Int32Array
     next_counter: Int32Array
     counters_left: Int32Array
     of_rows: Int32Array
-    """i4[calls]: new number of the held call by row of the call table, or NONE; all NONE between steps."""
+    """New number of the held call for each row of the call table, or NONE; all NONE between steps;
+    int32[calls].
+    """
     of_held: Int32Array
-    """i4[held]: the same by its old number."""
+    """New number of each held call by its old number, int32[held]."""
     sources: Int32Array
-    """i4[held]: reference by new number."""
+    """Reference of each held call by its new number, int32[held]."""
 
 
 @inner
@@ -165,7 +168,7 @@ def link_calls(
 
 @kernel
 def open_rows(calls: Table, threads: Table, thread_count: int) -> Int32Array:
-    """Rows of the calls that are open, ascending: the order in which the next step's table has them."""
+    """Return the rows of the open calls, ascending: the order in which the next step's table has them."""
     count = 0
     for thread in range(thread_count):
         row = threads[thread].top
@@ -188,7 +191,9 @@ def open_rows(calls: Table, threads: Table, thread_count: int) -> Int32Array:
 def _chain_points(
     owners: Int32Array, of_rows: Int32Array, held: int, first: Int32Array, after: Int32Array, left: Int32Array
 ) -> None:
-    """Chain the messages or counters of held calls; ``owners`` i4[points] has the call of each, or NONE."""
+    """Chain the messages or counter values of held calls; ``owners``, int32[points], has the call of each, or
+    NONE.
+    """
     for number in range(held):
         first[number] = NONE
     for point in range(len(owners) - 1, -1, -1):
@@ -211,14 +216,14 @@ def clear(sizes: Sizes) -> None:
 
 @inner
 def copy_row(into: Int32Array, to: Whole, source: Int32Array, at: Whole) -> None:
-    """``into[to] = source[at]``, of two arrays with as many columns; see ``clear``."""
+    """Assign ``into[to] = source[at]``, for two arrays with as many columns; see ``clear``."""
     for place in range(into.shape[1]):
         into[to, place] = source[at, place]
 
 
 @inner
 def number_references(references: Int32Array, rows: int, held: Table, links: Links, sizes: Sizes) -> None:
-    """Turn references i4[rows, ...] into ``~`` new numbers, of which each call gets one.
+    """Turn references, an int32 array, into ``~`` new numbers, of which each call gets one.
 
     ``sizes`` are the new ones.
     """
@@ -276,8 +281,8 @@ def hold_calls(
 ) -> None:
     """Fill ``later`` with the calls that were numbered, from the step and from ``pool``.
 
-    ``own`` i4[carried] has the references under which the carried calls are held in ``pool``;
-    ``message_owners``, ``counter_owners`` the call of each message and counter, or NONE.
+    ``own``, int32[carried], has the references under which the carried calls are held in ``pool``;
+    ``message_owners``, ``counter_owners`` the call of each message and counter value, or NONE.
     """
     calls, is_anomaly, carried = here.calls, links.is_anomaly, here.carried
     sources, of_rows = links.sources, links.of_rows
@@ -352,7 +357,7 @@ def _hold_messages(pool: Pool, later: Pool, here: Here, links: Links, owners: In
 
 @inner
 def _hold_counters(pool: Pool, later: Pool, here: Here, links: Links, owners: Int32Array, most: int) -> None:
-    """As ``_hold_messages``."""
+    """Copy the counter values that are held already, and add those of the step up to ``most`` per call."""
     calls, counters = here.calls, here.counters
     sources, first, after, left = links.sources, links.first_counter, links.next_counter, links.counters_left
     old, new, held = pool.counters, later.counters, later.links

@@ -1,10 +1,9 @@
-"""The tables that call stacks are kept in, across the steps of a stream.
+"""Tables that call stacks are kept in, across the steps of a stream, and collection of the open calls,
+compiled; wrapped by ``ad.calls.stacks`` and ``ad.handoff.opencalls``.
 
-One table holds the calls of a step: first the calls carried over because they are still open,
-then one row per ENTRY, in order of appearance. Parents stand before their children, so a
-thread's stack is the chain of parents that begins at its innermost open call.
-
-Collecting the open calls of a stream, compiled: it is done after every step.
+One table holds the calls of a step: first the calls carried over because they are still open, then one row
+per ENTRY, in order of appearance. Parents stand before their children, so a thread's stack is the chain of
+parents that begins at its innermost open call. Open calls are collected after every step.
 """
 
 from __future__ import annotations
@@ -21,13 +20,15 @@ NEVER = (1 << 64) - 1
 
 # Flags of a call: any of them keeps it out of statistics and flags.
 FIRST = 1
-"""First call of its function on its thread: pays for loading, compiling, caching."""
+"""Doubt about the first call of a function on its thread: it pays for loading, compiling, caching."""
 UNCERTAIN = 2
-"""Its interval or its children are not trustworthy (rows lost below it, time running backwards)."""
+"""Doubt about a call whose interval or children are not trustworthy (rows lost below it, time running
+backwards).
+"""
 UNKNOWN = 4
-"""Open across a gap in the stream."""
+"""Doubt about a call that was open across a gap in the stream."""
 LOST = 8
-"""Its EXIT never came."""
+"""Doubt about a call whose EXIT never came."""
 
 # Kinds of loss; rows are either used or counted under one of the first six.
 BAD_ORIGIN = 0
@@ -47,17 +48,20 @@ MAX_THREAD_ID = 1 << 16
 MAX_THREADS = 1 << 12
 MAX_TIMERS = 1 << 17
 MAX_UNNAMED_TIMERS = 1 << 16
-"""Every table has a row for each timer up to the highest, so an id without a name must not be absurd:
-2^17 rows of the default detector's table are 330 MB."""
+"""Maximum id of a timer without a name. Every table has a row for each timer up to the highest, so such an id
+must not be absurd: 2^17 rows of the default detector's table are 330 MB.
+"""
 MAX_DEPTH = 1 << 12
-"""A deeper stack at the end of a step is not real: calls whose EXITs were lost pile up under one that does
-not end. Its inner half is given up. An unmatched EXIT looks through so many open calls."""
+"""Maximum depth of a stack at the end of a step. A deeper one is not real: calls whose EXITs were lost pile
+up under one that does not end, and its inner half is given up. An unmatched EXIT looks through so many
+open calls.
+"""
 
 DONE = 0
 NEED_THREADS = 1
 NEED_TIMERS = 2
 
-# Cells of the progress array, with which an interrupted run of a kernel is taken up again.
+# Cells of the progress array, from which an interrupted run of a kernel is continued.
 NEXT_ROW = 0
 CALLS = 1
 THREADS = 2
@@ -83,7 +87,7 @@ CALL = np.dtype(
         ("step", np.int32),  # step of its ENTRY
         ("row", np.int32),  # row of its ENTRY in the array of its step
         ("doubts", np.uint8),  # any of FIRST, UNCERTAIN, UNKNOWN, LOST
-        ("path", np.int32),  # its call path in the stream's table of them; see ``ad.paths``
+        ("path", np.int32),  # its call path in the stream's table of paths; see ``ad.calls.callpaths``
     ],
     align=True,
 )
@@ -106,14 +110,15 @@ THREAD = np.dtype(
 POINT = np.dtype([("time", np.uint64), ("next", np.int32), ("is_collective", np.uint8)], align=True)
 """A message or counter value, and the thread's next one, or -1.
 
-Messages come first, with collective operations, then counter values, in the order of their arrays."""
+Messages come first, with collective operations, then counter values, in the order of their arrays.
+"""
 
 
 @kernel
 def new_thread(
     thread_id: np.uint64, numbers: npt.NDArray[np.int32], threads: Table, progress: npt.NDArray[np.int64]
 ) -> int:
-    """Number of a new thread; the table's length where it is full, -1 where the id is absurd."""
+    """Return the number of a new thread; the table's length where it is full, -1 where the id is absurd."""
     if thread_id >= np.uint64(MAX_THREAD_ID):
         return NONE
     count = progress[THREADS]
@@ -141,7 +146,9 @@ def carry_open(
     losses: npt.NDArray[np.int64],
     doubts: int,
 ) -> int:
-    """Move the open calls to the front of the table, in order, and give them ``doubts``; returns how many."""
+    """Move the open calls to the front of the table, in order, and give them ``doubts``; return their
+    number.
+    """
     kept = 0
     for number in range(progress[THREADS]):
         # Ties name rows of the table as it was.
@@ -178,7 +185,9 @@ def carry_open(
 
 @inner
 def _give_up_inner_half(top: int, calls: Table, losses: npt.NDArray[np.int64]) -> int:
-    """Innermost call of what is left of a stack that is too deep; none of that is certain."""
+    """Give up the inner half of a stack that is too deep; return the innermost call of the rest, none of
+    which is certain.
+    """
     call = top
     while call != NONE:
         if calls[call].depth >= MAX_DEPTH // 2:
@@ -193,7 +202,7 @@ OPEN = np.dtype(
     [
         ("entry_us", np.uint64),
         ("child_us", np.uint64),  # inclusive time of its completed direct children
-        ("step", np.int32),  # with row the call's id
+        ("step", np.int32),  # with ``row`` the call's id
         ("row", np.int32),
         ("parent_step", np.int32),
         ("parent_row", np.int32),
@@ -206,16 +215,15 @@ OPEN = np.dtype(
     ],
     align=True,
 )
-"""An open call."""
+"""An open call, as its stream's process publishes it to the agent."""
 
 
 @kernel
 def gather_open(calls: Table, threads: Table, thread_count: int, room: Table) -> int:
-    """Write the open calls into ``room`` OPEN[n]: thread by thread, of each the outermost first.
+    """Write the open calls into ``room``, ``OPEN`` rows: thread by thread, of each the outermost first;
+    return their number.
 
     Where there is no room for all, each thread gets the same number of its innermost calls.
-
-    Returns how many were written.
     """
     if thread_count == 0:
         return 0

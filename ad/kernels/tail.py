@@ -1,4 +1,4 @@
-"""Where a function's ordinary runtimes end, from bucket counts, compiled.
+"""End of a function's ordinary runtimes, from bucket counts, compiled; wrapped by ``ad.detectors.robust``.
 
 The tail of the slowest common mode is taken as log-normal: the logarithm of the runtime against the
 normal quantile is a straight line there, which holds exactly for log-normal runtimes, within 4 % for
@@ -20,50 +20,57 @@ from chimbuko.core.kernels.buckets import count_above, exceeded_by
 from chimbuko.core.kernels.declare import inner, kernel
 
 COMMON_SHARE = 0.004
-"""What happens to more than one call in 250 is a way in which the function ordinarily runs."""
+"""Share of calls, one in 250, from which on a way in which the function runs counts as ordinary."""
 COMMON_CALLS = 16.0
-"""A way in which a function ordinarily runs is seen at least so often, however seldom it is called."""
+"""Number of calls from which on a way in which the function runs counts as ordinary, however seldom it is
+called.
+"""
 GAP = 0.2
-"""A mode ends downwards where the factor of two below it holds less than this share of its calls."""
+"""Share of a mode's calls below which a factor of two is the lower end of the mode."""
 POINTS = 14
-"""Most points of the fit, each at sqrt(2) times the share of calls of the one before."""
+"""Maximum number of points of the fit, each at sqrt(2) times the share of calls of the one before."""
 FEWEST_POINTS = 5
 MORE_POINTS = 7
 AGREEMENT = 0.3
-"""More points are used as long as they give the same slope within this; else another mode bends the line."""
+"""Relative difference of slopes up to which more points are used; beyond it another mode bends the line."""
 MOST_SLOPE = 1.2
-"""Log-normal runtimes have slope σ; a steeper one is the gap between two modes."""
+"""Maximum slope: log-normal runtimes have slope σ, and a steeper one is the gap between two modes."""
 PRIOR_SLOPE = 0.3
 PRIOR_WEIGHT = 4.0
 CAUTION = 1.0
-"""How many standard errors the slope is enlarged by."""
+"""Number of standard errors by which the slope is enlarged."""
 FALSE_SHARE = 0.04
-"""Of the calls beyond the limit so many may be expected to be ordinary ones (Benjamini and Hochberg 1995)."""
+"""Expected share of ordinary calls among those beyond the limit (Benjamini and Hochberg 1995)."""
 FEWEST_FALSE = 0.02
-"""Where no call lies beyond the limit, so many of all calls of the function may be expected there."""
+"""Expected number of calls beyond the limit, of all calls of the function, where none lies there."""
 LOOSEST = 30.0
-"""The limit is never exceeded by more than this times the ordinary share that the threshold stands for."""
+"""Maximum share of ordinary calls beyond the limit, as a multiple of the share that the threshold stands for.
+"""
 FEWEST_CALLS = float(LEAST_CALLS)
 YOUNG_CALLS = 1000.0
 YOUNG_REACH = 2.0
-"""Below 1,000 calls the limit is at least 3 times the median: a second mode may not have shown itself yet."""
+"""Minimum distance of the limit from the median, in medians, below 1,000 calls: a second mode may not have
+shown itself yet.
+"""
 ROUNDS = 3
-"""Each leaves out of the fit what the one before found to lie beyond the limit."""
+"""Number of fits; each leaves out the calls that the one before found beyond the limit."""
 
 CENTRE_Z, CENTRE, SLOPE, MODE_SHARE, MEDIAN, SEEN = range(6)
 FIT_CELLS = 6
-"""The fitted line (z, logarithm, slope), the share of calls in its mode, the median of all, their number."""
+"""Width of a fit: the line (z, logarithm, slope), the share of calls in its mode, the median of all, their
+number.
+"""
 
 
 @kernel
 def upper_tail(z: float) -> float:
-    """Share of a normal distribution above ``z``."""
+    """Return the share of a normal distribution above ``z``."""
     return 0.5 * math.erfc(z / math.sqrt(2.0))
 
 
 @kernel
 def upper_tails(z: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """``upper_tail`` of each, f8[n]."""
+    """Return ``upper_tail`` of each, float64[n]."""
     shares = np.empty(len(z))
     for i in range(len(z)):
         shares[i] = upper_tail(z[i])
@@ -72,7 +79,7 @@ def upper_tails(z: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 @kernel
 def tail_quantile(share: float) -> float:
-    """The z that ``share`` of a normal distribution exceeds; inverse of ``upper_tail``."""
+    """Return the z that ``share`` of a normal distribution exceeds; inverse of ``upper_tail``."""
     if share > 0.5:
         return -tail_quantile(1.0 - share)
     # Hastings (Approximations for Digital Computers, sheet 68) to 4.5e-4, then two steps of Halley.
@@ -90,7 +97,7 @@ def tail_quantile(share: float) -> float:
 def _calls_of_slowest_mode(
     above: npt.NDArray[np.float64], highest: int, left_out: float, fewest: float
 ) -> float:
-    """How many calls belong to the slowest mode that has at least ``fewest``."""
+    """Return how many calls belong to the slowest mode that has at least ``fewest``."""
     for bucket in range(highest, 0, -1):
         calls = above[bucket] - left_out
         if calls >= fewest and above[max(bucket - PER_DOUBLING, 0)] - above[bucket] < GAP * calls:
@@ -102,7 +109,7 @@ def _calls_of_slowest_mode(
 def _line(
     z: npt.NDArray[np.float64], y: npt.NDArray[np.float64], count: int
 ) -> tuple[float, float, float, float]:
-    """Least squares through the first points: centre z, centre y, slope, sum of squares of z."""
+    """Return least squares through the first points: centre z, centre y, slope, sum of squares of z."""
     centre_z, centre_y = total(z[:count]) / count, total(y[:count]) / count
     squares, products = 0.0, 0.0
     for i in range(count):
@@ -158,7 +165,7 @@ def _fit(
 
 @inner
 def _ln_at(fit: npt.NDArray[np.float64], share: float) -> float:
-    """Logarithm of the runtime that ``share`` of the ordinary calls exceed."""
+    """Return the logarithm of the runtime that ``share`` of the ordinary calls exceed."""
     return fit[CENTRE] + fit[SLOPE] * (tail_quantile(min(share / fit[MODE_SHARE], 0.5)) - fit[CENTRE_Z])
 
 
@@ -181,7 +188,9 @@ def _limit_ln(
     fit: npt.NDArray[np.float64],
     ordinary_share: float,
 ) -> float:
-    """The lowest limit beyond which at most ``FALSE_SHARE`` of the calls are expected to be ordinary."""
+    """Return the lowest limit beyond which at most ``FALSE_SHARE`` of the calls are expected to be
+    ordinary.
+    """
     calls = above[0]
     share = LOOSEST * ordinary_share
     limit = _ln_at(fit, share)
@@ -204,22 +213,22 @@ def limits_beyond(
     limits: npt.NDArray[np.float64],
     fits: npt.NDArray[np.float64],
 ) -> None:
-    """Where ordinary calls end, towards the higher buckets.
+    """Find the limits of ordinary calls, towards the higher buckets.
 
     Parameters
     ----------
     counts
-        f8[rows, BUCKETS]: calls of each function by runtime; from the last bucket to the first to find
-        where they end towards short runtimes.
+        Calls of each function by runtime, float64[rows, BUCKETS]; from the last bucket to the first to find
+        the limit towards short runtimes.
     edges
-        f8[BUCKETS + 1]: logarithms of the buckets' edges in µs, ascending; negated for short runtimes.
+        Logarithms of the buckets' edges in µs, ascending; negated for short runtimes; float64[BUCKETS + 1].
     ordinary_shares
-        f8[rows]: share of ordinary calls that may always lie beyond the limit.
+        Share of ordinary calls that may always lie beyond the limit, float64[rows].
     limits
-        f8[rows], filled, on the scale of ``edges``; infinite for functions with fewer than
-        ``FEWEST_CALLS`` calls.
+        Limits on the scale of ``edges``, infinite for functions with fewer than ``FEWEST_CALLS`` calls;
+        float64[rows], filled.
     fits
-        f8[rows, FIT_CELLS], filled; a slope of 0 where there is no fit.
+        Fitted lines, with a slope of 0 where there is no fit; float64[rows, FIT_CELLS], filled.
     """
     above = np.empty(BUCKETS + 1)
     z = np.empty(POINTS)

@@ -1,4 +1,6 @@
-"""Making the records of a step out of its calls and of those that are held, compiled."""
+"""Making the records of a step out of its calls and of those that are held, compiled; wrapped by
+``ad.calls.windows``.
+"""
 
 from __future__ import annotations
 
@@ -216,7 +218,9 @@ def _note_recent(recent: Int32Array, thread_count: int, last: Int32Array, previo
 
 @inner
 def _is_enough(room: Room, places: Places, pool: Pool, here: Here, chosen: Chosen, about: About) -> bool:
-    """Whether there is room for all that the step can bring; ``room.needed`` says what it is."""
+    """Return whether there is room for all that the step can bring; ``room.needed`` receives how much is
+    needed.
+    """
     calls, threads, rows = here.calls, here.threads, chosen.rows
     needed, given, sizes, held = room.needed, room.given, places.sizes, pool.sizes
     opened = 0
@@ -263,10 +267,11 @@ def make_records(
     message_owners: Int32Array,
     counter_owners: Int32Array,
 ) -> bool:
-    """One step: its records into ``places``, and the calls that they and later steps need into ``later``.
+    """Make the records of one step into ``places``, and write the calls that they and later steps need into
+    ``later``.
 
-    ``message_owners``, ``counter_owners`` name the call of each message and counter, or NONE. Where
-    there is too little room nothing is done, and the answer is False.
+    ``message_owners``, ``counter_owners`` name the call of each message and counter value, or NONE. Where
+    there is too little room nothing is done, and False is returned.
     """
     if not _is_enough(room, places, pool, here, chosen, about):
         return False

@@ -19,21 +19,21 @@ from chimbuko.runtime.protocol.partition import part_of_function
 
 @dataclass
 class _PublishedRows:
-    """What one part of the server has published."""
+    """Model rows that one part of the server has published."""
 
     server: int = 0
     version: int = 0
     closed_epoch: int = NO_EPOCH
     functions: list[tuple[int, str]] = field(default_factory=list)
-    """By the part's number."""
+    """Functions in the order of the part's numbers."""
     numbers: dict[tuple[int, str], int] = field(default_factory=dict)
-    """The same, the other way round."""
+    """Number that the part has given to each function."""
     own: dict[tuple[int, str], int] = field(default_factory=dict)
-    """The agent's functions that the part merges, with the agent's numbers."""
+    """Agent's number of each of its functions that the part merges."""
 
 
 class AgentModel:
-    """Functions by the agent's own numbers, in order of first mention, and what is known of them.
+    """Global model by the agent's own function numbers, in order of first mention.
 
     One thread owns it; ``rows_for`` and ``version`` may be read from another one, which sees each row as it
     was or as it is.
@@ -44,32 +44,32 @@ class AgentModel:
         self._parts = [_PublishedRows() for _ in range(parts)]
         self._numbers: dict[tuple[int, str], int] = {}
         self.names: list[FunctionName] = []
-        """By the agent's number."""
+        """Functions in the order of the agent's numbers."""
         self.part_of = np.zeros(64, np.int32)
-        """i4[functions]: who merges each function."""
+        """Part that merges each function, int32[functions]."""
         self._table = schema.empty(64)
         self._has_row = np.zeros(64, np.bool_)
-        """Whether the function's row was fetched since the agent knows of it."""
+        """Whether each function's row was fetched since the agent knows of the function."""
         self.edition = 0
-        """Changes with each update of any part."""
+        """Number that changes with each update of any part."""
 
     @property
     def version(self) -> int:
-        """The newest of all parts'."""
+        """Newest version of all parts."""
         return max(part.version for part in self._parts)
 
     @property
     def closed_epoch(self) -> int:
-        """The last one of which all parts have published the model."""
+        """Last epoch of which all parts have published the model."""
         return min(part.closed_epoch for part in self._parts)
 
     def number(self, program: int, name: str) -> int:
-        """The agent's number of a function, from now on."""
+        """Return the agent's number of a function; a new one gets the next number."""
         key = program, name
         number = self._numbers.get(key)
         if number is None:
             number = len(self._numbers)
-            # The row first: who reads the model in another thread goes by the numbers.
+            # The row is written first: readers of the model in another thread go by the numbers.
             self._reserve(number + 1)
             part = part_of_function(program, name, len(self._parts))
             self.part_of[number] = part
@@ -78,20 +78,20 @@ class AgentModel:
         return number
 
     def rows(self, numbers: Int64Array) -> Float64Array:
-        """What is known of functions by the agent's numbers, f8[n, width]."""
+        """Return what is known of functions by the agent's numbers, float64[n, width]."""
         rows: Float64Array = self._table[numbers]
         return rows
 
     def known_functions(self, part: int) -> int:
-        """How many functions' names were learned from a part."""
+        """Return how many functions' names were learned from a part."""
         return len(self._parts[part].functions)
 
     def is_of_another_server(self, part: int, update: ModelUpdate) -> bool:
-        """Whether all names have to be learned anew."""
+        """Return whether an update comes from another server, so that all names have to be learned anew."""
         return update.server != self._parts[part].server
 
     def learn_functions(self, part: int, server: int, names: Sequence[FunctionName]) -> None:
-        """Names that follow the known ones, from a part."""
+        """Learn names from a part, which follow the known ones."""
         known = self._parts[part]
         if server != known.server:
             known.server = server
@@ -102,8 +102,8 @@ class AgentModel:
             known.functions.append((name.program, name.name))
 
     def wanted(self, part: int, updates: Sequence[ModelUpdate]) -> list[int]:
-        """The part's numbers of the functions whose rows are to be fetched: those that are used here and have
-        changed, or are new here.
+        """Return the part's numbers of the functions whose rows are to be fetched: those that are used here
+        and have changed, or are new here.
         """
         known = self._parts[part]
         changed = {
@@ -125,9 +125,10 @@ class AgentModel:
     def apply(
         self, part: int, updates: Sequence[ModelUpdate], rows: Mapping[int, PackedTable | None]
     ) -> None:
-        """Take over updates, with the rows that were wanted; None for one that there is not.
+        """Apply updates, with the rows that were wanted; None for a row that does not exist.
 
-        Rows that were fetched are those of the newest version, so what the updates have is put below them.
+        Rows that were fetched are those of the newest version, so the rows in the updates themselves count
+        less.
         """
         known = self._parts[part]
         for update in updates:
@@ -145,7 +146,7 @@ class AgentModel:
             known.closed_epoch = max(known.closed_epoch, updates[-1].closed_epoch)
 
     def rows_for(self, program: int, timers: Mapping[int, str]) -> Float64Array:
-        """The model as one stream needs it, f8[timers, width], rows by the stream's timer ids."""
+        """Return the model for one stream, float64[timers, width], rows by the stream's timer ids."""
         table = self._schema.empty(max(timers, default=-1) + 1)
         for timer, name in timers.items():
             own = self._numbers.get((program, name))
@@ -154,14 +155,14 @@ class AgentModel:
         return table
 
     def parts_for(self, program: int, timers: Mapping[int, str]) -> Int64Array:
-        """Which part merges the function of each row of ``rows_for``, i8[timers]."""
+        """Return which part merges the function of each row of ``rows_for``, int64[timers]."""
         parts = np.zeros(max(timers, default=-1) + 1, np.int64)
         for timer, name in timers.items():
             parts[timer] = part_of_function(program, name, len(self._parts))
         return parts
 
     def _take_table(self, known: _PublishedRows, update: ModelUpdate, table: PackedTable) -> None:
-        """The rows that an update has itself, of functions that are used here."""
+        """Take the rows that an update contains itself, of functions that are used here."""
         keys = [known.functions[number] for number in np.frombuffer(update.numbers, np.int32).tolist()]
         own = np.array([known.own.get(key, -1) for key in keys], np.int64)
         is_used = own >= 0

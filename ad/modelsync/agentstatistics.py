@@ -1,8 +1,7 @@
-"""What an agent's streams have learned, merged into deltas for the parameter server. No I/O.
+"""Statistics of an agent's streams, merged into deltas for the parameter server. No I/O.
 
-What the calls of one rank took, function by function: its call paths, added up. Pure.
-
-What each part of the parameter server gets of what an agent has to say. Pure.
+``rank_timers`` adds up the call paths of one rank by function; ``cut_ranks`` and ``cut_telemetry`` distribute
+telemetry over the parts of the server.
 """
 
 from __future__ import annotations
@@ -42,14 +41,16 @@ from chimbuko.runtime.protocol.telemetry import (
 )
 
 MOST_TIMERS = 256
-"""Of a rank in one report, those that take the most time: 370 kB for 40 ranks, as much as their paths."""
+"""Maximum number of functions of a rank in one report, those that take the most time: 370 kB for 40 ranks, as
+much as their paths.
+"""
 
 
 def rank_timers(program: int, rank: int, paths: Rows, most: int = MOST_TIMERS) -> Rows:
-    """``TIMER`` rows of a rank, one for each function with calls, of its ``PATH`` rows.
+    """Return ``TIMER`` rows of a rank, one for each function with calls, from its ``PATH`` rows.
 
-    Calls of further functions, and those on paths without a row of their own, are those of ``OTHERS``, of
-    which calls and exclusive time are known.
+    Calls of further functions, and those on paths without a row of their own, are added up under ``OTHERS``,
+    for which only calls and exclusive time are known.
     """
     is_called = paths["calls"] != 0
     called = paths[is_called]
@@ -64,7 +65,7 @@ def rank_timers(program: int, rank: int, paths: Rows, most: int = MOST_TIMERS) -
 
 
 def _with_rest_together(timers: Rows, most: int) -> Rows:
-    """The rows of those that take the most time, and one of the others, if there are any."""
+    """Return the rows of the functions that take the most time, and one of the others, if there are any."""
     by_time = np.argsort(-timers["exclusive_us"], kind="stable")
     is_other = timers["function"] == OTHERS
     is_other[by_time[most:]] = True
@@ -78,7 +79,7 @@ def _with_rest_together(timers: Rows, most: int) -> Rows:
 
 
 def _is_outermost(paths: Rows) -> BoolArray:
-    """Whether no call around those on a path is of the same function, bool[paths]."""
+    """Return whether no caller on a path is of the same function, bool[paths]."""
     function, parent = paths["function"], paths["parent"]
     is_outermost = np.ones(len(paths), np.bool_)
     at = np.flatnonzero(parent != NONE)
@@ -92,16 +93,16 @@ def _is_outermost(paths: Rows) -> BoolArray:
 
 
 class OfRank(Protocol):
-    """Anything that is said of a rank."""
+    """Anything that is reported of a rank."""
 
     @property
     def program(self) -> int:
-        """Its program's number."""
+        """Number of the rank's program."""
         ...
 
     @property
     def rank(self) -> int:
-        """Its number in the program."""
+        """Number of the rank in its program."""
         ...
 
 
@@ -109,7 +110,7 @@ Said = TypeVar("Said", bound=OfRank)
 
 
 def cut_ranks(said: Sequence[Said], parts: int) -> list[list[Said]]:
-    """By part, what is said of its ranks, in the same order."""
+    """Return, for each part, what is reported of its ranks, in the same order."""
     if parts == 1:
         return [list(said)]
     found: list[list[Said]] = [[] for _ in range(parts)]
@@ -121,12 +122,12 @@ def cut_ranks(said: Sequence[Said], parts: int) -> list[list[Said]]:
 def cut_telemetry(
     telemetry: TelemetryDelta, agent: str, part_of: Int32Array, parts: int
 ) -> list[TelemetryDelta]:
-    """By part.
+    """Return the telemetry for each part.
 
     Parameters
     ----------
     part_of
-        i4[functions]: the part of each function, by the agent's numbers.
+        Part of each function by the agent's numbers, int32[functions].
     """
     if parts == 1:
         return [telemetry]
@@ -167,7 +168,9 @@ def _of(rows: Rows, parts: npt.NDArray[np.int32], part: int) -> bytes:
 
 
 def _cut_counters(counters: Sequence[StreamCounters], parts: int) -> list[list[StreamCounters]]:
-    """Those of one name together: they are added up over all ranks."""
+    """Return the counters for each part; all of one name are in one part, since they are added up over all
+    ranks.
+    """
     found: list[list[StreamCounters]] = [[] for _ in range(parts)]
     for stream in counters:
         by_part = defaultdict(list)
@@ -179,23 +182,24 @@ def _cut_counters(counters: Sequence[StreamCounters], parts: int) -> list[list[S
 
 
 PATHS_SHARE = 0.1
-"""Call paths are reported when a tenth of the run so far, or ``HELD_PERIODS``, has passed since: nobody
-judges by them."""
+"""Share of the run so far after which call paths are reported again, or after ``HELD_PERIODS`` periods:
+nobody judges by them.
+"""
 
 
 @dataclass(frozen=True)
 class StreamShare:
-    """What one stream has learned and nobody has sent yet."""
+    """Findings of one stream that nobody has sent yet."""
 
     program: int
     rank: int
     timers: Mapping[int, str]
     learned: Learned
     steps: Sequence[StepCount] = ()
-    """The steps it was learned in, since the last delta."""
+    """Steps since the last delta."""
     telemetry: StreamTelemetry = field(default_factory=StreamTelemetry.none)
     paths: Rows = field(default_factory=lambda: np.empty(0, PATH))
-    """``PATH``; functions are timers."""
+    """``PATH`` rows; functions are timers."""
 
 
 @dataclass(frozen=True)
@@ -203,22 +207,25 @@ class Outgoing:
     """One round of deltas, and what of each stream is in it."""
 
     round: int
-    """Counts from 1."""
+    """Number of the round, counted from 1."""
     deltas: dict[int, Delta]
-    """By the part of the parameter server that gets it."""
+    """Delta for each part of the parameter server."""
     taken: list[BoolArray]
-    """Of each stream's share, bool[timers]. All steps and all flagged calls are taken."""
+    """Mask of each stream's timers whose rows go into this round, bool[timers]. All steps and all flagged
+    calls always go.
+    """
     has_paths: bool
     """Whether the call paths of all shares are taken."""
 
 
 class AgentStatistics:
-    """Merges the streams of one agent into one round of deltas at a time.
+    """Statistics of one agent's streams, merged into one round of deltas at a time.
 
     Parameters
     ----------
     parts
-        Of the parameter server: each gets a delta of its own, where there is something for it.
+        Number of parts of the parameter server: each gets a delta of its own, where there is something for
+        it.
     """
 
     def __init__(self, agent: str, incarnation: int, schema: TableSchema, parts: int = 1) -> None:
@@ -227,13 +234,13 @@ class AgentStatistics:
         self.schema = schema
         self.parts = parts
         self.model = AgentModel(schema, parts)
-        """What comes back."""
+        """Global model that comes back from the server."""
         self._flags_at = [schema.slices[name].start for name in FLAGS]
         self._named = [0] * parts
-        """How many functions' names each part has been sent."""
+        """Number of functions' names that each part has been sent."""
         self._gathered = schema.empty(64)
         self._ages = np.zeros(64)
-        """For how many periods each function was left out."""
+        """Number of periods for which each function was left out."""
         self._health: dict[tuple[int, int], StreamHealth] = {}
         self._node = ""
         self._counters: list[StreamCounters] = []
@@ -241,10 +248,10 @@ class AgentStatistics:
         self._periods = self._paths_reported_at = 0.0
         self._sequences = [0] * parts
         self.round = 0
-        """The last one that was made."""
+        """Number of the last round that was made."""
 
     def follow(self, number: int, last: Mapping[int, Delta]) -> None:
-        """Count on from the last round of a predecessor, and its last delta for each part that has one."""
+        """Continue from the last round of a predecessor, and its last delta for each part that has one."""
         self.round = number
         for part, delta in last.items():
             self.incarnation = max(self.incarnation, delta.incarnation + 1)
@@ -252,25 +259,25 @@ class AgentStatistics:
 
     @property
     def has_word(self) -> bool:
-        """Whether the agent has something to say that no stream has brought."""
+        """Whether the agent has something to report that no stream has brought."""
         return self._figures is not None or bool(self._health or self._counters)
 
     def name(self, program: int, names: Iterable[str]) -> None:
-        """Functions that streams may call: the next delta names them, and their model is wanted."""
+        """Note functions that streams may call: the next delta names them, and their model is wanted."""
         for name in names:
             self.model.number(program, name)
 
     def note_health(self, health: StreamHealth) -> None:
-        """Running totals of one stream, for the next delta."""
+        """Note running totals of one stream, for the next delta."""
         self._health[health.program, health.rank] = health
         self._node = health.node
 
     def note_counters(self, counters: StreamCounters) -> None:
-        """Totals of counters of one stream, for the next delta."""
+        """Note totals of counters of one stream, for the next delta."""
         self._counters.append(counters)
 
     def note_figures(self, figures: AgentFigures) -> None:
-        """What the agent takes, for the next delta."""
+        """Note the agent's resource use, for the next delta."""
         self._figures = figures
 
     def next_round(
@@ -280,12 +287,12 @@ class AgentStatistics:
         has_all: bool = True,
         periods: float = 1.0,
     ) -> Outgoing | None:
-        """What is to be sent of what the streams have; None if there is nothing to say.
+        """Return the next round of deltas from what the streams have; None if there is nothing to send.
 
         Parameters
         ----------
         has_all
-            Nothing is held back. Otherwise functions are of which enough is known; see
+            Whether nothing is held back. Otherwise functions are of which enough is known; see
             ``chimbuko.core.statistics.convergence``.
         periods
             Trace periods since the last call.
@@ -294,7 +301,7 @@ class AgentStatistics:
         due = self._gather(shares, rows, has_all, periods)
         flagged = [self._flagged(share, of) for share, of in zip(shares, rows, strict=True)]
         steps = [step for share in shares for step in share.steps]
-        # One that closes an epoch is not the last.
+        # A delta that closes an epoch is not the last.
         has_paths = self._are_paths_due(has_all and not closed_epochs, periods)
         telemetry = self._telemetry(shares, flagged, has_paths)
         has_others = telemetry != TelemetryDelta(node=telemetry.node)
@@ -317,7 +324,7 @@ class AgentStatistics:
         steps: list[StepCount],
         telemetry: TelemetryDelta,
     ) -> dict[int, Delta]:
-        """One for each part that gets something."""
+        """Return a delta for each part that gets something."""
         deltas = {}
         part_of = self.model.part_of[due]
         health = list(self._health.values())
@@ -347,7 +354,7 @@ class AgentStatistics:
     def _gather(
         self, shares: Sequence[StreamShare], rows: Sequence[Int64Array], has_all: bool, periods: float
     ) -> Int64Array:
-        """Merge all shares into ``_gathered``; returns which functions are due, ascending."""
+        """Merge all shares into ``_gathered``; return which functions are due, ascending."""
         self._reserve(len(self.model.names))
         is_touched = np.zeros(len(self._gathered), np.bool_)
         for share, of in zip(shares, rows, strict=True):
@@ -368,7 +375,7 @@ class AgentStatistics:
         return due
 
     def _are_paths_due(self, is_last: bool, periods: float) -> bool:
-        """Whether a tenth of the calls so far was not reported, or none for long."""
+        """Return whether a tenth of the calls so far was not reported, or none for long."""
         self._periods += periods
         held = self._periods - self._paths_reported_at
         is_due = is_last or held >= min(PATHS_SHARE * self._periods, HELD_PERIODS)
@@ -390,17 +397,17 @@ class AgentStatistics:
             counters=counters,
             figures=figures,
             paths=_by_program(paths),
-            # What of ranks is in another part than their health.
+            # Telemetry of ranks is in another part than their health.
             node=self._node if self.parts > 1 else "",
             timers=b"".join(rank_timers(share.program, share.rank, own).tobytes() for share, own in paths),
         )
 
     def _paths(self, shares: Sequence[StreamShare]) -> list[tuple[StreamShare, Rows]]:
-        """Shares with calls, and the call paths of each with the agent's numbers of functions."""
+        """Return the shares with calls, and the call paths of each with the agent's function numbers."""
         return [(share, self._own_paths(share)) for share in shares if share.paths["calls"].any()]
 
     def _own_paths(self, share: StreamShare) -> Rows:
-        """A share's paths with the agent's numbers of functions."""
+        """Return a share's paths with the agent's function numbers."""
         paths = share.paths.copy()
         timers, at = np.unique(paths["function"][1:], return_inverse=True)
         names = [share.timers.get(timer) or unnamed_timer(timer) for timer in timers.tolist()]

@@ -1,4 +1,6 @@
-"""An agent's deltas, made of what its streams have, and kept until the server has saved them."""
+"""Production of an agent's deltas from what its streams have; deltas are kept until the server has saved
+them.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,14 @@ LOCK_POLL_S = 0.001
 
 
 class DeltaMaker:
-    """Makes the deltas of one agent, and leaves each to a successor before it is taken from the streams.
+    """Maker of the deltas of one agent, which leaves each to a successor before it is taken from the streams.
 
     Parameters
     ----------
     statistics
-        Counts on from the deltas of a predecessor.
+        Statistics that continue from the deltas of a predecessor.
     delta_log
-        Where deltas stand for a successor until they are merged.
+        Log of the deltas that are not merged yet, for a successor.
     period_s
         Time in which streams learn enough for a delta; not used in lockstep.
     """
@@ -46,20 +48,21 @@ class DeltaMaker:
             statistics.follow(entry.round, entry.deltas)
 
     def let_inherit(self, stream: StreamHandle) -> None:
-        """Let a stream go on where it was when an agent died, if there was one."""
+        """Continue a stream where it was when its agent died, if there was one."""
         stream.inherit(
             [(entry.round, entry.taken[stream.key]) for entry in self._inherited if stream.key in entry.taken]
         )
 
     def make(self, streams: Sequence[StreamHandle], is_flushing: bool) -> dict[int, list[Delta]]:
-        """Deltas of what was learned since the last round, by part, as they are to be sent; none if that is
-        nothing.
+        """Make the next round; return, by part, the deltas that are to be sent now.
+
+        Nothing is returned where nothing was learned since the last round.
         """
         closed = self._newly_closed(streams)
         if self._is_lockstep and not closed and not is_flushing:
             return {}
         is_urgent = self._is_lockstep or is_flushing
-        # What is held back of streams without news is as it was: to see that takes 0.1 ms for each.
+        # Statistics held back of streams without news are unchanged: to look at one takes 0.1 ms.
         looks = streams if is_urgent or any(stream.box.has_news for stream in streams) else []
         looked = [(stream, outbox) for stream in looks if (outbox := self._look(stream)) is not None]
         periods = 1.0 if self._is_lockstep else 0.0
@@ -79,11 +82,11 @@ class DeltaMaker:
         return {} if outgoing is None else self.pending.add(outgoing.round, outgoing.deltas)
 
     def leave_all(self) -> None:
-        """Leave all deltas that the server has not saved to a successor, those too that it has merged: a
-        server that has died knows them no more.
+        """Leave all deltas that the server has not saved to a successor, including merged ones: a server that
+        has died does not have them any more.
         """
         of_logged = {_place(part, delta) for entry in self._logged for part, delta in entry.deltas.items()}
-        # What was merged has left its outbox long since.
+        # Merged statistics left their outbox long ago.
         merged = [
             Entry(delta.incarnation, self._statistics.round, {part: delta}, {})
             for part, deltas in self.pending.all().items()
@@ -95,7 +98,7 @@ class DeltaMaker:
             self._delta_log.write(self._logged)
 
     def _look(self, stream: StreamHandle) -> Outbox | None:
-        """What a stream has; nothing where its process holds the outbox."""
+        """Return what a stream has; None where its process holds the outbox."""
         outbox = stream.box.look()
         while outbox is None and self._is_lockstep:
             # The stream has closed an epoch: what it learned in it must be in this delta.
@@ -105,7 +108,7 @@ class DeltaMaker:
         return outbox
 
     def _remove(self, outgoing: Outgoing, looked: list[tuple[StreamHandle, Outbox]]) -> None:
-        """Keep the deltas for a successor, then take what is in it out of the outboxes."""
+        """Keep the deltas for a successor, then remove their contents from the outboxes."""
         removals = [
             (stream, outbox, is_taken)
             for (stream, outbox), is_taken in zip(looked, outgoing.taken, strict=True)
@@ -134,7 +137,9 @@ class DeltaMaker:
             self._statistics.name(stream.program, stream.names.timers.values())
 
     def _newly_closed(self, streams: Sequence[StreamHandle]) -> dict[str, int]:
-        """In lockstep the closed epochs of all streams together, once the last of them has moved on."""
+        """Return, in lockstep, the closed epochs of all streams together, once the last of them has moved
+        on.
+        """
         if not self._is_lockstep or not streams:
             return {}
         closed = {stream.key: stream.closed_epoch for stream in streams}

@@ -1,4 +1,4 @@
-"""What agents that ended, or were killed, have learned and left in their folders."""
+"""Statistics that agents which ended, or were killed, have left in their folders."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from chimbuko.runtime.protocol.messages import Delta
 
 
 def agents_in(folder: Path) -> list[Path]:
-    """The folders of agents, in that of a node, that may have left deltas."""
+    """Return the folders of agents, in that of a node, that may have left deltas."""
     # Path.glob ends with an error where a folder goes meanwhile (Python 3.11).
     logs, boxes = iglob(f"*/{LOG_FILES}", root_dir=folder), iglob(f"*/*/{BOX}", root_dir=folder)
     return sorted({folder / Path(path).parts[0] for path in (*logs, *boxes)})
 
 
 def left_deltas(folder: Path, config: AnalysisConfig) -> dict[int, list[Delta]]:
-    """The deltas that an agent has left in its folder, by part of the parameter server and in order, with
-    those of all that its streams had.
+    """Return the deltas that an agent has left in its folder, by part of the parameter server and in order,
+    with those of all that its streams had.
 
-    They stay there, each with its number: so whoever merges them twice, or whom an agent sends them that goes
-    on there, sees that it has them.
+    They stay there, each with its number: a server that gets them twice, from here or from an agent that
+    continues there, recognises them.
     """
     with closing(hold(str(folder.absolute()))):
         statistics = AgentStatistics(folder.name, 0, schema_of(config.detector), config.server_parts)

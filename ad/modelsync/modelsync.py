@@ -31,25 +31,33 @@ from chimbuko.runtime.protocol.messages import (
 from chimbuko.runtime.protocol.runbroker import RunBroker
 
 RECEIVED_PER_PERIOD = 3
-"""So often an agent looks for a newer model from one delta to the next: where it looks seldomer, live flags
-agree less with those of lockstep;"""
+"""Number of times that an agent asks for a newer model from one delta to the next. With fewer, live flags
+agree less with those of lockstep.
+"""
 RECEIVED_PER_S = 2_000
-"""but all agents together do not look more often, since 10,000 would keep the broker busy by asking; each
-looks before it sends."""
+"""Maximum rate at which all agents together ask for a newer model: 10,000 agents would otherwise keep the
+broker busy. Each agent asks before it sends.
+"""
 SHORTEST_PERIOD_S = 0.1
-"""Few agents exchange so often while streams have something that shall not wait;"""
+"""Shortest period of the exchange in seconds, used while streams have urgent news."""
 LIVELY_S = 2.0
-"""and for so long after one had: there may be more of it, at other agents, too."""
+"""Time in seconds for which the shortest period is used after urgent news: there may be more of it, at other
+agents, too.
+"""
 DELTAS_PER_S = 250
-"""many of them take care that all together do not send more;"""
+"""Maximum rate of deltas of all agents together; with many agents the period of each is longer."""
 EXCHANGE_SHARE = 0.02
-"""and each that exchanges do not take more of its time."""
+"""Maximum share of an agent's time that is spent on exchanges; the period is longer where they take more."""
 RESEND_S = 5.0
 SECURE_S = 1.0
-"""An agent that is to end waits so long for the server before it leaves the rest to a successor."""
+"""Time in seconds for which an agent that is to end waits for the server before it leaves the rest to a
+successor.
+"""
 READ_COUNT = 100
 WAIT_S = 0.05
-"""In lockstep a turn waits so long: for its streams to close an epoch, or for the model of that."""
+"""Time in seconds for which one turn in lockstep waits: for its streams to close an epoch, or for the model
+of that epoch.
+"""
 
 _acknowledgements = msgspec.msgpack.Decoder(Acknowledgement)
 _updates = msgspec.msgpack.Decoder(ModelUpdate)
@@ -58,16 +66,16 @@ _rows = msgspec.msgpack.Decoder(PackedTable)
 
 
 class ModelSync:
-    """Exchanges statistics for all streams of one agent.
+    """Exchange of statistics with the parameter server for all streams of one agent.
 
     Parameters
     ----------
     streams
-        Grows as the supervisor finds streams.
+        The agent's streams; the list grows as the supervisor finds streams.
     notifier
-        In lockstep they ring it when they have closed an epoch.
+        Notifier by which streams in lockstep report that they have closed an epoch.
     delta_log
-        Where deltas stand for a successor of this agent until they are merged.
+        Log of the deltas that are not merged yet, for a successor of this agent.
     period_s
         Longest time between two deltas; not used in lockstep, where each closed epoch makes one.
     """
@@ -94,24 +102,24 @@ class ModelSync:
         self._must_send_all = bool(self._unsaved)
         self._agents = 1
         self._pause_s = SHORTEST_PERIOD_S
-        self._rung_at = -LIVELY_S
+        self._urgent_at = -LIVELY_S
         self._is_urgent = False
         self._sent_at = self._delta_at = 0.0
         self._received_at = 0.0
         self._read_to = {keys.model_updates: b"0" for keys in self._parts}
         self.is_settled = False
-        """After all streams have ended: all statistics are in the model."""
+        """Whether all streams have ended and all their statistics are in the model."""
 
     def let_inherit(self, stream: StreamHandle) -> None:
-        """Let a stream go on where it was when an agent died, if there was one."""
+        """Continue a stream where it was when its agent died, if there was one."""
         self._maker.let_inherit(stream)
 
     def note_health(self, health: StreamHealth) -> None:
-        """Running totals of one stream, for the next delta."""
+        """Note running totals of one stream, for the next delta."""
         self._statistics.note_health(health)
 
     def send_again(self) -> None:
-        """What was sent may be lost with the broker."""
+        """Send everything again that may be lost with the broker."""
         self._must_send_all = True
 
     def secure(self) -> None:
@@ -126,7 +134,9 @@ class ModelSync:
         self._maker.leave_all()
 
     def exchange(self, is_flushing: bool) -> None:
-        """One round: when flushing each time, else a few times per period. In lockstep it waits a moment."""
+        """Do one round: when flushing at each call, else a few times per period. In lockstep it waits a
+        moment.
+        """
         now = time.monotonic()
         if self._is_lockstep and not is_flushing:
             self._exchange_epoch(now)
@@ -144,12 +154,12 @@ class ModelSync:
         self._pause_s = min(self._period_s, shared_s)
 
     def heed(self, now: float) -> None:
-        """Live: a stream has something that shall not wait."""
-        self._rung_at, self._is_urgent = now, True
+        """Note, in a live run, that a stream has urgent news."""
+        self._urgent_at, self._is_urgent = now, True
 
     @property
     def due_s(self) -> float:
-        """Live: when the next round is due, by the monotonic clock."""
+        """Return when the next round of a live run is due, by the monotonic clock."""
         pause_s = self._paused_s(time.monotonic())
         due_s = self._received_at + (look_s(pause_s, self._agents) if self._is_expecting else pause_s)
         if not self._is_urgent:
@@ -159,18 +169,20 @@ class ModelSync:
         return min(due_s, max(self._delta_at + self._pause_s, earliest_s))
 
     def _paused_s(self, now: float) -> float:
-        """Live: time from one delta to the next."""
-        is_quiet = now - self._rung_at >= LIVELY_S
+        """Return the time from one delta to the next in a live run, in seconds."""
+        is_quiet = now - self._urgent_at >= LIVELY_S
         return max(self._pause_s, quiet_s(self._period_s)) if is_quiet else self._pause_s
 
     @property
     def _is_expecting(self) -> bool:
-        """Live: whether something may come from the server that no delta of this agent is needed for."""
+        """Return whether, in a live run, something may come from the server for which no delta of this agent
+        is needed.
+        """
         is_answered = self._unsaved.contained >= self._statistics.round
         return self._agents > 1 or not is_answered or self._must_send_all
 
     def _exchange_epoch(self, now: float) -> None:
-        """Send what a closed epoch has brought, and wait for its model; all in one message each way."""
+        """Send the statistics of a closed epoch, and wait for its model; all in one message each way."""
         if not self._is_awaiting and not self._await_closing(now + WAIT_S):
             return
         streams = list(self._streams)
@@ -191,14 +203,14 @@ class ModelSync:
 
     @property
     def _is_awaiting(self) -> bool:
-        """In lockstep: whether something is to come from the server before the streams go on."""
+        """Return whether, in lockstep, something is to come from the server before the streams go on."""
         if self._must_send_all or self._unsaved.is_waiting or not self._streams:
             return bool(self._unsaved) or self._must_send_all
         sent = min(stream.sent_epoch for stream in self._streams)
         return self._statistics.model.closed_epoch < sent < ALL_EPOCHS
 
     def _await_closing(self, until: float) -> bool:
-        """Wait until all streams have closed another epoch; False if they have not by then."""
+        """Wait until all streams have closed another epoch; return False if they have not by then."""
         while not self._has_closed():
             left_s = until - time.monotonic()
             if left_s <= 0.0:
@@ -267,7 +279,7 @@ class ModelSync:
     def _acknowledge(self, part: int, updates: list[ModelUpdate], reported: bytes | None) -> None:
         """Learn how far a part is from its updates, or else from what it has reported in its hash."""
         pending = self._unsaved.parts[part]
-        # A row may be published a moment later than the deltas in it are acknowledged in the hash.
+        # A row may be published a moment after the deltas in it are acknowledged in the hash.
         contained = pending.merged_sequence
         acknowledged = _acknowledgement(self._statistics.agent, updates)
         if acknowledged is not None:
@@ -322,8 +334,8 @@ class ModelSync:
         ]
 
     def _ahead(self, stream: StreamHandle) -> Int64Array | None:
-        """i8[timers]: the last generation of a stream that each row of the model contains, where one part of
-        the server has merged more than another; else None.
+        """Return the last generation of a stream that each row of the model contains, int64[timers], where
+        one part of the server has merged more than another; else None.
         """
         rounds = [self._unsaved.contained_by(part) for part in range(len(self._parts))]
         if max(rounds) == self._unsaved.contained:
@@ -344,17 +356,19 @@ class ModelSync:
 
 
 def _acknowledgement(agent: str, updates: list[ModelUpdate]) -> Acknowledgement | None:
-    """The newest that came with an update."""
+    """Return the newest acknowledgement that came with an update."""
     found = [update.acknowledgements[agent] for update in updates if agent in update.acknowledgements]
     return found[-1] if found else None
 
 
 def _last_generation(stream: StreamHandle, contained: int) -> int:
-    """Of a stream's outbox: the last one that is in the model, if that contains the rounds up to this one."""
+    """Return the last generation of a stream's outbox that is in the model, if that contains the rounds up to
+    ``contained``.
+    """
     found = [generation for number, generation in stream.generations if number <= contained]
     return found[-1] if found else stream.merged_generation
 
 
 def look_s(pause_s: float, agents: int) -> float:
-    """Time between two looks for a newer model, where deltas are ``pause_s`` seconds apart."""
+    """Return the time between two requests for a newer model, where deltas are ``pause_s`` seconds apart."""
     return min(pause_s, max(pause_s / RECEIVED_PER_PERIOD, agents / RECEIVED_PER_S))

@@ -10,15 +10,16 @@ import msgspec
 from chimbuko.runtime.protocol.messages import Acknowledgement, Delta
 
 MOST_BYTES = 16 << 20
-"""Kept for a server that does not save: several seconds of 300 epochs each; then what is learned stays with
-the streams."""
+"""Maximum size of deltas kept for a server that does not save: several seconds of 300 epochs each; beyond it
+what is learned stays with the streams.
+"""
 
-Place = tuple[int, int]
-"""Incarnation and sequence."""
+DeltaId = tuple[int, int]
+"""Incarnation and sequence number of a delta."""
 
 
 class PendingDeltas:
-    """An agent's deltas for one part of the server in order, from the first that is not saved.
+    """Deltas of an agent for one part of the server, in order, from the first that is not saved.
 
     Parameters
     ----------
@@ -30,25 +31,25 @@ class PendingDeltas:
         self._deltas: deque[Delta] = deque(inherited)
         self._size_bytes = sum(map(_size_bytes, self._deltas))
         self._incarnations = {delta.incarnation for delta in inherited}
-        """Of the deltas that were counted on from, and of our own."""
-        self.merged: Place = (-1, 0)
-        """The last delta that the server has merged."""
+        """Incarnations of the inherited deltas, and our own."""
+        self.merged: DeltaId = (-1, 0)
+        """Last delta that the server has merged."""
 
     def __len__(self) -> int:
         return len(self._deltas)
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room for more until the server saves."""
+        """Whether there is no room for more deltas until the server saves."""
         return self._size_bytes > MOST_BYTES
 
     @property
     def merged_sequence(self) -> int:
-        """Of the last delta that is merged; those of a predecessor are counted on from."""
+        """Sequence number of the last merged delta; numbers of a predecessor are continued."""
         return self.sequence_of(*self.merged)
 
     def sequence_of(self, incarnation: int, sequence: int) -> int:
-        """The sequence, or 0 where the incarnation is one that is not counted on from."""
+        """Return the sequence number, or 0 where the incarnation is an unrelated one."""
         return sequence if incarnation in self._incarnations else 0
 
     @property
@@ -57,18 +58,18 @@ class PendingDeltas:
         return bool(self._deltas) and not self.is_merged(self._deltas[-1])
 
     def is_merged(self, delta: Delta) -> bool:
-        """Whether the server has merged it."""
+        """Return whether the server has merged a delta."""
         return _place(delta) <= self.merged
 
     def add(self, delta: Delta) -> Delta:
-        """A new one; returns it as it is to be sent."""
+        """Add a delta; return it as it is to be sent."""
         self._deltas.append(delta)
         self._incarnations.add(delta.incarnation)
         self._size_bytes += _size_bytes(delta)
         return msgspec.structs.replace(delta, since=self._deltas[0].sequence)
 
     def acknowledge(self, acknowledged: Acknowledgement) -> bool:
-        """Take in how far the server is; False where it is not as far as it was: it lost its memory, or
+        """Note how far the server is; return False where it is behind its last state: it lost its memory, or
         part of it.
         """
         merged = acknowledged.incarnation, acknowledged.merged
@@ -79,12 +80,12 @@ class PendingDeltas:
         return has_kept
 
     def all(self) -> list[Delta]:
-        """All of them, to be sent again; each says which is the first."""
+        """Return all deltas, to be sent again; each says which is the first."""
         return [msgspec.structs.replace(delta, since=self._deltas[0].sequence) for delta in self._deltas]
 
 
 class PendingRounds:
-    """An agent's deltas for all parts of the server; those of one round were learned together.
+    """Deltas of an agent for all parts of the server; those of one round were learned together.
 
     Parameters
     ----------
@@ -100,18 +101,18 @@ class PendingRounds:
         self._rounds = deque(
             (number, {part: delta.sequence for part, delta in deltas.items()}) for number, deltas in inherited
         )
-        """Rounds that are not in the model yet, with the sequence of the delta for each part."""
+        """Rounds that are not in the model yet, with the sequence number of the delta for each part."""
         self._contained = [0] * parts
-        """By part: the last delta that the rows of its model contain."""
+        """Last delta, by part, that the rows of its model contain."""
         self.contained = 0
-        """The last round of which that holds for all parts."""
+        """Last round whose deltas are in the models of all parts."""
 
     def __bool__(self) -> bool:
         return any(len(part) for part in self.parts)
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room for more until the server saves."""
+        """Whether there is no room for more rounds until the server saves."""
         return any(part.is_full for part in self.parts)
 
     @property
@@ -120,22 +121,22 @@ class PendingRounds:
         return any(part.is_waiting for part in self.parts)
 
     def is_merged(self, deltas: Mapping[int, Delta]) -> bool:
-        """Whether all parts have merged theirs of a round."""
+        """Return whether all parts have merged theirs of a round."""
         return all(self.parts[part].is_merged(delta) for part, delta in deltas.items())
 
     def add(self, number: int, deltas: Mapping[int, Delta]) -> dict[int, list[Delta]]:
-        """A new round; returns what is to be sent to each part."""
+        """Add a round; return what is to be sent to each part."""
         self._rounds.append((number, {part: delta.sequence for part, delta in deltas.items()}))
         return {part: [self.parts[part].add(delta)] for part, delta in deltas.items()}
 
     def contain(self, part: int, sequence: int) -> None:
-        """The rows of the part's model contain all deltas up to this one."""
+        """Note that the rows of a part's model contain all deltas up to this one."""
         self._contained[part] = max(self._contained[part], sequence)
         while self._rounds and self._is_contained(self._rounds[0][1]):
             self.contained, _ = self._rounds.popleft()
 
     def contained_by(self, part: int) -> int:
-        """The last round of which the rows of one part's model contain all that is for it."""
+        """Return the last round whose deltas are all in one part's model."""
         found = self.contained
         for number, sequences in self._rounds:
             if sequences.get(part, 0) > self._contained[part]:
@@ -144,7 +145,7 @@ class PendingRounds:
         return found
 
     def all(self) -> dict[int, list[Delta]]:
-        """All of them, by part, to be sent again."""
+        """Return all deltas by part, to be sent again."""
         return {number: part.all() for number, part in enumerate(self.parts) if len(part)}
 
     def _is_contained(self, sequences: Mapping[int, int]) -> bool:
@@ -156,10 +157,10 @@ def _is_saved(delta: Delta, acknowledged: Acknowledgement) -> bool:
 
 
 def _size_bytes(delta: Delta) -> int:
-    """About what it takes in memory."""
+    """Return about how much memory a delta takes."""
     table = delta.table
     return 1000 + len(delta.rows) + len(table.narrow) + len(table.cells) + len(table.values)
 
 
-def _place(delta: Delta) -> Place:
+def _place(delta: Delta) -> DeltaId:
     return delta.incarnation, delta.sequence

@@ -1,6 +1,5 @@
-"""When what steps have brought is committed. Knows no clock: who asks says how late it is.
-
-What steps have brought since the last commit.
+"""Commits of a stream's process: what its steps have brought since the last one, and when the next one is
+due. It knows no clock: the caller gives the time.
 """
 
 from __future__ import annotations
@@ -16,12 +15,13 @@ from chimbuko.core.config import AnalysisConfig
 from chimbuko.runtime.protocol.messages import PathTimes
 
 MOST_HELD_BYTES = 8 << 20
-"""Records of steps that wait for a commit while there is no room for one; then steps wait in files, or what
-was found in them is given up."""
+"""Maximum size of records that wait for a commit while there is no room for one; beyond it steps wait in
+files, or the findings are given up.
+"""
 
 
 class Uncommitted:
-    """The results of these steps, in their order."""
+    """Results of the steps since the last commit, in their order."""
 
     def __init__(self) -> None:
         self._results: list[StepResult] = []
@@ -30,27 +30,28 @@ class Uncommitted:
         return len(self._results)
 
     def add(self, result: StepResult) -> None:
-        """Add those of a step."""
+        """Add the result of a step."""
         self._results.append(result)
 
     def clear(self) -> None:
-        """They are committed."""
+        """Clear the results, which are committed."""
         self._results.clear()
 
     def is_too_much(self, is_blocked: bool) -> bool:
-        """More than the outbox holds could never be committed, nor shall it fill the memory: better wait.
+        """Return whether more results have to wait: more than the outbox holds could never be committed, nor
+        shall they fill the memory.
 
         Parameters
         ----------
         is_blocked
-            There is no room for a commit. Usually there is one before this can become much.
+            Whether there is no room for a commit. Usually there is one before this can become much.
         """
         if len(self._results) > outbox.MOST_STEPS // 4:
             return True
         return is_blocked and sum(result.size_bytes for result in self._results) > MOST_HELD_BYTES
 
     def give_up(self, spool: SpoolWriter) -> None:
-        """Lose them, for which there is no room; the spool counts what is lost."""
+        """Lose the results, for which there is no room; the spool counts what is lost."""
         for result in self._results:
             spool.lose(result.records)
             spool.dropped.update(result.left_out)
@@ -65,7 +66,7 @@ class Uncommitted:
         counter_statistics: list[CounterStatistics],
         paths: PathTimes | None,
     ) -> SpoolFrame:
-        """All of it for the spool, and the records ``last`` behind it."""
+        """Return all results as a frame for the spool, with the records ``last`` after them."""
         left_out: Counter[str] = Counter()
         for result in self._results:
             left_out.update(result.left_out)
@@ -82,32 +83,35 @@ class Uncommitted:
 
 
 COMMIT_PERIOD_S = 0.05
-"""What steps have brought is committed so often at most: after each of many small steps it buys nothing."""
+"""Minimum time between two commits, in seconds: after each of many small steps a commit gains nothing."""
 COMMIT_SHARE = 0.02
-"""Part of the time that commits may take: of 5,000 functions one takes some 20 ms."""
+"""Maximum share of the time that commits take: with 5,000 functions one takes some 20 ms."""
 QUIET_PERIODS = 2.9
-"""Steps in which nothing was found are committed together for so long, which is with the third. With that
-and fewer wake-ups the reader of a rank that is fine takes 2.4 ms for a step of 5,000 rows; without, 3.5."""
+"""Number of periods for which steps without findings wait for a common commit, which then comes with the
+third. With that and fewer wake-ups the reader of a healthy rank takes 2.4 ms for a step of 5,000 rows;
+without, 3.5 ms.
+"""
 LONGEST_QUIET_S = 3.0
-"""But no longer than a user who watches likes to wait."""
-LOUD_STEPS = 20
-"""The first steps of a stream are never quiet: what they teach, all ranks need to know soon."""
+"""Longest wait of steps without findings, in seconds: a user who watches waits no longer."""
+PROMPT_STEPS = 20
+"""Number of first steps of a stream that are committed at once: what they teach, all ranks need to know soon.
+"""
 MOST_QUIET_BYTES = 1 << 20
-"""Quiet steps wait as long as they take no more space than this."""
+"""Maximum size of steps without findings that wait."""
 
 
 def quiet_s(period_s: float) -> float:
-    """How long a frame without findings may wait for more steps, in seconds."""
+    """Return how long a frame without findings may wait for more steps, in seconds."""
     return min(QUIET_PERIODS * period_s, LONGEST_QUIET_S)
 
 
 class CommitSchedule:
-    """Of one stream that is analysed live.
+    """Schedule of the commits of one stream that is analysed live.
 
     Parameters
     ----------
     can_wait
-        Whether steps in which nothing was found can wait for others: where they stay in their files.
+        Whether steps without findings can wait for others: where they stay in their files.
     """
 
     def __init__(self, config: AnalysisConfig, can_wait: bool) -> None:
@@ -119,29 +123,29 @@ class CommitSchedule:
         self._size_bytes = 0
 
     def note(self, result: StepResult, size_bytes: int, steps: int) -> None:
-        """A step waits for a commit, the stream's ``steps``-th."""
+        """Note that a step waits for a commit, the stream's ``steps``-th."""
         is_found = bool(result.records.heads or result.count.anomalies)
         self._size_bytes += size_bytes
         is_small = self._size_bytes < MOST_QUIET_BYTES
-        self._is_quiet = self._is_quiet and steps > LOUD_STEPS and is_small and not is_found
+        self._is_quiet = self._is_quiet and steps > PROMPT_STEPS and is_small and not is_found
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nobody needs to hear at once of what waits."""
+        """Return whether nobody needs to hear at once of what waits."""
         return self._is_quiet
 
     def due_s(self) -> float:
-        """When the steps that wait should be committed."""
+        """Return when the steps that wait should be committed."""
         quiet_s = self._done_at_s + self._quiet_s if self._is_quiet else 0.0
         return max(self._least_at_s, quiet_s)
 
     def tried(self, now_s: float, took_s: float) -> None:
-        """Somebody has tried to commit, which took so much CPU time."""
-        # The first one, in cold memory, does not say what the next ones take.
+        """Note an attempt to commit, which took so much CPU time."""
+        # The first commit, in cold memory, takes longer than the next ones.
         before_s, self._took_s = self._took_s, took_s
         self._least_at_s = now_s + max(COMMIT_PERIOD_S, min(before_s, took_s) / COMMIT_SHARE)
 
     def done(self, now_s: float) -> None:
-        """Nothing waits any more."""
+        """Note that nothing waits any more."""
         self._done_at_s = now_s
         self._is_quiet, self._size_bytes = self._can_wait, 0

@@ -1,16 +1,14 @@
-"""Forks one process per stream, out of a single-threaded one with all kernels loaded.
+"""Fork server of an agent: forks one process per stream, out of a single-threaded one with all kernels
+loaded.
 
-Two SST readers in one process can crash a writer, and a new Python for each would cost 0.7 s and 80 MB;
-a fork costs milliseconds and 12 MB. This process is itself a fork of the agent, before that has threads and
-connections; it holds no socket and no ADIOS2 handle. That of ``multiprocessing`` would be a new Python, which
-loads all again, and knows nothing of who is to end first where memory does.
+Two SST readers in one process can crash a writer, and a new Python for each would cost 0.7 s and 80 MB; a
+fork costs milliseconds and 12 MB. The server is itself a fork of the agent, made before that has threads and
+connections; it holds no socket and no ADIOS2 handle. A fork server of ``multiprocessing`` would be a new
+Python, which loads all again, and does not set who is killed first where memory runs out.
 
-``forkclient`` describes what it is asked and what it answers. When its input ends it ends its children and
-itself.
-
-The conversation of an agent with its fork server, and the agent's end of it.
-
-JSON lines: ``Request`` on the server's standard input, ``Event`` on its standard output.
+``ForkServer`` is the agent's end and ``serve`` the server's. They exchange JSON lines: ``Request`` on the
+server's standard input, ``Event`` on its standard output. When its input ends the server ends its children
+and itself.
 """
 
 from __future__ import annotations
@@ -35,14 +33,14 @@ from chimbuko.runtime.process.starting import become_fork, end_fork, signals_wai
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What the agent asks for: start a stream's process, or kill the process of ``kill``."""
+    """Request of the agent: start a stream's process, or kill the process of ``kill``."""
 
     start: StreamProcessSpec | None = None
     kill: str = ""
 
 
 class Event(msgspec.Struct, frozen=True):
-    """What happened: ``started`` and ``ended`` for each process."""
+    """Event of a process: ``started`` or ``ended``."""
 
     kind: str
     key: str = ""
@@ -56,13 +54,13 @@ class ForkServer:
     Raises
     ------
     ServiceError
-        There is no process to be had.
+        The process cannot be started.
     """
 
     def __init__(self) -> None:
         agent = os.getpid()
         self.notifier = AgentNotifier()
-        """Rung by the processes of the streams."""
+        """Notifier by which the processes of the streams wake the agent."""
         asked, self._input = os.pipe()
         self._output, reports = os.pipe()
         with signals_wait() as blocked:
@@ -80,12 +78,12 @@ class ForkServer:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """Process id of the fork server."""
         return self._pid
 
     @property
     def reports(self) -> int:
-        """File that can be read when something has happened."""
+        """Descriptor that can be read when there are events."""
         return self._output
 
     def ask(self, request: Request) -> None:
@@ -102,7 +100,7 @@ class ForkServer:
             raise ServiceError("the fork server of this agent is gone") from None
 
     def events(self) -> list[Event]:
-        """What happened since the last time.
+        """Return the events since the last call.
 
         Raises
         ------
@@ -119,12 +117,12 @@ class ForkServer:
         return [msgspec.json.decode(line, type=Event) for line in lines]
 
     def wake(self) -> None:
-        """Make it go on if it was stopped."""
+        """Continue the server if it was stopped."""
         with suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGCONT)
 
     def close(self) -> None:
-        """End it, and with it all children that are left."""
+        """End the server, and with it all children that are left."""
         os.close(self._input)
         self.wake()
         with suppress(ChildProcessError):
@@ -133,14 +131,14 @@ class ForkServer:
 
 
 def serve(agent: int, blocked: set[int], notifier: AgentNotifier) -> None:
-    """Serve requests of an agent, its process id, until standard input ends.
+    """Serve requests of an agent, given by its process id, until standard input ends.
 
     Parameters
     ----------
     blocked
-        Signals that it is to block.
+        Signals that the server is to block.
     notifier
-        That its children ring.
+        Notifier that its children use.
     """
     ignore_others()
     die_with_parent()
@@ -170,7 +168,7 @@ def serve(agent: int, blocked: set[int], notifier: AgentNotifier) -> None:
 
 
 def _ends_of_forks() -> int:
-    """Descriptor that becomes readable when a child has ended."""
+    """Return a descriptor that becomes readable when a child has ended."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
@@ -202,11 +200,11 @@ def _become_child(spec: StreamProcessSpec, notifier: AgentNotifier) -> None:
         os.dup2(nothing, 0)
         os.dup2(2, 1)
         faulthandler.enable()
-        # Where memory comes to an end, the reader does, and not the program beside it.
+        # Where memory runs out the reader is killed, and not the program beside it.
         set_oom_score(oom_score(Sacrifice.READER))
         die_with_parent()
         setproctitle(f"chimbuko.ad.streamprocess.process {spec.key}")
-        # Loaded with the kernels, before the fork.
+        # This module was loaded with the kernels, before the fork.
         from chimbuko.ad.streamprocess.process import run_child
 
         code = run_child(spec, notifier)

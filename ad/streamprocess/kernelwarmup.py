@@ -1,4 +1,4 @@
-"""Compiles and loads every kernel by analysing a small made-up stream, off any stream's path."""
+"""Compilation and loading of every kernel, by analysing a small made-up stream."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from chimbuko.core.traceschema import EventType, Operation, StreamNames, TraceSt
 
 GPU_THREAD = 1
 MESSAGES = 40
-"""On as many channels: more than their table has room for at first."""
+"""Number of messages, on as many channels: more than their table has room for at first."""
 
 
 def warm_kernels(config: AnalysisConfig | None = None) -> None:
@@ -51,7 +51,9 @@ def warm_kernels(config: AnalysisConfig | None = None) -> None:
 
 
 def _small_step(number: int) -> TraceStep:
-    """100 calls of two µs, the last of which takes a thousand times as long, metrics, messages, GPU calls."""
+    """Return a step of 100 calls of two µs, the last of which takes a thousand times as long, with metrics,
+    messages and GPU calls.
+    """
     start = 1_000_000 * (number + 1)
     events, counters = [[0, 0, 0, 0, 0, start]], [[0, 0, 0, 0, 5, start + 12]]
     for call in range(100):

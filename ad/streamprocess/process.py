@@ -1,11 +1,11 @@
-"""The process of one stream: reads it, analyses it, spools what it found. Nothing else.
+"""Process of one stream: reads it, analyses it, spools the findings. Nothing else.
 
 It never compiles, connects or waits for anything but its stream, and in lockstep for the others.
 
 What steps have brought is *committed* together: statistics go to the agent, findings to the spool, and the
 state of the analysis into a checkpoint. Killed at any moment, the process leaves the last commit, and its
-successor goes on from there: over files as if nothing had been, since steps are given back only after their
-commit; over SST behind a gap.
+successor continues from there: over files as if nothing had been, since steps are given back only after their
+commit; over SST after a gap.
 """
 
 from __future__ import annotations
@@ -48,18 +48,22 @@ from chimbuko.runtime.process.signals import END
 from chimbuko.runtime.protocol.messages import ALL_EPOCHS, NO_EPOCH
 
 EPOCH_WAIT_S = 0.1
-"""Between two looks whether it shall go on waiting for the other streams; a model wakes it at once."""
+"""Time in seconds between two checks whether to go on waiting for the other streams; a model wakes the
+process at once.
+"""
 BUSY_POLL_S = 0.001
-"""Between two tries to commit while the agent is at the same file."""
+"""Time in seconds between two attempts to commit while the agent is at the same file."""
 COMMIT_TRIES = 20
 MOST_TRIES = 1000
 ROOM_POLL_S = 0.05
 LAST_ROOM_S = 3.0
-"""How long to wait for room where nobody writes the stream any more."""
+"""Time in seconds for which room is waited for where nobody writes the stream any more."""
 
 
 class StreamProcess:
-    """Drains one stream to its end, or until it is asked to leave that to a successor (``END``)."""
+    """Reader that drains one stream to its end, or until it is asked to leave that to a successor
+    (``END``).
+    """
 
     def __init__(self, spec: StreamProcessSpec, notifier: AgentNotifier) -> None:
         self._spec = spec
@@ -93,12 +97,12 @@ class StreamProcess:
             self._analysis.lose(kind)
 
     def _begin(self, kept: Checkpoint | None) -> None:
-        """Go on where a predecessor was, or begin."""
+        """Continue where a predecessor was, or begin."""
         spec = self._spec
         if kept is None:
             identity = StreamIdentity(spec.program, spec.rank, spec.node)
             self._analysis = StreamAnalysis(identity, spec.config)
-            # Where there was no room for a checkpoint, that is all that is known.
+            # Where there was no room for a checkpoint, only the totals are known.
             self._analysis.follow(self._box.next_step, self._spool.health)
             self._epoch = NO_EPOCH
             self._counters_due_us = 0
@@ -113,9 +117,9 @@ class StreamProcess:
             self._spool.append(kept.frame)
 
     def run(self) -> None:
-        """Read to the end, or until asked to go."""
+        """Read to the end, or until asked to stop."""
         signal.signal(END, self._ask_to_go)
-        # From the agent, when it has left word in the box: that ends a wait for the next step.
+        # The agent sends it when it has written to the exchange: it ends a wait for the next step.
         signal.signal(signal.SIGCONT, lambda *_: None)
         # Before it asks to be let in: stopped from then on it holds up its writer.
         self._announce(Role.JOINING if self._spec.transport is Transport.SST else Role.READING)
@@ -127,7 +131,7 @@ class StreamProcess:
             phase = Phase.BROKEN
         except MemoryError:
             if self._source is not None:
-                # Over SST its writer must not wait for one that is gone.
+                # Over SST the writer must not wait for a reader that is gone.
                 self._source.close()
             raise
         is_over = phase is not Phase.IDLE
@@ -138,20 +142,20 @@ class StreamProcess:
         is_committed = self._commit_surely(records, state)
         is_last = is_over or self._spec.transport is Transport.SST
         if self._shortage.is_blocking and is_last:
-            # In files they would be there for a successor.
+            # In files the steps would be there for a successor.
             self._lose_results()
             is_committed = True
         if self._source is not None:
             self._source.close()
         self._leave_findings(state)
-        # Last of all: for a stream that is over nobody does anything any more.
+        # This comes last: for a stream that is over nobody does anything any more.
         if is_over and is_committed:
             self._box[Cell.CLOSED_EPOCH] = ALL_EPOCHS
             self._box[Cell.PHASE] = phase
         self._notifier.notify()
 
     def _ask_to_go(self, signum: int, frame: object) -> None:
-        """A reader that dies in a bad moment takes an SST writer with it: so this only leaves word."""
+        """Note the request to stop: a reader that dies in a bad moment takes an SST writer with it."""
         self._is_asked_to_go = True
 
     def _drain(self, source: TraceSource) -> Phase:
@@ -185,19 +189,21 @@ class StreamProcess:
 
     @property
     def _commit_in_s(self) -> float | None:
-        """Until the next commit is due, in seconds; None where nothing waits for one."""
+        """Return the time until the next commit is due, in seconds; None where nothing waits for one."""
         if not self._uncommitted or self._spec.config.lockstep:
             return None
         return max(self._schedule.due_s() - time.monotonic(), 0.0)
 
     def _lose_results(self) -> None:
-        """Give up what steps have brought, for which there is no room; what they teach is still kept."""
+        """Give up the findings of the waiting steps, for which there is no room; their statistics are still
+        kept.
+        """
         self._uncommitted.give_up(self._spool)
         self._count_lost()
         self._shortage.report(self._analysis.health(READING))
 
     def _leave_findings(self, state: str) -> None:
-        """Before the end: wait a moment for room for the last findings; what finds none is lost."""
+        """Wait, before the end, a moment for room for the last findings; those that find none are lost."""
         latest_s = time.monotonic() + LAST_ROOM_S
         while not self._spool.has_room and time.monotonic() < latest_s and not self._is_asked_to_go:
             time.sleep(ROOM_POLL_S)
@@ -221,16 +227,16 @@ class StreamProcess:
         spool.lost_records = spool.lost_steps = 0
 
     def _announce(self, role: Role) -> None:
-        """Let the guard know what this process is to the stream's writer."""
+        """Tell the guard which role this process has for the stream's writer."""
         self._role = role
         if self._spec.guarded:
-            # Without room for a word, the guard does not know of it.
+            # Where there is no room for the registration, the guard does not know of it.
             with suppress(OSError):
                 announce(self._spec.guarded, f"reader-{self._spec.key}", role)
 
     def _has_ended(self, last: TraceStep | None) -> bool:
-        """Whether the program was seen to end. A last step that was never written, or thrown away because
-        the reader was too slow, leaves no gap behind it.
+        """Return whether the program was seen to end. A last step that was never written, or thrown away
+        because the reader was too slow, leaves no gap behind it.
         """
         timers = self._names.timers
         analysis = self._analysis
@@ -257,7 +263,9 @@ class StreamProcess:
         self._open_calls.publish(self._analysis.stacks, result.count)
 
     def _save_names(self) -> bool:
-        """False where there is no room for them; nobody can make anything of a commit without."""
+        """Save the names; return False where there is no room for them, since nobody can use a commit
+        without.
+        """
         try:
             if self._names_file.save(self._names):
                 self._box[Cell.NAMES_VERSION] += 1
@@ -267,7 +275,9 @@ class StreamProcess:
         return True
 
     def _enter_epoch(self, step: TraceStep) -> bool:
-        """Close the epochs before the step's, and wait until all streams have; False if asked to go."""
+        """Close the epochs before the step's, and wait until all streams have; return False if asked to
+        stop.
+        """
         interval_us = step.interval_us()
         epoch = NO_EPOCH if interval_us is None else interval_us[1] // self._spec.config.period_us
         if epoch <= self._epoch:
@@ -286,7 +296,7 @@ class StreamProcess:
         return not self._is_asked_to_go
 
     def _commit(self) -> None:
-        """Commit what the steps since the last commit have brought, if the agent lets."""
+        """Commit what the steps since the last commit have brought, if the agent does not hold the lock."""
         for _ in range(COMMIT_TRIES):
             began_s = time.thread_time()
             if self._try_commit() or self._shortage.is_blocking:
@@ -296,8 +306,8 @@ class StreamProcess:
         self._schedule.tried(time.monotonic(), time.thread_time() - began_s)
 
     def _commit_surely(self, records: PackedRecords | None = None, state: str = READING) -> bool:
-        """Commit, also while the agent is busy; false where it stays so after this process is asked to go,
-        and where there is no room and no time to wait for it.
+        """Commit, even while the agent is busy; return False where it stays so after this process is asked to
+        stop, and where there is no room and no time to wait for it.
         """
         tries = 0
         while not self._try_commit(records, state):
@@ -305,15 +315,15 @@ class StreamProcess:
             if tries > MOST_TRIES or (self._shortage.is_blocking and not self._can_wait):
                 return False
             if self._shortage.is_blocking:
-                # Not stuck: nobody shall take this process away.
+                # The process is not stuck, and must not be replaced.
                 self._box[Cell.LOOKS] += 1
             time.sleep(ROOM_POLL_S if self._shortage.is_blocking else BUSY_POLL_S)
         return True
 
     @property
     def _can_wait(self) -> bool:
-        """Whether steps may wait for room. In files they do as long as they are written; over SST that would
-        hold up the program.
+        """Return whether steps may wait for room. In files they do as long as they are written; over SST that
+        would hold up the program.
         """
         if self._spec.transport is Transport.SST or self._is_asked_to_go:
             return False
@@ -365,7 +375,7 @@ class StreamProcess:
         return True
 
     def _frame(self, records: PackedRecords | None, state: str) -> SpoolFrame:
-        """What the steps since the last commit have brought, and ``records`` behind it."""
+        """Return the results since the last commit as a frame, with ``records`` after them."""
         analysis = self._analysis
         are_counters_due = records is not None or analysis.end_us >= self._counters_due_us
         return self._uncommitted.frame(
@@ -378,7 +388,7 @@ class StreamProcess:
 
 
 def run_child(spec: StreamProcessSpec, notifier: AgentNotifier) -> int:
-    """Body of a stream's process; its exit code, ``NO_MEMORY`` where that came to an end."""
+    """Run a stream's process; return its exit code, ``NO_MEMORY`` where memory ran out."""
     try:
         StreamProcess(spec, notifier).run()
     except (MemoryError, OSError) as error:

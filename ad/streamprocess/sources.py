@@ -1,4 +1,4 @@
-"""Where a stream's process takes its steps from: SST, a file that is being written, or a recorded one."""
+"""Sources of a stream's steps: SST, a file that is being written, or a recorded one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chimbuko.core.errors import TraceFormatError
 from chimbuko.core.traceschema import StreamNames, TraceStep
 
 RECORDED_SILENCE_S = 1.0
-"""A recorded stream that gives no step for so long has no end: its writer died."""
+"""Time in seconds without a step after which a recorded stream has no end: its writer died."""
 
 
 def open_source(spec: StreamProcessSpec, first_step: int, names: StreamNames) -> TraceSource:
@@ -22,7 +22,7 @@ def open_source(spec: StreamProcessSpec, first_step: int, names: StreamNames) ->
     Raises
     ------
     TraceFormatError
-        It cannot be opened.
+        The stream cannot be opened.
     """
     path = Path(spec.path)
     if spec.transport is Transport.SST:
@@ -34,7 +34,7 @@ def open_source(spec: StreamProcessSpec, first_step: int, names: StreamNames) ->
 
 
 def _check_contact(stream: Path, contact: str) -> None:
-    """A program that runs again has put its own contact file in the place of the one that is looked for."""
+    """Check that a program that runs again has not replaced the contact file by its own."""
     if contact and contact_of(stream) not in (contact, ""):
         raise TraceFormatError(f"{stream}: its program had ended before it could be read")
 
@@ -52,22 +52,22 @@ class _Recorded:
         self.names = self._reader.names
 
     def next_step(self, timeout_s: float | None) -> TraceStep | Waiting:
-        """Raises ``TraceFormatError`` for a damaged step."""
+        """Return the next step; raises ``TraceFormatError`` for a damaged one."""
         step = self._reader.next_step(RECORDED_SILENCE_S)
         return Waiting.BROKEN if step is Waiting.NOT_READY else step
 
     def give_back(self, first_step: int) -> None:
-        """It stays as it is."""
+        """Do nothing: a recorded stream stays as it is."""
 
     def end(self) -> None:
-        """It has been all there from the beginning."""
+        """Do nothing: a recorded stream has been all there from the beginning."""
 
     def close(self) -> None:
         self._reader.close()
 
 
 class _Joined:
-    """A stream over SST. Joining lasts until the first step has been read (``trace.reader``)."""
+    """A stream over SST. Joining lasts until the first step has been read (``capture.trace.reader``)."""
 
     written_steps: int | None = None
 
@@ -78,7 +78,7 @@ class _Joined:
             path, SST, rank=spec.rank, first_rank=spec.first_rank, first_step=first_step, names=names
         )
         try:
-            # Between the look and the opening another one may have come.
+            # Another contact file may have come between the check and the opening.
             _check_contact(path, spec.contact)
         except TraceFormatError:
             self._reader.close()
@@ -87,8 +87,8 @@ class _Joined:
         self._read_mark = read_mark_of(path)
 
     def next_step(self, timeout_s: float | None) -> TraceStep | Waiting:
-        """Raises ``TraceFormatError`` for a damaged step. Where a time-out runs out just as a step arrives,
-        ADIOS2 2.12 crashes the reader: so it waits for as long as there is none.
+        """Return the next step; raises ``TraceFormatError`` for a damaged one. Where a time-out runs out just
+        as a step arrives, ADIOS2 2.12 crashes the reader: so it waits without one.
         """
         step = self._reader.next_step(WAIT)
         if self.is_joining:
@@ -98,10 +98,10 @@ class _Joined:
         return step
 
     def give_back(self, first_step: int) -> None:
-        """The writer has done so."""
+        """Do nothing: the writer has deleted the step."""
 
     def end(self) -> None:
-        """The writer says so itself."""
+        """Do nothing: the writer signals the end itself."""
 
     def close(self) -> None:
         self._reader.close()

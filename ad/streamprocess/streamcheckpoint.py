@@ -1,7 +1,8 @@
-"""What a stream's process keeps for the one that takes over when it dies: two files, one of them in use.
+"""Checkpoint that a stream's process keeps for the one that takes over when it dies: two files, one of them
+in use.
 
-Which of them is in use stands in the exchange (``ad.exchange``), so that statistics handed over, findings
-and the state of the analysis are of the same step, whenever a process is killed.
+The exchange file says which of them is in use (``ad.handoff.exchange``), so that statistics handed over,
+findings and the state of the analysis are of the same step, whenever a process is killed.
 """
 
 from __future__ import annotations
@@ -28,50 +29,54 @@ Array = npt.NDArray[Any]
 
 @dataclass
 class Checkpoint:
-    """The state of a stream's process between two steps."""
+    """State of a stream's process between two steps."""
 
     analysis: StreamAnalysis
     epoch: int
     reports_seen: int
-    """Reports of overdue calls that it knows."""
+    """Number of reports of overdue calls that the process knows."""
     known_metadata: set[tuple[int, int, str]]
-    """What the store was sent."""
+    """Keys of the metadata that the store was sent."""
     counters_due_us: int
     frame: SpoolFrame | None
     """Findings that may not be in the spool yet."""
     sequence: int
-    """Of this frame in the spool."""
+    """Sequence number of this frame in the spool."""
 
 
 class CheckpointFiles:
-    """The two files of one stream, in its folder."""
+    """The two checkpoint files of one stream, in its folder."""
 
     def __init__(self, folder: Path) -> None:
         self._paths = [folder / f"checkpoint.{slot}" for slot in (0, 1)]
         self._content = BytesIO()
-        """Used again and again, as the files are: fresh memory and fresh blocks cost more than to write."""
+        """Buffer that is used again and again, as the files are: fresh memory and fresh blocks cost more than
+        to write.
+        """
         self.is_failing = False
-        """Whether the last one could not be saved."""
+        """Whether the last checkpoint could not be saved."""
         self._is_reported = False
 
     def save(self, slot: int, checkpoint: Checkpoint) -> None:
-        """Write one of them. Where the disk is full, all goes on without."""
+        """Write one of the files. Where the disk is full, the process goes on without."""
         path, content = self._paths[slot], self._content
         content.seek(0)
         _write(content, checkpoint)
         try:
-            # What is left of a longer one stands behind the end, and is not looked at.
+            # The rest of a longer, earlier checkpoint stands after the end, and is ignored.
             _overwrite(path, content.getbuffer()[: content.tell()])
             self.is_failing = False
         except OSError as error:
             if not self._is_reported:
-                log(f"{path}: what is known of a stream cannot be kept ({error.strerror})")
+                log(f"{path}: the checkpoint of a stream cannot be saved ({error.strerror})")
             self.is_failing = self._is_reported = True
-            # Half of it, or that of an earlier step, would be taken for this one.
+            # Half a checkpoint, or that of an earlier step, would be taken for this one.
             path.unlink(missing_ok=True)
 
     def load(self, slot: int, names: StreamNames) -> Checkpoint | None:
-        """The one that was saved last, whose analysis knows ``names``; None where there is none."""
+        """Return the checkpoint that was saved last, whose analysis knows ``names``; None where there is
+        none.
+        """
         try:
             content = self._paths[slot].read_bytes()
         except OSError:
@@ -83,7 +88,9 @@ _HEAD = struct.Struct("<Q")
 
 
 def _write(content: BytesIO, checkpoint: Checkpoint) -> None:
-    """Where the arrays begin, the objects with kinds of arrays in place of these, and the arrays."""
+    """Write the offset of the arrays, the objects with descriptions of arrays in place of these, and the
+    arrays.
+    """
     content.write(bytes(_HEAD.size))
     objects = _Objects(content)
     objects.dump(checkpoint)
@@ -98,14 +105,16 @@ def _read(content: bytes, names: StreamNames) -> Checkpoint:
 
 
 class _Objects(pickle.Pickler):
-    """Sets arrays aside, which would take most of the time, and leaves out names, which have a file."""
+    """Pickler that sets arrays aside, which would take most of the time, and leaves out names, which have a
+    file.
+    """
 
     def __init__(self, file: BytesIO) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
         self.arrays: list[Any] = []
 
     def reducer_override(self, obj: object) -> Any:
-        """As ``pickle`` asks of each object that is not one of its own."""
+        """Reduce an object, as ``pickle`` asks for each one that is not of its own types."""
         if type(obj) is np.ndarray:
             self.arrays.append(obj if obj.flags.c_contiguous else np.ascontiguousarray(obj))
             return _array, (_kind(obj.dtype), obj.shape)
@@ -113,7 +122,7 @@ class _Objects(pickle.Pickler):
 
 
 class _Restored(pickle.Unpickler):
-    """Objects come in the order in which they were written."""
+    """Unpickler of such objects, which come in the order in which they were written."""
 
     def __init__(self, content: bytes, names: StreamNames) -> None:
         super().__init__(BytesIO(memoryview(content)[_HEAD.size :]))
@@ -122,7 +131,7 @@ class _Restored(pickle.Unpickler):
         self._known = {_array.__name__: self._next_array, _names.__name__: lambda: names}
 
     def find_class(self, module: str, name: str) -> Any:
-        """What stands for an array, or for the names, is what was kept of it."""
+        """Return a stand-in for an array, or for the names: what was kept of it."""
         is_kept = module == __name__ and name in self._known
         return self._known[name] if is_kept else super().find_class(module, name)
 
@@ -134,12 +143,12 @@ class _Restored(pickle.Unpickler):
 
 
 def _array(kind: bytes, shape: tuple[int, ...]) -> Array:
-    """Stands for the next array in a checkpoint."""
+    """Return the next array in a checkpoint; stands for it in the pickle."""
     raise NotImplementedError
 
 
 def _names() -> StreamNames:
-    """Stands for the names in a checkpoint."""
+    """Return the names in a checkpoint; stands for them in the pickle."""
     raise NotImplementedError
 
 

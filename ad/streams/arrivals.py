@@ -1,4 +1,4 @@
-"""Notices the streams of a node as they appear, and those of programs that run again under the same path."""
+"""Discovery of the streams of a node as they appear, and of programs that run again under the same path."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from chimbuko.capture.trace.discovery import (
 )
 
 CONTACT_LOOKS = 4
-"""A program that is killed leaves its contact file, and the next one puts its own in the place: only every so
-many looks ask for that, since they may be on a network file system."""
+"""Number of looks of which one asks for new contact files. A program that is killed leaves its contact file,
+and the next one puts its own in its place; the files may be on a network file system.
+"""
 
 
 @dataclass(frozen=True)
@@ -29,53 +30,54 @@ class Arrival:
     """A stream that has appeared."""
 
     name: StreamName
-    """As its path says; with ``first_rank`` where that is known."""
+    """Name of the stream as its path says; with ``first_rank`` where that is known."""
     transport: Transport
     is_numbered: bool
-    """Whether it is known which instance of its program it is."""
+    """Whether it is known which instance of its program the stream belongs to."""
     is_further: bool
     """Whether an earlier instance of its program had the same path."""
     contact: str = ""
-    """What distinguishes its contact file from that of another instance."""
+    """Identity of its contact file, different for another instance."""
 
     def as_instance(self, first_rank: int) -> StreamName:
-        """Its name when what takes itself for rank 0 has this rank in the run."""
+        """Return the name of the stream when its rank 0 has this rank in the run."""
         rank = self.name.rank - self.name.first_rank
         return replace(self.name, rank=rank + first_rank, first_rank=first_rank)
 
 
 @dataclass(frozen=True)
 class Instance:
-    """An instance of a program, as far as it has come."""
+    """An instance of a program, as far as its streams have appeared."""
 
     number: int = 0
     arrivals: tuple[Arrival, ...] = ()
 
     @property
     def ranks(self) -> set[int]:
-        """As the program counts."""
+        """Ranks that have appeared, as the program counts them."""
         return {arrival.name.rank - arrival.name.first_rank for arrival in self.arrivals}
 
 
 @dataclass
 class _Path:
-    """What is known of one path."""
+    """State of one path."""
 
     first_ranks: set[int] = field(default_factory=set)
     contacts: set[str] = field(default_factory=set)
     is_free: bool = False
-    """The files of its last instance were set aside, or its contact file was removed."""
+    """Whether the files of its last instance were set aside, or its contact file was removed."""
 
 
 class Arrivals:
-    """The streams in the folder of a node.
+    """Streams in the folder of a node.
 
     Parameters
     ----------
     index, count
-        Which of so many agents this is: the ranks, as the paths name them, are dealt out among them.
+        Index of this agent, and number of agents: the ranks, as the paths name them, are dealt out among
+        them.
     is_ours
-        Whether programs write there with our settings: what others write stays as it is, and is taken for
+        Whether programs write there with our settings: files of others stay as they are, and are taken for
         one instance each.
     """
 
@@ -87,7 +89,9 @@ class Arrivals:
         self._looks = 0
 
     def look(self) -> list[Arrival]:
-        """Streams that are not taken yet, sorted by program and rank; none where the folder is gone."""
+        """Return streams that are not taken yet, sorted by program and rank; none where the folder is
+        gone.
+        """
         self._looks += 1
         try:
             names = os.listdir(self._folder)
@@ -97,20 +101,20 @@ class Arrivals:
         for path, known in self._paths.items():
             if known.contacts and path.name + CONTACT_SUFFIX not in contacts:
                 known.is_free = True
-        # What was set aside first: whether a path is free says what is there now.
+        # Files that were set aside come first: whether a path is free depends on its current files.
         names.sort(key=lambda name: name.endswith(".bp"))
         found = [arrival for name in names for arrival in self._arrived(name)]
         return sorted(found, key=lambda arrival: arrival.name)
 
     def take(self, arrival: Arrival, first_rank: int) -> None:
-        """It is known from now on, as the instance that begins with this rank."""
+        """Take an arrival, as part of the instance that begins with this rank."""
         known = self._paths.setdefault(arrival.name.path, _Path())
         known.first_ranks.add(first_rank)
         known.is_free = aside_of(arrival.name.path, first_rank).exists()
         if arrival.contact:
             known.contacts.add(arrival.contact)
         if self._is_ours and not arrival.is_numbered:
-            # Without it nothing can be set aside, and who comes later overwrites it.
+            # Without permission nothing can be set aside, and later programs overwrite it.
             if arrival.transport is Transport.FILES:
                 number(arrival.name.path, first_rank)
             else:
@@ -118,7 +122,7 @@ class Arrivals:
                     _mark_of(arrival.name.path, arrival.contact).symlink_to(str(first_rank))
 
     def is_written(self, arrival: Arrival) -> bool:
-        """Whether the program that writes a stream still does, as of the last look."""
+        """Return whether the program that writes a stream still does, as of the last look."""
         if arrival.transport is Transport.SST:
             return contact_of(arrival.name.path) == arrival.contact
         path = arrival.name.path

@@ -1,6 +1,7 @@
-"""Notifies the user which streams of this node go short while there is no room in ``$TMPDIR``, or no memory.
+"""Notices to the user about streams of this node that go short while there is no room in ``$TMPDIR``, or no
+memory.
 
-Over the broker, and never through a file: that would be in the full folder.
+They go over the broker, and never through a file: that would be in the full folder.
 """
 
 from __future__ import annotations
@@ -14,17 +15,19 @@ from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.protocol.runbroker import RunBroker
 
 GATHER_S = 0.5
-"""All streams of a node are short of room together: they are reported in one line."""
+"""Time in seconds for which notices are gathered: all streams of a node are short of room together, and
+reported in one line.
+"""
 MOST_NAMED = 8
 
 
 class ShortageNotices:
-    """Gathers what is missing, from any thread, and says each thing once.
+    """Notices of what is missing, from any thread; each is given once.
 
     Parameters
     ----------
     folder, node
-        ``$TMPDIR``, and on which node that is.
+        ``$TMPDIR``, and the node that it is on.
     """
 
     def __init__(self, broker: RunBroker, folder: Path, node: str) -> None:
@@ -36,24 +39,24 @@ class ShortageNotices:
         self._due_s = 0.0
 
     def without(self, part: StreamPart, stream: str) -> None:
-        """A stream goes without a part, now or for good."""
+        """Note that a stream goes without a part, now or for good."""
         self._note(f"{self._where}: {{}} without {WORDS[part]}", stream)
 
     def unread(self, stream: str) -> None:
-        """A stream is not read, as there is no room for its folder."""
+        """Note that a stream is not read, as there is no room for its folder."""
         self._note(f"{self._where}: {{}} not read until there is some", stream)
 
     def unreadable(self, stream: str) -> None:
-        """A stream is not read any further, as there is no memory."""
+        """Note that a stream is not read any further, as there is no memory."""
         text = "no memory left for {}, read no further: raise the limit on it (ulimit -v), or use more nodes"
         self._note(text, stream)
 
     def lost_reports(self, number: int) -> None:
-        """Reports of overdue calls are lost."""
+        """Note that reports of overdue calls are lost."""
         self._note(f"{self._where}: {{}} reports of overdue calls are lost", str(number))
 
     def report(self, is_last: bool) -> None:
-        """Report what has gathered; raises ``redis.RedisError`` where the broker is away."""
+        """Send the notices that have gathered; raises ``redis.RedisError`` where the broker is away."""
         self._gather()
         if not self._gathered or (time.monotonic() < self._due_s and not is_last):
             return

@@ -1,10 +1,9 @@
 """One stream as its agent sees it, whichever process reads it at the moment.
 
-When a stream counts as silent: it gives no step for much longer than it used to. No clock.
-
-How much of its time a process could do anything in: what it waited for a core does not count.
-
-Streams of an agent that has died: what was found and learned in them waits in its folder.
+``Rhythm`` decides, without a clock, when a stream counts as silent: it gives no step for much longer than
+before. ``core_use`` and ``own_time_s`` say how much of its time a process could do anything; waiting for a
+core does not count. ``left_streams`` finds the streams of an agent that has died: their findings and
+statistics wait in its folder.
 """
 
 from __future__ import annotations
@@ -42,13 +41,15 @@ from chimbuko.runtime.protocol.messages import ALL_EPOCHS
 LEAST_S = 5.0
 LEAST_PERIODS = 5
 TIMES_LONGEST = 3
-"""Steps end where the program allows it, so they are uneven: a rank that waits for others, or writes a
-checkpoint, gives none meanwhile, and will do so again."""
+"""Factor by which a stream is quiet longer than ever before when it counts as silent. Steps end where the
+program allows it, so they are uneven: a rank that waits for others, or writes a checkpoint, gives none
+meanwhile, and will do so again.
+"""
 
 
 @dataclass
 class Rhythm:
-    """The steps of one stream, as they come.
+    """Rhythm of the steps of one stream.
 
     Parameters
     ----------
@@ -59,12 +60,12 @@ class Rhythm:
     period_s: float
     steps: int = 0
     quiet_s: float = 0.0
-    """Since the last step."""
+    """Time since the last step, in seconds."""
     longest_s: float = 0.0
     """Longest time between two steps so far."""
 
     def note(self, steps: int, seconds: float) -> None:
-        """``seconds`` have gone by, during which the stream was waited for; it has given ``steps`` in all."""
+        """Note that the stream was waited for ``seconds``, and has given ``steps`` steps in all."""
         self.quiet_s += seconds
         if steps != self.steps:
             if self.steps:
@@ -74,7 +75,9 @@ class Rhythm:
 
     @property
     def is_silent(self) -> bool:
-        """Whether it is quiet beyond all that it has been before. A stream that never spoke is not silent."""
+        """Return whether the stream is quiet much longer than ever before. A stream that never gave a step is
+        not silent.
+        """
         limit_s = max(LEAST_S, LEAST_PERIODS * self.period_s, TIMES_LONGEST * self.longest_s)
         return self.steps > 0 and self.quiet_s > limit_s
 
@@ -84,22 +87,24 @@ _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 class CoreUse(NamedTuple):
-    """What the kernel says of a process's main thread."""
+    """Kernel's account of a process's main thread."""
 
     state: str
-    """A letter, as in ``TaskStat``."""
+    """State as a letter, as in ``TaskStat``."""
     ran_ns: int
     waited_ns: int
-    """For a core. A wait counts when it is over."""
+    """Time spent waiting for a core, in ns. A wait counts when it is over."""
 
     @property
     def is_stopped(self) -> bool:
-        """By a signal: it would notice nothing."""
+        """Whether the process is stopped by a signal: it would notice nothing."""
         return self.state in _STOPPED
 
 
 def core_use(pid: int) -> CoreUse | None:
-    """Of a process until now; None where it is gone. A kernel may not say what it waited."""
+    """Return the core use of a process until now; None where it is gone. A kernel may not tell the waiting
+    time.
+    """
     folder = Path(f"/proc/{pid}")
     times = None
     try:
@@ -116,20 +121,22 @@ def core_use(pid: int) -> CoreUse | None:
 
 
 def own_time_s(before: CoreUse | None, now: CoreUse | None, passed_s: float) -> float:
-    """Time in which a process ran or slept, of ``passed_s`` seconds; all of it where nothing is known."""
+    """Return the time in which a process ran or slept, of ``passed_s`` seconds; all of it where nothing is
+    known.
+    """
     if before is None or now is None:
         return passed_s
     if now.state == _RUNNABLE and now.ran_ns == before.ran_ns:
-        # It waits still, so that the kernel has not counted it.
+        # It is still waiting, so the kernel has not counted the wait yet.
         return 0.0
     return max(passed_s - (now.waited_ns - before.waited_ns) / 1e9, 0.0)
 
 
 BOX = "exchange"
-"""Name of the file in its folder by which it exchanges statistics with its agent."""
+"""Name of the file in a stream's folder by which it exchanges statistics with its agent."""
 LOOK_PAUSE_S = 0.001
 TAU_MARK = "TAU Version"
-"""Metadata that only TAU writes."""
+"""Key of metadata that only TAU writes."""
 
 
 @dataclass
@@ -144,35 +151,37 @@ class StreamHandle:
     config: AnalysisConfig
     schema: TableSchema
     kept_trace: str = ""
-    """Folder in which there is to be a copy of it; empty for none."""
+    """Folder in which there is to be a copy of the stream; empty for none."""
     is_ours: bool = True
-    """Whether what was read of followed files is given back."""
+    """Whether what was read of followed files is deleted."""
     guarded: str = ""
-    """Folder in which its process leaves word of itself; empty for none."""
+    """Folder in which the stream's process registers with the guard; empty for none."""
     contact: str = ""
-    """What distinguishes its contact file from that of another instance of its program; empty over files."""
+    """Identity of its contact file, different for another instance of its program; empty over files."""
     attempts: int = 0
     pid: int = 0
     is_over: bool = False
-    """No process will read it again."""
+    """Whether no process will read the stream again."""
     looks: int = 0
     quiet_s: float = 0.0
-    """In which its process, or the fork server before there is one, could have looked and did not."""
+    """Time in seconds in which its process, or the fork server before there is one, could have looked and did
+    not.
+    """
     own_s: float = 0.0
-    """The time, of the last tick, in which they could have."""
+    """Time in seconds, of the last tick, in which they could have."""
     core_use: CoreUse | None = None
-    """Of that process at the last tick, where it is quiet."""
+    """Core use of its process at the last tick, where that is quiet."""
     stood_at: int = 0
-    """The first step that was not committed when its process was started."""
+    """First step that was not committed when its process was started."""
     failures: int = 0
-    """Processes that have died, one after the other, without having committed anything."""
+    """Number of processes that have died, one after the other, without having committed anything."""
     is_abandoned: bool = False
-    """Nobody shall read it any more."""
+    """Whether nobody shall read the stream any more."""
     is_waiting: bool = False
-    """For another process, after ``pause_ticks``."""
+    """Whether the stream waits for another process, after ``pause_ticks``."""
     pause_ticks: int = 0
     generations: list[tuple[int, int]] = field(default_factory=list)
-    """(round of deltas, generation of the outbox that it carried), oldest first."""
+    """Rounds of deltas, each with the generation of the outbox that it carried, oldest first."""
     merged_generation: int = -1
     model_edition: int = 0
     sent_epoch: int = -1
@@ -180,11 +189,11 @@ class StreamHandle:
     health: StreamHealth | None = None
     """Totals as last reported by its process."""
     silence: Silence | None = None
-    """Set while it is silent."""
+    """Silence of the stream; None while it gives steps."""
     reported_silence: Silence | None = None
-    """As last reported to the server."""
+    """Silence as last reported to the server."""
     named: int = 0
-    """How many of its functions the server was sent."""
+    """Number of its functions that the server was sent."""
     _names_version: int = 0
 
     word: StreamHealth | None = None
@@ -193,7 +202,7 @@ class StreamHandle:
     _is_word_new: bool = False
 
     def __post_init__(self) -> None:
-        """Make all that its process cannot do without; raises ``OSError`` where there is no room."""
+        """Make all files that its process cannot do without; raises ``OSError`` where there is no room."""
         self.delivery = SpoolDelivery(self.key, self.folder / "spool")
         self.delivery.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / READER).touch(mode=0o600)
@@ -203,7 +212,7 @@ class StreamHandle:
 
     @property
     def key(self) -> str:
-        """``program:rank``."""
+        """Key of the stream, ``program:rank``."""
         return f"{self.program}:{self.name.rank}"
 
     @property
@@ -213,11 +222,11 @@ class StreamHandle:
 
     @property
     def phase(self) -> Phase:
-        """What its process is doing."""
+        """Current activity of its process."""
         return Phase(self.box[Cell.PHASE])
 
     def next_attempt(self) -> StreamProcessSpec:
-        """Order for a process that goes on where the last one was."""
+        """Return the specification of a process that continues where the last one was."""
         self.attempts += 1
         self.quiet_s, self.core_use = 0.0, None
         return StreamProcessSpec(
@@ -241,12 +250,12 @@ class StreamHandle:
         )
 
     def give_up(self, loss: str = "") -> None:
-        """Nobody reads it any further: say so where its findings queue, on behalf of a process that died.
+        """Give the stream up: append that to its spool, on behalf of a process that died.
 
         Parameters
         ----------
         loss
-            The kind under which the stream itself counts as lost.
+            Kind under which the stream itself counts as lost.
         """
         spool = SpoolWriter(self.delivery.folder, self.key, self.config.spool_limit_bytes)
         nothing = StreamHealth(self.program, self.name.rank, self.node, "", 0, 0, 0, 0, 0, 0, {})
@@ -262,7 +271,7 @@ class StreamHandle:
         self.is_over = True
 
     def new_shortage(self) -> StorageShortage | None:
-        """What its process had to say past the spool since the last time."""
+        """Return the process's storage shortage, if it has reported one since the last call."""
         version = self.box.shortage.version
         if version == self._shortage_version:
             return None
@@ -274,12 +283,12 @@ class StreamHandle:
         return shortage
 
     def new_word(self) -> StreamHealth | None:
-        """``word``, if there is one since the last time."""
+        """Return ``word``, if there is one since the last call."""
         is_new, self._is_word_new = self._is_word_new, False
         return self.word if is_new else None
 
     def forget_files(self) -> None:
-        """It was read to its end: give back what its files still take, where another may follow it."""
+        """Free the storage of a stream that was read to its end, where another may follow it."""
         if self.transport is Transport.FILES and self.is_ours:
             empty_aside(self.name.path, self.name.first_rank)
 
@@ -289,8 +298,8 @@ class StreamHandle:
         Parameters
         ----------
         deltas
-            Those of it that may not be merged yet, oldest first: number of the round, and what it took from
-            the stream. All before are.
+            Deltas of the dead agent that may not be merged yet, oldest first: number of the round, and what
+            it took from the stream. All before are merged.
         """
         outbox = self.box.look()
         while outbox is None:
@@ -324,7 +333,7 @@ class StreamHandle:
 
     @property
     def recorder_path(self) -> Path:
-        """Its flight recorder."""
+        """Path of its flight recorder."""
         return self.folder / "recorder"
 
     @property
@@ -342,7 +351,7 @@ _STREAM_FOLDER = re.compile(r"(?P<program>\d+)-(?P<rank>\d+)")
 def left_streams(
     folder: Path, node: str, config: AnalysisConfig, known: Collection[Path] = ()
 ) -> list[StreamHandle]:
-    """The streams in an agent's folder, but for those that are known; none has a process."""
+    """Return the streams in an agent's folder, except those that are known; none has a process."""
     found: list[StreamHandle] = []
     for place in sorted(folder.glob(f"*/{BOX}")):
         parts = _STREAM_FOLDER.fullmatch(place.parent.name)
@@ -353,5 +362,5 @@ def left_streams(
         try:
             found.append(StreamHandle(name, Transport.SST, program, node, place.parent, config, schema))
         except (OSError, MemoryError) as error:
-            log(f"{place.parent}: what is left in it cannot be delivered ({error})")
+            log(f"{place.parent}: findings left in it cannot be delivered ({error})")
     return found

@@ -1,4 +1,4 @@
-"""Looks after the processes of an agent's streams: finds streams, starts, watches and replaces."""
+"""Supervision of the processes of an agent's streams: starts, watches and replaces them."""
 
 from __future__ import annotations
 
@@ -19,29 +19,34 @@ from chimbuko.runtime.process.signals import END
 
 TICK_S = 0.25
 STUCK_S = 5.0
-"""A live stream that was not drained for so long has a stuck reader. Counted in ticks of the agent and not
-by the clock, and without what the reader waits for a core: a busy machine is no stuck reader."""
+"""Time in seconds without draining after which the reader of a live stream is stuck. It is counted in ticks
+of the agent and not by the clock, and without waits for a core: a busy machine is no stuck reader.
+"""
 HUNG_S = 120.0
-"""No step of a recorded stream takes so long, but in a damaged file ADIOS2 may hang."""
+"""Time in seconds after which a step of a recorded stream takes too long: in a damaged file ADIOS2 may hang.
+"""
 SUSPECT_S = 1.0
-"""So long a reader is quiet before the kernel is asked for its time: that takes 0.05 ms."""
+"""Time in seconds for which a reader is quiet before the kernel is asked for its times: that takes 0.05 ms.
+"""
 MOST_FAILURES = {Transport.FILES: 12, Transport.RECORDED: 3}
-"""Processes that may die one after the other without having committed anything. Pauses between them double,
-to ten seconds: of a followed stream they are more than a minute together. A recorded one is damaged then."""
+"""Maximum number of processes that die one after the other without having committed anything. Pauses between
+them double, to ten seconds: for a followed stream they are more than a minute together. A recorded one is
+then damaged.
+"""
 LONGEST_PAUSE_TICKS = 40
 MOST_JOINS = 3
-"""Processes that may join a stream over SST: each is a risk for its writer."""
+"""Maximum number of processes that join a stream over SST: each is a risk for its writer."""
 REJOIN_TICKS = 8
-"""Pause before another one joins (2 s)."""
+"""Pause in ticks before another process joins (2 s)."""
 
 
 class Supervisor:
-    """Keeps one process on each stream until the stream is over.
+    """Supervisor that keeps one process on each stream until the stream is over.
 
     Parameters
     ----------
     find
-        Gives the streams that are new since the last call.
+        Callback that returns the streams that are new since the last call.
     """
 
     def __init__(
@@ -53,7 +58,7 @@ class Supervisor:
         self._ticked_at = time.monotonic()
 
     def tick(self, is_stopping: bool = False) -> None:
-        """Look after all streams once; call every ``TICK_S`` seconds."""
+        """Look after all streams once; called every ``TICK_S`` seconds."""
         self.attend(is_stopping)
         now = time.monotonic()
         passed_s, self._ticked_at = now - self._ticked_at, now
@@ -63,24 +68,24 @@ class Supervisor:
 
     @property
     def own_s(self) -> float:
-        """Time, of the last tick, in which the reader of an open stream could do something that could do the
-        least.
+        """Time in seconds, of the last tick, in which the readers of open streams could do something: that of
+        the one with the least.
         """
         return min((stream.own_s for stream in self._streams if not stream.is_over), default=TICK_S)
 
     @property
     def drained(self) -> int:
-        """How many steps of all streams were drained so far."""
+        """Number of steps of all streams that were drained so far."""
         return sum(stream.box[Cell.HEARTBEAT] for stream in self._streams)
 
     def attend(self, is_stopping: bool = False) -> None:
-        """Take in what is new, and what has happened; call it when something has.
+        """Take in new streams and events of the fork server; called when there are any.
 
         Parameters
         ----------
         is_stopping
-            Nobody writes any more: when all that is there was read, a stream is over. Processes that were
-            stopped go on for that.
+            Whether nobody writes any more: a stream is over when all that is there was read. Processes that
+            were stopped are continued for that.
         """
         if is_stopping:
             self._forks.wake()
@@ -100,7 +105,9 @@ class Supervisor:
                 self._signal(stream, signal.SIGCONT)
 
     def leave(self, stream: StreamHandle) -> None:
-        """Let a stream over SST go on without us: its process leaves it in order, with its next step."""
+        """Leave a stream over SST, which goes on without us: its process leaves it in order, with its next
+        step.
+        """
         stream.is_abandoned = True
         if stream.is_waiting:
             stream.is_waiting = False
@@ -179,7 +186,7 @@ class Supervisor:
             return
         stream.quiet_s = 0.0
         if stream.transport is Transport.RECORDED:
-            # Another one would hang there, too.
+            # Another process would hang there, too.
             self.give_up(stream)
             return
         # Over SST a reader waits for the next step for as long as that takes.
@@ -188,8 +195,8 @@ class Supervisor:
             self._forks.ask(Request(kill=stream.key))
 
     def _count_quiet(self, stream: StreamHandle, passed_s: float) -> None:
-        """Add up the time in which a reader could have looked for a step and did not; where there is none
-        yet, in which the fork server could have started one.
+        """Add up the time in which a reader could have looked for a step and did not; where there is no
+        reader yet, in which the fork server could have started one.
         """
         looks, before = stream.box[Cell.LOOKS], stream.core_use
         stream.own_s = TICK_S
@@ -202,7 +209,7 @@ class Supervisor:
         stream.quiet_s += stream.own_s
 
     def _signal(self, stream: StreamHandle, number: int) -> None:
-        # It may have ended, and nobody has reported that yet.
+        # It may have ended without a report so far.
         with suppress(ProcessLookupError):
             if stream.pid:
                 os.kill(stream.pid, number)

@@ -1,6 +1,6 @@
-"""Types of arrays and of keys that all rooms share, and structured arrays as kernels take them.
+"""Types of arrays and of keys that all rooms share, and structured arrays for kernels.
 
-``array[row].field`` works in compiled code and, of an array that ``as_table`` gives, in plain Python.
+``array[row].field`` works in compiled code and, for an array that ``as_table`` gives, in plain Python.
 """
 
 from __future__ import annotations
@@ -19,25 +19,26 @@ Int64Array = npt.NDArray[np.int64]
 UInt64Array = npt.NDArray[np.uint64]
 Float64Array = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.void]
-"""Rows of a structured dtype, which stands where they are described."""
+"""Rows of a structured dtype, which is named where they are described."""
 Table = npt.NDArray[Any]
-"""Its elements are ``numpy.record``. It is no ``numpy.recarray``: to take a slice of one costs 6 µs and not
-0.2 µs, to get one of its fields 6 µs and not 0.1 µs, and to hand one to a kernel 5 µs and not 2 µs."""
+"""Table whose elements are ``numpy.record``. It is no ``numpy.recarray``: to slice one costs 6 µs and not 0.2
+µs, to get one of its fields 6 µs and not 0.1 µs, and to hand one to a kernel 5 µs and not 2 µs.
+"""
 
 RankKey = tuple[int, int]
-"""Program and rank."""
+"""Program and rank of a stream."""
 
 ArrayType = TypeVar("ArrayType", bound=npt.NDArray[Any])
 LEAST_ROWS = 64
 
 
 def grown(array: ArrayType, rows: int, fill: npt.ArrayLike = 0) -> ArrayType:
-    """The array itself where it has so many rows, or a copy with at least twice as many as before."""
+    """Return the array itself where it has so many rows, or a copy with at least twice as many as before."""
     return array if len(array) >= rows else longer(array, max(rows, 2 * len(array), LEAST_ROWS), fill)
 
 
 def longer(array: ArrayType, rows: int, fill: npt.ArrayLike = 0) -> ArrayType:
-    """A copy with ``rows`` rows, of which those that are new hold ``fill``."""
+    """Return a copy with ``rows`` rows, of which the new ones hold ``fill``."""
     larger = np.empty((rows, *array.shape[1:]), array.dtype)
     larger[: len(array)] = array
     larger[len(array) :] = fill
@@ -45,10 +46,12 @@ def longer(array: ArrayType, rows: int, fill: npt.ArrayLike = 0) -> ArrayType:
 
 
 def copied(table: Table) -> Table:
-    """A copy of a contiguous table, byte by byte: numpy goes field by field, and takes 15 times as long."""
+    """Return a copy of a contiguous table, made byte by byte: numpy goes field by field, and takes 15 times
+    as long.
+    """
     return table.view(np.uint8).copy().view(table.dtype)
 
 
 def as_table(array: npt.NDArray[Any]) -> Table:
-    """The same memory as a table."""
+    """Return the same memory as a table."""
     return array.view(np.dtype((np.record, array.dtype)))

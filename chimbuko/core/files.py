@@ -1,6 +1,5 @@
-"""Files that a reader finds whole: the old text or the new one, never half of it. Loads nothing.
-
-Folders of ours in a place where others may write, too, such as that for temporary files.
+"""Files that a reader finds whole, the old text or the new one, never half of it; and private folders in
+places where others may write, too, such as that for temporary files.
 """
 
 from __future__ import annotations
@@ -18,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def is_own_folder(folder: Path) -> bool:
-    """Whether it is a folder, and no link to one, that is this user's and that no other user can enter."""
+    """Return whether it is a folder, and no link to one, that is this user's and that no other user can
+    enter.
+    """
     try:
         found = folder.lstat()
     except OSError:
@@ -27,12 +28,12 @@ def is_own_folder(folder: Path) -> bool:
 
 
 def make_own_folder(folder: Path) -> None:
-    """Make it, or check the one that is there.
+    """Make the folder, or check the one that is there.
 
     Raises
     ------
     ConfigError
-        It cannot be made, or is not ours alone.
+        The folder cannot be made, or is not ours alone.
     """
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -45,20 +46,20 @@ def make_own_folder(folder: Path) -> None:
 
 
 def write_atomically(path: Path | str, data: bytes, mode: int = 0o666, *, is_durable: bool = False) -> None:
-    """Write a file in place of what was there.
+    """Write a file in place of an existing one.
 
     Parameters
     ----------
     mode
-        Who may read and write it, less the umask.
+        Permissions of the file, less the umask.
     is_durable
-        Whether it is on the disk, and under its name, when this returns: also a machine that loses its power
-        then has the old text or the new one. Otherwise it could have an empty file.
+        Whether the file is on the disk, and under its name, when this returns: even a machine that loses its
+        power then has the old text or the new one. Otherwise it could have an empty file.
 
     Raises
     ------
     OSError
-        It cannot be written; what was there stays, and nothing else is left.
+        The file cannot be written; the existing one stays, and nothing else is left.
     """
     folder, name = os.path.split(path)
     temporary = os.path.join(folder, f".{name}-{os.getpid()}")
@@ -70,14 +71,16 @@ def write_atomically(path: Path | str, data: bytes, mode: int = 0o666, *, is_dur
             file.write(data)
         replace(temporary, path, is_durable=is_durable)
     except OSError:
-        # Half of it would take the room from others.
+        # Half a file would take room from others.
         with suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
 
 
 def replace(new: Path | str, path: Path | str, *, is_durable: bool) -> None:
-    """Give a file the name ``path``; with ``is_durable`` it is whole under it after a loss of power, too."""
+    """Rename a file to ``path``; with ``is_durable`` it is whole under that name after a loss of power,
+    too.
+    """
     if is_durable:
         _sync(new, os.O_RDONLY)
     os.replace(new, path)

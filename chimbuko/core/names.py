@@ -1,6 +1,7 @@
-"""Names of functions as users write them: exact, or with ``*`` for any text and ``?`` for any character.
+"""Names of functions, nodes, programs and files: patterns that users write for them, and how a terminal may
+show them.
 
-Texts of others as a terminal may get them: names of functions, nodes, programs and files.
+A pattern is exact, or has ``*`` for any text and ``?`` for any character.
 """
 
 from __future__ import annotations
@@ -12,20 +13,23 @@ from functools import partial
 _ACTING = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]",
 )
-"""Control characters, those that turn the direction of writing, ends of lines, and halves of characters."""
+"""Pattern of control characters, those that turn the direction of writing, ends of lines, and halves of
+characters.
+"""
 
 
 def visible(text: str) -> str:
-    """The text with what acts on a terminal written out, as in Python: an escape as ``\\\\x1b``.
+    """Return the text with what acts on a terminal written out, as in Python: an escape as ``\\x1b``.
 
     A name comes from the program that is analysed, or from a file of somebody else: raw it could colour, move
-    and erase what stands on the terminal, answer in place of the user, or pass for another name.
+    and erase the terminal's text, answer in place of the user, or pass for another name.
     """
     return _ACTING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def escaped_json(text: str) -> str:
-    """The same of JSON, or YAML with its strings in double quotes: who reads it gets what was there.
+    """Return JSON, or YAML with its strings in double quotes, with what acts on a terminal as escapes:
+    readers get the same values.
 
     JSON itself writes out the control characters of ASCII alone.
     """
@@ -33,10 +37,10 @@ def escaped_json(text: str) -> str:
 
 
 def name_matcher(pattern: str) -> Callable[[str], bool]:
-    """Whether a name is the one that ``pattern`` means.
+    """Return a predicate: whether a name matches ``pattern``.
 
-    All but ``*`` and ``?`` is literal, and case matters. A name equal to the pattern always matches:
-    C++ signatures contain ``*``.
+    All but ``*`` and ``?`` is literal, and case matters. A name equal to the pattern always matches: C++
+    signatures contain ``*``.
     """
     if not {"*", "?"} & set(pattern):
         return pattern.__eq__
@@ -47,7 +51,7 @@ def name_matcher(pattern: str) -> Callable[[str], bool]:
         # them takes minutes for five stars and a name of 2,000 characters.
         first += "".join(f"(?>.*?{part})" for part in middle) + ".*" + last
     expression = re.compile(first, re.DOTALL)
-    # Not a lambda: what a stream's process knows is pickled for its successor.
+    # No lambda: the state of a stream's process is pickled for its successor.
     return partial(_is_match, pattern, expression)
 
 

@@ -2,9 +2,9 @@
 
 Source: TAU's ADIOS2 trace plugin; timestamps are µs since the Unix epoch.
 
-Our recorder knows more of MPI than that layout holds, and says it in two further variables, which TAU's
-streams and our Python tracer's lack, and which readers of TAU's streams pass over: to which communicator and
-request a message belongs (``comm_details``), and what MPI did beside messages (``mpi_operations``).
+Our recorder knows more of MPI than that layout holds, and writes it in two further variables, which TAU's
+streams and our Python tracer's lack, and which readers of TAU's streams pass over: the communicator and the
+request of a message (``comm_details``), and what MPI did beside messages (``mpi_operations``).
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ SCALARS: Final = (
 )
 
 ROOT_TIMER_NAME: Final = ".TAU application"
-"""The outermost call of a program's main thread; it ends with the program, in the last step."""
+"""Name of the outermost call of a program's main thread; it ends with the program, in the last step."""
 
 UNRESOLVED: Final = "addr=<"
-"""In the name of a function of which TAU knows only the address."""
+"""Beginning of the name of a function of which TAU knows only the address."""
 
 UNTRACED_CHILDREN: Final = "Child Processes Not Traced"
 """Key of metadata of our tracer: how many processes a rank has started that are no ranks, and which."""
@@ -57,40 +57,45 @@ NOT_RECORDED: Final = "Not Recorded"
 """Key of metadata of our recorder: what it had no room for."""
 
 UNNAMED_FUNCTIONS: Final = "Functions without a name in "
-"""Begins the key of our own metadata of a rank that says why functions of a binary have no names; the
-binary follows."""
+"""Beginning of the key of our own metadata of a rank that says why functions of a binary have no names; the
+binary follows.
+"""
 
 MPI_PREFIX: Final = "MPI_"
-"""Begins the name of a function in which a rank may wait for others."""
+"""Beginning of the name of a function in which a rank may wait for others."""
 
 MAX_TIME_US: Final = 1 << 53
-"""In the year 2255: a time from here on, like a time of 0, is damage."""
+"""Maximum possible time, in the year 2255: a time from here on, like a time of 0, is damage."""
 
 LOST_STEPS: Final = "lost-steps"
-"""File in the folder of a kept stream: numbers of steps whose data is missing, a line each."""
+"""Name of the file in the folder of a kept stream with the numbers of steps whose data is missing, a line
+each.
+"""
 
 TAU_IO_NAME: Final = "TAU trace data"
-"""The name of TAU's ADIOS2 IO object, under which its configuration file holds the engine's settings."""
+"""Name of TAU's ADIOS2 IO object, under which its configuration file holds the engine's settings."""
 
 
 # Plain numbers, since they stand in compiled loops.
 EVENT_PROGRAM, EVENT_RANK, EVENT_THREAD, EVENT_TYPE, EVENT_TIMER, EVENT_TIME = range(6)
 EVENT_COLUMNS: Final = 6
-"""Columns of ``event_timestamps``, shape (N, 6)."""
+"""Number of columns of ``event_timestamps``, shape (N, 6)."""
 
 COMM_PROGRAM, COMM_RANK, COMM_THREAD, COMM_TYPE, COMM_TAG, COMM_PARTNER, COMM_SIZE, COMM_TIME = range(8)
 COMM_COLUMNS: Final = 8
-"""Columns of ``comm_timestamps``, shape (N, 8)."""
+"""Number of columns of ``comm_timestamps``, shape (N, 8)."""
 
 COUNTER_PROGRAM, COUNTER_RANK, COUNTER_THREAD, COUNTER_NUMBER, COUNTER_VALUE, COUNTER_TIME = range(6)
 COUNTER_COLUMNS: Final = 6
-"""Columns of ``counter_values``, shape (N, 6)."""
+"""Number of columns of ``counter_values``, shape (N, 6)."""
 
 DETAIL_COMMUNICATOR, DETAIL_REQUEST = range(2)
 DETAIL_COLUMNS: Final = 2
-"""Columns of ``comm_details``, shape (N, 2): row i is of row i of ``comm_timestamps``. A communicator is a
-number that all its members have in common; a request is a number of its rank, 0 for a call that has none: the
-SEND and the COMPLETED, or the RECEIVE_POSTED and the RECV, of one request have the same."""
+"""Number of columns of ``comm_details``, shape (N, 2): row i is of row i of ``comm_timestamps``. A
+communicator is a number that all its members have in common; a request is a number of its rank, 0 for a
+call that has none: the SEND and the COMPLETED, or the RECEIVE_POSTED and the RECV, of one request have the
+same.
+"""
 
 (
     OPERATION_PROGRAM,
@@ -105,10 +110,12 @@ SEND and the COMPLETED, or the RECEIVE_POSTED and the RECV, of one request have 
     OPERATION_TIME,
 ) = range(10)
 OPERATION_COLUMNS: Final = 10
-"""Columns of ``mpi_operations``, shape (N, 10). ``PEER`` is a rank or ``NO_PEER``. See :class:`Operation`."""
+"""Number of columns of ``mpi_operations``, shape (N, 10). ``PEER`` is a rank or ``NO_PEER``. See
+:class:`Operation`.
+"""
 NO_PEER: Final = (1 << 64) - 1
 COLLECTIVE_TYPE: Final = (1 << 64) - 1
-"""Stands for the event type of a message where a row among the messages is a collective operation."""
+"""Event type that marks a collective operation in a row among the messages."""
 
 ARRAY_COLUMNS: Final = {
     EVENTS: EVENT_COLUMNS,
@@ -131,49 +138,51 @@ class EventType(IntEnum):
 
 
 class Operation(IntEnum):
-    """What a row of ``mpi_operations`` is; its time lies in the MPI call that did it."""
+    """Kind of a row of ``mpi_operations``; its time lies in the MPI call that did it."""
 
     COLLECTIVE = 1
-    """Entered, or begun. ``NUMBER`` counts the collective operations on its communicator, the same on all
-    its members, from 0; ``PEER`` is the root, if it has one; ``SIZE`` are the bytes that this rank gives or
-    gets."""
+    """Collective operation that was entered, or begun. ``NUMBER`` counts the collective operations on its
+    communicator, the same on all its members, from 0; ``PEER`` is the root, if it has one; ``SIZE`` is the
+    number of bytes that this rank gives or gets.
+    """
     RECEIVE_POSTED = 2
-    """A receive that does not wait; ``PEER`` is its source and ``NUMBER`` its tag, as asked for: ``NO_PEER``
-    for any."""
+    """Receive that does not wait; ``PEER`` is its source and ``NUMBER`` its tag, as asked for: ``NO_PEER``
+    for any.
+    """
     COMPLETED = 3
-    """The end of a request that is no receive (that of a receive is its RECV)."""
+    """End of a request that is no receive (that of a receive is its RECV)."""
     ONE_SIDED = 4
-    """Memory of ``PEER`` is read or written."""
+    """Reading or writing of the memory of ``PEER``."""
     SYNCHRONISATION = 5
-    """Of one-sided operations: locks, flushes, epochs."""
+    """Synchronisation of one-sided operations: locks, flushes, epochs."""
 
 
 def unnamed_timer(number: int) -> str:
-    """What stands for a timer whose name never came."""
+    """Return the name that stands for a timer whose name never came."""
     return f"timer {number} (name not received)"
 
 
 @dataclass
 class StreamNames:
-    """What the attributes of one stream have named so far. Ids are the stream's own, not global."""
+    """Names that the attributes of one stream have given so far. Ids are the stream's own, not global."""
 
     timers: dict[int, str] = field(default_factory=dict)
     counters: dict[int, str] = field(default_factory=dict)
     event_types: dict[int, str] = field(default_factory=dict)
     program: str = ""
     metadata: dict[tuple[int, int, str], str] = field(default_factory=dict)
-    """(rank, thread, key) to value."""
+    """Value of each (rank, thread, key)."""
 
     def of_kind(self, kind: str) -> dict[int, str]:
-        """Names of timers, counters or event types, as attributes call their ``kind``."""
+        """Return names of timers, counters or event types, as attributes call their ``kind``."""
         return {"timer": self.timers, "counter": self.counters, "event_type": self.event_types}[kind]
 
     def timer_name(self, number: int) -> str:
-        """Name of a timer, or what stands for one whose name never came."""
+        """Return the name of a timer, or the one that stands for a name that never came."""
         return self.timers.get(number) or unnamed_timer(number)
 
     def event_type_id(self, kind: EventType) -> int:
-        """Id that this stream uses for ``kind``; TAU's usual one until the stream has said."""
+        """Return the id that this stream uses for ``kind``; TAU's usual one until the stream has said."""
         for number, name in self.event_types.items():
             if name == kind.name:
                 return number
@@ -188,17 +197,17 @@ class TraceStep:
     """
 
     step: int
-    """The writer's step number: a jump by more than one is a gap."""
+    """Step number of the writer: a jump by more than one is a gap."""
     events: UInt64Array
-    """(N, 6), columns ``EVENT_...``."""
+    """Rows (N, 6), columns ``EVENT_*``."""
     comms: UInt64Array
-    """(N, 8), columns ``COMM_...``."""
+    """Rows (N, 8), columns ``COMM_*``."""
     counters: UInt64Array
-    """(N, 6), columns ``COUNTER_...``."""
+    """Rows (N, 6), columns ``COUNTER_*``."""
     details: UInt64Array = field(default_factory=lambda: NO_DETAILS)
-    """(N, 2), columns ``DETAIL_...``, as many rows as ``comms``, or none."""
+    """Rows (N, 2), columns ``DETAIL_*``, as many as ``comms``, or none."""
     operations: UInt64Array = field(default_factory=lambda: NO_OPERATIONS)
-    """(N, 10), columns ``OPERATION_...``; none where the source knows of none."""
+    """Rows (N, 10), columns ``OPERATION_*``; none where the source has none."""
 
     def interval_us(self) -> tuple[int, int] | None:
         """First and last possible time of an event; None where there is none."""
@@ -212,7 +221,7 @@ class TraceStep:
         return first, last
 
     def last_timer(self, thread: int) -> int | None:
-        """Timer of the last event of a thread, TAU's id; None where it has none."""
+        """Return the timer of the last event of a thread, given by TAU's id; None where it has none."""
         timers = self.events[self.events[:, EVENT_THREAD] == thread, EVENT_TIMER]
         return int(timers[-1]) if len(timers) else None
 
@@ -223,5 +232,5 @@ class TraceStep:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all three arrays."""
+        """Size of all three arrays in bytes."""
         return self.events.nbytes + self.comms.nbytes + self.counters.nbytes

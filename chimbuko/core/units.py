@@ -1,4 +1,4 @@
-"""Durations and numbers of things as people write and read them."""
+"""Durations, sizes and numbers of things as people write and read them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import re
 from chimbuko.core.errors import ConfigError
 
 _UNITS_US = {"us": 1.0, "µs": 1.0, "\u03bcs": 1.0, "ms": 1e3, "s": 1e6}
-"""µ is typed as either of two characters."""
+"""Factors to µs; µ is typed as either of two characters."""
 
 MINUS = "\u2212"
-"""What stands before a negative number: a hyphen is shorter, and lines break after it."""
+"""Minus sign before a negative number: a hyphen is shorter, and lines break after it."""
 
 _AGES_S = {"min": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 
@@ -21,7 +21,9 @@ _NUMBER_AND_UNIT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(\D*)")
 
 
 def number_of(number: int, things: str) -> str:
-    """So many things: ``1 rank``, ``1,200 ranks``; the plural is given, and its first noun changed."""
+    """Return a number of things: ``1 rank``, ``1,200 ranks``; the plural is given, and its first noun
+    changed.
+    """
     if number != 1:
         return f"{number:,} {things}"
     words = things.split(" ")
@@ -37,7 +39,8 @@ def _singular(plural: str) -> str:
 
 
 def format_duration_us(duration_us: float) -> str:
-    """Three significant digits in the unit that suits: ``512 µs``, ``1.50 ms``, ``12.3 s``.
+    """Return a duration with three significant digits in the unit that suits: ``512 µs``, ``1.50 ms``, ``12.3
+    s``.
 
     Whole µs stay whole (``5 µs``), and so do seconds from 1,000 on (``4210 s``); below 1 ns all is 0.
     """
@@ -55,38 +58,40 @@ def format_duration_us(duration_us: float) -> str:
 
 
 def format_signed_us(duration_us: float) -> str:
-    """A duration more (``+``) or less (``−``) than another one, or after and before some moment."""
+    """Return a difference of durations with its sign (``+`` or ``−``), or a time after or before some
+    moment.
+    """
     return format_duration_us(duration_us) if duration_us < 0 else f"+{format_duration_us(duration_us)}"
 
 
 def format_signed(value: float, form: str) -> str:
-    """A number with its sign, in a form such as ``.1f``: ``+8.1``, ``−92.9``."""
+    """Return a number with its sign, in a form such as ``.1f``: ``+8.1``, ``−92.9``."""
     text = f"{value:+{form}}"
     return MINUS + text[1:] if text.startswith("-") else text
 
 
 def format_change(share: float, form: str = ".1f") -> str:
-    """A change in percent, with its sign: ``+8.1 %``."""
+    """Return a change in percent, with its sign: ``+8.1 %``."""
     return f"{format_signed(100 * share, form)} %"
 
 
 def format_share(share: float, form: str = ".0f") -> str:
-    """A share from 0 to 1 in percent: ``47 %``."""
+    """Return a share from 0 to 1 in percent: ``47 %``."""
     return f"{format(100 * share, form)} %"
 
 
 def format_times(ratio: float) -> str:
-    """How many times as much: ``4.3×``, and from ten on whole: ``1,234×``."""
+    """Return a ratio: ``4.3×``, and from ten on whole: ``1,234×``."""
     return f"{ratio:,.0f}×" if ratio >= 9.95 else f"{ratio:.1f}×"
 
 
 def parse_duration_us(text: str) -> float:
-    """A duration such as ``5ms``, ``200 us`` or ``1.5s``, in µs; but for 0 it has a unit.
+    """Return a duration such as ``5ms``, ``200 us`` or ``1.5s``, in µs; all but 0 need a unit.
 
     Raises
     ------
     ConfigError
-        It is no duration.
+        The text is no duration.
     """
     match = _NUMBER_AND_UNIT.fullmatch(text.strip())
     if match and not match[2] and float(match[1]) == 0:
@@ -100,12 +105,12 @@ def parse_duration_us(text: str) -> float:
 
 
 def parse_age_us(text: str) -> int:
-    """An age such as ``12h``, ``7d`` or ``2w``, in µs.
+    """Return an age such as ``12h``, ``7d`` or ``2w``, in µs.
 
     Raises
     ------
     ConfigError
-        It is none.
+        The text is no age.
     """
     match = _NUMBER_AND_UNIT.fullmatch(text.strip())
     if not match or match[2] not in _AGES_S:
@@ -114,19 +119,19 @@ def parse_age_us(text: str) -> int:
 
 
 def format_significant(value: float) -> str:
-    """A number above 0 with three significant digits, or all before its point: ``2.50``, ``1234``."""
+    """Return a number above 0 with three significant digits, or all before its point: ``2.50``, ``1234``."""
     rounded = float(f"{value:.3g}")
     before_point = math.floor(math.log10(rounded)) + 1
     return f"{value:.{max(0, 3 - before_point)}f}"
 
 
 def parse_size(text: str) -> int:
-    """A size such as ``64MB`` or ``1.5 GB``, in bytes.
+    """Return a size such as ``64MB`` or ``1.5 GB``, in bytes.
 
     Raises
     ------
     ConfigError
-        It is no size.
+        The text is no size.
     """
     match = _NUMBER_AND_UNIT.fullmatch(text.strip())
     if not match or match[2] not in _SIZES or float(match[1]) == 0:

@@ -23,19 +23,19 @@ BUILD_TIMEOUT_S = 60.0
 
 
 def find_compiler(environment: Mapping[str, str], what: str) -> list[str]:
-    """Words of the command of the C compiler: ``CC``, else the first that there is.
+    """Return the command of the C compiler, as words: ``CC``, else the first that there is.
 
     Parameters
     ----------
     environment
-        Where ``CC`` and ``PATH`` are looked up.
+        Environment where ``CC`` and ``PATH`` are looked up.
     what
-        Is to be built, for messages, as "the shield".
+        Name of what is to be built, for messages, as "the shield".
 
     Raises
     ------
     ConfigError
-        There is none.
+        There is no compiler.
     """
     named = environment.get("CC", "").strip()
     for command in [named] if named else COMPILERS:
@@ -48,7 +48,9 @@ def find_compiler(environment: Mapping[str, str], what: str) -> list[str]:
 
 
 def key_of(*built_from: bytes | str) -> str:
-    """What distinguishes a library from one that was built from something else, or for another machine."""
+    """Return a key that distinguishes a library from one that was built from other sources, or for another
+    machine.
+    """
     # A home that nodes share serves machines with other processors and C libraries too.
     parts = [*built_from, platform.machine(), *platform.libc_ver()]
     encoded = (part if isinstance(part, bytes) else part.encode(errors="surrogateescape") for part in parts)
@@ -56,23 +58,23 @@ def key_of(*built_from: bytes | str) -> str:
 
 
 def kept_library(name: str, build: Callable[[Path], None], environment: Mapping[str, str], what: str) -> Path:
-    """Path of a library; it is built where it is not there yet, by one process at a time.
+    """Return the path of a library; it is built where it is not there yet, by one process at a time.
 
     Parameters
     ----------
     name
-        Of the file.
+        Name of the file.
     build
-        Writes it to the path that it is given.
+        Callback that writes the library to the path that it is given.
     environment
-        Where ``XDG_CACHE_HOME``, ``HOME`` and ``TMPDIR`` are looked up.
+        Environment where ``XDG_CACHE_HOME``, ``HOME`` and ``TMPDIR`` are looked up.
     what
-        It is, for messages.
+        Name of the library, for messages.
 
     Raises
     ------
     ConfigError
-        It cannot be built, or there is no folder of this user's own to keep it in.
+        The library cannot be built, or there is no folder of this user's own to keep it in.
     """
     reason = "no folder for it"
     for folder in _folders(environment):
@@ -88,12 +90,12 @@ def kept_library(name: str, build: Callable[[Path], None], environment: Mapping[
 
 
 def compile_with(words: Iterable[str], environment: Mapping[str, str], what: str, remedy: str) -> str:
-    """Run a compiler; what it says on standard output.
+    """Run a compiler; return its standard output.
 
     Raises
     ------
     ConfigError
-        It fails, or takes too long.
+        The compiler fails, or takes too long.
     """
     words = list(words)
     try:
@@ -115,7 +117,9 @@ def compile_with(words: Iterable[str], environment: Mapping[str, str], what: str
 
 
 def _folders(environment: Mapping[str, str]) -> Iterator[Path]:
-    """Where libraries may be kept. The dynamic linker takes blanks and colons for the end of a path."""
+    """Yield folders where libraries may be kept. The dynamic linker takes blanks and colons for the end of a
+    path.
+    """
     cache = environment.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(cache):
         cache = str(Path(environment.get("HOME") or Path.home(), ".cache"))
@@ -126,7 +130,7 @@ def _folders(environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _make_private(folder: Path) -> None:
-    """Make it, or check it: nobody else may put there what applications are to load."""
+    """Make a private folder, or check it: nobody else may put there what applications are to load."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
@@ -136,7 +140,9 @@ def _make_private(folder: Path) -> None:
 
 
 def _build(library: Path, build: Callable[[Path], None]) -> None:
-    """Build beside it and rename: processes that do so at the same time do not see half a file."""
+    """Build a library beside its path and rename it: processes that do so at the same time do not see half a
+    file.
+    """
     with _alone(library.parent):
         if library.exists():
             return
@@ -149,7 +155,9 @@ def _build(library: Path, build: Callable[[Path], None]) -> None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """All ranks of a node come at the same moment; a file system without locks lets them all build."""
+    """Hold the lock of a folder, as all ranks of a node come at the same moment; a file system without locks
+    lets them all build.
+    """
     held = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):
@@ -160,7 +168,9 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _try(library: Path) -> None:
-    """Where a folder forbids programs, the dynamic linker says so to every process, and goes on."""
+    """Try to load a library: where a folder forbids programs, the dynamic linker would tell every process so,
+    and go on.
+    """
     program = shutil.which("true", path=os.defpath)
     if program is None:
         return

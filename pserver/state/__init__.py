@@ -1,4 +1,4 @@
-"""What the parameter server knows, as values that merge. No I/O.
+"""State of the parameter server, as values that merge. No I/O.
 
 May import core.calls, core.kernels, core.statistics and runtime.protocol.
 """

@@ -1,10 +1,9 @@
-"""All functions of a run: their numbers, what was counted of them, and what agents know of that.
+"""Statistics of all functions of a run: their numbers, their calls, and what agents know of these.
 
-Forgetting and following: the newer calls of each function, brought to the level of the newest.
-
-An era lasts until a function has 1,000 calls again, and ends between two epochs, so that it is the same
-whatever the order in which agents report. Where the runtimes of an era are longer or shorter than those
-before as a whole, what was known before is scaled to them: slow drift is followed, and its extent known.
+``Decay`` forgets old calls and follows slow drift: the newer calls of each function, scaled to the level of
+the newest. An era lasts until a function has 1,000 calls again, and ends between two epochs, so that it is
+the same whatever the order in which agents report. Where the runtimes of an era are longer or shorter than
+those before as a whole, what was known before is scaled to them, and the extent of the drift is known.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ from chimbuko.runtime.protocol.messages import FunctionName, FunctionStatistics
 
 
 class SavedDecay(msgspec.Struct, frozen=True, array_like=True):
-    """All that is remembered, for a server that takes over."""
+    """Saved state of ``Decay``, for a server that takes over."""
 
     era: PackedTable
     newer: PackedTable
     older: PackedTable
     ln_drift: bytes
-    """f8[functions]"""
+    """Logarithm of each function's drift, float64[functions]."""
 
 
 class Decay:
-    """Bucket counts of functions: of the era, of the newer memory, of the older memory."""
+    """Bucket counts of functions: of the current era, of the newer memory and of the older memory."""
 
     def __init__(self) -> None:
         self._era = np.zeros((0, BUCKETS))
@@ -52,7 +51,7 @@ class Decay:
 
     @classmethod
     def restored(cls, saved: SavedDecay) -> Decay:
-        """As it was when it was saved."""
+        """Return the state that was saved."""
         eras = cls()
         eras._era, eras._newer, eras._older = (
             unpack_cells(part, BUCKETS) for part in (saved.era, saved.newer, saved.older)
@@ -62,28 +61,30 @@ class Decay:
         return eras
 
     def save(self) -> SavedDecay:
-        """Everything."""
+        """Return everything, to be saved."""
         era, newer, older = (pack_cells(part) for part in (self._era, self._newer, self._older))
         return SavedDecay(era, newer, older, self._ln_drift.tobytes())
 
     def add(self, rows: Int64Array, counts: UInt16Array, cells: UInt16Array, values: Float64Array) -> None:
-        """Add calls of the functions ``rows``; how many in which buckets, as in a ``PackedTable``."""
+        """Add calls of the functions ``rows``; ``counts``, ``cells`` and ``values`` say how many are in which
+        buckets, as in a ``PackedTable``.
+        """
         self.reserve(int(rows.max(initial=-1)) + 1)
         add_cells(self._era, rows, 0, counts, cells, values)
         np.add.at(self._calls, np.repeat(rows, counts), values)
 
     def begin_with(self, row: int, counts: Float64Array) -> None:
-        """Calls f8[BUCKETS] of a function that are known from before: its oldest."""
+        """Add calls of a function that an earlier run counted, float64[BUCKETS], as its oldest."""
         self.reserve(row + 1)
         self._older[row] += counts
 
     def remembered(self, rows: Int64Array) -> Float64Array:
-        """What the functions ``rows`` are judged by, f8[n, BUCKETS]."""
+        """Return the bucket counts by which the functions ``rows`` are judged, float64[n, BUCKETS]."""
         return self._era[rows] + self._newer[rows] + self._older[rows]
 
     def end_epoch(self) -> tuple[Int64Array, Int64Array]:
-        """End the eras that are full; returns the functions of which something changed, and those among
-        them whose runtimes have moved.
+        """End the eras that are full; return the functions that have changed, and those among them whose
+        runtimes have moved.
         """
         rows = np.flatnonzero(self._calls >= ERA_CALLS)
         is_changed = np.zeros(len(rows), np.uint8)
@@ -92,11 +93,11 @@ class Decay:
         return rows[is_changed != 0], rows[is_changed == MOVED]
 
     def drift(self, rows: Int64Array) -> Float64Array:
-        """How much longer calls of functions take than at first, as factors f8[n]."""
+        """Return by which factors calls of functions take longer than at first, float64[n]."""
         return np.exp(self._ln_drift[rows])
 
     def reserve(self, rows: int) -> None:
-        """Have room for functions up to ``rows``."""
+        """Make room for functions up to ``rows``."""
         for name in ("_era", "_newer", "_older", "_calls", "_ln_drift"):
             setattr(self, name, grown(getattr(self, name), rows))
 
@@ -105,20 +106,22 @@ NEVER_S = -1e9
 
 
 class SavedFunctions(msgspec.Struct, frozen=True, array_like=True):
-    """All of them, for a server that takes over."""
+    """Saved state of ``Functions``, for a server that takes over."""
 
     names: list[FunctionName]
     table: PackedTable
     base: PackedTable
     eras: SavedDecay
     reported_calls: bytes
-    """f8[functions]"""
+    """Number of calls of each function when it was last reported, float64[functions]."""
     flagged_steps: bytes = b""
-    """``FLAGGED_STEPS`` rows by number."""
+    """``FLAGGED_STEPS`` rows by the function's number."""
 
 
 class Functions:
-    """Rows of a detector's table by global numbers, the same for a function whichever rank calls it."""
+    """Rows of a detector's table by global function number, which is the same for all ranks that call the
+    function.
+    """
 
     def __init__(self, schema: TableSchema) -> None:
         self._schema = schema
@@ -129,19 +132,19 @@ class Functions:
         self._eras = Decay()
         self._flagged_steps = flaggedsteps.empty(0)
         self._is_changed = np.zeros(0, np.bool_)
-        """Whether a function's row has changed since it was published."""
+        """Whether each function's row has changed since it was published."""
         self._has_moved = np.zeros(0, np.bool_)
         self._published_calls = np.zeros(0)
         self._published_at_s = np.full(0, NEVER_S)
         self._reported_calls = np.zeros(0)
-        """Calls when the function's model was last reported to the store."""
+        """Number of calls when each function's model was last reported to the store."""
         self._calls_at = schema.slices["exclusive_us"].start
         forgotten = [column.name for column in schema.columns if column.is_forgotten]
         self._forgotten = schema.slices[forgotten[0]] if forgotten else None
 
     @classmethod
     def restored(cls, schema: TableSchema, saved: SavedFunctions) -> Functions:
-        """As they were when they were saved; nothing of them counts as published."""
+        """Return the state that was saved; nothing of it counts as published."""
         functions = cls(schema)
         functions.names = list(saved.names)
         functions._numbers = {(name.program, name.name): name.number for name in saved.names}
@@ -157,7 +160,7 @@ class Functions:
         return functions
 
     def save(self) -> SavedFunctions:
-        """Everything."""
+        """Return everything, to be saved."""
         count = len(self.names)
         return SavedFunctions(
             list(self.names),
@@ -169,7 +172,7 @@ class Functions:
         )
 
     def number(self, program: int, name: str) -> int:
-        """The function's number, from now on."""
+        """Return the function's number; a new function gets the next one."""
         number = self._numbers.get((program, name))
         if number is None:
             number = self._numbers[program, name] = len(self.names)
@@ -178,7 +181,7 @@ class Functions:
         return number
 
     def begin_with(self, program: int, name: str, row: Float64Array) -> None:
-        """Calls that are known from an earlier run, f8[width]: part of the model only."""
+        """Add calls of an earlier run, float64[width], to a function's model only."""
         number = self.number(program, name)
         self._base[number] = row
         self._is_changed[number] = True
@@ -210,46 +213,48 @@ class Functions:
         flaggedsteps.add(self._flagged_steps, numbers, steps)
 
     def end_epoch(self) -> None:
-        """Forget what is old; see ``Decay``."""
+        """Forget old calls; see ``Decay``."""
         changed, moved = self._eras.end_epoch()
         self._is_changed[changed] = True
         self._has_moved[moved] = True
 
     def judged_by(self, numbers: Int64Array) -> Float64Array:
-        """The model's rows: without what is forgotten, with what earlier runs knew."""
+        """Return rows of the model: without forgotten calls, with those of earlier runs."""
         table = self._table[numbers]
         self._schema.merge(table, np.arange(len(numbers)), self._base[numbers])
         if self._forgotten is not None:
-            # As it is sent: agents and store shall know the same.
+            # Packed and unpacked as for sending, so that agents and store know the same.
             remembered = self._eras.remembered(numbers).astype(np.float32)
             table[:, self._forgotten] = remembered
         return table
 
     def counted(self, numbers: Int64Array) -> Float64Array:
-        """This run's calls by bucket, f8[n, BUCKETS]; of detectors without buckets f8[n, 0]."""
+        """Return this run's calls by bucket, float64[n, BUCKETS]; of detectors without buckets float64[n,
+        0].
+        """
         counted: Float64Array = self._table[numbers][:, self._forgotten or slice(0)]
         return counted
 
     def base(self, numbers: Int64Array) -> Float64Array:
-        """What earlier runs knew, f8[n, width]."""
+        """Return the rows of earlier runs, float64[n, width]."""
         return self._base[numbers]
 
     def called(self) -> Int64Array:
-        """Functions of which calls were counted in this run."""
+        """Return the functions of which calls were counted in this run."""
         return np.flatnonzero(self._table[: len(self.names), self._calls_at])
 
     def rows(self, numbers: Int64Array) -> Float64Array:
-        """What was counted in this run, f8[n, width]."""
+        """Return the rows of this run, float64[n, width]."""
         rows: Float64Array = self._table[numbers]
         return rows
 
     def changed(self) -> Int64Array:
-        """Functions that have changed since they were published."""
+        """Return the functions that have changed since they were published."""
         return np.flatnonzero(self._is_changed)
 
     def due(self, now_s: float, held_s: float) -> Int64Array:
-        """Those among them that agents should know of now: not those that have converged, have not moved,
-        and were published less than ``held_s`` ago.
+        """Return the changed functions that agents should know of now: not those that have converged, have
+        not moved, and were published less than ``held_s`` ago.
         """
         numbers = self.changed()
         age_s = now_s - self._published_at_s[numbers]
@@ -257,13 +262,14 @@ class Functions:
         return numbers[~has_converged | self._has_moved[numbers] | (age_s >= held_s)]
 
     def published(self, numbers: Int64Array, now_s: float) -> None:
-        """Their rows have been published to agents."""
+        """Note that these functions' rows have been published to agents."""
         self._is_changed[numbers] = self._has_moved[numbers] = False
         self._published_calls[numbers] = self._calls(numbers)
         self._published_at_s[numbers] = now_s
 
     def grown(self, numbers: Int64Array, growth: float, has_all: bool) -> Int64Array:
-        """Those whose calls passed a power of ``growth`` since this was last said; at the end all that ran.
+        """Return the functions whose calls passed a power of ``growth`` since the last call; at the end all
+        that ran.
 
         Powers are the same in each run, so that runs can be compared part by part.
         """
@@ -279,7 +285,7 @@ class Functions:
         return reported
 
     def statistics(self, numbers: Int64Array) -> list[FunctionStatistics]:
-        """Over all ranks."""
+        """Return the statistics of these functions over all ranks."""
         rows = self._table[numbers]
         n, mean, m2, _, _, minimum, maximum = rows[:, self._schema.slices["exclusive_us"]].T
         inclusive = rows[:, self._schema.slices["inclusive_us"]]

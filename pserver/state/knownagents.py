@@ -1,4 +1,4 @@
-"""What the server knows of agents: what of each is merged, and what of it is saved."""
+"""Agents as the server knows them: which of their deltas are merged, and which of those are saved."""
 
 from __future__ import annotations
 
@@ -14,45 +14,48 @@ from chimbuko.runtime.protocol.messages import Acknowledgement, Delta, FunctionN
 
 @dataclass
 class KnownAgent:
-    """What the server knows of one agent."""
+    """State of one agent at the server."""
 
     incarnation: int = -1
     sequence: int = 0
     numbers: list[int] = field(default_factory=list)
-    """The agent's function numbers to global ones."""
+    """Global number of each of the agent's function numbers."""
     global_numbers: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
-    """The same."""
+    """Global number of each of the agent's function numbers, as an array."""
 
     def name_functions(self, names: list[FunctionName], number_of: Callable[[int, str], int]) -> None:
-        """Functions that it has numbered; ``number_of`` gives the global number of a program's function."""
+        """Note functions that the agent has numbered; ``number_of`` gives the global number of a program's
+        function.
+        """
         if names:
             self.numbers += [number_of(name.program, name.name) for name in names]
             self.global_numbers = np.array(self.numbers, np.int64)
 
 
 class KnownAgents:
-    """All agents; their deltas are taken in order, each once."""
+    """All agents of a run; their deltas are merged in order, each once."""
 
     def __init__(self) -> None:
         self._agents: dict[str, KnownAgent] = {}
         self._merged_now: set[str] = set()
         self._saved: dict[str, tuple[int, int]] = {}
-        """Agent to incarnation and sequence of what is saved of it."""
+        """Incarnation and sequence number, by agent, up to which its deltas are saved."""
         self._untold: dict[str, tuple[int, int]] = {}
-        """Agent to incarnation and sequence of what is saved of it, where the agent has not heard of that."""
+        """Saved incarnation and sequence number, by agent, where the agent has not heard of it yet."""
         self.lost_deltas = 0
-        """Deltas that no agent can send again."""
+        """Number of deltas that no agent can send again."""
 
     def __len__(self) -> int:
         return len(self._agents)
 
     def take(self, delta: Delta, is_early: bool) -> KnownAgent | None:
-        """The agent whose delta is to be merged; None if it was merged before, or one before it is missing.
+        """Return the agent whose delta is to be merged; None if the delta was merged before, or one before it
+        is missing.
 
         Parameters
         ----------
         is_early
-            Whether it is not to be merged yet.
+            Whether the delta is not to be merged yet.
         """
         agent = self._agents.setdefault(delta.agent, KnownAgent())
         if delta.incarnation < agent.incarnation:
@@ -60,7 +63,7 @@ class KnownAgents:
         self._merged_now.add(delta.agent)
         is_successor = delta.incarnation > agent.incarnation
         missing = delta.sequence - agent.sequence - 1
-        # A successor counts on, unless it knows nothing of its predecessor.
+        # A successor continues the numbers, unless it knows nothing of its predecessor.
         is_first = delta.sequence == delta.since and (missing > 0 or is_successor)
         if (missing != 0 and not is_first) or is_early:
             return None
@@ -71,7 +74,7 @@ class KnownAgents:
         return agent
 
     def acknowledgements(self) -> dict[str, Acknowledgement]:
-        """Of agents that have sent something since the last time."""
+        """Return acknowledgements of the agents that have sent something since the last call."""
         found = {name: self._acknowledgement(name) for name in self._merged_now}
         for name in found:
             self._untold.pop(name, None)
@@ -79,17 +82,17 @@ class KnownAgents:
         return found
 
     def all_acknowledgements(self) -> dict[str, Acknowledgement]:
-        """Of all agents, whether they have heard of it or not."""
+        """Return acknowledgements of all agents, published or not."""
         return {name: self._acknowledgement(name) for name in self._agents}
 
     def acknowledge_all(self) -> None:
-        """The next acknowledgements are of all agents."""
+        """Make the next acknowledgements those of all agents."""
         self._merged_now.update(self._agents)
 
     def is_saved(self) -> bool:
-        """What is merged outlives this process; whether all agents have heard of it."""
+        """Note that all merged deltas outlive this process; return whether all agents have heard of it."""
         now = {name: (agent.incarnation, agent.sequence) for name, agent in self._agents.items()}
-        # An agent that goes on sending learns of it with what is merged next: 10,000 would get it twice.
+        # An agent that sends again learns of the save with its next delta: 10,000 agents would be told twice.
         self._merged_now.update(
             name for name, place in self._saved.items() if self._untold.get(name) == place
         )
@@ -98,14 +101,14 @@ class KnownAgents:
         return not self._untold
 
     def save(self) -> dict[str, SavedAgent]:
-        """By name."""
+        """Return the state of each agent by its name, to be saved."""
         return {
             name: SavedAgent(agent.incarnation, agent.sequence, agent.global_numbers.tobytes())
             for name, agent in self._agents.items()
         }
 
     def restore(self, saved: Mapping[str, SavedAgent], lost_deltas: int) -> None:
-        """Go on from what was saved."""
+        """Restore the saved state."""
         for name, agent in saved.items():
             numbers = np.frombuffer(agent.numbers, np.int64)
             self._agents[name] = KnownAgent(agent.incarnation, agent.sequence, numbers.tolist(), numbers)

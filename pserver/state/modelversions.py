@@ -1,4 +1,4 @@
-"""The model as it goes out, version by version: to agents what is due, to the store what has grown."""
+"""Versions of the model as they are published: changed rows to agents, grown rows to the store."""
 
 from __future__ import annotations
 
@@ -15,28 +15,32 @@ from chimbuko.pserver.state.functions import Functions
 from chimbuko.runtime.protocol.messages import NO_EPOCH, FunctionModel, FunctionName, ModelUpdate
 
 MODEL_GROWTH = 1.5
-"""Where a function's calls have grown by so much its model goes to the store. All versions of a function
-called a million times are 34 then; at 1.1 they were 145, a third of all that a short run stores."""
+"""Factor by which a function's calls have grown when its model goes to the store again. All versions of a
+function called a million times are then 34; at 1.1 they were 145, a third of all that a short run stores.
+"""
 HELD_S = float(HELD_PERIODS)
-"""Live, agents hear so seldom of functions of which enough is known."""
+"""Minimum time in seconds between two live updates of a function of which enough is known."""
 ROWS_PER_S = 100_000
-"""Rows of other functions, 1 kB each, that agents may fetch: a tenth of what a broker can give. So much is
-sent to few agents 20 times a second, and 500 functions to 250 agents each 1.2 s."""
+"""Maximum rate of rows of other functions, 1 kB each, that agents fetch: a tenth of a broker's bandwidth.
+With few agents that allows 20 updates a second; with 250 agents and 500 functions one in 1.2 s.
+"""
 LONGEST_PAUSE_S = 5.0
-"""But no more seldom."""
+"""Longest pause between two versions of the model, in seconds."""
 EPOCH_S = 1.0
-"""Live, old calls are forgotten so often; in lockstep with each epoch."""
+"""Time in seconds after which old calls are forgotten in a live run; in lockstep that is done with each
+epoch.
+"""
 
 
 @dataclass(frozen=True)
 class Published:
-    """A version of the model as it goes out."""
+    """One published version of the model."""
 
     update: ModelUpdate
     rows: list[tuple[int, PackedTable]]
-    """Functions that have a new row, and the rows."""
+    """Numbers of the changed functions, each with its packed row."""
     names: list[FunctionName]
-    """Functions that have a number since the last version."""
+    """Functions that got a number since the last version."""
 
 
 class ModelVersions:
@@ -45,13 +49,13 @@ class ModelVersions:
     Parameters
     ----------
     functions
-        What was learned; whoever merges into it goes on doing so.
+        Statistics that the model is made of; whoever merges into them goes on doing so.
     is_lockstep
         Whether versions are those of closed epochs.
     is_frozen
-        The model is what an earlier run has learned, and stays as it is.
+        Whether the model is that of an earlier run and does not change.
     server
-        Distinguishes this server from one that takes over from it.
+        Id that distinguishes this server from one that takes over from it.
     """
 
     def __init__(
@@ -65,23 +69,23 @@ class ModelVersions:
         self._calls_at = schema.slices["exclusive_us"].start
         self.version = 0
         self.closed_epoch = NO_EPOCH
-        """The last one that was published."""
+        """Last epoch that was published."""
         self.closed_rows: dict[int, PackedTable] = {}
-        """In lockstep: rows of the model as last published. Those of now may contain more already."""
+        """Rows of the model as last published, in lockstep. The current rows may contain more already."""
         self._named = 0
-        """How many functions were named in updates."""
+        """Number of functions that were named in updates."""
         self._epoch_at_s = self._publish_at_s = 0.0
         self._epoch_models: list[FunctionModel] = []
 
     def restore(
         self, functions: Functions, version: int, closed_epoch: int, closed_rows: Mapping[int, PackedTable]
     ) -> None:
-        """Go on from what was saved."""
+        """Restore the saved state."""
         self._functions, self.version, self.closed_epoch = functions, version, closed_epoch
         self.closed_rows = dict(closed_rows)
 
     def publish(self, now_s: float, closed: int, agents: int) -> Published | None:
-        """What changed in the model, or None if there is nothing to publish yet.
+        """Return the changes of the model, or None if there is nothing to publish yet.
 
         In lockstep that is what an epoch closed by all streams has changed. Otherwise rows of functions that
         have many calls stay behind; see ``chimbuko.core.statistics.convergence``.
@@ -89,9 +93,9 @@ class ModelVersions:
         Parameters
         ----------
         closed
-            The epoch that all streams have closed.
+            Epoch that all streams have closed.
         agents
-            How many want to know.
+            Number of agents that fetch the model.
         """
         if self._is_lockstep:
             if closed <= self.closed_epoch:
@@ -125,7 +129,7 @@ class ModelVersions:
         return Published(update, rows, names)
 
     def whole(self, agents: int) -> Published:
-        """All of it: in lockstep that of the last closed epoch, else as it is now."""
+        """Return the whole model: in lockstep that of the last closed epoch, else the current one."""
         self.version += 1
         self._named = len(self._functions.names)
         numbers = np.arange(self._named)
@@ -138,8 +142,8 @@ class ModelVersions:
     def learned(
         self, programs: Mapping[int, str], base: Mapping[tuple[str, str], Float64Array]
     ) -> tuple[list[tuple[str, str]], Float64Array]:
-        """Names of program and function of which calls are known, and the rows of the model; with what only
-        the base knows.
+        """Return program and name of each function of which calls are known, and the rows of the model,
+        including functions that only the base knows.
         """
         named = [name for name in self._functions.names if name.program in programs]
         rows = self._judged_by(np.array([name.number for name in named], np.int64))
@@ -153,11 +157,15 @@ class ModelVersions:
         return list(known), table
 
     def grown(self, numbers: Int64Array, is_last: bool) -> list[FunctionModel]:
-        """Of these functions those of which much more is known than the store has; at the end all."""
+        """Return models of those of these functions whose calls have grown since the store got them; at the
+        end of all.
+        """
         return self._models(self._functions.grown(numbers, MODEL_GROWTH, is_last))
 
     def take_epoch_models(self) -> list[FunctionModel]:
-        """For the store, of epochs that were closed since the last time; of a run without epochs none."""
+        """Return, for the store, models of the epochs closed since the last call; of a run without epochs
+        none.
+        """
         models, self._epoch_models = self._epoch_models, []
         return models
 
@@ -175,7 +183,7 @@ class ModelVersions:
         return list(zip(numbers.tolist(), self._schema.split(table), strict=True))
 
     def _judged_by(self, numbers: Int64Array) -> Float64Array:
-        """The rows by which agents judge: without what is forgotten."""
+        """Return the rows by which agents judge, without forgotten calls."""
         return self._functions.base(numbers) if self._is_frozen else self._functions.judged_by(numbers)
 
     def _models(self, numbers: Int64Array) -> list[FunctionModel]:

@@ -1,6 +1,5 @@
-"""Counters over all ranks of a program, from the totals that each stream reports. Pure.
-
-What calls took by call path, over all ranks. Pure.
+"""Totals of programs over all ranks: counters, from the totals that streams report, and calls by call path.
+Pure.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ from chimbuko.runtime.protocol.messages import PathStatistics
 from chimbuko.runtime.protocol.telemetry import ProgramCounter, ProgramPaths, StreamCounters
 
 GROWTH = 1.1
-"""Counters, and call paths, are reported again when they have grown by a tenth."""
+"""Growth factor of a counter, or call path, after which it is reported again."""
 
 
 class SavedCounter(msgspec.Struct, frozen=True, array_like=True):
-    """One counter of one program, as it is saved."""
+    """Saved state of one counter of one program."""
 
     program: int
     name: str
     ranks: bytes
-    """i8[n]"""
+    """Ranks in the order of their rows, int64[n]."""
     moments: bytes
-    """f8[n, 7]"""
+    """Moments of the counter on each rank, float64[n, 7]."""
 
 
 _COLUMN = np.array([0]), np.array([len(EMPTY)]), np.array([RULE_MOMENTS])
@@ -41,15 +40,15 @@ _COLUMN = np.array([0]), np.array([len(EMPTY)]), np.array([RULE_MOMENTS])
 
 @dataclass
 class _Counter:
-    """One counter of one program."""
+    """One counter of one program, by rank."""
 
     ranks: dict[int, int] = field(default_factory=dict)
-    """Rank to its row."""
+    """Row of each rank."""
     moments: Float64Array = field(default_factory=lambda: np.empty((0, len(EMPTY))))
-    """f8[rows, 7]"""
+    """Moments of the counter on each rank, float64[rows, 7]."""
     values: float = 0.0
     reported: float = 0.0
-    """How many values there are, and were when it was reported."""
+    """Number of values when the counter was last reported; ``values`` is the current number."""
 
     def put(self, rank: int, statistics: CounterStatistics) -> None:
         row = self.ranks.setdefault(rank, len(self.ranks))
@@ -67,20 +66,20 @@ class _Counter:
 
 
 class ProgramCounters:
-    """Keeps the newest totals of each stream, so that reporting them twice, or anew, changes nothing."""
+    """Newest counter totals of each stream, so that totals reported twice, or anew, change nothing."""
 
     def __init__(self) -> None:
         self._counters: dict[tuple[int, str], _Counter] = {}
 
     def take(self, streams: list[StreamCounters]) -> None:
-        """Totals that streams have reported."""
+        """Take in totals that streams have reported."""
         for stream in streams:
             for statistics in stream.counters:
                 counter = self._counters.setdefault((stream.program, statistics.name), _Counter())
                 counter.put(stream.rank, statistics)
 
     def changes(self) -> list[ProgramCounter]:
-        """Those that have grown by a tenth since they were reported."""
+        """Return the counters that have grown by a tenth since they were reported."""
         reported = []
         for key, counter in self._counters.items():
             if counter.values > GROWTH * counter.reported:
@@ -89,11 +88,11 @@ class ProgramCounters:
         return reported
 
     def everything(self) -> list[ProgramCounter]:
-        """All of them."""
+        """Return all counters."""
         return [_total(key, counter) for key, counter in self._counters.items()]
 
     def dump(self) -> list[SavedCounter]:
-        """For ``restore``."""
+        """Return everything, for ``restore``."""
         return [
             SavedCounter(
                 program,
@@ -105,7 +104,7 @@ class ProgramCounters:
         ]
 
     def restore(self, saved: list[SavedCounter]) -> None:
-        """Go on from what was dumped; for a new one."""
+        """Restore what was dumped, into a new object."""
         for one in saved:
             ranks = np.frombuffer(one.ranks, np.int64).tolist()
             moments = np.frombuffer(one.moments).reshape(-1, len(EMPTY)).copy()
@@ -120,21 +119,21 @@ def _total(key: tuple[int, str], counter: _Counter) -> ProgramCounter:
 
 
 class _Program:
-    """The call paths of one program; functions have global numbers."""
+    """Call paths of one program, by global function numbers."""
 
     def __init__(self) -> None:
         self.table = PathTable()
         self.reported = np.zeros(MOST_PATHS, np.int64)
-        """i8[paths]: calls when the path was reported."""
+        """Number of calls when each path was last reported, int64[paths]."""
 
 
 class ProgramCallPaths:
-    """Adds up what agents report.
+    """Calls by call path of all programs, added up from what agents report.
 
     Parameters
     ----------
     function_name
-        Name of a global function number.
+        Callback that returns the name of a global function number.
     """
 
     def __init__(self, function_name: Callable[[int], str]) -> None:
@@ -143,7 +142,7 @@ class ProgramCallPaths:
         self._changed: set[int] = set()
 
     def take(self, reported: ProgramPaths, numbers: Int64Array) -> None:
-        """Add calls of one program; ``numbers`` i8[n]: global number of each of the sender's functions.
+        """Add calls of one program; ``numbers``, int64[n], are the global numbers of the sender's functions.
 
         Raises
         ------
@@ -157,7 +156,7 @@ class ProgramCallPaths:
         self._add(reported.program, rows)
 
     def changes(self) -> list[PathStatistics]:
-        """Those that have grown by a tenth since they were reported."""
+        """Return the paths that have grown by a tenth since they were reported."""
         changes = []
         for number in sorted(self._changed):
             program = self._programs[number]
@@ -169,7 +168,7 @@ class ProgramCallPaths:
         return changes
 
     def everything(self) -> list[PathStatistics]:
-        """All that were called."""
+        """Return all paths with calls."""
         return [
             one
             for number, program in sorted(self._programs.items())
@@ -177,13 +176,13 @@ class ProgramCallPaths:
         ]
 
     def dump(self) -> list[ProgramPaths]:
-        """For ``restore``."""
+        """Return everything, for ``restore``."""
         return [
             ProgramPaths(number, program.table.rows.tobytes()) for number, program in self._programs.items()
         ]
 
     def restore(self, saved: list[ProgramPaths]) -> None:
-        """Go on from what was dumped; for a new one."""
+        """Restore what was dumped, into a new object."""
         for one in saved:
             self._add(one.program, np.frombuffer(one.rows, PATH))
 
@@ -214,7 +213,7 @@ class ProgramCallPaths:
 
 
 def _moments(calls: int, total: float, squares: float) -> tuple[float, float]:
-    """Mean and sample standard deviation; of whole numbers, so that nothing cancels."""
+    """Return mean and sample standard deviation; computed in integers, so that nothing cancels."""
     if calls == 1:
         return total, 0.0
     variance = (calls * int(squares) - int(total) ** 2) / (calls * (calls - 1))

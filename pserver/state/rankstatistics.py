@@ -1,4 +1,4 @@
-"""Anomalies per step of each rank."""
+"""Anomalies per step, and time lost, of each rank."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from chimbuko.runtime.protocol.messages import RankStatistics
 
 
 class SavedRanks(msgspec.Struct, frozen=True, array_like=True):
-    """All of them, for a server that takes over."""
+    """Saved state of ``Ranks``, for a server that takes over."""
 
     keys: list[RankKey]
     per_step: bytes
-    """f8[ranks, 7] moments."""
+    """Moments of the anomalies per step of each rank, float64[ranks, 7]."""
     severity_us: bytes
-    """f8[ranks]"""
+    """Severity of each rank's flagged calls in µs, float64[ranks]."""
     last_steps: list[int]
 
 
@@ -36,11 +36,11 @@ class Ranks:
         self._severity_us = np.zeros(64)
         self._last_steps: list[int] = []
         self._waiting: list[tuple[int, StepCount]] = []
-        """Steps that are not counted yet."""
+        """Steps that are not counted yet, each with the row of its rank."""
 
     @classmethod
     def restored(cls, saved: SavedRanks) -> Ranks:
-        """As they were when they were saved."""
+        """Return the state that was saved."""
         ranks = cls()
         ranks._rows = {key: row for row, key in enumerate(saved.keys)}
         ranks._last_steps = list(saved.last_steps)
@@ -51,7 +51,7 @@ class Ranks:
         return ranks
 
     def save(self) -> SavedRanks:
-        """Everything."""
+        """Return everything, to be saved."""
         self._settle()
         count = len(self._rows)
         return SavedRanks(
@@ -65,7 +65,7 @@ class Ranks:
         return len(self._rows)
 
     def count(self, steps: Iterable[StepCount]) -> list[tuple[int, StepCount]]:
-        """Count steps; returns those that are new, each with the row of its rank.
+        """Count steps; return those that are new, each with the row of its rank.
 
         A restarted agent may send steps again that it had spooled; steps of a rank only rise.
         """
@@ -79,7 +79,7 @@ class Ranks:
         return new
 
     def statistics(self, rows: Int64Array) -> list[RankStatistics]:
-        """Of the ranks in these rows."""
+        """Return statistics of the ranks in these rows."""
         self._settle()
         n, mean, m2, m3, m4, minimum, maximum = self._per_step[rows].T
         m2 = np.maximum(m2, 0.0)
@@ -115,7 +115,7 @@ class Ranks:
         return row
 
     def _settle(self) -> None:
-        """Count what has come: all steps at once, since one alone takes as long as a hundred."""
+        """Count the steps that wait, all at once, since one alone takes as long as a hundred."""
         if not self._waiting:
             return
         rows = np.array([row for row, _ in self._waiting], np.int64)

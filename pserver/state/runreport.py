@@ -1,4 +1,4 @@
-"""What a run was, as one JSON file in gzip: everything the server knows at the end.
+"""Final report of a run, as one JSON file in gzip: everything the server knows at the end.
 
 Names are those of Chimbuko's own final records where it has them. All times are in µs.
 """
@@ -28,7 +28,7 @@ Numbered = TypeVar("Numbered", "FunctionStats", "RankFunctionAnomalies")
 
 
 class RunStats(msgspec.Struct, frozen=True):
-    """Statistics of a set of values."""
+    """Moments of a set of values."""
 
     count: int
     accumulate: float
@@ -41,7 +41,7 @@ class RunStats(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, moments: Moments) -> RunStats:
-        """Of none all are 0."""
+        """Return the statistics of these moments; without values all are 0."""
         if not moments.n:
             return cls(0, *[0.0] * 7)
         return cls(
@@ -52,13 +52,13 @@ class RunStats(msgspec.Struct, frozen=True):
 
 
 class AnomalyMetrics(msgspec.Struct, frozen=True):
-    """Flagged calls of a function."""
+    """Flagged calls of a function in one step or rank."""
 
     anomaly_count: int
     severity: float
-    """Time lost, in µs, against what was expected of the function."""
+    """Time lost in µs, against what was expected of the function."""
     score: float
-    """The highest."""
+    """Highest score of the calls."""
 
 
 class RuntimeProfile(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ class RuntimeProfile(msgspec.Struct, frozen=True):
 
 
 class FunctionStats(msgspec.Struct, frozen=True):
-    """One function over all ranks."""
+    """Statistics of one function over all ranks."""
 
     app: int
     fid: int
@@ -92,13 +92,13 @@ class RankAnomalies(msgspec.Struct, frozen=True):
     """Flagged calls per step of one rank, over all its steps."""
 
     key: str
-    """``app:rank``"""
+    """Program number and rank as ``app:rank``."""
     stats: RunStats
     severity: float
 
 
 class CounterStats(msgspec.Struct, frozen=True):
-    """One counter over all ranks."""
+    """Statistics of one counter over all ranks."""
 
     app: int
     counter: str
@@ -112,7 +112,7 @@ class RankTraffic(msgspec.Struct, frozen=True):
     app: int
     source: int
     destination: int | None
-    """None for all others together."""
+    """Receiving rank; None for all ranks that have no row of their own."""
     count: int
     bytes: int
 
@@ -122,30 +122,30 @@ class PathStats(msgspec.Struct, frozen=True):
 
     app: int
     path: list[str]
-    """Functions, outermost first."""
+    """Names of the functions, outermost first."""
     calls: int
     exclusive_runtime: dict[str, float]
     inclusive_runtime: dict[str, float]
 
 
 class Analysis(msgspec.Struct, frozen=True):
-    """The analysis itself."""
+    """Health of the analysis itself: its streams, its agents and its losses."""
 
     streams: list[dict[str, Any]]
-    """As ``StreamHealth``."""
+    """Fields of ``StreamHealth`` of each stream."""
     agents: dict[str, dict[str, Any]]
-    """As ``AgentFigures``."""
+    """Fields of ``AgentFigures`` of each agent."""
     lost_deltas: int
-    """Messages of agents that died with them."""
+    """Number of messages that were lost with their agents."""
 
 
 class Report(msgspec.Struct, frozen=True):
-    """All of it."""
+    """Final report of a run."""
 
     version: int
     programs: dict[int, str]
     model: str
-    """File with the final model; empty where none was saved."""
+    """Name of the file with the final model; empty where none was saved."""
     func_stats: list[FunctionStats]
     anomaly_stats: list[RankAnomalies]
     anomaly_metrics: list[RankFunctionAnomalies]
@@ -164,7 +164,7 @@ def make_report(
     model: str,
     lost_deltas: int,
 ) -> Report:
-    """From all that the server knows."""
+    """Make the report from all that the server knows."""
     telemetry = snapshot.telemetry
     return Report(
         version=REPORT_VERSION,
@@ -189,12 +189,12 @@ def make_report(
 
 
 def joined_reports(reports: Sequence[Report], model: str) -> Report:
-    """One report of those of the parts of a parameter server: functions are numbered one part after another.
+    """Join the reports of the parts of a parameter server; functions are numbered one part after another.
 
     Parameters
     ----------
     model
-        File with the model of all of them.
+        Name of the file with the model of all of them.
     """
     functions: list[FunctionStats] = []
     flagged: list[RankFunctionAnomalies] = []
@@ -223,7 +223,7 @@ def joined_reports(reports: Sequence[Report], model: str) -> Report:
 
 
 def read_report(path: Path) -> Report:
-    """Read one.
+    """Read a report.
 
     Raises
     ------
@@ -234,7 +234,7 @@ def read_report(path: Path) -> Report:
 
 
 def write_report(path: Path, report: Report) -> None:
-    """Write atomically.
+    """Write a report atomically.
 
     Raises
     ------
@@ -249,7 +249,7 @@ def write_report(path: Path, report: Report) -> None:
 
 
 def _named(struct: msgspec.Struct) -> dict[str, Any]:
-    """For what is sent without its names."""
+    """Return the fields of a struct by name, though it is encoded as an array."""
     fields = msgspec.structs.asdict(struct)
     return {
         name: _named(value) if isinstance(value, msgspec.Struct) else value for name, value in fields.items()

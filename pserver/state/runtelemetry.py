@@ -1,4 +1,6 @@
-"""Telemetry for others: flagged calls by rank and function, messages, counters, slow ranks, agents. Pure."""
+"""Telemetry of a run beside its statistics: flagged calls by rank and function, messages, counters, slow
+ranks, agents. Pure.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +28,17 @@ from chimbuko.runtime.protocol.telemetry import (
 )
 
 MOST_PAIRS = 1 << 20
-"""Of ranks that send to each other, in all: 100 partners for each of 10,000 ranks, in 60 MB."""
+"""Maximum number of pairs of ranks with messages: 100 partners for each of 10,000 ranks, in 60 MB."""
 PAIR_GROWTH = 1.1
-"""Pairs are reported again when they have grown by a tenth: 10,000 ranks with eight partners each would
-otherwise be 2 MB in each frame."""
+"""Growth factor after which a pair of ranks is reported again: 10,000 ranks with eight partners each would
+otherwise be 2 MB in each frame.
+"""
 MOST_TIMERS = 1 << 20
-"""Functions of ranks, in all: 100 of each of 10,000 ranks, in 60 MB."""
+"""Maximum number of pairs of rank and function: 100 functions of each of 10,000 ranks, in 60 MB."""
 
 
 class SavedTelemetry(msgspec.Struct, frozen=True, array_like=True):
-    """All that is known."""
+    """Saved state of ``Telemetry``."""
 
     flagged: bytes = b""
     traffic: bytes = b""
@@ -47,14 +50,14 @@ class SavedTelemetry(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Telemetry:
-    """Takes in what agents report, and says what changed. Memory follows ranks and functions, not time.
+    """Telemetry that agents report, and its changes. Memory grows with ranks and functions, not with time.
 
     Parameters
     ----------
     function_name
-        Name of a global function number.
+        Callback that returns the name of a global function number.
     node_of
-        Node of a program and rank.
+        Callback that returns the node of a program and rank.
     """
 
     def __init__(self, function_name: Callable[[int], str], node_of: Callable[[int, int], str]) -> None:
@@ -70,7 +73,7 @@ class Telemetry:
         self._are_others_silent = False
         self._slow = SlowRanks()
         self.paths = ProgramCallPaths(function_name)
-        """Reported beside the other telemetry."""
+        """Calls by call path, which are reported beside the other telemetry."""
 
     def take(self, agent: str, delta: TelemetryDelta, numbers: Int64Array) -> None:
         """Take in one delta of an agent, each once.
@@ -78,7 +81,7 @@ class Telemetry:
         Parameters
         ----------
         numbers
-            i8[...]: global number of each of the agent's own function numbers.
+            Global number of each of the agent's own function numbers, int64[n].
         """
         if delta.flagged:
             self._flagged.take(_renumbered(np.frombuffer(delta.flagged, FLAGGED), numbers))
@@ -97,12 +100,12 @@ class Telemetry:
             self._changed_agents.add(agent)
 
     def note_silent(self, agents: SilentAgents) -> None:
-        """Agents of which nothing is heard; the others are."""
+        """Note the agents that are not heard; all others are."""
         self._are_others_silent = self._are_others_silent or agents != self._silent
         self._silent = agents
 
     def changes(self, is_last: bool = False) -> TelemetryChanges:
-        """What changed since the last time; at the end everything."""
+        """Return the changes since the last call; at the end everything."""
         are_compared = self._slow.compare(is_last)
         if is_last:
             return self.everything()
@@ -119,7 +122,7 @@ class Telemetry:
         return changes
 
     def everything(self) -> TelemetryChanges:
-        """All there is."""
+        """Return everything."""
         return TelemetryChanges(
             flagged=self._flagged.rows.tobytes(),
             traffic=self._traffic.everything().tobytes(),
@@ -130,15 +133,15 @@ class Telemetry:
         )
 
     def slow_ranks(self) -> list[SlowRank]:
-        """Ranks that are slow all the time, as far as they were compared; the most time lost first."""
+        """Return ranks that are slow all the time, as far as they were compared, the most time lost first."""
         return self._slow.slow(self._function_name, self._node_of)
 
     def timers(self) -> Rows:
-        """``TIMER`` totals of all ranks."""
+        """Return ``TIMER`` totals of all ranks."""
         return self._timers.everything()
 
     def dump(self) -> SavedTelemetry:
-        """For ``restore``."""
+        """Return everything, for ``restore``."""
         return SavedTelemetry(
             self._flagged.rows.tobytes(),
             self._traffic.everything().tobytes(),
@@ -150,7 +153,7 @@ class Telemetry:
         )
 
     def restore(self, saved: SavedTelemetry) -> None:
-        """Go on from what was dumped; for a new one."""
+        """Restore what was dumped, into a new object."""
         self._flagged.take(np.frombuffer(saved.flagged, FLAGGED))
         self._flagged.changes()
         self._traffic.restore(np.frombuffer(saved.traffic, TRAFFIC))
@@ -171,7 +174,7 @@ class FlaggedCalls:
 
     @property
     def rows(self) -> Rows:
-        """``FLAGGED`` totals."""
+        """Return ``FLAGGED`` totals."""
         return self._rows[: len(self._index)]
 
     def take(self, flagged: Rows) -> None:
@@ -186,7 +189,7 @@ class FlaggedCalls:
         np.maximum.at(self._rows["highest_score"], at, flagged["highest_score"])
 
     def changes(self) -> Rows:
-        """Totals of those that were added to since the last time."""
+        """Return the totals that have grown since the last call."""
         if not self._changed:
             return self._rows[:0]
         changed = np.unique(np.concatenate(self._changed))
@@ -195,7 +198,7 @@ class FlaggedCalls:
 
 
 def _renumbered(rows: Rows, numbers: Int64Array) -> Rows:
-    """A copy with global function numbers, where there are numbers."""
+    """Return a copy with global function numbers, where numbers are given."""
     renumbered = rows.copy()
     is_known = rows["function"] != OTHERS
     renumbered["function"][is_known] = numbers[rows["function"][is_known]]

@@ -1,4 +1,4 @@
-"""The server's state as it is saved, in one file: what was acknowledged as saved is in it."""
+"""State of the server as it is saved, in one file; it contains all deltas that were acknowledged as saved."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from chimbuko.pserver.state.rankstatistics import SavedRanks
 from chimbuko.pserver.state.runtelemetry import SavedTelemetry
 
 VERSIONS_PER_SAVE = 1_000_000
-"""More than are published from one save to the next."""
+"""Distance in version numbers from one save to the next, more than are ever published in between."""
 
 
 class SavedAgent(msgspec.Struct, frozen=True, array_like=True):
-    """What is known of one agent."""
+    """Saved state of one agent."""
 
     incarnation: int
     sequence: int
     numbers: bytes
-    """i8[n]: its numbers of functions to global ones."""
+    """Global number of each of the agent's function numbers, int64[n]."""
 
 
 class SavedState(msgspec.Struct, frozen=True, array_like=True):
-    """All that a server knows."""
+    """Saved state of a server."""
 
     lockstep_streams: int
     programs: dict[int, str]
@@ -46,7 +46,7 @@ class SavedState(msgspec.Struct, frozen=True, array_like=True):
 
 
 def write_state(path: Path, state: SavedState) -> None:
-    """Write atomically: who reads finds the old state or the new one.
+    """Write the state atomically: a reader finds the old state or the new one.
 
     Raises
     ------
@@ -57,12 +57,12 @@ def write_state(path: Path, state: SavedState) -> None:
 
 
 def read_state(path: Path) -> SavedState | None:
-    """What an earlier process has saved, if any has.
+    """Return the state that an earlier process has saved, or None.
 
     Raises
     ------
     ServiceError
-        It cannot be read.
+        The file cannot be read.
     """
     try:
         return msgspec.msgpack.decode(path.read_bytes(), type=SavedState)

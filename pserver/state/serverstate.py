@@ -1,7 +1,7 @@
-"""The parameter server's state: statistics of all agents merged, and what others want to know of them.
+"""State of the parameter server: merged statistics of all agents, and reports of them for others.
 
-A pure core: deltas in; acknowledgements, model updates and frames out. Saved, and restored, it goes on
-as it was; deltas it had not seen by then are sent again, and each is merged once.
+A pure core: deltas in; acknowledgements, model updates and frames out. A server that restores the saved state
+continues as if nothing had happened: deltas it had not seen by then are sent again, and each is merged once.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ from chimbuko.runtime.protocol.telemetry import (
 )
 
 FRAMES_PER_FUNCTION = 4
-"""A function that has no new anomalies is reported in each fourth frame only, the first included."""
+"""Number of frames of which a function without new anomalies is reported in one, the first included."""
 
 
 @dataclass
 class _Changes:
-    """What changed since the last frame."""
+    """Changes since the last frame."""
 
     ranks: set[int] = field(default_factory=set)
-    """Rows of ``Ranks``."""
+    """Changed rows of ``Ranks``."""
     functions: set[int] = field(default_factory=set)
     flagged: set[int] = field(default_factory=set)
     health: set[RankKey] = field(default_factory=set)
@@ -62,30 +62,30 @@ class _Changes:
 
 @dataclass
 class _Unstored:
-    """What changed since the last report to the store."""
+    """Changes since the last report to the store."""
 
     functions: set[int] = field(default_factory=set)
     health: set[RankKey] = field(default_factory=set)
 
 
 class ServerState:
-    """Merges deltas in any order of agents, each exactly once.
+    """Merged state of all agents; deltas may come in any order of agents, and each counts once.
 
     Parameters
     ----------
     lockstep_streams
-        Number of streams that advance together by epochs; 0 where they do not wait for each other.
-        An epoch is closed when all of them have closed it.
+        Number of streams that advance together by epochs; 0 where they do not wait for each other. An epoch
+        is closed when all of them have closed it.
     base
-        What an earlier run has learned: part of the model, but not of this run's statistics.
+        Model of an earlier run: part of the model, but not of this run's statistics.
     is_frozen
-        The model is ``base`` and stays as it is.
+        Whether the model is ``base`` and does not change.
     server
-        Distinguishes this server from one that takes over from it.
+        Id that distinguishes this server from one that takes over from it.
     part
-        Which part of the parameter server this is, counted from 0: it gets what is for it alone.
+        Index of this part of the parameter server; it gets only what is for it.
     parts
-        How many there are: of ``base`` each knows what it merges.
+        Number of parts; of ``base`` each knows the functions that it merges.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class ServerState:
         self._schema = schema
         self._lockstep_streams = lockstep_streams
         self.programs: dict[int, str] = {}
-        """Names, by number."""
+        """Names of programs by number."""
         self._base = {} if base is None else dict(zip(base.functions, base.table, strict=True))
         self._agents = KnownAgents()
         self._functions = Functions(schema)
@@ -112,13 +112,13 @@ class ServerState:
         self._ranks = Ranks()
         self._health: dict[RankKey, StreamHealth] = {}
         self._nodes: dict[RankKey, str] = {}
-        """Of ranks whose paces are compared here."""
+        """Node of each rank whose pace is compared here."""
         self._telemetry = Telemetry(self._name_of, self._node_of)
         self._changes = _Changes()
         self._unstored = _Unstored()
         self._tick = 0
         self.is_ending = False
-        """Whether streams are given up that wait for others: what these learn is not waited for any more."""
+        """Whether streams that wait for others are given up: their deltas are not waited for any more."""
 
     @property
     def is_lockstep(self) -> bool:
@@ -127,11 +127,11 @@ class ServerState:
 
     @property
     def lost_deltas(self) -> int:
-        """Deltas that no agent can send again."""
+        """Number of deltas that no agent can send again."""
         return self._agents.lost_deltas
 
     def note_silent(self, agents: SilentAgents) -> None:
-        """Agents of which nothing is heard, as the services say."""
+        """Note the agents that the services do not hear any more."""
         self._telemetry.note_silent(agents)
 
     def name_programs(self, programs: Mapping[int, str]) -> None:
@@ -145,17 +145,17 @@ class ServerState:
                     self._functions.begin_with(program, function, row)
 
     def knows_programs(self, delta: Delta) -> bool:
-        """Whether all programs that a delta names have a name here."""
+        """Return whether all programs that a delta refers to have a name here."""
         reported = {name.program for name in delta.names} | {health.program for health in delta.health}
         return reported <= self.programs.keys()
 
     def apply(self, delta: Delta) -> bool:
-        """Merge one delta; False if it was merged before, or if one before it is missing.
+        """Merge one delta; return False if it was merged before, or if one before it is missing.
 
         Raises
         ------
         ValueError
-            It is damaged. It counts as merged: its agent shall go on.
+            The delta is damaged. It counts as merged, so that its agent goes on.
         """
         agent = self._agents.take(delta, self._is_early(delta))
         if agent is None:
@@ -174,33 +174,33 @@ class ServerState:
         return True
 
     def acknowledgements(self) -> dict[str, Acknowledgement]:
-        """Of agents that have sent something since the last time."""
+        """Return acknowledgements of the agents that have sent something since the last call."""
         return self._agents.acknowledgements()
 
     def all_acknowledgements(self) -> dict[str, Acknowledgement]:
-        """Of all agents, whether they have heard of it or not."""
+        """Return acknowledgements of all agents, published or not."""
         return self._agents.all_acknowledgements()
 
     def publish(self, now_s: float) -> Published | None:
-        """What changed in the model, or None if there is nothing to publish yet."""
+        """Return the changes of the model, or None if there is nothing to publish yet."""
         return self._model.publish(now_s, self._closed_epoch(), len(self._agents))
 
     def whole(self) -> Published:
-        """The whole model for a broker that knows nothing of it, and all acknowledgements.
+        """Return the whole model, for a broker that has none of it, and all acknowledgements.
 
-        In lockstep it is that of the last closed epoch, else as it is now.
+        In lockstep it is that of the last closed epoch, else the current one.
         """
         self._agents.acknowledge_all()
         return self._model.whole(len(self._agents))
 
     def learned(self) -> tuple[list[tuple[str, str]], Float64Array]:
-        """Names of program and function of which calls are known, and the rows of the model; with what only
-        the base knows.
+        """Return program and name of each function of which calls are known, and the rows of the model,
+        including functions that only the base knows.
         """
         return self._model.learned(self.programs, self._base)
 
     def frame(self, is_last: bool = False) -> Frame | None:
-        """What changed since the last frame, or None if nothing did; at the end all there is."""
+        """Return the changes since the last frame, or None if there are none; at the end everything."""
         changes = self._changes
         telemetry = self._telemetry.changes(is_last)
         if not (is_last or changes.steps or changes.health or changes.functions or telemetry):
@@ -227,7 +227,9 @@ class ServerState:
         )
 
     def statistics(self, is_last: bool = False) -> RunStatistics | None:
-        """What changed since the last time, or None if nothing did; at the end all there is."""
+        """Return, for the store, the changes since the last call, or None if there are none; at the end
+        everything.
+        """
         unstored, self._unstored = self._unstored, _Unstored()
         functions = np.array(sorted(unstored.functions), np.int64)
         health = sorted(unstored.health)
@@ -253,7 +255,7 @@ class ServerState:
         )
 
     def snapshot(self) -> Frame:
-        """All there is, as one frame; the next frame goes on from it."""
+        """Return everything as one frame, which the next frame continues."""
         return Frame(
             tick=self._tick,
             ranks=self._ranks.statistics(np.arange(len(self._ranks))),
@@ -266,7 +268,7 @@ class ServerState:
         )
 
     def timers(self) -> RankTimers:
-        """What functions took on each rank that is reported here."""
+        """Return the runtimes of functions on each rank that is reported here."""
         rows = self._telemetry.timers()
         functions = np.unique(rows["function"]).tolist()
         ranks = np.unique(rows[["program", "rank"]]).tolist()
@@ -278,12 +280,12 @@ class ServerState:
         )
 
     def report(self, model: str) -> Report:
-        """All there is, for people; ``model`` is the file with the model."""
+        """Return the final report; ``model`` is the name of the file with the model."""
         paths = self._telemetry.paths.everything()
         return make_report(self.snapshot(), paths, self._functions, self.programs, model, self.lost_deltas)
 
     def save(self) -> SavedState:
-        """Everything; it is acknowledged as saved by ``is_saved`` only."""
+        """Return everything, to be saved; only ``is_saved`` acknowledges it as saved."""
         return SavedState(
             lockstep_streams=self._lockstep_streams,
             programs=self.programs,
@@ -301,21 +303,21 @@ class ServerState:
         )
 
     def is_saved(self) -> bool:
-        """What is merged outlives this process: agents may forget it."""
+        """Note that all merged deltas outlive this process, so that agents may forget them."""
         return self._agents.is_saved()
 
     def restore(self, saved: SavedState) -> None:
-        """Go on from what was saved; before anything else."""
+        """Restore the saved state, before anything else."""
         self.programs = dict(saved.programs)
         self._agents.restore(saved.agents, saved.lost_deltas)
         self._functions = Functions.restored(self._schema, saved.functions)
         self._closed = dict(saved.closed)
-        # Versions that were published after it was saved are not used again for others.
+        # Versions that were published after the save are not used again.
         version = saved.version + VERSIONS_PER_SAVE
         self._model.restore(self._functions, version, saved.published_epoch, saved.published)
         self._ranks = Ranks.restored(saved.ranks)
         self._health = {(health.program, health.rank): health for health in saved.health}
-        # What was reported to the store since it was saved is not known here.
+        # Reports to the store since the save are not known here.
         self._unstored.health.update(self._health)
         self._unstored.functions.update(self._functions.called().tolist())
         self._telemetry.restore(saved.telemetry)
@@ -335,8 +337,8 @@ class ServerState:
         return min(self._closed.values(), default=NO_EPOCH)
 
     def _is_early(self, delta: Delta) -> bool:
-        """Whether its agent is an epoch ahead of what is published: a server that has lost its memory must
-        not publish that epoch to agents that are not there yet. It is sent again.
+        """Return whether the delta's agent is an epoch ahead of what is published: a server that has lost its
+        memory must not publish that epoch to agents that are not there yet. The delta is sent again.
         """
         if not self._lockstep_streams or self.is_ending:
             return False
@@ -347,7 +349,8 @@ class ServerState:
         own = np.frombuffer(delta.rows, np.int32)
         if max(own.max(initial=-1), _highest_number(delta.telemetry)) >= len(agent.numbers):
             raise ValueError("functions that the agent has not named")
-        # Most deltas hold nothing: what is known well is held back. Without these tests they take 15 µs more.
+        # Most deltas are empty, as converged functions are held back. Without these tests they take 15 µs
+        # more.
         if len(own):
             rows = agent.global_numbers[own]
             self._functions.merge(rows, delta.table)
@@ -371,7 +374,7 @@ class ServerState:
 
 
 def _highest_number(telemetry: TelemetryDelta) -> int:
-    """Highest of the agent's numbers of functions in there; -1 where there is none."""
+    """Return the highest of the agent's function numbers in a delta; -1 where there is none."""
     parts = (
         (telemetry.flagged, FLAGGED),
         (telemetry.flagged_steps, FLAGGED_STEPS),

@@ -1,7 +1,8 @@
-"""Ranks that are slow all the time: a bad node makes each call a little longer, and none abnormal. Pure.
+"""Detection of ranks that are slow all the time: a bad node makes each call a little longer, and none
+abnormal. Pure.
 
-In each window of trace time the mean runtime of each rank's ordinary calls of a function is set against that
-of the middle rank. The median of a rank's last windows says how slow it is all the time; the spread of
+In each window of trace time the mean runtime of each rank's ordinary calls of a function is compared with
+that of the middle rank. The median over a rank's last windows says how slow it is all the time; the spread of
 these medians over the ranks says what is usual.
 """
 
@@ -23,23 +24,30 @@ from chimbuko.runtime.protocol.telemetry import PACE, SlowRank
 
 LEAST_RANKS = 3
 WINDOWS = 12
-"""Of which the median is taken: a rank that was slow in fewer than half of them is not."""
+"""Number of windows of which the median is taken: a rank that was slow in fewer than half of them does not
+count as slow.
+"""
 LEAST_WINDOWS = 4
 LEAST_DEVIATIONS = 6.0
 LEAST_RATIO = 1.05
 USUAL_SPREAD = 0.015
-"""Standard deviation, in the logarithm, of the pace of ranks that are all well."""
+"""Usual standard deviation, in the logarithm, of the pace of healthy ranks."""
 USUAL_SPREAD_RANKS = 4.0
-"""How many ranks' testimony that is worth: the spread of four ranks says little by itself."""
+"""Weight of ``USUAL_SPREAD`` in ranks: the measured spread of four ranks says little by itself."""
 MOST_WAITING = 12
-"""Windows that wait for the slowest rank to report them; who is further behind is left out."""
+"""Maximum number of windows that wait for the slowest rank to report them; a rank that is further behind is
+left out.
+"""
 MOST_TOLD = 1000
 ROWS_AT_ONCE = 10_000
-"""Compared in one go: all of a window of 10,000 ranks in 16 functions would hold up the server for 0.12 s."""
+"""Maximum number of rows compared in one call: a whole window of 10,000 ranks in 16 functions would hold up
+the server for 0.12 s.
+"""
 
 EVERYTHING = -1
-"""Function that stands for all of a rank's together, weighted by the time they take: where the node is bad
-all of them are slow, and what a single one says is lost in noise."""
+"""Function number that stands for all functions of a rank, weighted by the time they take: where the node is
+bad all of them are slow, and the deviation of a single one is lost in noise.
+"""
 
 _MAD_OF_NORMAL = 0.6745
 _ERROR_OF_MEDIAN = 1.2533
@@ -53,8 +61,9 @@ _COMPARED = np.dtype(
         ("deviation", np.float64),
     ]
 )
-"""One rank in one function in one window; the deviation is the logarithm of its mean runtime, in the end
-less that of the middle rank."""
+"""One rank in one function in one window; the deviation is the logarithm of its mean runtime, in the end less
+that of the middle rank.
+"""
 
 _STATE = np.dtype(
     [
@@ -70,50 +79,53 @@ _STATE = np.dtype(
         ("is_slow", np.bool_),
     ]
 )
-"""What is known of one rank in one function: the newest window it was compared in, how many those were, and
-its deviations in the last of them, newest first, as natural logarithms; and what follows from that."""
+"""State of one rank in one function: the newest window it was compared in, the number of windows, its
+deviations in the last of them, newest first, as natural logarithms, and the results.
+"""
 
 
 class SavedProgram(msgspec.Struct, frozen=True, array_like=True):
-    """What is known of one program."""
+    """Saved state of one program."""
 
     program: int
     state: bytes
     newest: bytes
     waiting: bytes
-    """``PACE`` rows of windows that are not compared."""
+    """``PACE`` rows of windows that are not compared yet."""
     compared: int
-    """The last window that is."""
+    """Last window that is compared."""
 
 
 class SlowRanks:
-    """Compares ranks window by window, when all of them have reported it."""
+    """Comparison of ranks window by window, once all of them have reported a window."""
 
     def __init__(self) -> None:
         self._programs: dict[int, _Program] = {}
         self._arrived: list[Rows] = []
 
     def take(self, paces: Rows) -> None:
-        """``PACE`` rows with global function numbers; of windows that were compared already they are left
-        out.
+        """Take in ``PACE`` rows with global function numbers, except those of windows that were compared
+        already.
         """
         self._arrived.append(paces)
 
     def compare(self, is_last: bool = False) -> bool:
-        """Compare what is complete, at the end all there is; True if that may have changed who is slow."""
+        """Compare the windows that are complete, at the end all; return whether that may have changed the
+        slow ranks.
+        """
         self._settle()
         compared = [program.compare_complete(is_last) for program in self._programs.values()]
         return any(compared)
 
     def slow(self, function_name: Callable[[int], str], node_of: Callable[[int, int], str]) -> list[SlowRank]:
-        """Ranks that are slow, the most time lost first.
+        """Return the ranks that are slow, the most time lost first.
 
         Parameters
         ----------
         function_name
-            Of a global number.
+            Callback that returns the name of a global function number.
         node_of
-            Of a program and rank.
+            Callback that returns the node of a program and rank.
         """
         found = [
             SlowRank(
@@ -133,16 +145,16 @@ class SlowRanks:
         return sorted(found, key=lambda slow: slow.lost_us, reverse=True)[:MOST_TOLD]
 
     def dump(self) -> list[SavedProgram]:
-        """For ``restore``."""
+        """Return everything, for ``restore``."""
         self._settle()
         return [known.dump(program) for program, known in self._programs.items()]
 
     def restore(self, saved: list[SavedProgram]) -> None:
-        """Go on from what was dumped; for a new one."""
+        """Restore what was dumped, into a new object."""
         self._programs = {one.program: _Program.restored(one) for one in saved}
 
     def _settle(self) -> None:
-        """Give each program what is its own: all at once, since each look at an array takes a while."""
+        """Give the waiting rows to their programs, all at once, since each look at an array takes a while."""
         if not self._arrived:
             return
         arrived = np.concatenate(self._arrived)
@@ -158,23 +170,23 @@ class _Comparison:
 
     window: int
     compared: Rows
-    """``_COMPARED``"""
+    """``_COMPARED`` rows of the window."""
     rows: Int64Array
-    """Where their state is."""
+    """Rows of ``_STATE`` that belong to ``compared``."""
     functions: deque[slice]
-    """Which rows are those of each function that is not compared yet."""
+    """Slices of ``compared`` by function, of those that are not compared yet."""
 
 
 class _Program:
-    """The ranks of one program."""
+    """State of the ranks of one program."""
 
     def __init__(self) -> None:
         self._index = RowIndex()
         self._state = np.zeros(0, _STATE)
         self._newest = np.zeros(0, np.int64)
-        """i8[ranks]: newest window that each has reported."""
+        """Newest window that each rank has reported, int64[ranks]."""
         self._waiting: dict[int, list[Rows]] = {}
-        """Windows that are not compared, the one that is being compared among them."""
+        """Windows that are not compared yet, the one that is being compared among them."""
         self._comparison: _Comparison | None = None
         self._compared = -1
 
@@ -192,7 +204,7 @@ class _Program:
     def compare_complete(self, is_last: bool) -> bool:
         newest = int(self._newest.max(initial=-1))
         still_here = self._newest[self._newest > max(newest - MOST_WAITING, -1)]
-        # A rank that has said nothing yet may still do so: a window's time is left to it.
+        # A rank that has reported nothing yet may still do so: it gets the time of a window.
         complete = newest if is_last else int(still_here.min(initial=newest - 1))
         count = 0
         while is_last or count < ROWS_AT_ONCE:
@@ -238,7 +250,7 @@ class _Program:
         return _Comparison(window, compared, rows, deque(_by_function(compared)))
 
     def _compare_function(self, comparison: _Comparison) -> int:
-        """Returns how many rows were compared."""
+        """Compare the ranks in one function; return the number of rows compared."""
         count = 0
         if comparison.functions:
             of_function = comparison.functions.popleft()
@@ -254,7 +266,7 @@ class _Program:
         return count
 
     def _judge(self, compared: Rows, rows: Int64Array, window: int) -> None:
-        """See which ranks are slow in one function; ``rows`` of their state."""
+        """Decide which ranks are slow in one function; ``rows`` are those of their state."""
         state = self._state[rows]
         state["deviations"][:, 1:] = state["deviations"][:, :-1]
         state["deviations"][:, 0] = compared["deviation"]
@@ -277,7 +289,9 @@ class _Program:
 
 
 def _deviations(paces: Rows) -> Rows:
-    """``_COMPARED`` rows by function: those that enough ranks called, and each rank in all of them."""
+    """Return ``_COMPARED`` rows by function, for functions that enough ranks called, and for each rank in all
+    functions.
+    """
     _, once = np.unique((paces["function"].astype(np.int64) << 32) | paces["rank"], return_index=True)
     # A window that is reported twice counts once.
     paces = paces[once]
@@ -296,7 +310,7 @@ def _deviations(paces: Rows) -> Rows:
 
 
 def _whole_ranks(compared: Rows) -> Rows:
-    """``_COMPARED`` rows of ranks in all functions together."""
+    """Return ``_COMPARED`` rows of ranks in all functions together."""
     ranks, which = np.unique(compared["rank"], return_inverse=True)
     whole = np.zeros(len(ranks), _COMPARED)
     whole["rank"], whole["function"] = ranks, EVERYTHING
@@ -308,7 +322,7 @@ def _whole_ranks(compared: Rows) -> Rows:
 
 
 def _by_function(compared: Rows) -> list[slice]:
-    """The rows of each function, which stand together."""
+    """Return a slice of rows for each function; the rows of one stand together."""
     ends = [*(np.flatnonzero(np.diff(compared["function"])) + 1).tolist(), len(compared)]
     return [slice(begin, end) for begin, end in itertools.pairwise([0, *ends]) if begin < end]
 
@@ -316,8 +330,8 @@ def _by_function(compared: Rows) -> list[slice]:
 def _over_windows(
     deviations: npt.NDArray[np.float32], windows: npt.NDArray[np.int32]
 ) -> tuple[Float64Array, float]:
-    """Median of each rank over as many of its last windows as there are, f8[n], and its standard error, as
-    far as the windows differ from each other.
+    """Return the median of each rank over as many of its last windows as there are, float64[n], and its
+    standard error, as far as the windows differ from each other.
     """
     held = np.minimum(windows, WINDOWS)
     is_held = np.arange(WINDOWS) < held[:, np.newaxis]
@@ -327,13 +341,15 @@ def _over_windows(
     median = (ordered[each, (held - 1) // 2] + ordered[each, held // 2]) / 2.0
     distances = np.abs(deviations - median[:, np.newaxis])[is_held]
     most = float(np.median(held))
-    # A window less is free: the median itself is one of them.
+    # One degree of freedom less: the median is estimated from the same windows.
     noise = float(np.median(distances)) / _MAD_OF_NORMAL * math.sqrt(most / max(most - 1.0, 1.0))
     return median, _ERROR_OF_MEDIAN * noise / math.sqrt(most)
 
 
 def _spread(deviations: Float64Array, noise: float) -> float:
-    """Standard deviation of ranks that are well, from the median of the distances from the middle one."""
+    """Return the standard deviation of healthy ranks, from the median of the distances from the middle
+    one.
+    """
     ranks = len(deviations)
     own = float(np.median(np.abs(deviations))) / _MAD_OF_NORMAL
     known = ranks * own * own + USUAL_SPREAD_RANKS * (USUAL_SPREAD * USUAL_SPREAD + noise * noise)

@@ -1,6 +1,6 @@
-"""Totals of rows that are reported by rank and something else: a sparse matrix per program. Pure.
+"""Totals of rows that are reported by rank and another key: a sparse matrix per program. Pure.
 
-Rows by key: a number for each (program, rank, function) or (program, rank, destination) that occurs.
+``RowIndex`` gives a row number to each (program, rank, function) or (program, rank, destination) that occurs.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from chimbuko.core.kernels.rowindex import NONE, find_rows
 from chimbuko.runtime.protocol.telemetry import OTHERS
 
 _BITS = 26
-"""Of a rank, and of what goes with it."""
+"""Number of bits of a rank, and of the other key, in a combined key."""
 
 
 class RowIndex:
-    """Gives keys consecutive row numbers, in order of their first mention.
+    """Index of keys: consecutive row numbers, in order of the keys' first mention.
 
     Parameters
     ----------
     most
-        How many rows there may be; further keys have none.
+        Maximum number of rows; further keys have none.
     """
 
     def __init__(self, most: int = 1 << 30) -> None:
@@ -37,7 +37,7 @@ class RowIndex:
         return self._count
 
     def rows(self, programs: npt.ArrayLike, ranks: npt.ArrayLike, others: npt.ArrayLike) -> Int64Array:
-        """Row of each key, i8[n]; -1 where there is no room for it. ``others`` may be -1."""
+        """Return the row of each key, int64[n]; -1 where there is no room for it. ``others`` may be -1."""
         wanted = np.asarray(programs, np.int64) << (2 * _BITS)
         wanted = wanted | (np.asarray(ranks, np.int64) << _BITS)
         wanted = np.atleast_1d(wanted | (np.asarray(others, np.int64) + 1))
@@ -57,19 +57,19 @@ class RowIndex:
 
 
 class Totals:
-    """Adds up rows with the same program, rank and key.
+    """Totals of rows with the same program, rank and key.
 
     Parameters
     ----------
     dtype
-        Of the rows.
+        Type of the rows.
     key
-        Column that has a row of its own for each value, beside program and rank. What there is no room for is
-        added up under ``OTHERS``.
+        Column that has a row of its own for each value, beside program and rank. Rows for which there is no
+        room are added up under ``OTHERS``.
     added
-        Columns with amounts, of which the first one counts something that happens.
+        Columns with amounts, of which the first one counts events.
     most
-        How many rows there may be of their own.
+        Maximum number of rows of their own.
     """
 
     def __init__(self, dtype: np.dtype[np.void], key: str, added: Sequence[str], most: int) -> None:
@@ -80,28 +80,28 @@ class Totals:
         self._waiting: list[bytes] = []
 
     def take(self, rows: bytes) -> None:
-        """Rows that come to what there is."""
+        """Add rows to the totals."""
         self._waiting.append(rows)
 
     def grown_by(self, factor: float) -> Rows:
-        """Totals that have grown by such a factor since they were reported."""
+        """Return the totals that have grown by this factor since they were reported."""
         self._settle()
         return np.concatenate([self._own.grown_by(factor), self._others.grown_by(factor)])
 
     def everything(self) -> Rows:
-        """All totals."""
+        """Return all totals."""
         self._settle()
         return np.concatenate([self._own.rows, self._others.rows])
 
     def restore(self, everything: Rows) -> None:
-        """Go on from all totals, which count as reported; for a new one."""
+        """Restore all totals, which count as reported, into a new object."""
         is_others = everything[self._key] == OTHERS
         self._own.add(everything[~is_others])
         self._others.add(everything[is_others])
         self.grown_by(1.0)
 
     def _settle(self) -> None:
-        """Add what has come: all at once, since each look at an array costs more than adding a row."""
+        """Add the rows that wait, all at once, since each look at an array costs more than adding a row."""
         if not self._waiting:
             return
         rows = np.frombuffer(b"".join(self._waiting), self._dtype)
@@ -114,7 +114,7 @@ class Totals:
 
 
 class _Rows:
-    """One row for each program, rank and key."""
+    """One row of totals for each program, rank and key."""
 
     def __init__(self, dtype: np.dtype[np.void], key: str, added: Sequence[str], most: int = 1 << 30) -> None:
         self._keys = "program", "rank", key
@@ -122,14 +122,14 @@ class _Rows:
         self._index = RowIndex(most)
         self._rows = np.zeros(0, dtype)
         self._reported = np.zeros(0, np.int64)
-        """i8[rows]: the first of the columns with amounts when the row was reported."""
+        """First of the columns with amounts when each row was last reported, int64[rows]."""
 
     @property
     def rows(self) -> Rows:
         return self._rows[: len(self._index)]
 
     def add(self, rows: Rows) -> Rows:
-        """Returns a copy of the rows for which there is no room."""
+        """Add rows; return a copy of those for which there is no room."""
         at = self._index.rows(*(rows[name] for name in self._keys))
         self._rows = grown(self._rows, len(self._index))
         has_room = at != NONE

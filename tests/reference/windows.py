@@ -1,4 +1,4 @@
-"""Slow, obvious twin of ``ad.records.windows``: every window is cut out of the complete trace, in one go."""
+"""Slow, obvious twin of ``ad.calls.windows``: every window is cut out of the complete trace, in one go."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How far the clocks of ranks are apart, by messages: none is received before it was sent.
+"""Differences of the ranks' clocks, estimated from messages: none is received before it was sent.
 
 Each message from one clock to another bounds their difference from one side, those in the other direction
-from the other. What bounds leave open is a polygon of straight lines: difference at the beginning, and at the
-end. Of these the one nearest to clocks that agree is taken, so that nothing is corrected without need.
+from the other. The lines that respect all bounds form a polygon: difference at the beginning, and at the end.
+Of these the one nearest to equal clocks is taken, so that nothing is corrected without need.
 """
 
 from __future__ import annotations
@@ -16,34 +16,38 @@ from itertools import pairwise
 Rank = tuple[int, int]
 """Program and rank."""
 Clock = Rank | str
-"""A node's, or a rank's where all are on one node."""
+"""Clock of a node, or of a rank where all ranks are on one node."""
 Point = tuple[float, float]
 """Difference of two clocks in µs at the first and at the last time."""
 Bound = tuple[int, float]
 """Time in µs, and the least difference of a message's two times there."""
 
 TOLERANCE_US = 200
-"""By so much a message may be received before it was sent: times are taken near the event, not at it."""
+"""Time in µs by which a message may be received before it was sent: times are taken near the event, not at
+it.
+"""
 MOST_APART_US = 1_000_000
-"""Clocks are not as far apart as that: ends of which that follows are not of one message."""
+"""Difference in µs beyond which two ends are not taken for one message: clocks are never as far apart."""
 MOST_DRIFT = 1e-3
-"""By which a clock may be too fast."""
+"""Maximum relative error of a clock's speed."""
 MOST_BOUNDS = 64
-"""That are kept of messages from one rank to another: the closest one of each stretch of time."""
+"""Maximum number of bounds kept for messages from one rank to another: the closest one of each stretch of
+time.
+"""
 MOST_PAIRS = 20_000
-"""Of ranks, of whose messages bounds are kept; 200 MB at most, and 4 kB for each pair."""
+"""Maximum number of pairs of ranks for which bounds are kept; 200 MB at most, and 4 kB for each pair."""
 LEAST_VIOLATIONS = 2
 
 
 class Bounds:
-    """The closest bounds that messages from one rank to another give, a few over all of the time."""
+    """Closest bounds that messages from one rank to another give, a few over all of the time."""
 
     def __init__(self) -> None:
         self._closest: dict[int, Bound] = {}
         self._width_us = 1 << 16
 
     def add(self, time_us: int, difference_us: float) -> None:
-        """A message that was received so much later than it was sent, by the two clocks."""
+        """Add a message that was received ``difference_us`` after it was sent, by the two clocks."""
         self._keep((time_us, difference_us))
         while len(self._closest) > MOST_BOUNDS:
             self._width_us *= 2
@@ -57,30 +61,30 @@ class Bounds:
             self._closest[stretch] = bound
 
     def all(self) -> list[Bound]:
-        """In order of time."""
+        """Return all bounds in order of time."""
         return sorted(self._closest.values())
 
 
 @dataclass(frozen=True)
 class Line:
-    """By how much a clock is ahead of the reference, as it drifts."""
+    """Offset of a clock from the reference, as it drifts."""
 
     begin_us: int
     end_us: int
     first_us: float
     last_us: float
     uncertain_us: float = 0.0
-    """It may be off by so much."""
+    """Uncertainty of the offset in µs."""
 
     def at(self, time_us: float) -> float:
-        """µs at a time, also beyond the interval."""
+        """Return the offset in µs at a time, also beyond the interval."""
         length_us = self.end_us - self.begin_us
         share = (time_us - self.begin_us) / length_us if length_us else 0.0
         return self.first_us + share * (self.last_us - self.first_us)
 
 
 class Clocks:
-    """Keeps bounds of the clocks of all ranks, and corrections where they contradict each other."""
+    """Bounds of the clocks of all ranks, and corrections where they contradict each other."""
 
     def __init__(self) -> None:
         self._nodes: dict[Rank, str] = {}
@@ -90,12 +94,12 @@ class Clocks:
         self._violations = 0
 
     def put_rank(self, program: int, rank: int, node: str) -> None:
-        """A rank is on a node, whose clock it has."""
+        """Note that a rank is on a node, whose clock it has."""
         self._nodes[program, rank] = node
         self._names.add(node)
 
     def add(self, sender: Rank, sent_us: int, receiver: Rank, received_us: int) -> None:
-        """A message, with the times of its ends on their ranks' own clocks."""
+        """Add a message, with the times of its ends on their ranks' own clocks."""
         difference_us = received_us - sent_us
         pair = sender, receiver
         if sender == receiver or difference_us < -MOST_APART_US:
@@ -107,17 +111,19 @@ class Clocks:
         self._violations += difference_us - lead_us < -TOLERANCE_US
 
     def ahead_us(self, program: int, rank: int, time_us: int) -> float:
-        """By how much a rank's clock is ahead of that of the others, at a time that it shows."""
+        """Return by how much a rank's clock is ahead of the others', at a time that it shows."""
         line = self._lines.get(self._clock((program, rank))) if self._lines else None
         return 0.0 if line is None else line.at(time_us)
 
     def uncertain_us(self, program: int, rank: int) -> float:
-        """How much of that is not certain; 0 where nothing had to be corrected."""
+        """Return the uncertainty of that offset in µs; 0 where nothing had to be corrected."""
         line = self._lines.get(self._clock((program, rank))) if self._lines else None
         return 0.0 if line is None else line.uncertain_us
 
     def update(self) -> bool:
-        """Correct the clocks anew, if messages have come that contradict what is known of them."""
+        """Correct the clocks anew, if messages have come that contradict the corrections; return whether they
+        changed.
+        """
         if self._violations < LEAST_VIOLATIONS:
             return False
         self._violations = 0
@@ -134,10 +140,10 @@ class Clocks:
 
 
 def corrections(bounds: dict[tuple[Clock, Clock], list[Bound]]) -> dict[Clock, Line]:
-    """By how much each clock is ahead, from bounds of messages from one clock to another.
+    """Return by how much each clock is ahead, from bounds of messages from one clock to another.
 
     The first clock of each set that exchanged messages is right by definition. Clocks follow from each other
-    along the pairs whose messages leave least open.
+    along the pairs whose messages leave the least freedom.
     """
     times = [time_us for of_pair in bounds.values() for time_us, _ in of_pair]
     begin_us, end_us = min(times, default=0), max(times, default=0)
@@ -180,16 +186,16 @@ def _follow(
 
 
 def difference(above: Sequence[Bound], below: Sequence[Bound], begin_us: int, end_us: int) -> Line:
-    """By how much one clock is ahead of another.
+    """Return by how much one clock is ahead of another.
 
     Parameters
     ----------
     above
-        Of messages to the clock: it is ahead by no more.
+        Bounds by messages to the clock: it is ahead by no more.
     below
-        Of messages from it: it is behind by no more.
+        Bounds by messages from it: it is behind by no more.
     begin_us, end_us
-        Between them the difference is a straight line.
+        Interval in which the difference is a straight line.
     """
     length_us = end_us - begin_us
     most_us = MOST_DRIFT * length_us
@@ -201,7 +207,7 @@ def difference(above: Sequence[Bound], below: Sequence[Bound], begin_us: int, en
             limits.append((sign * (1.0 - share), sign * share, difference_us))
     slack_us = float(TOLERANCE_US)
     while not (left := _left(limits, slack_us)):
-        # Clocks that are no straight lines, or ends of different messages.
+        # The clocks drift unevenly, or ends of different messages were paired.
         slack_us *= 2
     first_us, last_us = _nearest(left)
     reach_us = max(max(abs(x - first_us), abs(y - last_us)) for x, y in left)
@@ -209,7 +215,7 @@ def difference(above: Sequence[Bound], below: Sequence[Bound], begin_us: int, en
 
 
 def _left(limits: Sequence[tuple[float, float, float]], slack_us: float) -> list[Point]:
-    """Corners of what all limits leave; none where that is nothing."""
+    """Return the corners of the area that all limits leave; none where it is empty."""
     size = 2.0 * MOST_APART_US
     corners = [(-size, -size), (size, -size), (size, size), (-size, size)]
     for p, q, most in limits:
@@ -220,7 +226,7 @@ def _left(limits: Sequence[tuple[float, float, float]], slack_us: float) -> list
 
 
 def _cut(corners: list[Point], p: float, q: float, most: float) -> list[Point]:
-    """The part of a convex polygon where ``p x + q y <= most``."""
+    """Return the part of a convex polygon where ``p x + q y <= most``."""
     kept: list[Point] = []
     over = [p * x + q * y - most for x, y in corners]
     for at, (x, y) in enumerate(corners):
@@ -235,7 +241,7 @@ def _cut(corners: list[Point], p: float, q: float, most: float) -> list[Point]:
 
 
 def _nearest(corners: Sequence[Point]) -> Point:
-    """The point of a convex polygon, whose corners go round to the left, that is nearest to the origin."""
+    """Return the point of a convex polygon, given counter-clockwise, that is nearest to the origin."""
     sides = list(pairwise([*corners, corners[0]]))
     if all(x * (v - y) - y * (u - x) >= 0 for (x, y), (u, v) in sides):
         return 0.0, 0.0

@@ -1,4 +1,4 @@
-"""Names of functions as people are shown them; what is stored keeps the place in the source. Pure."""
+"""Names of functions as people are shown them; stored names keep the place in the source. Pure."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ from chimbuko.core.names import name_matcher
 from chimbuko.core.traceschema import ROOT_TIMER_NAME
 
 PROGRAM = "(program)"
-"""What is shown of a rank's outermost call, TAU's ``.TAU application``."""
+"""Name shown for a rank's outermost call, TAU's ``.TAU application``."""
 
 _LOCATION = re.compile(r"\s*\[\{([^}]*)\}\s*\{(\d*)[^}]*\}(?:-\{[^}]*\})?\]\s*$")
-"""TAU's ``[{file} {line,column}-{line,column}]``, and our tracer's ``[{file.py}{line}]``."""
+"""Pattern of TAU's ``[{file} {line,column}-{line,column}]``, and our tracer's ``[{file.py}{line}]``."""
 _MODULE = re.compile(r"([A-Za-z_<][\w.<>]*) \[((?=\w*[a-z])[A-Za-z_]\w*(?:\.\w+)*)\]")
-"""``function [module]``, as PerfFlowAspect's traces of Python become."""
+"""Pattern of ``function [module]``, as in PerfFlowAspect's traces of Python."""
 _SOURCES = re.compile(r"\.(?:c|cc|cpp|cxx|cu|h|hh|hpp|f|f90|f03|f08)$", re.IGNORECASE)
 _PYTHON = (".py", ".pyw")
 _HAS_TYPES = re.compile(r"\w<|\w\(")
-"""Templates, or arguments."""
+"""Pattern of templates, or arguments."""
 _UNRESOLVED = "addr=<"
-"""A function of which only the address is known: in which binary says its place."""
+"""Beginning of the name of a function of which only the address is known; its place names the binary."""
 
 
 @dataclass(frozen=True)
 class FunctionName:
-    """What a stored name says."""
+    """Parts of a stored name."""
 
     function: str
-    """Alone, with C++'s types."""
+    """Name of the function alone, with C++'s types."""
     module: str = ""
-    """Of Python."""
+    """Python module."""
     file: str = ""
-    """As it was recorded, with or without its folder."""
+    """File as it was recorded, with or without its folder."""
     line: int = 0
 
     @property
     def place(self) -> str:
-        """``file.c:10``, the file alone, or nothing: what is known."""
+        """Place as ``file.c:10``, the file alone, or nothing: what is known."""
         file = self.file.rpartition("/")[2]
         return f"{file}:{self.line}" if self.line else file
 
 
 def parse_name(name: str) -> FunctionName:
-    """Function, module and place of a stored name."""
+    """Return function, module and place of a stored name."""
     found = _LOCATION.search(name)
     if found is not None and _UNRESOLVED not in name:
         function, file = name[: found.start()], found[1]
@@ -60,7 +60,9 @@ def parse_name(name: str) -> FunctionName:
 
 
 def shown_name(name: str) -> str:
-    """``etl.load`` of ``load [{etl.py}{2}]``, and ``solve`` of ``solve [{heat.c} {10,0}-{20,1}]``."""
+    """Return the name to show: ``etl.load`` of ``load [{etl.py}{2}]``, and ``solve`` of ``solve [{heat.c}
+    {10,0}-{20,1}]``.
+    """
     if name == ROOT_TIMER_NAME:
         return PROGRAM
     parsed = parse_name(name)
@@ -68,7 +70,7 @@ def shown_name(name: str) -> str:
 
 
 def short_name(name: str) -> str:
-    """The same in a sentence, where functions of C and C++ have no types.
+    """Return the name to show in a sentence, where functions of C and C++ have no types.
 
     ``void A::solve<double, B<int> >(int) const [{a.cpp} {3,1}]`` is ``A::solve``. Operators stay as they are.
     """
@@ -86,10 +88,10 @@ def short_name(name: str) -> str:
 
 
 def shown_names(names: Iterable[str], form: Callable[[str], str] = shown_name) -> dict[str, str]:
-    """Stored names to what is shown of them beside each other.
+    """Return, for each stored name, the name to show beside the others.
 
-    Of those that ``form`` makes alike each has its place in the source behind it, or is shown as it is stored
-    where that does not tell them apart.
+    Names that ``form`` makes alike get their places in the source behind them, or are shown as stored where
+    that does not tell them apart.
     """
     shown = {name: form(name) for name in names}
     placed = {name: _placed(name, text) for name, text in _alike(shown).items()}
@@ -107,11 +109,11 @@ def _placed(name: str, text: str) -> str:
 
 
 def function_matcher(pattern: str) -> Callable[[str], bool]:
-    """Whether a stored name is of a function that ``pattern`` means.
+    """Return a predicate: whether a stored name is of a function that ``pattern`` matches.
 
-    It may be written as it is stored, as it is shown, or without module and place.
+    The pattern may be the name as it is stored, as it is shown, or without module and place.
     """
-    # Not a lambda: what a stream's process knows is pickled for its successor.
+    # No lambda: the state of a stream's process is pickled for its successor.
     return partial(_is_meant, name_matcher(pattern))
 
 

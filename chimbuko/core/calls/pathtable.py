@@ -1,4 +1,4 @@
-"""Call paths: the distinct call stacks of one program, as a tree, and what calls on each of them took."""
+"""Call paths: the distinct call stacks of one program, as a tree, with the runtimes of the calls on each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATH = np.dtype(
     [
         ("parent", np.int32),  # row of the path without its innermost function, or NONE
         ("function", np.int32),  # the innermost; NONE for the row of the others
-        ("calls", np.int64),  # without any, the columns that follow mean nothing
+        ("calls", np.int64),  # without calls the following columns mean nothing
         ("exclusive_us", np.float64),
         ("exclusive_squares", np.float64),
         ("exclusive_minimum_us", np.float64),
@@ -26,11 +26,11 @@ PATH = np.dtype(
     ],
     align=True,
 )
-"""One call path: calls, and of their runtimes sum, sum of squares (in µs²), minimum and maximum.
+"""One call path: number of calls, and of their runtimes sum, sum of squares (in µs²), minimum and maximum.
 
 Sums of whole numbers are exact up to 2^53, in whatever order they are added; beyond that spreads of less than
-1e-8 of the runtime are lost. A path is ``OTHERS`` or stands behind its parent. Functions
-have numbers of whoever made the table.
+1e-8 of the runtime are lost. A path is ``OTHERS`` or stands behind its parent. Functions have numbers of
+whoever made the table.
 """
 
 PATH_TIME = np.dtype(
@@ -42,31 +42,32 @@ PATH_TIME = np.dtype(
     ],
     align=True,
 )
-"""What the calls of one call path took, all together; without any they took nothing."""
+"""Runtimes of all calls of one call path together; paths without calls took no time."""
 
 MOST_PATHS = 1 << 12
-"""Of a stream, and of a program: 330 kB stay in a cache. With 16,384 a made-up trace that fills them took a
-seventh longer to analyse."""
+"""Maximum number of paths of a stream, and of a program: 330 kB stay in a cache. With 16,384 a made-up trace
+that fills them took a seventh longer to analyse.
+"""
 OTHER_PATHS = "(other call paths)"
-"""In place of the functions of ``OTHERS``."""
+"""Name that stands for the functions of ``OTHERS``."""
 
 
 class PathTable:
-    """Adds up calls by call path.
+    """Calls added up by call path.
 
     Parameters
     ----------
     most
-        How many paths may have a row of their own, a power of two.
+        Maximum number of paths with a row of their own, a power of two.
     """
 
     def __init__(self, most: int = MOST_PATHS) -> None:
         # Memory that is 0 is not in use until it is written.
         self.all = as_table(np.zeros(most, PATH))
-        """``PATH[most]``: also the rows that are not in use."""
+        """``PATH[most]`` rows, including those that are not in use."""
         self.slots: UInt64Array = np.zeros(2 * most, np.uint64)
         self.count: Int64Array = np.ones(1, np.int64)
-        """i8[1]: rows in use. All as the kernels take them."""
+        """Number of rows in use, int64[1]. All arrays are as the kernels take them."""
         self.all[OTHERS]["parent"] = self.all[OTHERS]["function"] = NONE
 
     def __getstate__(self) -> dict[str, Any]:
@@ -83,7 +84,7 @@ class PathTable:
         self.__init__(state["most"])  # type: ignore[misc]
         reported = np.zeros(len(state["parents"]), PATH)
         reported["parent"], reported["function"], reported["calls"] = state["parents"], state["functions"], 1
-        # In the same order they get the same rows.
+        # Paths in the same order get the same rows.
         self.add(reported)
         self.forget_calls()
         used, rows = state["used"]
@@ -108,5 +109,5 @@ class PathTable:
         kernels.merge_paths(as_table(reported.copy()), self.all, self.slots, self.count)
 
     def forget_calls(self) -> None:
-        """Go on from none on any path; the paths keep their rows."""
+        """Set the calls of all paths to 0; the paths keep their rows."""
         self.rows["calls"] = 0

@@ -11,7 +11,7 @@ from chimbuko.core.arrays import UInt64Array
 from chimbuko.core.traceschema import EVENT_THREAD, TraceStep
 
 COLUMNS: Final = {"open": 2, "events": 2, "messages": 5, "counters": 3, "operations": 6}
-"""Numbers per packed row of each part; the first is the time in µs.
+"""Number of columns of the packed rows of each part; the first column is the time in µs.
 
 ``open``, ``events``: kind, thread and timer in 16, 16 and 32 bits. ``messages``: partner, bytes, tag, and
 kind and thread in 16 and 16 bits, over 32 empty ones. ``counters``: value, and thread and counter in 32 and
@@ -22,7 +22,7 @@ ROW_PARTS: Final = ("events", "messages", "counters", "operations")
 
 
 class RecordedStep(msgspec.Struct, frozen=True, array_like=True):
-    """What is recorded of one step, or of a piece of one."""
+    """Recorded rows of one step, or of a piece of one."""
 
     step: int
     start_us: int
@@ -34,10 +34,10 @@ class RecordedStep(msgspec.Struct, frozen=True, array_like=True):
     counters: bytes
     operations: bytes = b""
     is_whole: bool = False
-    """All events of the step are there: a row has the number that it has in the step."""
+    """Whether all events of the step are there: then a row has the number that it has in the step."""
 
     def packed(self, part: str) -> UInt64Array:
-        """Rows of one part, u8[n, columns]."""
+        """Return the rows of one part, uint64[n, columns]."""
         return np.frombuffer(getattr(self, part), np.uint64).reshape(-1, COLUMNS[part])
 
     @property
@@ -47,11 +47,11 @@ class RecordedStep(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all parts."""
+        """Size of all parts in bytes."""
         return sum(len(getattr(self, part)) for part in COLUMNS)
 
     def trace_step(self, rank: int, with_open: bool) -> TraceStep:
-        """The step in TAU's layout; with the ENTRY rows of the calls that were open, if wanted."""
+        """Return the step in TAU's layout; with the ENTRY rows of the calls that were open, if wanted."""
         events = _events(self.packed("open"), rank) if with_open else np.empty((0, 6), np.uint64)
         events = np.concatenate((events, _events(self.packed("events"), rank)))
         if with_open:
@@ -72,7 +72,7 @@ def _events(packed: UInt64Array, rank: int) -> UInt64Array:
 
 
 def _rows(rank: int, *columns: UInt64Array) -> UInt64Array:
-    """Rows in TAU's layout: program 0, the rank, and the columns."""
+    """Return rows in TAU's layout: program 0, the rank, and the columns."""
     table = np.empty((len(columns[0]), 2 + len(columns)), np.uint64)
     table[:, 0], table[:, 1] = 0, rank
     for number, column in enumerate(columns, 2):
@@ -81,6 +81,6 @@ def _rows(rank: int, *columns: UInt64Array) -> UInt64Array:
 
 
 def short_communicators(identities: UInt64Array) -> UInt64Array:
-    """Communicators as records name them: half of what the trace has; 0 where it is not known."""
+    """Return communicators as records name them: half of the bits in the trace; 0 where it is not known."""
     halves = np.maximum(identities >> np.uint64(32), np.uint64(1))
     return np.where(identities == 0, np.uint64(0), halves)

@@ -1,6 +1,6 @@
-"""Provenance records: what is kept of an abnormal call, and of a normal one for comparison.
+"""Provenance records: the data kept of an abnormal call, and of a normal one for comparison.
 
-All times are µs since the Unix epoch on the trace's clock. A call's scalar fields stand in
+All times are µs since the Unix epoch on the trace's clock. The scalar fields of a call are in
 ``chimbuko.core.calls.schema``. A record is sent again, with a higher ``revision``, as its window fills; the
 store keeps the highest revision of an id.
 """
@@ -28,18 +28,22 @@ Duration = TypeVar("Duration", bound=_Duration)
 
 
 def severity_us(runtime_us: Float64Array | float, expected_us: Float64Array | float) -> Float64Array:
-    """Time lost: what the runtimes by which calls are judged have beyond what was expected; f8[n] each."""
+    """Return the time lost: the difference of the judged runtimes from the expected ones, where positive;
+    float64[n] each.
+    """
     return np.maximum(runtime_us - expected_us, 0.0)
 
 
 def judged_us(expected_us: Duration, lost_us: Duration) -> Duration:
-    """The runtime by which a call was judged, which no record has as such."""
+    """Return the runtime by which a call was judged, which no record has as such."""
     judged: Duration = expected_us + lost_us
     return judged
 
 
 def call_id(program: int, rank: int, step: int, row: int) -> str:
-    """Id of a call: where its ENTRY stands, so the same however and however often the trace is read."""
+    """Return the id of a call: the place of its ENTRY, so the same however and however often the trace is
+    read.
+    """
     return f"{program}:{rank}:{step}:{row}"
 
 
@@ -50,7 +54,7 @@ class StackFrame(msgspec.Struct, frozen=True, array_like=True, gc=False):
     function: str
     entry_us: int
     exit_us: int
-    """0 while the call is open."""
+    """Time of the EXIT; 0 while the call is open."""
     is_anomaly: bool
 
 
@@ -61,9 +65,9 @@ class WindowCall(msgspec.Struct, frozen=True, array_like=True, gc=False):
     function: str
     entry_us: int
     exit_us: int
-    """0 while the call is open."""
+    """Time of the EXIT; 0 while the call is open."""
     parent_id: str
-    """Empty for a call without a parent."""
+    """Id of the caller; empty for a call without one."""
     depth: int
     is_anomaly: bool
 
@@ -80,11 +84,12 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
     time_us: int
     call_id: str
     communicator: int = 0
-    """A number that its members have in common; 0 where it is not known."""
+    """Number of the communicator, the same for all its members; 0 where it is not known."""
     number: int = 0
-    """The how many-th it is from its source to its destination with its tag on its communicator, from 1. It
-    is the same at both ends: the receive that was posted as the n-th gets what was sent as the n-th. 0 where
-    that is not certain."""
+    """Number of the message, from 1, among those from its source to its destination with its tag on its
+    communicator. It is the same at both ends: the n-th receive that was posted gets the n-th message that
+    was sent. 0 where that is not certain.
+    """
 
 
 class Collective(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -92,11 +97,11 @@ class Collective(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     communicator: int
     number: int
-    """Of the operations on the communicator, from 1; the same on all its members."""
+    """Number of the operation on the communicator, from 1; the same on all its members."""
     root: int
-    """The rank itself where the operation has none."""
+    """Root of the operation; the rank itself where it has none."""
     size_bytes: int
-    """That this rank gives or gets."""
+    """Number of bytes that this rank gives or gets."""
     time_us: int
     call_id: str
 
@@ -108,29 +113,29 @@ class CounterValue(msgspec.Struct, frozen=True, array_like=True, gc=False):
     value: int
     time_us: int
     call_id: str
-    """Empty for a watched counter, which belongs to the node and not to a call."""
+    """Id of the call; empty for a watched counter, which belongs to the node and not to a call."""
 
 
 class CallRecord(CallFields, frozen=True, kw_only=True):
-    """One call with everything kept about it."""
+    """One call with all data kept about it."""
 
     call_stack: list[StackFrame]
-    """Self first, outermost last."""
+    """Call stack, the call itself first, outermost last."""
     window: list[WindowCall]
     messages: list[Message]
     counters: list[CounterValue]
     node_state: list[CounterValue]
-    """Watched counters of the step."""
+    """Values of the watched counters in the step."""
     metrics: list[CounterValue]
-    """What each metric of ``TAU_METRICS`` rose by between the last EXIT before the call and its own."""
+    """Increase of each metric of ``TAU_METRICS`` between the last EXIT before the call and its own."""
     launch_stack: list[StackFrame]
     """Call stack of the call that launched it on the GPU, itself first; empty without one."""
     collectives: list[Collective] = msgspec.field(default_factory=list)
-    """Only where the trace has them, as that of our recorder."""
+    """Collective operations, where the trace has them, as that of our recorder."""
 
 
 class StepCount(msgspec.Struct, frozen=True, array_like=True):
-    """What the analysis of one step of one rank counted; written for every analysed step."""
+    """Counts of the analysis of one step of one rank; written for every analysed step."""
 
     program: int
     rank: int
@@ -141,11 +146,13 @@ class StepCount(msgspec.Struct, frozen=True, array_like=True):
     anomalies: int
     severity_us: float
     highest_score: float = 0.0
-    """Of the anomalies; 0 without any."""
+    """Highest score of the anomalies; 0 without any."""
 
 
 UNREAD_STREAMS = "streams not read: no room in $TMPDIR"
-"""With those that follow, kinds of losses for which there was no room."""
+"""Kind of loss of streams that were not read; this and the following kinds are those for which there was no
+room.
+"""
 UNREADABLE_STREAMS = "streams given up: no memory left for them"
 NO_ROOM_STEPS = "steps missing in the statistics: no room in $TMPDIR"
 NO_ROOM_RECORDS = "records of abnormal calls: no room in $TMPDIR"
@@ -157,14 +164,14 @@ READING, SILENT, ENDED = "reading", "silent", "ended"
 
 
 class Silence(msgspec.Struct, frozen=True, array_like=True):
-    """Since when a stream gives no step, and what its rank is in."""
+    """Silence of a stream: since when it gives no step, and where its rank is."""
 
     since_us: int
-    """Time of its newest event."""
+    """Time of the stream's newest event."""
     function: str
-    """Innermost open call of its main thread, as far as is known; empty where none is."""
+    """Innermost open call of the main thread, as far as is known; empty where none is."""
     entry_us: int
-    """When that was entered."""
+    """Time at which that call was entered."""
 
 
 class StreamHealth(msgspec.Struct, frozen=True, array_like=True):
@@ -174,7 +181,9 @@ class StreamHealth(msgspec.Struct, frozen=True, array_like=True):
     rank: int
     node: str
     state: str
-    """``reading``, ``silent``, ``ended``, ``broken`` (without an end) or ``lost`` (nobody could read it)."""
+    """State: ``reading``, ``silent``, ``ended``, ``broken`` (without an end) or ``lost`` (nobody could read
+    it).
+    """
     steps: int
     rows: int
     size_bytes: int
@@ -182,9 +191,9 @@ class StreamHealth(msgspec.Struct, frozen=True, array_like=True):
     anomalies: int
     gap_steps: int
     losses: dict[str, int]
-    """Rows or calls not used, by kind; only kinds that occurred."""
+    """Number of rows or calls not used, by kind; only kinds that occurred."""
     silence: Silence | None = None
-    """While the state is ``silent``."""
+    """Silence of the stream, while the state is ``silent``."""
     largest_step_bytes: int = 0
 
 

@@ -1,7 +1,7 @@
 """Records as arrays: how a stream's process makes them, and how they travel to the store.
 
-A record costs its maker less than a microsecond this way and tens of them as objects. Functions and
-counters are the stream's own ids; the names that a batch mentions travel beside it.
+A record costs its maker less than a microsecond this way and tens of them as objects. Functions and counters
+are the stream's own ids; the names that a batch mentions travel beside it.
 """
 
 from __future__ import annotations
@@ -29,17 +29,19 @@ from chimbuko.core.calls.record import (
 from chimbuko.core.calls.schema import FIELDS, IN_ARRAYS, Label
 
 NO_CALL = -1
-"""As step and row of a call: there is none."""
+"""Step and row that stand for no call."""
 
 UNKNOWN_THREAD = -1
-"""As the thread of a launch: it is not known, or there is no launch."""
+"""Thread of a launch that is not known, or where there is no launch."""
 
 LISTS = ("frames", "members", "messages", "counters", "metrics", "node_state", "launch_frames")
-"""What a record has any number of rows of; a head says under the same name how many."""
+"""Parts of which a record has any number of rows; a head has the number under the same name."""
 
 
 def _head() -> np.dtype[np.void]:
-    """Scalar fields and numbers of rows, large ones first, so that nothing lies between them."""
+    """Return the dtype of scalar fields and numbers of rows, large ones first, so that there is no
+    padding.
+    """
     # Kernels compare flags with numbers.
     fields = [(name, np.dtype(field.dtype.replace("?", "u1"))) for name, field in IN_ARRAYS.items()]
     fields += [(name, np.dtype(np.int32)) for name in LISTS]
@@ -47,9 +49,10 @@ def _head() -> np.dtype[np.void]:
 
 
 HEAD = _head()
-"""The scalar fields of one record that are its own (``calls.schema``), and how many rows it has of each kind
-below. ``exit_us`` is 0 while the call is open; ``launch_step`` and ``launch_row`` are ``NO_CALL`` where
-nothing launched it, ``launch_thread`` is ``UNKNOWN_THREAD`` where that is not known."""
+"""Scalar fields that are a record's own (``calls.schema``), and its number of rows of each kind below.
+``exit_us`` is 0 while the call is open; ``launch_step`` and ``launch_row`` are ``NO_CALL`` where nothing
+launched it, ``launch_thread`` is ``UNKNOWN_THREAD`` where that is not known.
+"""
 
 MEMBER = np.dtype(
     [
@@ -107,7 +110,7 @@ class PackedRecords(msgspec.Struct, frozen=True, array_like=True):
     messages: bytes = b""
     counters: bytes = b""
     metrics: bytes = b""
-    """``COUNTER`` rows: what each metric of ``TAU_METRICS`` rose by in the call."""
+    """``COUNTER`` rows: increase of each metric of ``TAU_METRICS`` in the call."""
     node_state: bytes = b""
     """``COUNTER`` rows: last value of each watched counter."""
     launch_frames: bytes = b""
@@ -121,15 +124,15 @@ class PackedRecords(msgspec.Struct, frozen=True, array_like=True):
         return len(self.heads) // HEAD.itemsize
 
     def head_rows(self) -> np.recarray[Any, Any]:
-        """The heads as an array, HEAD[count]."""
+        """Return the heads as an array, HEAD[count]."""
         return np.frombuffer(self.heads, HEAD).view(np.recarray)
 
     def rows(self, part: str) -> Rows:
-        """The rows of one of ``PARTS``, of all records."""
+        """Return the rows of one of ``PARTS``, of all records."""
         return np.frombuffer(getattr(self, part), PARTS[part])
 
     def only(self, wanted: npt.NDArray[np.bool_]) -> PackedRecords:
-        """The records that ``wanted`` bool[count] marks, with the names that they mention."""
+        """Return the records that ``wanted``, bool[count], marks, with the names that they mention."""
         heads = self.head_rows()
         parts = {part: self.rows(part)[np.repeat(wanted, heads[part])] for part in PARTS}
         kept = heads[wanted]
@@ -152,13 +155,13 @@ PARTS = {
     "node_state": COUNTER,
     "launch_frames": MEMBER,
 }
-"""The arrays that hold several rows per record. A head says how many under the same name."""
+"""Dtype of each part that has several rows per record. A head has their number under the same name."""
 _CALL_PARTS = tuple(part for part, dtype in PARTS.items() if dtype is MEMBER)
 _COUNTER_PARTS = tuple(part for part, dtype in PARTS.items() if dtype is COUNTER)
 
 
 def joined(parts: Sequence[PackedRecords]) -> PackedRecords:
-    """Records of one stream, one after the other."""
+    """Join records of one stream, one after the other."""
     if len(parts) == 1:
         return parts[0]
     return PackedRecords(
@@ -170,7 +173,7 @@ def joined(parts: Sequence[PackedRecords]) -> PackedRecords:
 
 
 def pack(records: list[CallRecord]) -> PackedRecords:
-    """Records of one stream as arrays; functions and counters are numbered in order of appearance.
+    """Return records of one stream as arrays; functions and counters are numbered in order of appearance.
 
     Program, rank, node and detector are not part of the arrays.
     """
@@ -181,13 +184,13 @@ def pack(records: list[CallRecord]) -> PackedRecords:
 
 
 def unpack(records: PackedRecords, health: StreamHealth, detector: str) -> list[CallRecord]:
-    """Records as values; program, rank and node are those of the stream's ``health``."""
+    """Return records as values; program, rank and node are those of the stream's ``health``."""
     unpacker = _Unpacker(records, health, detector)
     return [unpacker.record(head) for head in records.head_rows().tolist()]
 
 
 class _Packer:
-    """Collects the rows of records."""
+    """Collector of the rows of records."""
 
     def __init__(self) -> None:
         self._heads: list[tuple[int | float, ...]] = []
@@ -223,7 +226,7 @@ class _Packer:
             self._parts[part] += rows
 
     def packed(self) -> PackedRecords:
-        """All that was added."""
+        """Return all records that were added."""
         return PackedRecords(
             heads=np.array(self._heads, HEAD).tobytes(),
             functions={number: name for name, number in self._functions.items()},
@@ -250,7 +253,7 @@ class _Packer:
 
 
 class _Unpacker:
-    """Makes values of rows, record by record."""
+    """Converter of rows to values, record by record."""
 
     def __init__(self, records: PackedRecords, health: StreamHealth, detector: str) -> None:
         self._records = records
@@ -259,7 +262,7 @@ class _Unpacker:
         self._left = {part: iter(records.rows(part).tolist()) for part in PARTS}
 
     def record(self, values: tuple[Any, ...]) -> CallRecord:
-        """The next record, of the values of its head."""
+        """Return the next record, from the values of its head."""
         head = dict(zip(HEAD.names or (), values, strict=True))
         parts = {part: list(itertools.islice(self._left[part], head[part])) for part in PARTS}
         return CallRecord(
@@ -325,16 +328,16 @@ class _Unpacker:
 _SAME = [
     name for name, field in FIELDS.items() if name in IN_ARRAYS and field.dtype != "?" and name != "function"
 ]
-"""Numbers that heads and records have in common as they are."""
+"""Numeric fields that heads and records have in common unchanged."""
 
 
 def _named(names: dict[int, str], numbers: Iterable[npt.NDArray[np.int32]]) -> dict[int, str]:
-    """Those of the names that are mentioned."""
+    """Return those of the names that are mentioned."""
     return {number: names[number] for number in np.unique(np.concatenate([*numbers])).tolist()}
 
 
 def _place(identity: str) -> tuple[int, int]:
-    """Step and row of a call's id."""
+    """Return step and row of a call's id."""
     if not identity:
         return NO_CALL, NO_CALL
     _, _, step, row = identity.split(":")

@@ -1,8 +1,8 @@
-"""The fields of a recorded call. Each is defined here, once, with its type, its meaning and where it occurs.
+"""Fields of a recorded call. Each is defined here, once, with its type, its meaning and where it occurs.
 
-What follows from it: the arrays in which records are made (``recordarrays.HEAD``), the columns and indexes of
-the store's table of calls and what is said of them to who writes SQL, the orders of lists, the columns of
-DataFrames and Parquet files, and, by the API's document, the types of the page. Names carry their units.
+From it follow: the arrays in which records are made (``recordarrays.HEAD``), the columns and indexes of the
+store's table of calls and their description for users of SQL, the orders of lists, the columns of DataFrames
+and Parquet files, and, by the API's document, the types of the page. Names carry their units.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 
 class Label(StrEnum):
-    """What the detector said of a call."""
+    """Judgement of the detector about a call."""
 
     ANOMALY = "anomaly"
     NORMAL = "normal"
@@ -23,14 +23,15 @@ class Label(StrEnum):
 
 @dataclass(frozen=True)
 class Field:
-    """What is known of a field beside its name and its type in Python."""
+    """Properties of a field beside its name and its type in Python."""
 
     meaning: str
-    """What it says of a call, for who writes SQL; without a full stop."""
+    """Meaning of the field, for users of SQL; without a full stop."""
     dtype: str = ""
-    """NumPy's name of its type in arrays and, as far as it is stored, of its column; empty for texts."""
+    """NumPy's name of the field's type in arrays and, as far as it is stored, of its column; empty for texts.
+    """
     is_in_arrays: bool = True
-    """Whether records are made with it; others follow from the stream, the run, or other fields."""
+    """Whether records are made with it; other fields follow from the stream, the run, or other fields."""
     is_stored: bool = True
     """Whether the table of calls has it as a column."""
     is_sortable: bool = False
@@ -119,7 +120,7 @@ class CallFields(msgspec.Struct, frozen=True):
 
 
 class KeyFields(msgspec.Struct, frozen=True):
-    """What arrays and the store hold in place of ids, labels and times of exit."""
+    """Fields that arrays and the store hold in place of ids, labels and times of exit."""
 
     begin_step: Annotated[int, Field("Step in which the call began", "i4")]
     begin_row: Annotated[int, Field("Row of its ENTRY in that step", "i4")]
@@ -146,14 +147,14 @@ def _fields_of(kind: type[msgspec.Struct]) -> dict[str, Field]:
 
 
 FIELDS = _fields_of(CallFields)
-"""The scalar fields of a call by name."""
+"""Scalar fields of a call by name."""
 NUMBERS = {name: field for name, field in (FIELDS | _fields_of(KeyFields)).items() if field.dtype}
-"""Those that arrays or the store hold, as numbers."""
+"""Fields that arrays or the store hold, as numbers."""
 STORED = {name: field for name, field in NUMBERS.items() if field.is_stored}
-"""Those that are columns of the store's table of calls."""
+"""Fields that are columns of the store's table of calls."""
 IN_ARRAYS = {name: field for name, field in NUMBERS.items() if field.is_in_arrays}
-"""Those that records are made with."""
+"""Fields that records are made with."""
 SORTS = tuple(name for name, field in FIELDS.items() if field.is_sortable)
-"""By which lists of calls can be sorted."""
+"""Fields by which lists of calls can be sorted."""
 INDEXED = tuple(name for name, field in FIELDS.items() if field.is_indexed)
-"""By which they are sorted fast."""
+"""Fields by which lists of calls are sorted fast, by an index."""

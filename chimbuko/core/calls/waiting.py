@@ -1,4 +1,4 @@
-"""In which functions of MPI a rank waits, and for whom; in which ones it waits for its GPU."""
+"""Waiting in MPI and for the GPU, by the names of functions: in which a rank waits, and for whom."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from functools import lru_cache
 
 
 class Waits(Enum):
-    """For whom a call may wait."""
+    """Partners for which a call may wait."""
 
     NOT = "not"
     RECEIVE = "receive"
-    """For senders of messages."""
+    """Senders of messages."""
     SEND = "send"
-    """For the receiver of a message, or the target of a one-sided operation."""
+    """Receiver of a message, or target of a one-sided operation."""
     COLLECTIVE = "collective"
-    """For all other ranks, or for one that has what they need."""
+    """All other ranks, or one that has what they need."""
 
 
 _PATTERNS = (
-    # Started only, completed elsewhere.
+    # These only start an operation, which is completed elsewhere.
     (
         re.compile(r"P?MPI_(I[a-z]+|\w+_init|Start|Startall|(Get|Comm_get|Type|Request_free|Cart)\w*)\b"),
         Waits.NOT,
@@ -32,7 +32,7 @@ _PATTERNS = (
         ),
         Waits.RECEIVE,
     ),
-    # What is one-sided is over when the other side has come to it, too.
+    # These one-sided operations end when the other side has come to them, too.
     (
         re.compile(r"P?MPI_(Send|Ssend|Rsend|Bsend|Win_(flush|lock|unlock)\w*|Win_(start|complete))\b"),
         Waits.SEND,
@@ -46,7 +46,7 @@ _PATTERNS = (
         Waits.COLLECTIVE,
     ),
     # PyTorch's names of what its communication libraries do.
-    # ``c10d::`` only asks these for it.
+    # ``c10d::`` functions only call these.
     (re.compile(r"(gloo|nccl|ucc|mpi|xccl):recv"), Waits.RECEIVE),
     (re.compile(r"(gloo|nccl|ucc|mpi|xccl):send"), Waits.SEND),
     (re.compile(r"(gloo|nccl|ucc|mpi|xccl):\w|nccl(Dev)?Kernel_"), Waits.COLLECTIVE),
@@ -69,19 +69,19 @@ _GPU_AWAITED = re.compile(
 
 @lru_cache(maxsize=4096)
 def puts_into_gpu_queue(function: str) -> bool:
-    """Whether a call of the function gives a GPU something to do, and returns before that is done."""
+    """Return whether a call of the function gives a GPU something to do, and returns before that is done."""
     return _GPU_QUEUED.match(function) is not None
 
 
 @lru_cache(maxsize=4096)
 def waits_for_gpu(function: str) -> bool:
-    """Whether a call of the function is over when the GPU has done what it had been given."""
+    """Return whether a call of the function ends when the GPU has done what it had been given."""
     return _GPU_AWAITED.match(function) is not None and not puts_into_gpu_queue(function)
 
 
 @lru_cache(maxsize=4096)
 def waits_in(function: str) -> Waits:
-    """For whom a call of the function may wait, by its name."""
+    """Return for whom a call of the function may wait, by its name."""
     for pattern, waits in _PATTERNS:
         if pattern.match(function):
             return waits
@@ -89,15 +89,15 @@ def waits_in(function: str) -> Waits:
 
 
 def is_receive_only(function: str) -> bool:
-    """Whether a call of the function waits for messages that it receives, and for nothing else."""
+    """Return whether a call of the function waits for messages that it receives, and for nothing else."""
     return _RECEIVE_ONLY.match(function) is not None
 
 
 def is_over_for_all(function: str) -> bool:
-    """Whether no rank leaves a call of the function before all have come."""
+    """Return whether no rank leaves a call of the function before all have come."""
     return _FOR_ALL.match(function) is not None
 
 
 def is_communication(function: str) -> bool:
-    """Whether it is a function of MPI, a part that a tool adds to one, or PyTorch's communication."""
+    """Return whether it is a function of MPI, a part that a tool adds to one, or PyTorch's communication."""
     return function.startswith(("MPI_", "PMPI_", "MPI ")) or waits_in(function) is not Waits.NOT

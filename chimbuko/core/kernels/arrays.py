@@ -1,4 +1,4 @@
-"""Small loops over arrays, compiled.
+"""Small loops over arrays, compiled; used by other kernels.
 
 numpy has each of them, but within a kernel numba makes of ``sort``, ``searchsorted``, ``sum`` or an
 assignment to a slice so much code that compiling took a third of its time for them.
@@ -18,7 +18,9 @@ Ascending = npt.NDArray[Any]
 
 @inner
 def first_above(values: Ascending, value: Any) -> int:
-    """Index of the first of ascending ``values`` that is greater; their number where none is, or for NaN."""
+    """Return the index of the first of ascending ``values`` that is greater; their number where none is, or
+    for NaN.
+    """
     low, high = 0, len(values)
     while low < high:
         middle = (low + high) // 2
@@ -31,7 +33,7 @@ def first_above(values: Ascending, value: Any) -> int:
 
 @inner
 def first_from(values: Ascending, value: Any) -> int:
-    """Index of the first of ascending ``values`` that is not less; their number where none is."""
+    """Return the index of the first of ascending ``values`` that is not less; their number where none is."""
     low, high = 0, len(values)
     while low < high:
         middle = (low + high) // 2
@@ -44,7 +46,7 @@ def first_from(values: Ascending, value: Any) -> int:
 
 @inner
 def sort(values: npt.NDArray[np.int32]) -> None:
-    """Sort i4[n] in place, as a heap."""
+    """Sort int32[n] in place, as a heap."""
     end = len(values)
     begin = end // 2
     while end > 1:
@@ -71,7 +73,7 @@ def sort(values: npt.NDArray[np.int32]) -> None:
 
 @inner
 def nones(count: Whole) -> npt.NDArray[np.int32]:
-    """i4[count], all -1."""
+    """Return int32[count], all -1."""
     values = np.empty(count, np.int32)
     for at in range(count):
         values[at] = -1
@@ -80,7 +82,7 @@ def nones(count: Whole) -> npt.NDArray[np.int32]:
 
 @inner
 def zeros(count: Whole) -> npt.NDArray[np.int64]:
-    """Zeros, i8[count]."""
+    """Return int64[count], all 0."""
     values = np.empty(count, np.int64)
     for at in range(count):
         values[at] = 0
@@ -89,21 +91,21 @@ def zeros(count: Whole) -> npt.NDArray[np.int64]:
 
 @inner
 def fill(values: npt.NDArray[np.float64], value: float) -> None:
-    """Set all of f8[n]."""
+    """Set all of float64[n]."""
     for at in range(len(values)):
         values[at] = value
 
 
 @inner
 def copy(into: npt.NDArray[np.float64], values: npt.NDArray[np.float64]) -> None:
-    """Copy f8[n]."""
+    """Copy float64[n]."""
     for at in range(len(values)):
         into[at] = values[at]
 
 
 @inner
 def total(values: npt.NDArray[np.float64]) -> float:
-    """Sum of f8[n], added up from the first to the last."""
+    """Return the sum of float64[n], added up from the first to the last."""
     found = 0.0
     for at in range(len(values)):
         found += values[at]

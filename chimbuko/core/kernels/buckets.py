@@ -1,7 +1,7 @@
-"""Counting runtimes in buckets, compiled.
+"""Counting runtimes in buckets, compiled; ``chimbuko.core.buckets`` describes these.
 
-Counts merge by addition, exactly and in any order, whatever the runtimes; bounds that follow the data
-could not.
+Counts merge by addition, exactly and in any order, whatever the runtimes; bounds that follow the data could
+not.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ _ONE = 1023 << 3
 
 @inlined
 def bucket_of(runtime_us: float) -> int:
-    """Bucket of a runtime: the exponent and the three highest bits of the mantissa of its double."""
+    """Return the bucket of a runtime: the exponent and the three highest bits of the mantissa of its
+    double.
+    """
     if runtime_us < 1.0:
         return 0
     bits = np.float64(runtime_us).view(np.int64)
@@ -28,9 +30,10 @@ def bucket_of(runtime_us: float) -> int:
 
 @kernel
 def count_above(counts: npt.NDArray[np.float64], above: npt.NDArray[np.float64]) -> int:
-    """Fill ``above`` f8[BUCKETS + 1] with how many lie in each bucket or higher; returns the highest in use.
+    """Fill ``above``, float64[BUCKETS + 1], with how many calls lie in each bucket or higher; return the
+    highest in use.
 
-    -1 where ``counts`` f8[BUCKETS] is empty.
+    The result is -1 where ``counts``, float64[BUCKETS], is empty.
     """
     highest = -1
     above[BUCKETS] = 0.0
@@ -43,10 +46,10 @@ def count_above(counts: npt.NDArray[np.float64], above: npt.NDArray[np.float64])
 
 @kernel
 def exceeded_by(above: npt.NDArray[np.float64], edges: npt.NDArray[np.float64], rank: float) -> float:
-    """The value that ``rank`` calls exceed.
+    """Return the value that ``rank`` calls exceed.
 
-    ``above`` f8[BUCKETS + 1] by ``count_above``; ``edges`` f8[BUCKETS + 1] of the buckets, in the unit
-    of the value. Calls are taken as spread evenly over their bucket.
+    ``above``, float64[BUCKETS + 1], comes from ``count_above``; ``edges``, float64[BUCKETS + 1], are those of
+    the buckets, in the unit of the value. Calls are taken as spread evenly over their bucket.
     """
     low, high = 0, BUCKETS
     while high - low > 1:
@@ -62,7 +65,8 @@ def exceeded_by(above: npt.NDArray[np.float64], edges: npt.NDArray[np.float64], 
 
 @kernel
 def scaled(counts: npt.NDArray[np.float64], ln_factor: float, into: npt.NDArray[np.float64]) -> None:
-    """``counts`` f8[BUCKETS] as if every runtime had been longer by a factor, into f8[BUCKETS].
+    """Write ``counts``, float64[BUCKETS], as if every runtime had been longer by a factor, into ``into``,
+    float64[BUCKETS].
 
     Calls are taken as spread evenly, in the logarithm, over their bucket; those below 1 µs stay.
     """

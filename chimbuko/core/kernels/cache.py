@@ -1,6 +1,6 @@
-"""Where compiled kernels are kept, and whether all of them are there. Loads no numba, which takes 0.4 s.
+"""Cache of compiled kernels, and whether all of them are there. Loads no numba, which takes 0.4 s.
 
-An installation that its users cannot write may hold kernels that were compiled by who installed it: a user's
+An installation that its users cannot write may hold kernels that were compiled by its administrator: a user's
 own cache then links to those. So numba finds them where it looks, and what is missing there, as for another
 kind of CPU, is compiled beside them.
 """
@@ -24,23 +24,23 @@ from chimbuko.core.errors import ServiceError
 from chimbuko.core.files import is_own_folder, write_atomically
 
 CACHE_VARIABLE = "NUMBA_CACHE_DIR"
-"""Numba's own: where it keeps what it has compiled."""
+"""Numba's own environment variable for the folder of compiled code."""
 _PACKAGE = Path(chimbuko.__file__).parent
 INSTALLED = _PACKAGE / "core" / "kernels" / "__pycache__"
-"""The installation's own cache; numba keeps kernels beside the sources of each."""
+"""Cache of the installation itself; numba keeps kernels beside the sources of each."""
 _CODE = ".nbc"
-"""How the name of a file with compiled code ends."""
+"""Suffix of files with compiled code."""
 _NOT_IN_CODE = (CACHE_VARIABLE, "NUMBA_NUM_THREADS")
 _OF_CPU = ("model name", "flags", "Features", "CPU part")
 
 
 def use_cache() -> Path:
-    """The folder in which numba keeps kernels of this package, or one that stands for it.
+    """Return the folder in which numba keeps kernels of this package, or one that stands for it.
 
-    It takes ``NUMBA_CACHE_DIR``, the folder of the sources, or the user's cache, whichever can be written
-    first. Where none can, ``NUMBA_CACHE_DIR`` is set, for this process and its children, to a temporary
-    folder of the user's: without any, numba refuses to work. Kernels that were compiled with an installation
-    that cannot be written are linked into it.
+    It is ``NUMBA_CACHE_DIR``, the folder of the sources, or the user's cache, whichever can be written first.
+    Where none can, ``NUMBA_CACHE_DIR`` is set, for this process and its children, to a temporary folder of
+    the user's: without any, numba refuses to work. Kernels that were compiled with an installation that
+    cannot be written are linked into it.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def use_cache() -> Path:
             f"no folder can be written for compiled kernels ({error}); set {CACHE_VARIABLE}"
         ) from None
     if cache != INSTALLED and not are_compiled(cache) and not os.access(INSTALLED, os.W_OK):
-        # Without links they are compiled, which is slow, and no harm.
+        # Without links the kernels are compiled, which is slow, and no harm.
         with suppress(OSError, msgspec.DecodeError):
             _link_installed(cache)
     return cache
@@ -68,7 +68,7 @@ def _writable_cache() -> Path:
             return folder
     folder = Path(tempfile.gettempdir()) / f"chimbuko-kernels-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    # What is compiled is loaded as code: nobody else may write there.
+    # Compiled kernels are loaded as code: nobody else may write there.
     if not is_own_folder(folder):
         folder = Path(tempfile.mkdtemp(prefix="chimbuko-kernels-"))
     os.environ[CACHE_VARIABLE] = str(folder)
@@ -76,10 +76,10 @@ def _writable_cache() -> Path:
 
 
 def _link_installed(cache: Path) -> None:
-    """Let a user's cache have the kernels that are compiled for this CPU in the installation.
+    """Link the kernels that the installation has compiled for this CPU into a user's cache.
 
-    Links, so that kernels of a newer installation follow, and nothing is stored twice. Numba replaces them by
-    files of the user's where it compiles something, and leaves what they lead to.
+    They are links, so that kernels of a newer installation follow, and nothing is stored twice. Numba
+    replaces them by files of the user's where it compiles something, and leaves their targets alone.
     """
     noted = _noted_in(INSTALLED)
     linked = []
@@ -88,7 +88,7 @@ def _link_installed(cache: Path) -> None:
         paths = [path for path in Path(folder).iterdir() if path.name.rpartition(".py")[0] in kernels]
         if not files.items() <= _compiled_in(folder).items() or not all(map(_is_readable, paths)):
             return
-        # As numba names it: by the folder of the sources.
+        # Numba names it so, by the folder of the sources.
         sources = os.path.dirname(folder)
         name = f"{os.path.basename(sources)}_{hashlib.sha1(sources.encode()).hexdigest()}"
         place = cache / name
@@ -100,7 +100,7 @@ def _link_installed(cache: Path) -> None:
 
 
 def are_compiled(cache: Path) -> bool:
-    """Whether all kernels are there, for this CPU, as the sources are now."""
+    """Return whether all kernels are there, for this CPU and the current sources."""
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return True
     try:
@@ -118,7 +118,7 @@ def note_compiled(cache: Path, folders: Iterable[str]) -> None:
     Raises
     ------
     OSError
-        It cannot be noted: the next run looks again.
+        The note cannot be written: the next run looks again.
     """
     # An installation may be copied with what is compiled in it.
     compiled = {os.path.relpath(folder, cache): _compiled_in(folder) for folder in sorted(folders)}
@@ -145,7 +145,7 @@ def only_one(cache: Path) -> Iterator[None]:
 
 
 def _noted_in(cache: Path) -> dict[str, dict[str, int]]:
-    """By folder the files with kernels for this CPU, and the size of each."""
+    """Return, by folder, the files with kernels for this CPU, and the size of each."""
     noted = msgspec.json.decode(_note_of(cache).read_bytes(), type=dict[str, dict[str, int]])
     return {os.path.normpath(cache / folder): files for folder, files in noted.items()}
 
@@ -155,7 +155,9 @@ def _note_of(cache: Path) -> Path:
 
 
 def _fingerprint() -> str:
-    """Of all that compiled code depends on: sources, compiler, its settings, and the CPU."""
+    """Return a fingerprint of all that compiled code depends on: sources, compiler, its settings, and the
+    CPU.
+    """
     known = hashlib.sha256(sys.version.encode())
     for package in ("numba", "llvmlite"):
         known.update(importlib.metadata.version(package).encode())
@@ -170,7 +172,7 @@ def _fingerprint() -> str:
 
 
 def _cpu() -> str:
-    """What distinguishes the first CPU of this machine from other kinds."""
+    """Return what distinguishes the first CPU of this machine from other kinds."""
     try:
         first = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
     except OSError:
@@ -179,7 +181,7 @@ def _cpu() -> str:
 
 
 def _compiled_in(folder: str) -> dict[str, int]:
-    """Bytes of each file of compiled code: its name identifies the kernel, its size the version."""
+    """Return the size of each file of compiled code: its name identifies the kernel, its size the version."""
     try:
         with os.scandir(folder) as entries:
             return {entry.name: entry.stat().st_size for entry in entries if entry.name.endswith(_CODE)}
@@ -190,7 +192,8 @@ def _compiled_in(folder: str) -> dict[str, int]:
 def _is_writable(folder: Path) -> bool:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # As numba tries it: on a read-only file system, or beyond a quota, permissions do not tell.
+        # It is tried as numba does it: on a read-only file system, or beyond a quota, permissions do not
+        # tell.
         tempfile.TemporaryFile(dir=folder).close()
     except OSError:
         return False
@@ -202,7 +205,7 @@ def _is_readable(path: Path) -> bool:
 
 
 def _link(path: Path, target: Path) -> None:
-    """A symbolic link in place of what was there; whoever reads meanwhile finds the one or the other."""
+    """Replace a path by a symbolic link; whoever reads meanwhile finds the one or the other."""
     temporary = path.with_name(f".{path.name}-{os.getpid()}")
     temporary.unlink(missing_ok=True)
     temporary.symlink_to(target)

@@ -1,4 +1,6 @@
-"""The end of eras, compiled: following drift, and forgetting. See ``chimbuko.pserver.state.functions``."""
+"""End of eras, compiled: following drift, and forgetting; wrapped by ``Decay`` of
+``chimbuko.pserver.state.functions``.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,17 @@ from chimbuko.core.kernels.declare import kernel
 
 ERA_CALLS = 1000.0
 MEMORY_CALLS = 20_000.0
-"""A function is judged by its last 20,000 to 40,000 calls: tails are known from so many to about 5 %."""
+"""Number of calls of a function's newer memory: it is judged by its last 20,000 to 40,000 calls, from which
+tails are known to about 5 %.
+"""
 QUARTILES = np.array([0.75, 0.5, 0.25])
-"""Shares of calls beyond. All three must have moved the same way: the median alone jumps between modes."""
+"""Shares of calls beyond each quartile. All three must have moved the same way: the median alone jumps
+between modes.
+"""
 ERRORS = 3.0
-"""A quartile has moved where it did so by more than so many of its standard errors."""
+"""Number of standard errors beyond which a quartile has moved."""
 LEAST_SPREAD = LN_EDGES[2] - LN_EDGES[1]
-"""Quartiles are not closer to each other than the buckets are wide."""
+"""Minimum distance of quartiles: that of the buckets."""
 
 CHANGED, MOVED = 1, 2
 
@@ -37,9 +43,9 @@ def end_eras(
 ) -> None:
     """End the era of each function of ``rows``.
 
-    ``era``, ``newer``, ``older`` f8[functions, BUCKETS]; ``ln_drift`` f8[functions];
-    ``is_changed`` u1[rows] is set to CHANGED where what is remembered is another than before, and to MOVED
-    where that is so because runtimes are.
+    ``era``, ``newer``, ``older`` are float64[functions, BUCKETS]; ``ln_drift`` is float64[functions];
+    ``is_changed``, uint8[rows], is set to CHANGED where what is remembered has changed, and to MOVED where it
+    has because runtimes have.
     """
     before = np.empty(BUCKETS)
     above = np.empty(BUCKETS + 1)
@@ -68,9 +74,9 @@ def end_eras(
 
 @kernel
 def moved_by(before: Float64Array, now: Float64Array, above: Float64Array) -> float:
-    """By how much, in the logarithm, runtimes as a whole are longer now; 0 where that may be chance.
+    """Return by how much, in the logarithm, runtimes as a whole are longer now; 0 where that may be chance.
 
-    ``before``, ``now`` f8[BUCKETS]; ``above`` f8[BUCKETS + 1] is overwritten.
+    ``before`` and ``now`` are float64[BUCKETS]; ``above``, float64[BUCKETS + 1], is overwritten.
     """
     if total(before) == 0.0:
         return 0.0
@@ -91,7 +97,9 @@ def moved_by(before: Float64Array, now: Float64Array, above: Float64Array) -> fl
 
 @kernel
 def ln_quartiles(counts: Float64Array, above: Float64Array, into: Float64Array) -> None:
-    """Logarithms of the quartiles of ``counts`` f8[BUCKETS], lowest first, into f8[3]."""
+    """Write the logarithms of the quartiles of ``counts``, float64[BUCKETS], lowest first, into ``into``,
+    float64[3].
+    """
     count_above(counts, above)
     for i in range(3):
         into[i] = exceeded_by(above, LN_EDGES, QUARTILES[i] * above[0])

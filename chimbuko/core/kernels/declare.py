@@ -1,4 +1,4 @@
-"""How kernels are declared: what all of them have in common stands here, once."""
+"""Declaration of kernels, with the settings that all of them have in common."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ COMMON: dict[str, Any] = {
     "no_cfunc_wrapper": True,
     "no_rewrites": True,
 }
-"""``cache``: no start waits for a compiler; ``nogil``: no thread waits for a kernel. The others shorten
-compiling: kernels raise nothing, also where they divide by 0 (2 %); nobody calls one from C (2 %); and what
-numba could rewrite, expressions of whole arrays and powers of constants, is not in them (5 %)."""
+"""Settings of all kernels. ``cache``: no start waits for a compiler; ``nogil``: no thread waits for a kernel.
+The others shorten compiling: kernels raise nothing, also where they divide by 0 (2 %); nobody calls one
+from C (2 %); and expressions of whole arrays and powers of constants, which numba could rewrite, are not
+in them (5 %).
+"""
 
 Whole = int | np.int64
 
@@ -38,9 +40,9 @@ def kernel(function: Function) -> Function:
 def inner(function: Function) -> Function:
     """Declare a kernel that only kernels call, with the same types: it is compiled for each combination.
 
-    A number that is a constant is a type of its own, so ``np.int64(0)`` has to be written instead of ``0``.
-    Its wrapper for Python would take 20 to 150 ms to compile, and to keep it by itself 5 ms: what is kept of
-    a kernel has it in it.
+    A number that is a constant is a type of its own, so ``np.int64(0)`` has to be written instead of ``0``. A
+    wrapper for Python would take 20 to 150 ms to compile, and to keep the kernel by itself 5 ms: it is kept
+    as a part of the kernels that call it.
     """
     return _compiled(function, no_cpython_wrapper=True, cache=False)
 

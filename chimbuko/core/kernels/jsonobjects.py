@@ -1,4 +1,6 @@
-"""Finding the ends of JSON values in text, compiled: it looks at nothing but brackets and quotes."""
+"""Search for the ends of JSON values in text, compiled: it looks at nothing but brackets and quotes; wrapped
+by ``chimbuko.capture.formats.readers.jsontext``.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +14,18 @@ QUOTE, BACKSLASH, COMMA, COLON = 34, 92, 44, 58
 OPEN_BRACE, CLOSE_BRACE, OPEN_BRACKET, CLOSE_BRACKET = 123, 125, 91, 93
 
 INCOMPLETE = -1
-"""The text ends before the value does."""
+"""Result where the text ends before the value does."""
 
 # Cells of the progress array.
 COUNT = 0
-"""Objects found."""
+"""Cell with the number of objects found."""
 NEXT = 1
-"""Where to go on, with more text or more room."""
+"""Cell with the index at which to continue, with more text or more room."""
 ENDED = 2
-"""1 where the array has ended."""
+"""Cell that is 1 where the array has ended."""
 STRAY = 3
-"""Pieces of text between objects that are neither white space nor commas; added to."""
+"""Cell with the number of pieces of text between objects that are neither white space nor commas; added to.
+"""
 PROGRESS_CELLS = 4
 
 
@@ -37,11 +40,11 @@ def find_objects(
     Parameters
     ----------
     text
-        u1[n]: inside the array.
+        Text inside the array, uint8[n].
     bounds
-        i8[m, 2]: receives begin and end of each complete object.
+        Receives begin and end of each complete object, int64[m, 2].
     progress
-        i8[PROGRESS_CELLS].
+        int64[PROGRESS_CELLS].
     """
     at = progress[NEXT]
     count = 0
@@ -74,7 +77,7 @@ def find_objects(
 
 @kernel
 def value_end(text: npt.NDArray[np.uint8], begin: int) -> int:
-    """Where the JSON value ends that begins there, or ``INCOMPLETE``.
+    """Return the end of the JSON value that begins at ``begin``, or ``INCOMPLETE``.
 
     A number or word ends only where something follows it.
     """

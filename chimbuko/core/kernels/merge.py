@@ -1,4 +1,4 @@
-"""Merging rows of statistics tables, compiled."""
+"""Merging rows of statistics tables, compiled; wrapped by ``chimbuko.core.statistics``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chimbuko.core.kernels.rules import MOMENTS_WIDTH, RULE_ADD, RULE_MIN, RULE_
 
 @kernel
 def merge_moments(into: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> None:
-    """Merge moments ``other`` f8[7] into ``into`` f8[7], in place.
+    """Merge moments ``other``, float64[7], into ``into``, float64[7], in place.
 
     Pébay, SAND2008-6212, equations 2.1 (mean, M2) and 3.1 (M3, M4). Merging with n = 0 is the identity.
     """
@@ -49,7 +49,9 @@ def merge_moments(into: npt.NDArray[np.float64], other: npt.NDArray[np.float64])
 
 @kernel
 def add_value(into: npt.NDArray[np.float64], x: float) -> None:
-    """Add one value to moments ``into`` f8[7], in place. Pébay, SAND2008-6212, equation 3.1 with n_B = 1."""
+    """Add one value to moments ``into``, float64[7], in place. Pébay, SAND2008-6212, equation 3.1 with n_B =
+    1.
+    """
     n_a = into[0]
     n = n_a + 1.0
     delta = x - into[1]
@@ -78,8 +80,8 @@ def merge_rows(
 ) -> None:
     """Merge ``other[i]`` into ``into[rows[i]]`` for all i, column by column.
 
-    ``into`` f8[rows, width], ``rows`` i8[n], ``other`` f8[n, width];
-    ``starts``, ``widths`` and ``rules`` i8[columns]: where each column begins, its numbers, how it merges.
+    ``into`` is float64[rows, width], ``rows`` int64[n], ``other`` float64[n, width]; ``starts``, ``widths``
+    and ``rules``, int64[columns], are the begin of each column, its width, and its rule of merging.
     """
     for i in range(len(rows)):
         target = into[rows[i]]
@@ -111,8 +113,8 @@ def add_cells(
 ) -> None:
     """Add sparse rows: of row i the next ``counts[i]`` numbers of ``values`` go to ``into[rows[i]]``.
 
-    ``into`` f8[rows, width]; ``rows`` i8[n]; ``counts`` u2[n]; ``cells`` u2[m], columns counted from
-    ``begin``; ``values`` f8[m].
+    ``into`` is float64[rows, width]; ``rows`` int64[n]; ``counts`` uint16[n]; ``cells``, uint16[m], are
+    columns counted from ``begin``; ``values`` is float64[m].
     """
     at = 0
     for i in range(len(rows)):

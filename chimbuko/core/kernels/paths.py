@@ -1,4 +1,6 @@
-"""Call paths by parent and function, compiled: open addressing, so that a look-up is one or two accesses."""
+"""Call paths by parent and function, compiled, with open addressing, so that a look-up is one or two
+accesses; wrapped by ``chimbuko.core.calls.pathtable``.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ NONE = -1
 OTHERS = 0
 """Row of the calls on paths that have no row of their own."""
 _SPREAD_FUNCTION = np.uint64(2654435761)
-"""2^32 divided by the golden ratio: consecutive numbers land far apart."""
+"""Hash factor, 2^32 divided by the golden ratio: consecutive numbers land far apart."""
 _SPREAD_PARENT = np.uint64(2246822519)
-"""Another odd number of as many bits; the products have no more than 63."""
+"""Hash factor, another odd number of as many bits; the products have no more than 63."""
 _MIDDLE_BITS = np.uint64(16)
 _FUNCTION_BITS = np.uint64(31)
 _NUMBER_BITS = np.uint64(16)
@@ -26,17 +28,18 @@ _FREE = np.uint64(0)
 
 @kernel
 def child_of(parent: np.int64, function: int, rows: Table, slots: UInt64Array, count: Int64Array) -> np.int64:
-    """Row of the path that goes on from that of ``parent``, or NONE, with ``function``; a new one gets one.
+    """Return the row of the path of ``parent``, or NONE, continued by ``function``; a new path gets a new
+    row.
 
     Parameters
     ----------
     rows
-        ``PATH[...]``: room for all that there may be; further paths are ``OTHERS``.
+        ``PATH`` rows: room for all paths; further ones are ``OTHERS``.
     slots
-        u8[a power of two], at least twice as many as rows: parent, function and row of a path, in 17, 31 and
-        16 bits, so that no row is looked at; 0 where it is free.
+        uint64[a power of two], at least twice as many as rows: parent, function and row of a path, in 17, 31
+        and 16 bits, so that no row is looked at; 0 where it is free.
     count
-        i8[1]: rows in use.
+        Number of rows in use, int64[1].
     """
     mask = np.uint64(len(slots) - 1)
     above, innermost = np.uint64(parent + 1), np.uint64(function)
@@ -58,7 +61,7 @@ def child_of(parent: np.int64, function: int, rows: Table, slots: UInt64Array, c
 
 @kernel
 def begin_path(row: Any) -> None:
-    """Make a ``PATH`` row without calls one that calls can be added to."""
+    """Initialise a ``PATH`` row without calls, so that calls can be added to it."""
     row.exclusive_us = row.exclusive_squares = row.inclusive_us = row.inclusive_squares = 0.0
     row.exclusive_minimum_us = row.inclusive_minimum_us = np.inf
     row.exclusive_maximum_us = row.inclusive_maximum_us = -np.inf
@@ -84,7 +87,7 @@ def merge_path(into: Any, row: Any) -> None:
 
 @kernel
 def merge_paths(reported: Table, rows: Table, slots: UInt64Array, count: Int64Array) -> None:
-    """Add the calls of ``reported`` ``PATH[n]``, each path behind its parent; see ``child_of``."""
+    """Add the calls of ``reported``, ``PATH[n]``, each path behind its parent; see ``child_of``."""
     is_needed = zeros(len(reported))
     for at in range(len(reported) - 1, OTHERS, -1):
         if reported[at].calls != 0:
@@ -103,9 +106,9 @@ def merge_paths(reported: Table, rows: Table, slots: UInt64Array, count: Int64Ar
 
 @kernel
 def add_to_copy(before: Table, count: int, reported: Table, rows: Table) -> None:
-    """Make the first n of ``rows`` those of ``before`` ``PATH[count]``, and add the calls of ``reported``.
+    """Make the first n of ``rows`` those of ``before``, ``PATH[count]``, and add the calls of ``reported``.
 
-    The rows of ``reported`` ``PATH[n]`` are of the same paths, and of new ones behind them.
+    The rows of ``reported``, ``PATH[n]``, are of the same paths, and of new ones behind them.
     """
     for at in range(len(reported)):
         if at < count and before[at].calls != 0:

@@ -1,6 +1,5 @@
-"""Finding rows by key, compiled: open addressing, so that a look-up is one or two memory accesses.
-
-Counting steps of many ranks at once, compiled.
+"""Rows by key, compiled, with open addressing, so that a look-up is one or two memory accesses, and counting
+of many ranks' steps at once; wrapped by ``chimbuko.pserver.state.totals`` and ``rankstatistics``.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from chimbuko.core.kernels.merge import add_value
 def add_values(
     into: npt.NDArray[np.float64], rows: npt.NDArray[np.int64], values: npt.NDArray[np.float64]
 ) -> None:
-    """Add ``values`` f8[n], one after the other, to the moments ``into[rows[i]]``, f8[rows, 7]."""
+    """Add ``values``, float64[n], one after the other, to the moments ``into[rows[i]]``, float64[rows, 7]."""
     for i in range(len(rows)):
         add_value(into[rows[i]], values[i])
 
 
 NONE = -1
 _SPREAD = 2654435761
-"""2^32 divided by the golden ratio: consecutive keys land far apart."""
+"""Hash factor, 2^32 divided by the golden ratio: consecutive keys land far apart."""
 _FOLDED = (1 << 31) - 1
-"""Times ``_SPREAD`` it is still an int64."""
+"""Largest number whose product with ``_SPREAD`` is still an int64."""
 
 
 @kernel
@@ -37,16 +36,17 @@ def find_rows(
     most: int,
     rows: npt.NDArray[np.int64],
 ) -> int:
-    """Row of each of the keys ``wanted`` i8[n], into ``rows`` i8[n]; new keys get the next rows.
+    """Write the row of each of the keys ``wanted``, int64[n], into ``rows``, int64[n]; new keys get the next
+    rows.
 
     Parameters
     ----------
     slots
-        i4[a power of two], more than twice as many as there can be keys: row, or NONE.
+        int32[a power of two], more than twice as many as there can be keys: row, or NONE.
     keys
-        i8[rows]: key of each row; room for those that are new.
+        Key of each row, int64[rows], with room for new ones.
     count, most
-        Number of rows in use, and how many there may be: further keys get NONE. The new number is returned.
+        Number of rows in use, and its maximum: further keys get NONE. The new number is returned.
     """
     mask = len(slots) - 1
     for at in range(len(wanted)):

@@ -1,7 +1,7 @@
-"""How columns of statistics tables merge, as the compiled loops know it; itself it loads none of them."""
+"""Rules by which columns of statistics tables merge, as the compiled loops know them; loads none of these."""
 
 MOMENTS_WIDTH = 7
-"""n, mean, M2, M3, M4, minimum, maximum."""
+"""Number of values of moments: n, mean, M2, M3, M4, minimum, maximum."""
 
 RULE_MOMENTS = 0
 RULE_ADD = 1

@@ -1,13 +1,13 @@
-"""When statistics need not be exchanged: functions of which enough is known already.
+"""Convergence of statistics: functions of which enough is known already need not be exchanged.
 
 A function is judged by at most its last 20,000 to 40,000 calls (``pserver/state/functions.py``), so more of
-the same teach nothing: its threshold is known to about 5 %, the sampling error of a tail from so many
-calls. Agents hold back what they learn of such a function, and the server its row of the model, for up to
-20 periods, unless its runtimes have moved.
+the same teach nothing: its threshold is known to about 5 %, the sampling error of a tail from so many calls.
+Agents hold back what they learn of such a function, and the server its row of the model, for up to 20
+periods, unless its runtimes have moved.
 
-The bound: within these 20 periods the thresholds that agents use are off by less than the shift that goes
-unnoticed, 2 % or four standard errors of the mean runtime of what is held back, whichever is more. A larger
-shift comes with the next delta.
+Within these 20 periods the thresholds that agents use are off by less than the shift that goes unnoticed, 2 %
+or four standard errors of the mean runtime of what is held back, whichever is more. A larger shift comes with
+the next delta.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ _LN_MIDDLES = (LN_EDGES[:-1] + LN_EDGES[1:]) / 2
 
 
 def has_moved(schema: TableSchema, model: Float64Array, held: Float64Array) -> npt.NDArray[np.bool_]:
-    """Whether the calls of ``held`` took longer or shorter than those of ``model``; f8[n, width] each.
+    """Return whether the calls of ``held`` took longer or shorter than those of ``model``; float64[n, width]
+    each.
 
-    Compared are mean logarithms where the table counts runtimes in buckets, so that a few abnormal calls
-    hide nothing; else means.
+    Compared are mean logarithms where the table counts runtimes in buckets, so that a few abnormal calls hide
+    nothing; else means.
     """
     if "buckets" in schema.slices:
         calls, mean, variance = _of_buckets(model[:, schema.slices["buckets"]])
@@ -49,7 +50,7 @@ def has_moved(schema: TableSchema, model: Float64Array, held: Float64Array) -> n
 
 
 def _of_buckets(counts: Float64Array) -> tuple[Float64Array, Float64Array, Float64Array]:
-    """Calls, mean and variance of the logarithm of their runtimes, f8[n] each."""
+    """Return number, mean and variance of the logarithm of the calls' runtimes, float64[n] each."""
     calls = counts.sum(axis=1)
     of = np.maximum(calls, 1.0)
     mean = counts @ _LN_MIDDLES / of

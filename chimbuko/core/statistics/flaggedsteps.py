@@ -1,4 +1,4 @@
-"""In how many steps calls of a function were flagged, and how many in each, as sums that merge exactly.
+"""Steps in which calls of a function were flagged, and how many in each, as sums that merge exactly.
 
 With the number of all steps, also those without flagged calls, the moments of flagged calls per step follow.
 """
@@ -15,7 +15,7 @@ _MANY = np.iinfo(np.int32).max
 
 
 def empty(rows: int) -> Rows:
-    """``FLAGGED_STEPS`` rows that change nothing when they are added."""
+    """Return ``FLAGGED_STEPS`` rows that change nothing when they are added."""
     table = np.zeros(rows, FLAGGED_STEPS)
     table["fewest"] = _MANY
     return table
@@ -30,7 +30,7 @@ def add(into: Rows, at: Int64Array, rows: Rows) -> None:
 
 
 def merged(*parts: Rows) -> Rows:
-    """One row for each function, ascending."""
+    """Return the sum of the parts, one row for each function, ascending."""
     rows = np.concatenate(parts)
     numbers, at = np.unique(rows["function"], return_inverse=True)
     table = empty(len(numbers))
@@ -42,14 +42,14 @@ def merged(*parts: Rows) -> Rows:
 def moments_per_step(
     steps: int, flagged_steps: int, powers: tuple[int, int, int, int], fewest: int, most: int
 ) -> Moments:
-    """Moments of the number of flagged calls per step, over so many steps.
+    """Return moments of the number of flagged calls per step, over so many steps.
 
     Parameters
     ----------
     powers
         Sums of the number of flagged calls in a step, of its squares, cubes and fourth powers.
     fewest, most
-        Flagged calls in one of the steps that had any.
+        Minimum and maximum number of flagged calls in a step that had any.
     """
     if steps <= 0:
         return Moments()
@@ -80,5 +80,6 @@ FLAGGED_STEPS = np.dtype(
         ("most", np.int32),
     ]
 )
-"""Steps of ranks in which calls of a function were flagged; sums of powers of the number of flagged calls in
-each, the fewest and the most; the function's number is the sender's (``statistics.flaggedsteps``)."""
+"""Steps of ranks in which calls of a function were flagged: their number, sums of powers of the number of
+flagged calls in each, and its minimum and maximum. The function's number is the sender's.
+"""

@@ -1,4 +1,4 @@
-"""What a run has learned of its functions, as a file that later runs can begin with."""
+"""Model of a run, what it has learned of its functions, as a file that later runs can begin with."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from chimbuko.core.files import write_atomically
 from chimbuko.core.statistics.schema import PackedTable, TableSchema, schema_of
 
 FORMAT = 2
-"""Of the file; others are refused."""
+"""Version of the file format; others are refused."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """Statistics of functions, and which detector and runtime they are for."""
+    """Statistics of functions, with the detector and the kind of runtime that they are for."""
 
     detector: str
     metric: str
     functions: list[tuple[str, str]]
     """Names of program and function."""
     table: Float64Array
-    """f8[functions, width] by the detector's schema."""
+    """Rows of the detector's table, float64[functions, width]."""
 
     @property
     def schema(self) -> TableSchema:
-        """Of the table."""
+        """Schema of the table."""
         return schema_of(self.detector)
 
 
@@ -44,14 +44,14 @@ class _File(_Head):
     detector: str
     metric: str
     columns: list[tuple[str, int]]
-    """Name of each column of the table, and how many numbers it has."""
+    """Name and width of each column of the table."""
     functions: list[tuple[str, str]]
     table: PackedTable
 
 
 def joined_models(models: Sequence[Model]) -> Model:
-    """All functions in order; of one that several know, what is known by the one that merges its calls:
-    others have it from an earlier run.
+    """Join models, functions in order; of a function that several know, the row comes from the one that
+    merges its calls: others have it from an earlier run.
     """
     calls_at = models[0].schema.slices["exclusive_us"].start
     known: dict[tuple[str, str], Float64Array] = {}
@@ -70,7 +70,7 @@ def joined_models(models: Sequence[Model]) -> Model:
 
 
 def save_model(path: Path, model: Model) -> None:
-    """Write atomically: a reader finds the old model or the new one.
+    """Write a model atomically: a reader finds the old model or the new one.
 
     Raises
     ------
@@ -92,7 +92,8 @@ def load_model(path: Path, config: AnalysisConfig) -> Model:
     Raises
     ------
     ConfigError
-        It is damaged, newer than this version can read, or made by another detector or of other runtimes.
+        The file is damaged, newer than this version can read, or made by another detector or of other
+        runtimes.
     """
     try:
         content = path.read_bytes()

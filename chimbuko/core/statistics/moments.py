@@ -12,7 +12,7 @@ import numpy.typing as npt
 from chimbuko.core.arrays import Float64Array
 
 EMPTY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, math.inf, -math.inf])
-"""The identity of merging."""
+"""Moments of no values, the identity of merging."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,14 @@ class Moments:
 
     @classmethod
     def from_row(cls, row: Float64Array) -> Self:
-        """From a table's f8[7]."""
+        """Return the moments in a table's float64[7]."""
         return cls(*row[: len(EMPTY)].tolist())
 
     @classmethod
     def of(cls, values: npt.ArrayLike) -> Self:
-        """Of an array of values."""
-        # Here, as in merge(), because it loads compiled code: 0.4 s of the 1.2 s that a dashboard starts in.
+        """Return the moments of an array of values."""
+        # Imported here, as in merge(), because it loads compiled code: 0.4 s of the 1.2 s that a dashboard
+        # starts in.
         from chimbuko.core.kernels.merge import add_value
 
         row = EMPTY.copy()
@@ -48,11 +49,11 @@ class Moments:
         return cls.from_row(row)
 
     def row(self) -> Float64Array:
-        """As a table's f8[7]."""
+        """Return the moments as float64[7] for a table."""
         return np.array([self.n, self.mean, self.m2, self.m3, self.m4, self.minimum, self.maximum])
 
     def merge(self, other: Moments) -> Moments:
-        """Moments of the two sets together."""
+        """Return the moments of the two sets together."""
         from chimbuko.core.kernels.merge import merge_moments
 
         row = self.row()

@@ -1,9 +1,7 @@
 """Statistics tables: one row per function, columns that each know how they merge.
 
-A detector's whole state is such a table, so agents and server exchange and merge it
-without knowing the detector.
-
-Rows of a statistics table as they are sent: of columns of many values most are 0. Loads no kernels.
+A detector's whole state is such a table, so agents and server exchange and merge it without knowing the
+detector. Tables are sent as ``PackedTable``, since of columns of many values most are 0. Loads no kernels.
 """
 
 from __future__ import annotations
@@ -25,21 +23,21 @@ from chimbuko.core.statistics.moments import EMPTY
 
 
 class PackedTable(msgspec.Struct, frozen=True, array_like=True):
-    """Rows of a table as they are sent: of columns of many values most are 0."""
+    """Rows of a table as they are sent, with the wide columns sparse: most of their values are 0."""
 
     rows: int
     narrow: bytes
-    """f8[rows, ...]: columns of one value and moments."""
+    """Columns of one value and moments, float64[rows, width]."""
     counts: bytes
-    """u2[rows]: how many numbers of the other columns are not 0, by row."""
+    """Number of values that are not 0 in the wide columns of each row, uint16[rows]."""
     cells: bytes
-    """u2[n]: which, in a row."""
+    """Column of each such value within its row, uint16[n]."""
     values: bytes
-    """f4[n] where that is exact, f8[n] where not."""
+    """The values, float32[n] where that is exact, float64[n] where not."""
 
 
 def pack_cells(wide: Float64Array) -> PackedTable:
-    """Rows f8[rows, n] of which most numbers are 0, at most 65,536 in a row."""
+    """Pack float64[rows, n], of which most numbers are 0, at most 65,536 in a row."""
     at, cells = np.nonzero(wide)
     values = wide[at, cells]
     with np.errstate(over="ignore"):
@@ -54,12 +52,12 @@ def pack_cells(wide: Float64Array) -> PackedTable:
 
 
 def unpack_cells(packed: PackedTable, width: int) -> Float64Array:
-    """f8[rows, width].
+    """Return the unpacked rows, float64[rows, width].
 
     Raises
     ------
     ValueError, IndexError
-        Its parts do not fit together.
+        The parts do not fit together.
     """
     counts, cells, values = cells_of(packed)
     wide = np.zeros((packed.rows, width))
@@ -68,7 +66,9 @@ def unpack_cells(packed: PackedTable, width: int) -> Float64Array:
 
 
 def cells_of(packed: PackedTable) -> tuple[UInt16Array, UInt16Array, Float64Array]:
-    """How many numbers each row has, u2[rows]; which, u2[n]; and the numbers, f8[n]."""
+    """Return how many numbers each row has, uint16[rows]; their columns, uint16[n]; and the numbers,
+    float64[n].
+    """
     cells = np.frombuffer(packed.cells, np.uint16).copy()
     is_short = len(packed.values) == 4 * len(cells)
     values = np.frombuffer(packed.values, np.float32 if is_short else np.float64)
@@ -76,7 +76,7 @@ def cells_of(packed: PackedTable) -> tuple[UInt16Array, UInt16Array, Float64Arra
 
 
 class Rule(IntEnum):
-    """How a column merges."""
+    """Rule by which a column merges."""
 
     MOMENTS = rules.RULE_MOMENTS
     ADD = rules.RULE_ADD
@@ -89,68 +89,70 @@ _IDENTITY = {Rule.ADD: 0.0, Rule.MIN: np.inf, Rule.MAX: -np.inf}
 
 @dataclass(frozen=True)
 class Column:
-    """A named column, its merge rule, and how many values it holds; moments are seven numbers each."""
+    """A named column, its merge rule, and its number of values; moments are seven numbers each."""
 
     name: str
     rule: Rule
     values: int = 1
     is_forgotten: bool = False
-    """Whether the server judges by its newer part only, so that slow drift is followed."""
+    """Whether the server judges by the newer part only, so that slow drift is followed."""
 
     @property
     def width(self) -> int:
-        """Numbers per row."""
+        """Number of values per row."""
         return rules.MOMENTS_WIDTH if self.rule is Rule.MOMENTS else self.values
 
 
 @dataclass(frozen=True)
 class TableSchema:
-    """The columns of a table; the table itself is a plain f8[rows, width] array."""
+    """Columns of a table; the table itself is a plain float64[rows, width] array."""
 
     columns: tuple[Column, ...]
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        """Those of this module go by their names: a stream's process keeps one with each of its commits."""
+        """Pickle a schema of this module by its name: a stream's process saves one with each of its
+        commits.
+        """
         name = next((name for name, known in globals().items() if known is self), None)
         return name or (TableSchema, (self.columns,))
 
     @cached_property
     def width(self) -> int:
-        """Numbers per row."""
+        """Number of values per row."""
         return sum(column.width for column in self.columns)
 
     @cached_property
     def widths(self) -> Int64Array:
-        """Numbers per row of each column, i8[columns]."""
+        """Number of values per row of each column, int64[columns]."""
         return np.array([column.width for column in self.columns], np.int64)
 
     @cached_property
     def starts(self) -> Int64Array:
-        """Where each column begins, i8[columns]."""
+        """Begin of each column, int64[columns]."""
         return np.concatenate(([0], np.cumsum(self.widths)[:-1])).astype(np.int64)
 
     @cached_property
     def rules(self) -> Int64Array:
-        """Merge rule of each column, i8[columns]."""
+        """Merge rule of each column, int64[columns]."""
         return np.array([column.rule for column in self.columns], np.int64)
 
     @cached_property
     def slices(self) -> dict[str, slice]:
-        """Where each column stands in a row, by name."""
+        """Place of each column in a row, by name."""
         return {
             column.name: slice(int(start), int(start) + column.width)
             for start, column in zip(self.starts, self.columns, strict=True)
         }
 
     def empty(self, rows: int) -> Float64Array:
-        """A table of ``rows`` rows that changes nothing when merged."""
+        """Return a table of ``rows`` rows that changes nothing when merged."""
         table = np.empty((rows, self.width))
         table[:] = self.identity
         return table
 
     @cached_property
     def identity(self) -> Float64Array:
-        """A row that changes nothing when it is merged, f8[width]."""
+        """Row that changes nothing when it is merged, float64[width]."""
         row = np.empty(self.width)
         for start, column in zip(self.starts, self.columns, strict=True):
             row[start : start + column.width] = (
@@ -159,16 +161,16 @@ class TableSchema:
         return row
 
     def grown(self, table: Float64Array, rows: int) -> Float64Array:
-        """``table`` itself, or a larger copy with at least ``rows`` rows."""
+        """Return ``table`` itself, or a larger copy with at least ``rows`` rows."""
         return grown(table, rows, self.identity)
 
     def pack(self, table: Float64Array) -> PackedTable:
-        """For sending."""
+        """Pack a table for sending."""
         narrow = np.ascontiguousarray(table[:, : self.narrow]).tobytes()
         return msgspec.structs.replace(pack_cells(table[:, self.narrow :]), narrow=narrow)
 
     def split(self, whole: PackedTable) -> list[PackedTable]:
-        """Each row on its own: 20 times as fast as to pack one after the other."""
+        """Split a packed table into its rows: 20 times as fast as to pack one after the other."""
         counts = np.frombuffer(whole.counts, np.uint16)
         ends = np.cumsum(counts, dtype=np.int64).tolist()
         size = len(whole.values) // ends[-1] if len(counts) and ends[-1] else 0
@@ -185,12 +187,12 @@ class TableSchema:
         ]
 
     def unpack(self, packed: PackedTable) -> Float64Array:
-        """What was sent, f8[rows, width].
+        """Return the unpacked rows, float64[rows, width].
 
         Raises
         ------
         ValueError, IndexError
-            Its parts do not fit together.
+            The parts do not fit together.
         """
         table = np.zeros((packed.rows, self.width))
         table[:, : self.narrow] = np.frombuffer(packed.narrow).reshape(packed.rows, self.narrow)
@@ -198,12 +200,12 @@ class TableSchema:
         return table
 
     def merge_packed(self, into: Float64Array, rows: Int64Array, packed: PackedTable) -> None:
-        """Merge what was sent into ``into[rows[i]]``, in place; columns of many values add up.
+        """Merge a packed table into ``into[rows[i]]``, in place; columns of many values add up.
 
         Raises
         ------
         ValueError
-            Its parts do not fit together; nothing was merged.
+            The parts do not fit together; nothing was merged.
         """
         from chimbuko.core.kernels import merge
 
@@ -221,7 +223,7 @@ class TableSchema:
 
     @cached_property
     def narrow(self) -> int:
-        """Numbers per row of the columns before those of many values, which add up and stand last."""
+        """Number of values per row in the columns before the wide ones, which add up and stand last."""
         return sum(column.width for column in self.columns if column.values == 1)
 
     @cached_property
@@ -230,7 +232,7 @@ class TableSchema:
 
     def merge(self, into: Float64Array, rows: npt.ArrayLike, other: Float64Array) -> None:
         """Merge ``other[i]`` into ``into[rows[i]]``, in place."""
-        # Here, as in merge_packed(), because who only reads columns needs no compiled code.
+        # Imported here, as in merge_packed(), because readers of columns need no compiled code.
         from chimbuko.core.kernels import merge
 
         merge.merge_rows(into, np.asarray(rows, np.int64), other, self.starts, self.widths, self.rules)
@@ -245,7 +247,7 @@ PROFILE = TableSchema(
         Column("highest_score", Rule.MAX),
     )
 )
-"""What is known of each function in every run: its runtimes, in µs, and its anomalies."""
+"""Columns known of each function in every run: its runtimes, in µs, and its anomalies."""
 
 FLAGS = ("anomalies", "severity_us", "highest_score")
 """Columns that count flagged calls; all other columns learn from every call."""
@@ -253,20 +255,22 @@ FLAGS = ("anomalies", "severity_us", "highest_score")
 BUCKETED_PROFILE = TableSchema(
     (*PROFILE.columns, Column("buckets", Rule.ADD, values=BUCKETS, is_forgotten=True))
 )
-"""``PROFILE``, and how many calls had the judged runtime in each bucket of ``chimbuko.core.buckets``."""
+"""``PROFILE``, and the number of calls whose judged runtime is in each bucket of ``chimbuko.core.buckets``.
+"""
 
 STORED_PROFILE = TableSchema((*BUCKETED_PROFILE.columns, Column("counted", Rule.ADD, values=BUCKETS)))
-"""``BUCKETED_PROFILE`` as it is stored: with how many calls of the run were in each bucket, of which none is
-forgotten, or scaled to newer ones."""
+"""``BUCKETED_PROFILE`` as it is stored: with the number of calls of the run in each bucket, of which none is
+forgotten, or scaled to newer ones.
+"""
 
 
 def schema_of(detector: str) -> TableSchema:
-    """The table that a detector learns."""
+    """Return the table that a detector learns."""
     return BUCKETED_PROFILE if _learns_buckets(detector) else PROFILE
 
 
 def stored_schema_of(detector: str) -> TableSchema:
-    """The table that a detector learns, as the store has it.
+    """Return the table that a detector learns, as the store has it.
 
     Stores of earlier versions lack what was counted, which stands last.
     """

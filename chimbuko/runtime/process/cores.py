@@ -1,4 +1,4 @@
-"""The cores that a process of ours keeps to."""
+"""Pinning of our processes to cores."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from chimbuko.core.errors import ConfigError
 
 
 def core_numbers(cores: str) -> set[int]:
-    """The numbers in a list such as ``0,2-5``.
+    """Return the numbers in a list of cores such as ``0,2-5``.
 
     Raises
     ------
     ConfigError
-        This is no such list.
+        The text is no such list.
     """
     numbers: set[int] = set()
     for part in cores.split(","):
@@ -30,7 +30,7 @@ def pin(cores: str) -> None:
     Raises
     ------
     ConfigError
-        It is no list, or not all of them are to be had.
+        The text is no list, or not all cores are available.
     """
     wanted, usable = core_numbers(cores), os.sched_getaffinity(0)
     if not wanted or not wanted <= usable:

@@ -13,12 +13,13 @@ _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
 def expand(text: str) -> list[str]:
-    """Hosts of a list such as ``login,node[001-003,7]-ib``, as Slurm and Flux write it, in its order.
+    """Return the hosts of a list such as ``login,node[001-003,7]-ib``, as Slurm and Flux write it, in its
+    order.
 
     Raises
     ------
     ConfigError
-        It is no list of hosts.
+        The text is no list of hosts.
     """
     parts = _PART.findall(text)
     if ",".join(parts) != text or not parts:
@@ -27,12 +28,14 @@ def expand(text: str) -> list[str]:
 
 
 def of_slots(lines: Iterable[str]) -> list[str]:
-    """Hosts of a file with a line for each slot, as of PBS and LSF: each host once, in its order."""
+    """Return the hosts of a file with a line for each slot, as of PBS and LSF: each host once, in its
+    order.
+    """
     return list(dict.fromkeys(line.strip() for line in lines if line.strip()))
 
 
 def of_pairs(text: str) -> list[str]:
-    """Hosts of LSF's ``node1 4 node2 4``, each with its number of slots."""
+    """Return the hosts of LSF's ``node1 4 node2 4``, each with its number of slots."""
     return list(dict.fromkeys(text.split()[::2]))
 
 

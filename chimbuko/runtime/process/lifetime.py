@@ -1,6 +1,7 @@
-"""What our own processes have in common: words, and how they end.
+"""Lifetime of our own processes: how they end with their parents, which end first where memory runs out, and
+how they report.
 
-Which processes end first where memory does: ours, and not the application's.
+Where memory runs out our processes end, and not the application's.
 """
 
 from __future__ import annotations
@@ -24,40 +25,41 @@ OOM_VARIABLE = "CHIMBUKO_OOM_SCORE_ADJ"
 
 
 class Sacrifice(IntEnum):
-    """How much sooner than the application a process of ours ends where memory does.
+    """Rank of a process of ours in being killed where memory runs out, always before the application.
 
-    So much its ``oom_score_adj`` is above the application's. A point counts as a thousandth of all memory, or
-    of what its cgroup may use.
+    The values are added to the application's ``oom_score_adj``. A point counts as a thousandth of all memory,
+    or of what its cgroup may use.
     """
 
     LAUNCHER = 40
-    """With it all others end. The application's exit code is its parent's affair, which has the application's
-    own value."""
+    """Launcher, with which all others end. The application's exit code is its parent's affair, which has the
+    application's own value.
+    """
     GUARD = 50
-    """It protects the application, and takes little."""
+    """Guard, which protects the application, and takes little."""
     BROKER = 200
     SERVICE = 300
     AGENT = 350
     DASHBOARD = 400
     WRITER = 450
-    """Beside each rank of a traced Python program: without it the rank goes on, untraced."""
+    """Writer beside each rank of a traced Python program: without it the rank goes on, untraced."""
     READER = 500
-    """There is one for each rank, and another can take over."""
+    """Reader of a stream: there is one for each rank, and another can take over."""
 
 
 def oom_score(sacrifice: Sacrifice) -> int:
-    """``oom_score_adj`` of a process that this one starts."""
+    """Return the ``oom_score_adj`` of a process that this one starts."""
     return min(1000, oom_score_of_application() + sacrifice)
 
 
 def set_oom_score(score: int, pid: int | str = "self") -> None:
-    """Set a process's ``oom_score_adj``, where that can be done."""
+    """Set a process's ``oom_score_adj``, where that is possible."""
     with suppress(OSError):
         Path(f"/proc/{pid}/oom_score_adj").write_text(str(score))
 
 
 def oom_score_of_application() -> int:
-    """``oom_score_adj`` of the application beside us."""
+    """Return the ``oom_score_adj`` of the application beside us."""
     try:
         return int(os.environ.get(OOM_VARIABLE) or Path("/proc/self/oom_score_adj").read_text())
     except (OSError, ValueError):
@@ -69,16 +71,16 @@ _libc = ctypes.CDLL(None)
 
 
 def die_with_parent(number: int = END) -> None:
-    """For ``preexec_fn``: end this process when the one that started it is gone, however it went.
+    """End this process when the one that started it is gone, however it went; for ``preexec_fn``.
 
-    Gone is already the thread that started it: that must be one which stays.
+    The end of the thread that started it counts, too: that must be one which stays.
     """
     _libc.prctl(_PR_SET_PDEATHSIG, number)
 
 
 def become_ours(score: int) -> None:
-    """For ``preexec_fn`` of a process of ours: it ends when its parent says so, or is gone, and where memory
-    does before that.
+    """Become a process of ours, for ``preexec_fn``: it ends when its parent says so, or is gone, and where
+    memory runs out before that.
     """
     set_oom_score(score)
     ignore_others()
@@ -86,10 +88,12 @@ def become_ours(score: int) -> None:
 
 
 def end_within(seconds: float) -> None:
-    """End this process by then, whatever it waits for. What it has not tidied up goes when a run begins."""
+    """End this process within a time, whatever it waits for. What it has not tidied up is removed when a run
+    begins.
+    """
 
     def leave() -> None:
-        log(f"it has not come to its end within {seconds:g} s, and is ended")
+        log(f"it did not end within {seconds:g} s, and is killed")
         os._exit(0)
 
     timer = threading.Timer(seconds, leave)
@@ -104,15 +108,15 @@ def say_ready(**facts: Any) -> None:
 
 
 def log(text: str) -> None:
-    """One line into this process's log, which is its standard error."""
+    """Write one line into this process's log, which is its standard error."""
     write_error(f"chimbuko: {visible(text)}\n")
 
 
 def write_error(text: str) -> None:
     """Write to standard error. A full disk, a closed pipe or a lost terminal must not end the process.
 
-    Not by way of ``sys.stderr``: what that could not write it tries again at the end of the process, which
-    then has an exit code of its own.
+    It does not use ``sys.stderr``: Python tries again at the end of the process to write what that could not,
+    and then exits with a code of its own.
     """
     rest = text.encode(errors="replace")
     with suppress(OSError):
@@ -123,6 +127,7 @@ def write_error(text: str) -> None:
 def do_without_scipy() -> None:
     """Keep numba from loading scipy's linear algebra, which no kernel uses, where it is installed.
 
-    It would cost each process 0.2 s and 10 MB. Before numba compiles or loads its first kernel.
+    It would cost each process 0.2 s and 10 MB. It has to be called before numba compiles or loads its first
+    kernel.
     """
     sys.modules["scipy"] = None  # type: ignore[assignment]

@@ -1,7 +1,7 @@
 """Names that processes of one user hold on a node, each one process at a time.
 
-A name is a byte of a file that no other user can open, and who holds it has locked this byte: the lock ends
-with its process, however that ends, nothing is left of it, and nobody else can take or even see it.
+A name is a byte of a file that no other user can open, and its holder has locked this byte: the lock ends
+with the process, however that ends, nothing is left of it, and nobody else can take or even see it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from types import TracebackType
 from chimbuko.core.errors import ServiceError
 
 PLACE = Path("/tmp")
-"""Not $TMPDIR: all of a user's processes have to look into the same files, whatever job they are of."""
+"""Folder of the files. It is not $TMPDIR: all of a user's processes have to look into the same files,
+whatever job they are of.
+"""
 
 _LOCK = struct.Struct("hhqqi4x")
-"""``struct flock``: kind, whence, first byte, number of bytes, process."""
+"""Layout of ``struct flock``: kind, whence, first byte, number of bytes, process."""
 _OFFSETS = 1 << 62
 
 
@@ -36,7 +38,7 @@ class Held:
         self._opened = opened
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release the name."""
         self._opened.close()
 
     def __enter__(self) -> Held:
@@ -52,17 +54,17 @@ def hold(name: str) -> Held:
     Raises
     ------
     ServiceError
-        Another process holds it, or no name can be held.
+        Another process holds the name, or no name can be held.
     """
     with ExitStack() as opened:
         try:
             files = _files(opened)
             if not files:
                 _make_file()
-                # Of two that are the first at the same time one sees both files, and locks both.
+                # Of two processes that are first at the same time one sees both files, and locks both.
                 files = _files(opened)
             for file in files:
-                # Who cleans up by age leaves files that are young, or locked as a whole.
+                # Cleaners that go by age leave files that are young, or locked as a whole.
                 os.utime(file)
                 fcntl.flock(file, fcntl.LOCK_SH)
                 fcntl.fcntl(file, fcntl.F_OFD_SETLK, _lock(name))
@@ -76,14 +78,14 @@ def hold(name: str) -> Held:
 
 
 class HeldFolder:
-    """A new folder that nobody else can look into; at the end of the context it is gone.
+    """A new folder that nobody else can look into, as a context that removes it at its end.
 
     Its path is held as a name: where the process is killed, another one sees that, and removes the folder.
 
     Parameters
     ----------
     prefix
-        What its name begins with.
+        Beginning of the folder's name.
 
     Raises
     ------
@@ -96,7 +98,7 @@ class HeldFolder:
         self._held = hold(str(self.path))
 
     def close(self) -> None:
-        """Remove it."""
+        """Remove the folder."""
         shutil.rmtree(self.path, ignore_errors=True)
         self._held.close()
 
@@ -110,14 +112,16 @@ class HeldFolder:
 
 
 def is_held(name: str) -> bool:
-    """Whether a process of this user holds a name. To ask does not get in the way of who is about to."""
+    """Return whether a process of this user holds a name. Asking does not get in the way of a process that is
+    about to hold it.
+    """
     with ExitStack() as opened:
         answers = [fcntl.fcntl(file, fcntl.F_OFD_GETLK, _lock(name)) for file in _files(opened)]
     return any(_LOCK.unpack(answer)[0] != fcntl.F_UNLCK for answer in answers)
 
 
 def _files(opened: ExitStack) -> list[int]:
-    """This user's files, open until ``opened`` is closed: one, as a rule."""
+    """Return this user's files, open until ``opened`` is closed: one, as a rule."""
     found = []
     for path in sorted(PLACE.glob(f"{_prefix()}*")):
         with suppress(OSError):

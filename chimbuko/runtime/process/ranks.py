@@ -1,4 +1,6 @@
-"""Which rank of a program a process is, by what its launcher has left in its environment."""
+"""Rank of a process in its program, and size of the program, by the environment that its launcher has
+left.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ RANK_VARIABLES = (
     "CRAY_PMI_RANK",
     "SLURM_PROCID",
 )
-"""Where launchers say which rank a process is; ours first, so that it can overrule them."""
+"""Environment variables in which launchers give the rank of a process; ours first, so that it can overrule
+them.
+"""
 SIZE_VARIABLES = (
     "OMPI_COMM_WORLD_SIZE",
     "PMIX_SIZE",
@@ -29,22 +33,22 @@ SIZE_VARIABLES = (
     "SLURM_STEP_NUM_TASKS",
     "SLURM_NTASKS",
 )
-"""How many ranks launchers say that there are, in the same order."""
+"""Environment variables in which launchers give the number of ranks, in the same order."""
 
 
 def stated_rank(environment: Mapping[str, str]) -> int | None:
-    """A process's rank, None where no launcher says."""
+    """Return a process's rank, None where no launcher gives it."""
     values = (environment.get(variable, "") for variable in RANK_VARIABLES)
     return next((int(value) for value in values if value.isdecimal()), None)
 
 
 def rank_from(environment: Mapping[str, str]) -> int:
-    """A process's rank, 0 where no launcher says."""
+    """Return a process's rank, 0 where no launcher gives it."""
     return stated_rank(environment) or 0
 
 
 def size_from(environment: Mapping[str, str]) -> int:
-    """Number of ranks of the program, 1 where no launcher says."""
+    """Return the number of ranks of the program, 1 where no launcher gives it."""
     for variable in SIZE_VARIABLES:
         value = environment.get(variable, "")
         if value.isdecimal() and int(value) > 0:

@@ -1,4 +1,4 @@
-"""One of our processes, for the one that has started it."""
+"""One of our processes, as the process that has started it sees it."""
 
 from __future__ import annotations
 
@@ -22,27 +22,28 @@ READY_TIMEOUT_S = 60.0
 
 
 class Service:
-    """One of our processes, which says on its first line of output, in JSON, that it is ready.
+    """One of our processes, which reports on its first line of output, in JSON, that it is ready.
 
     Parameters
     ----------
     name
-        Also names its log, ``<name>.log``.
+        Name of the service, and of its log, ``<name>.log``.
     module
         Python module to run.
     arguments, environment
-        Secrets belong into the environment: anyone can read a command line.
+        Arguments and environment of the process. Secrets belong into the environment: anyone can read a
+        command line.
     inherited
         File descriptors that it gets.
     sacrifice
-        How soon it ends where memory does.
+        Rank in being killed where memory runs out.
     start
-        How a process comes to be: a fork where this one has no threads.
+        Function that starts the process: a fork where this one has no threads.
 
     Raises
     ------
     ServiceError
-        It ended, or did not become ready in time; with its last line and exit code.
+        The process ended, or did not become ready in time; the message has its last line and exit code.
     """
 
     def __init__(
@@ -71,13 +72,13 @@ class Service:
         self.process = start(self._launch)
 
     def start_again(self) -> None:
-        """Start it anew after it has ended."""
+        """Start the process anew after it has ended."""
         if self.process.stdout is not None:
             self.process.stdout.close()
         self.process = self._start(self._launch)
 
     def wait_ready(self, timeout_s: float = READY_TIMEOUT_S) -> dict[str, Any]:
-        """Facts that it gives on becoming ready."""
+        """Wait until it is ready; return the facts that it reports then."""
         assert self.process.stdout is not None
         readable, _, _ = select.select([self.process.stdout], [], [], timeout_s)
         line = self.process.stdout.readline() if readable else b""
@@ -97,13 +98,15 @@ class Service:
         return self.process.poll() is None
 
     def ask_to_stop(self) -> None:
-        """Ask it to finish what it has to do and end; one that was stopped goes on for that."""
+        """Ask the process to finish its work and end; one that was stopped is continued for that."""
         if self.is_running:
             self.process.send_signal(END)
             self.process.send_signal(signal.SIGCONT)
 
     def stop(self, timeout_s: float) -> bool:
-        """Ask it to end and wait; after ``timeout_s`` seconds kill it. True if it ended by itself."""
+        """Ask the process to end and wait; after ``timeout_s`` seconds kill it. Returns whether it ended by
+        itself.
+        """
         self.ask_to_stop()
         try:
             self.process.wait(timeout_s)

@@ -1,10 +1,10 @@
-"""Which signals mean something to processes of ours, and what the kernel calls these.
+"""Signals that mean something to processes of ours, and the names that the kernel shows for these.
 
 A scheduler that ends a job sends SIGTERM to all of its processes at once, and SIGKILL some time later.
-Services that ended at the first would leave nobody to deliver to. So only who leads a part of a run heeds
+Services that ended at the first would leave nobody to deliver to. So only the leader of a part of a run heeds
 it, and asks the others to end, by a signal of their own, in the order in which they can.
 
-It is imported where no other package is to be had.
+It is imported where no other package is available.
 """
 
 from __future__ import annotations
@@ -16,29 +16,32 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 END = signal.SIGRTMIN + 4
-"""Asks a process of ours to finish what it has to do, and end. Nobody else sends it; who is not ready for it
-ends at once."""
+"""Signal that asks a process of ours to finish its work, and end. Nobody else sends it; a process that is not
+ready for it ends at once.
+"""
 
 FROM_OTHERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-"""What users, terminals and schedulers send to all processes that they see."""
+"""Signals that users, terminals and schedulers send to all processes that they see."""
 
 
 def heed(numbers: Iterable[signal.Signals], handle: Callable[[int, Any], object]) -> None:
-    """Handle signals, but for those that are ignored: ``nohup``, and a shell's jobs in the background."""
+    """Handle signals, except those that are ignored, as by ``nohup``, or in a shell's jobs in the
+    background.
+    """
     for number in numbers:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handle)
 
 
 def ignore_others() -> None:
-    """From now on end only by ``END``; what this process starts inherits that."""
+    """End only by ``END`` from now on; processes that this one starts inherit that."""
     for number in FROM_OTHERS:
         signal.signal(number, signal.SIG_IGN)
 
 
 def be_called(name: str) -> None:
-    """Have the kernel call this process by another name, of 15 characters at most: those that begin with
-    ``chimbuko.`` are ours for who samples a node, and no load of others.
+    """Set the kernel's name of this process, of 15 characters at most: names that begin with ``chimbuko.``
+    mark our processes when a node is sampled, so that they count as no other load.
     """
     with suppress(OSError), open("/proc/self/comm", "w") as own_name:
         own_name.write(name)
@@ -46,13 +49,15 @@ def be_called(name: str) -> None:
 
 @contextmanager
 def no_ctrl_c() -> Iterator[None]:
-    """What is started meanwhile never hears Ctrl-C, and shows no traceback for it: who starts it ends it.
+    """Start processes in this context that never hear Ctrl-C, and show no traceback for it: their parent ends
+    them.
 
     This process hears it a moment later.
     """
     from multiprocessing import resource_tracker
 
-    # Of multiprocessing; it would let Ctrl-C through again when it starts, with the first process.
+    # The resource tracker of multiprocessing would let Ctrl-C through again when it starts, with the first
+    # process.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -63,7 +68,8 @@ def no_ctrl_c() -> Iterator[None]:
 
 @contextmanager
 def ended_by_ctrl_c() -> Iterator[None]:
-    """Ctrl-C ends this process at once, for it has begun nothing that would have to be ended in order.
+    """Let Ctrl-C end this process at once in this context, where it has begun nothing that would have to be
+    ended in order.
 
     Python's way is an exception: while modules are loaded it can come where it is shown, and then forgotten.
     """
@@ -78,14 +84,14 @@ def ended_by_ctrl_c() -> Iterator[None]:
 
 
 class StopSignal:
-    """Becomes true when the process is asked to end (``END``).
+    """Flag that becomes true when the process is asked to end (``END``).
 
     Parameters
     ----------
     wake
-        Called then, to end what the process waits for.
+        Callback that is called then, to end what the process waits for.
     number
-        Another signal: SIGTERM for who has to know that time may be short, and ends later.
+        Another signal: SIGTERM for a process that has to know that time may be short, and ends later.
     """
 
     def __init__(self, wake: Callable[[], object] = lambda: None, number: int = END) -> None:
@@ -94,7 +100,7 @@ class StopSignal:
         signal.signal(number, self._ask)
 
     def __call__(self) -> bool:
-        """Whether the process was asked to end."""
+        """Return whether the process was asked to end."""
         return self._asked_at > 0
 
     def _ask(self, signum: int, frame: object) -> None:

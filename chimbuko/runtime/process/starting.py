@@ -34,45 +34,45 @@ _LONGEST_LOOK_S = 0.05
 
 @dataclass(frozen=True)
 class Launch:
-    """What is to be started."""
+    """Specification of a process to start."""
 
     module: str
-    """A module of ours. ``main`` is the process; ``load`` loads what forks of one process can share."""
+    """Module of ours. Its ``main`` is the process; its ``load`` loads what forks of one process can share."""
     arguments: tuple[str, ...]
     environment: Mapping[str, str]
-    """The whole of it."""
+    """Complete environment of the process."""
     log: Path
-    """Its standard error is added to that."""
+    """File to which its standard error is appended."""
     inherited: tuple[int, ...]
     """File descriptors that it gets."""
     oom_score: int
 
 
 class Process(Protocol):
-    """A process that was started, as ``subprocess.Popen`` has it."""
+    """A process that was started, with the interface of ``subprocess.Popen``."""
 
     pid: int
     returncode: int
 
     @property
     def stdout(self) -> IO[bytes] | None:
-        """What it says."""
+        """Standard output of the process."""
 
     def poll(self) -> int | None:
-        """Its exit code, negative for a signal; None while it runs."""
+        """Return its exit code, negative for a signal; None while it runs."""
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its end; raises ``subprocess.TimeoutExpired``."""
 
     def send_signal(self, sig: int) -> None:
-        """Send it a signal, if it still runs."""
+        """Send a signal to the process, if it still runs."""
 
 
 Starter = Callable[[Launch], Process]
 
 
 def new_python(launch: Launch) -> Process:
-    """Start a process from anywhere: also out of one that has threads."""
+    """Start a process as a new Python, from anywhere, even from a process that has threads."""
     with _opened(launch.log) as log:
         return subprocess.Popen(
             [sys.executable, "-m", launch.module, *launch.arguments],
@@ -88,26 +88,27 @@ def new_python(launch: Launch) -> Process:
 
 
 def fork(launch: Launch) -> Process:
-    """Start a process out of one that has no threads, and has what it needs loaded from now on.
+    """Start a process as a fork of this one, which has no threads, and loads now what the new process needs.
 
     Raises
     ------
     ServiceError
-        What it needs cannot be loaded.
+        The modules cannot be loaded.
     OSError
-        There is no process to be had.
+        The process cannot be started.
     """
     load(launch.module)
     return fork_then_load(launch)
 
 
 def fork_then_load(launch: Launch) -> Process:
-    """As ``fork``, but what is not loaded yet the new process loads: nobody else needs it, or waits for it.
+    """Start a process as ``fork`` does, but let the new process load what is not loaded yet: nobody else
+    needs it, or waits for it.
 
     Raises
     ------
     OSError
-        There is no process to be had.
+        The process cannot be started.
     """
     # What is written already must not be written twice.
     for stream in (sys.stdout, sys.stderr):
@@ -144,7 +145,7 @@ def load(name: str) -> ModuleType:
                 module = importlib.import_module(f"{name}.__main__")
             module.load()
     except (ImportError, OSError, MemoryError) as error:
-        # A library that finds no room, or no file descriptor, says so in its own way.
+        # Libraries report a lack of memory, or of file descriptors, with errors of their own.
         reason = next(iter(str(error).splitlines()), "no memory")
         raise ServiceError(
             f"{name} cannot be loaded ({reason}); "
@@ -155,9 +156,10 @@ def load(name: str) -> ModuleType:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """While much is loaded that stays: to look for garbage among it takes 0.2 of 0.9 s.
+    """Suspend garbage collection in this context, in which much is loaded that stays: a search for garbage
+    takes 0.2 of 0.9 s.
 
-    Nor is it looked through later: a collection in a fork would make each page its own.
+    What was loaded is not searched later either: a collection in a fork would copy each page.
     """
     is_enabled = gc.isenabled()
     gc.disable()
@@ -171,7 +173,9 @@ def uncollected() -> Iterator[None]:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """While numpy is loaded: we multiply no matrices, and a process with threads must not fork."""
+    """Limit numpy to one thread while it is loaded in this context: we multiply no matrices, and a process
+    with threads must not fork.
+    """
     before = os.environ.get(BLAS_VARIABLE)
     os.environ[BLAS_VARIABLE] = "1"
     try:
@@ -185,7 +189,7 @@ def one_blas_thread() -> Iterator[None]:
 
 
 class ForkedProcess:
-    """A fork, for the process that has started it."""
+    """A fork, as the process that has started it sees it."""
 
     def __init__(self, pid: int, stdout: BinaryIO) -> None:
         self.pid = pid
@@ -219,7 +223,7 @@ class ForkedProcess:
 
 
 def become_fork(title: str, stdin: int, stdout: int, stderr: int, kept: tuple[int, ...] = ()) -> None:
-    """In a new fork: let go of all that is its parent's, descriptors and handlers of signals.
+    """Release, in a new fork, all that is its parent's, descriptors and handlers of signals.
 
     What Python still refers to is never freed, or it would close descriptors that are another's by now: so
     the process has to end by ``os._exit``.
@@ -229,14 +233,14 @@ def become_fork(title: str, stdin: int, stdout: int, stderr: int, kept: tuple[in
     stdin, stdout, stderr
         Descriptors that become those of the process.
     kept
-        Further ones that it keeps.
+        Further descriptors that it keeps.
     """
     gc.freeze()
     signal.set_wakeup_fd(-1)
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         if callable(signal.getsignal(number)):
             signal.signal(number, signal.SIG_DFL)
-    # Copies first: one of the three may have the number that another is to have.
+    # The copies come first: one of the three may have the number that another is to have.
     for place, copy in enumerate([os.dup(one) for one in (stdin, stdout, stderr)]):
         os.dup2(copy, place)
     for name in os.listdir("/proc/self/fd"):
@@ -253,7 +257,7 @@ def become_fork(title: str, stdin: int, stdout: int, stderr: int, kept: tuple[in
 
 
 def end_fork(work: Callable[[], object]) -> NoReturn:
-    """Do what a fork is for, and end it as Python would end a process."""
+    """Do the work of a fork, and end it as Python would end a process."""
     code = 1
     try:
         work()
@@ -263,7 +267,7 @@ def end_fork(work: Callable[[], object]) -> NoReturn:
     except BaseException:
         traceback.print_exc()
     finally:
-        # None where the shell has closed it.
+        # It is None where the shell has closed it.
         for stream in filter(None, (sys.stdout, sys.stderr)):
             with suppress(OSError, ValueError):
                 stream.flush()
@@ -295,7 +299,8 @@ def _become(launch: Launch, parent: int, stdout: int, log: int, blocked: set[int
 
 @contextmanager
 def signals_wait() -> Iterator[set[int]]:
-    """Signals wait while a process forks: the handlers of this one are none of the other's.
+    """Block signals in this context, in which a process forks: the handlers of this one are none of the
+    other's.
 
     Gives the signals that were blocked before, as a fork has to block them again.
     """
@@ -307,7 +312,9 @@ def signals_wait() -> Iterator[set[int]]:
 
 
 def _opened(log: Path) -> BinaryIO:
-    """A log to write to; nowhere where its folder is gone: better a service without a log than none."""
+    """Open a log for writing; the null device where its folder is gone: better a service without a log than
+    none.
+    """
     try:
         return log.open("ab")
     except OSError:

@@ -1,6 +1,7 @@
-"""Several of our processes that are looked after, and ended, together.
+"""Supervision of several of our processes together: those that end early are started again, and all are
+ended.
 
-When a process of ours that ended early is started again: values in, decision out, and no clock.
+``Revivals`` decides, without a clock, when a process is started again.
 """
 
 from __future__ import annotations
@@ -19,32 +20,35 @@ from chimbuko.runtime.process.signals import END
 
 MOST_IN_A_ROW = 10
 STEADY_S = 60.0
-"""What has lasted so long since it was started again begins anew, without a pause."""
+"""Time in seconds after which a process that was started again counts as steady: its next start comes without
+a pause.
+"""
 LONGEST_PAUSE_S = 4.0
 
 
 @dataclass(frozen=True)
 class Revivals:
-    """How often, and when, a process was started again. Times are those of any clock that never goes back.
+    """Starts of a process so far: how often, and when it was last started again. Times are those of any clock
+    that never goes back.
 
-    What ends soon after its start may end of its surroundings, as where it finds no memory: beside the
-    application it is started again after pauses, each twice as long as the one before.
+    A process that ends soon after its start may end because of its surroundings, as where it finds no memory:
+    beside the application it is started again after pauses, each twice as long as the one before.
     """
 
     in_a_row: int = 0
-    """One after the other, none of which has lasted."""
+    """Number of starts one after the other that did not last."""
     last_s: float = 0.0
 
     def is_due(self, now_s: float) -> bool:
-        """Whether it may be started again by now, where it is not running."""
+        """Return whether the process may be started again by now, where it is not running."""
         return now_s >= self.last_s + pause_s(self._in_a_row_at(now_s))
 
     def is_hopeless(self, now_s: float) -> bool:
-        """Whether it ended so often soon after its start that another one would, too."""
+        """Return whether it ended so often soon after its start that another one would, too."""
         return self._in_a_row_at(now_s) >= MOST_IN_A_ROW
 
     def started(self, now_s: float) -> Revivals:
-        """What stands after it was started again."""
+        """Return the state after it was started again."""
         return Revivals(self._in_a_row_at(now_s) + 1, now_s)
 
     def _in_a_row_at(self, now_s: float) -> int:
@@ -52,7 +56,9 @@ class Revivals:
 
 
 def pause_s(in_a_row: int) -> float:
-    """From its last start until it may be started again: at first none, then 1, 2, 4 s."""
+    """Return the time from the last start until the process may be started again: at first none, then 1, 2, 4
+    s.
+    """
     return min(0.5 * (1 << in_a_row), LONGEST_PAUSE_S) if in_a_row else 0.0
 
 
@@ -63,17 +69,17 @@ _LOOK_S = 0.05
 class _Member:
     service: Service
     can_go_on: bool
-    """Started anew it takes up the work where it was."""
+    """Whether the process continues its work when it is started anew."""
     may_end: bool
-    """Ending by itself it has done its work, with code 0, or cannot do it."""
+    """Whether the process may end by itself: it has done its work, with code 0, or cannot do it."""
     is_starting: bool
-    """Started; nobody has heard yet that it is ready."""
+    """Whether it is started, and nobody has heard yet that it is ready."""
     is_given_up: bool = False
     revivals: Revivals = field(default_factory=Revivals)
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether, once it has ended, it stays so."""
+        """Whether, once it has ended, it is not started again."""
         if not self.can_go_on or self.is_given_up:
             return True
         cannot = self.may_end and (self.service.process.poll() or 0) > 0
@@ -86,19 +92,19 @@ class _Member:
         return self.service.is_running or not (has_done_it or self.is_hopeless)
 
     def start_again(self) -> None:
-        """Start it anew."""
+        """Start the process anew."""
         self.service.start_again()
         self.revivals = self.revivals.started(time.monotonic())
         self.is_starting = True
 
 
 class ServiceGroup:
-    """Services of one kind of part of a run.
+    """Group of the services of one part of a run.
 
     Parameters
     ----------
     problems
-        Gets one line for each thing that did not go as it should.
+        List that gets one line for each problem.
     """
 
     def __init__(self, problems: list[str]) -> None:
@@ -109,18 +115,18 @@ class ServiceGroup:
     def add(
         self, service: Service, can_go_on: bool = False, may_end: bool = False, is_starting: bool = False
     ) -> Service:
-        """Look after a service from now on; ``is_starting`` where nobody is going to wait for it."""
+        """Add a service to be looked after; ``is_starting`` where nobody is going to wait for it."""
         self._members.append(_Member(service, can_go_on, may_end, is_starting))
         return service
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is none of them, or none any more."""
+        """Whether the group has no services, or none any more."""
         return not self._members
 
     @property
     def is_running(self) -> bool:
-        """Whether any of them is."""
+        """Whether any of the services is running."""
         return any(member.service.is_running for member in self._members)
 
     @property
@@ -130,7 +136,7 @@ class ServiceGroup:
 
     @property
     def has_failed(self) -> bool:
-        """Whether one ended with another code than 0, and stays so."""
+        """Whether one ended with another code than 0, and is not started again."""
         return any(member.service.process.poll() and member.is_hopeless for member in self._members)
 
     @property
@@ -139,7 +145,7 @@ class ServiceGroup:
         return not self.is_empty and all(member.is_given_up for member in self._members)
 
     def look_after(self) -> list[str]:
-        """Start again what ended on its own and can go on; one line for each thing that went wrong."""
+        """Start again those that ended on their own and can continue; return one line for each problem."""
         lines = []
         for member in self._members:
             with self._failures.survived(f"{member.service.name} ended and cannot be started again yet"):
@@ -162,7 +168,8 @@ class ServiceGroup:
         return [_started_again(service)]
 
     def wait_ready(self) -> list[dict[str, Any]]:
-        """Wait until all can be used that were not added as starting; returns the facts that each gives.
+        """Wait until all services are ready that were not added as starting; return the facts that each
+        reports.
 
         Raises
         ------
@@ -178,7 +185,7 @@ class ServiceGroup:
                 facts = member.service.wait_ready(max(0.0, latest_s - time.monotonic()))
             except ServiceError:
                 if time.monotonic() >= latest_s or not self._was_killed(member):
-                    # Who ends the others must not take it for one that somebody killed, and start it again.
+                    # Otherwise it would count as killed by somebody, and be started again.
                     member.is_given_up = True
                     raise
             else:
@@ -190,19 +197,21 @@ class ServiceGroup:
             log(_started_again(member.service))
 
     def ask_to_stop(self) -> None:
-        """Ask all of them to finish what they have to do, and end."""
+        """Ask all of them to finish their work, and end."""
         for member in self._members:
             with self._failures.survived(f"{member.service.name} could not be asked to end"):
                 self._ask_to_stop(member)
 
     def warn(self) -> None:
-        """Let them know that time may be short: they go on, and end when they are asked to."""
+        """Warn them that time may be short: they go on, and end when they are asked to."""
         for member in self._members:
             if not member.is_starting and member.service.is_running:
                 member.service.process.send_signal(signal.SIGTERM)
 
     def stop(self, timeout_s: float) -> bool:
-        """Stop them one after the other, each within ``timeout_s`` seconds; True if all ended with code 0."""
+        """Stop them one after the other, each within ``timeout_s`` seconds; return whether all ended with
+        code 0.
+        """
         codes = []
         for member in self._members:
             with self._failures.survived(f"{member.service.name} could not be ended in order"):
@@ -227,14 +236,14 @@ class ServiceGroup:
 
     def _ask_to_stop(self, member: _Member) -> None:
         if member.is_starting:
-            # Before it is ready it would end at once, and leave undone what it was started again for.
+            # Before it is ready it would end at once, and leave its work undone.
             member.is_starting = False
             with suppress(ServiceError):
                 member.service.wait_ready()
         member.service.ask_to_stop()
 
     def _was_killed(self, member: _Member) -> bool:
-        """Whether it did not mean to end, and another one can go on."""
+        """Return whether a service did not mean to end, and another one can continue."""
         code: int = member.service.process.returncode
         return code < 0 and code != -END and not member.is_hopeless
 

@@ -1,4 +1,4 @@
-"""Sleeps until something happens: a child ends, a signal comes, somebody visits."""
+"""Sleeps that end when something happens: a child ends, a signal comes, a socket is readable."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from typing import Self
 from chimbuko.runtime.process.signals import FROM_OTHERS, heed
 
 LONGEST_S = 1.0
-"""Handlers are called when the main thread goes on. A signal that another thread was given, or that came just
-before, does not end what it waits for in the kernel."""
+"""Longest single sleep in seconds. Handlers are called when the main thread goes on: a signal that another
+thread was given, or that came just before, does not end its wait in the kernel.
+"""
 
 
 class Wakeup:
-    """Ends the launcher's sleep with each signal, also that a child has ended; as a context."""
+    """Sleep of the launcher that each signal ends, including that of a child's end; as a context."""
 
     def __enter__(self) -> Self:
         self._reading, self._writing = os.pipe()
@@ -47,26 +48,26 @@ class Wakeup:
 
 
 class Ending:
-    """What signals, and threads, set and the main thread waits for.
+    """Flag that signals, and threads, set and the main thread waits for.
 
     An ``Event`` will not do: where a handler sets it that has interrupted its ``wait`` in the moment in which
-    that holds the lock, both wait for ever, and no further signal is heard. To put into a ``SimpleQueue`` is
-    allowed to handlers.
+    that holds the lock, both wait for ever, and no further signal is heard. Handlers are allowed to put into
+    a ``SimpleQueue``.
     """
 
     def __init__(self) -> None:
         self._asked: SimpleQueue[None] = SimpleQueue()
 
     def set(self, *_: object) -> None:
-        """May be the handler of a signal."""
+        """Set the flag; may be the handler of a signal."""
         self._asked.put(None)
 
     def is_set(self) -> bool:
-        """Whether somebody has."""
+        """Return whether the flag is set."""
         return not self._asked.empty()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Sleep until somebody has, or the time is over; returns whether somebody has. For one thread."""
+        """Sleep until the flag is set, or the time is over; return whether it is set. For one thread."""
         until_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
         while True:
             try:

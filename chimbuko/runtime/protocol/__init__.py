@@ -1,4 +1,4 @@
-"""What processes of a run say to each other over the broker: messages, keys, claims and membership.
+"""Protocol of the processes of a run over the broker: messages, keys, claims and membership.
 
 May import core.calls, core.statistics and runtime.process.
 """

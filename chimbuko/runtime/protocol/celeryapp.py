@@ -1,4 +1,4 @@
-"""Celery over a broker of ours: applications that work off one queue each."""
+"""Celery over a broker of ours: applications that each work off one queue."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from celery import Celery
 
 
 def celery_app(name: str, url: str, prefix: str, queue: str, **settings: Any) -> Celery:
-    """An application whose workers take from one queue what they can begin with.
+    """Make an application whose workers take tasks from one queue when they can begin with them.
 
-    What else waits is not taken out of the queue, and so outlives the worker.
+    Other tasks stay in the queue, and so outlive the worker.
 
     Parameters
     ----------
     prefix
-        What all keys at the broker begin with.
+        Beginning of all keys at the broker.
     settings
-        Further ones of Celery.
+        Further settings of Celery.
     """
     app = Celery(name, broker=celery_url(url), set_as_current=False)
     app.conf.update(
@@ -29,7 +29,7 @@ def celery_app(name: str, url: str, prefix: str, queue: str, **settings: Any) ->
         worker_concurrency=1,
         worker_prefetch_multiplier=1,
         worker_disable_prefetch=True,
-        # Nothing is to be had from workers but what they do, by no second way with keys of its own.
+        # Workers answer no remote control, which would have keys of its own.
         worker_enable_remote_control=False,
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
@@ -42,8 +42,8 @@ def celery_app(name: str, url: str, prefix: str, queue: str, **settings: Any) ->
 
 
 def celery_url(url: str) -> str:
-    """The URL of a broker as Celery takes it: over TLS it refuses to choose whether to check certificates,
-    which all else that connects there does.
+    """Return the URL of a broker as Celery takes it: over TLS it refuses to choose whether to check
+    certificates, which all other clients there do.
     """
     parts = urlsplit(url)
     if parts.scheme != "rediss" or "ssl_cert_reqs" in parse_qs(parts.query):

@@ -1,7 +1,7 @@
-"""Which nodes' agents take part in a run, and when it shall end, over the broker.
+"""Membership of nodes' agents in a run, and when the run shall end, over the broker.
 
-Each agent says twice a second that it is there, so a broker that was started again knows soon, and
-learns in the same breath whether the run is to come to an end.
+Each agent reports twice a second that it is there, so a broker that was started again knows soon, and the
+agent learns in the same round trip whether the run is to come to an end.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ from chimbuko.runtime.protocol.runbroker import RunBroker
 from chimbuko.runtime.protocol.telemetry import SilentAgents
 
 SILENT_AFTER_S = 8.0
-"""An agent speaks twice a second: its node, or the way there, has a problem."""
+"""Time in seconds after which an agent counts as silent: as it reports twice a second, its node, or the way
+there, has a problem.
+"""
 LOST_AFTER_S = 60.0
-"""An agent of which nothing is heard for so long is not waited for."""
+"""Time in seconds after which a silent agent is not waited for."""
 GOING_ON, TO_END = b"no", b"yes"
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True):
-    """What an agent says of itself."""
+    """Report of an agent about itself."""
 
     beat: int
-    """Another one each time."""
+    """Number that is different each time."""
     is_done: bool
     problems: list[str]
 
@@ -36,18 +38,18 @@ _silent = msgspec.msgpack.Decoder(SilentAgents)
 
 
 def silent_agents(broker: RunBroker) -> SilentAgents:
-    """Agents of which the services of many nodes hear nothing, as they said last."""
+    """Return the agents that the services of many nodes do not hear, as they last reported."""
     known = cast("bytes | None", broker.client.get(broker.keys.silent))
     return {} if known is None else _silent.decode(known)
 
 
 class Presence:
-    """An agent's end.
+    """An agent's end of the membership.
 
     Parameters
     ----------
     agent
-        Its name, one of its own among all agents of the run.
+        Name of the agent, unique among all agents of the run.
     """
 
     def __init__(self, broker: RunBroker, agent: str) -> None:
@@ -55,7 +57,7 @@ class Presence:
         self._agent = agent
 
     def say(self, is_done: bool, problems: list[str]) -> bool:
-        """Say that the agent is there, or done; True if the run is to come to an end."""
+        """Report that the agent is there, or done; return whether the run is to come to an end."""
         answer = msgspec.msgpack.encode(Answer(time.monotonic_ns(), is_done, problems))
         with self._client.pipeline(transaction=False) as pipeline:
             pipeline.hset(self._keys.roll_call, self._agent, answer)
@@ -65,12 +67,12 @@ class Presence:
 
 
 class Membership:
-    """The services' end.
+    """The services' end of the membership.
 
     Parameters
     ----------
     expected
-        Agents that are at work, and have yet to say so: their services have died, and these go on.
+        Agents that are at work, and have not reported yet: their services have died, and these ones continue.
     """
 
     def __init__(self, broker: RunBroker, expected: Iterable[str] = ()) -> None:
@@ -81,10 +83,13 @@ class Membership:
         self.is_ending = False
         """Whether the run is to come to an end; set it to make it so."""
         self.is_urgent = False
-        """Whether it may be killed soon; then silent agents are not waited for: what they have is kept."""
+        """Whether the run may be killed soon; then silent agents are not waited for: their findings are kept.
+        """
 
     def look(self) -> list[str]:
-        """Hear what the agents say; one line for each that came, fell silent, is heard again, or is done."""
+        """Read what the agents report; return one line for each that came, fell silent, is heard again, or is
+        done.
+        """
         with self._client.pipeline(transaction=False) as pipeline:
             pipeline.set(self._keys.ending, TO_END) if self.is_ending else pipeline.set(
                 self._keys.ending, GOING_ON, nx=True
@@ -135,7 +140,7 @@ class Membership:
 
     @property
     def lost(self) -> list[str]:
-        """Agents that are not done, and of which nothing was heard for long."""
+        """Agents that are not done, and have been silent for long."""
         since = time.monotonic() - (SILENT_AFTER_S if self.is_urgent else LOST_AFTER_S)
         return [agent for agent in self._at_work if self._heard_at[agent] < since]
 
@@ -146,7 +151,7 @@ class Membership:
 
     @property
     def problems(self) -> list[str]:
-        """One line for each thing that did not end as it should at an agent."""
+        """Return one line for each thing that did not end as it should at an agent."""
         reported = [problem for answer in self._answers.values() for problem in answer.problems]
         return reported + [
             f"{agent} did not come to an end, and nothing is heard of it; what it has left is stored as "
@@ -160,10 +165,12 @@ class Membership:
 
 
 def is_to_end(broker: RunBroker) -> bool:
-    """Whether a run on many nodes is to come to an end."""
+    """Return whether a run on many nodes is to come to an end."""
     return bool(broker.client.get(broker.keys.ending) == TO_END)
 
 
 def ask_to_end(broker: RunBroker) -> bool:
-    """Ask the services of a run, and all its agents, to come to an end; False if nobody there listens."""
+    """Ask the services of a run, and all its agents, to come to an end; return False if nobody there
+    listens.
+    """
     return bool(broker.client.set(broker.keys.ending, TO_END, xx=True))

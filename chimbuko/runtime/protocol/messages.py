@@ -1,6 +1,6 @@
-"""What agents, parameter server, store and dashboard say to each other, over a broker that speaks Redis.
+"""Messages between agents, parameter server, store and dashboard, over a broker that speaks Redis.
 
-Small typed values in msgpack; tables travel as raw little-endian bytes.
+They are small typed values in msgpack; tables travel as raw little-endian bytes.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ PAYLOAD = b"m"
 
 
 VERSION = 7
-"""Of all messages: it changes with any of them, and who speaks another one is not listened to."""
+"""Version of all messages: it changes with any of them, and messages of another one are ignored."""
 _LAYOUTS = (HEAD, MEMBER, MESSAGE, COUNTER, FLAGGED, PACE, TIMER, TRAFFIC)
-"""Of the rows that travel as they lie in memory."""
+"""Dtypes of the rows that travel as they lie in memory."""
 
 
 def _checksum(layouts: Iterable[np.dtype[np.void]]) -> bytes:
@@ -56,9 +56,10 @@ class ForeignMessage(msgspec.DecodeError):
 
 
 class Seal:
-    """What stands before each message of a run: the version of all messages, and the run's id.
+    """Header of each message of a run: the version of all messages, and the run's id.
 
-    With the version's number goes a checksum of the rows' layouts: a field of a call makes another version.
+    With the version's number goes a checksum of the rows' layouts: a new field of a call makes another
+    version.
     """
 
     def __init__(self, run_id: str) -> None:
@@ -67,22 +68,22 @@ class Seal:
         self._head = self._version + bytes((len(run),)) + run
 
     def encode(self, message: msgspec.Struct) -> bytes:
-        """A message as it is sent."""
+        """Return a message as it is sent."""
         return self.enclose(_encoder.encode(message))
 
     def enclose(self, encoded: bytes) -> bytes:
-        """The same of one that is encoded already."""
+        """Return a message as it is sent, from one that is encoded already."""
         return self._head + encoded
 
     def decode(self, payload: bytes, decoder: msgspec.msgpack.Decoder[Message]) -> Message:
-        """A message that was received.
+        """Return a message that was received.
 
         Raises
         ------
         ForeignMessage
-            It is of another version, or another run.
+            The message is of another version, or another run.
         msgspec.MsgspecError
-            It is damaged.
+            The message is damaged.
         """
         if not payload.startswith(self._head):
             raise ForeignMessage(self._why_not(payload))
@@ -91,7 +92,9 @@ class Seal:
     def decoded(
         self, entries: Iterable[tuple[bytes, bytes]], decoder: msgspec.msgpack.Decoder[Message]
     ) -> Iterator[Message]:
-        """The messages among entries of a stream; a line into the log for each that is not understood."""
+        """Yield the messages among entries of a stream; write a line into the log for each that is not
+        understood.
+        """
         for entry, payload in entries:
             try:
                 yield self.decode(payload, decoder)
@@ -108,7 +111,7 @@ class Seal:
 
 
 class FunctionName(msgspec.Struct, frozen=True, array_like=True):
-    """A function's identity across ranks and runs, and its number in the table that follows."""
+    """Identity of a function across ranks and runs, and its number in the table that follows."""
 
     number: int
     program: int
@@ -116,65 +119,67 @@ class FunctionName(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Delta(msgspec.Struct, frozen=True, array_like=True):
-    """What changed at one agent since its last delta. Numbers of functions are the agent's own."""
+    """Changes at one agent since its last delta. Numbers of functions are the agent's own."""
 
     agent: str
     incarnation: int
     sequence: int
-    """Counts the agent's deltas from 1, and on through later incarnations; the server takes each of them
-    once, and in order."""
+    """Number of the delta, counted from 1, and continued by later incarnations of the agent; the server takes
+    each delta once, and in order.
+    """
     since: int
-    """The first delta that the agent can still send again."""
+    """Number of the first delta that the agent can still send again."""
     closed_epochs: dict[str, int]
-    """Stream key to the last epoch that the stream has ended; only lockstep needs it."""
+    """Last epoch that each stream, by key, has ended; only lockstep needs it."""
     names: list[FunctionName]
     """Functions that this delta mentions for the first time."""
     rows: bytes
-    """i4[n] function numbers."""
+    """Function numbers, int32[n]."""
     table: PackedTable
-    """Without anomalies: those are in ``telemetry``."""
+    """Rows of these functions, without anomalies: those are in ``telemetry``."""
     steps: list[StepCount]
     health: list[StreamHealth]
     telemetry: TelemetryDelta = TelemetryDelta()
 
 
 class Acknowledgement(msgspec.Struct, frozen=True, array_like=True):
-    """How far the server is with the deltas of one agent."""
+    """Progress of the server with the deltas of one agent."""
 
     incarnation: int
     merged: int
-    """Sequence of the last one that is merged: all versions of the model from now on contain it."""
+    """Number of the last delta that is merged: all versions of the model from now on contain it."""
     saved: int
-    """Sequence of the last one that outlives the server: the agent may forget it."""
+    """Number of the last delta that outlives the server: the agent may forget it."""
 
 
 class ModelUpdate(msgspec.Struct, frozen=True, array_like=True):
-    """What changed in the global model since ``version - 1``. Numbers are global."""
+    """Changes of the global model since ``version - 1``. Numbers are global."""
 
     server: int
-    """Another one numbers functions anew."""
+    """Id of the server; another one numbers functions anew."""
     version: int
     closed_epoch: int
     """Last epoch that every stream has ended; only lockstep needs it."""
     functions: int
-    """How many functions have a number."""
+    """Number of functions that have a number."""
     numbers: bytes
-    """i4[n]: those whose row is a new one."""
+    """Numbers of the functions whose row is a new one, int32[n]."""
     agents: int = 1
-    """How many there are: few exchange more often than many."""
+    """Number of agents: few exchange more often than many."""
     table: PackedTable | None = None
-    """In lockstep the rows themselves, in the order of ``numbers``: streams wait for them."""
+    """Rows of ``numbers`` in this order, in lockstep, where streams wait for them."""
     acknowledgements: dict[str, Acknowledgement] = {}
-    """What this version contains: in lockstep of all agents, else of those that have sent something since the
-    last one, where they are few."""
+    """Deltas that this version contains: in lockstep of all agents, else of those that have sent something
+    since the last one, where they are few.
+    """
 
 
 class PathTimes(msgspec.Struct, frozen=True, array_like=True):
-    """What the calls of a stream took by call path, of all since it began."""
+    """Runtimes of the calls of a stream by call path, since it began."""
 
     functions: list[str]
     rows: bytes
-    """Rows of ``chimbuko.core.calls.pathtable.PATH_TIME``; functions are places in the list."""
+    """Rows of ``chimbuko.core.calls.pathtable.PATH_TIME``; functions are indices of the list."""
 
 
 class RecordBatch(msgspec.Struct, frozen=True, array_like=True):
@@ -188,23 +193,26 @@ class RecordBatch(msgspec.Struct, frozen=True, array_like=True):
     health: StreamHealth
     """Running totals of the stream."""
     dropped: dict[str, int]
-    """Function to number of anomalies that are not recorded since the stream began: they were more than are
-    kept of one function, or the spool had no room."""
+    """Number of anomalies of each function that are not recorded since the stream began: they were more than
+    are kept of one function, or the spool had no room.
+    """
     counter_statistics: list[CounterStatistics] = []
-    """Of counters that have changed; the last one of a counter replaces those before."""
+    """Statistics of counters that have changed; the last ones of a counter replace those before."""
     paths: PathTimes | None = None
-    """At the end of the stream."""
+    """Runtimes by call path, at the end of the stream."""
 
     @classmethod
     def of_others(cls, name: str, program: int, rank: int, node: str, records: PackedRecords) -> RecordBatch:
-        """Records of calls of a rank that not its stream's own process made, but ``name``."""
+        """Make a batch of records of a rank's calls that were not made by its stream's own process, but by
+        ``name``.
+        """
         health = StreamHealth(program, rank, node, READING, 0, 0, 0, 0, 0, 0, {})
         return cls(name, 0, records, [], [], health, {})
 
     @property
     def is_from_stream(self) -> bool:
-        """Whether the stream's own process made it. Of the ``health`` in a batch of an agent, which reports
-        overdue calls, only program, rank and node mean anything.
+        """Whether the stream's own process made the batch. Of the ``health`` in a batch of an agent, which
+        reports overdue calls, only program, rank and node mean anything.
         """
         return self.stream == f"{self.health.program}:{self.health.rank}"
 
@@ -227,7 +235,7 @@ class RankStatistics(msgspec.Struct, frozen=True, array_like=True):
 
 
 class FunctionStatistics(msgspec.Struct, frozen=True, array_like=True):
-    """One function over all ranks."""
+    """Statistics of one function over all ranks."""
 
     program: int
     name: str
@@ -241,27 +249,29 @@ class FunctionStatistics(msgspec.Struct, frozen=True, array_like=True):
     inclusive_mean_us: float
     inclusive_maximum_us: float
     drift: float = 1.0
-    """How many times as long its calls take now as at first; slow changes add up to it."""
+    """Factor by which its calls take longer now than at first; slow changes add up to it."""
     flagged_steps: int = 0
-    """Steps of a rank in which any of its calls was abnormal, over all ranks; 0, though there are anomalies,
-    where it is not known."""
+    """Number of steps of a rank in which any of its calls was abnormal, over all ranks; 0, though there are
+    anomalies, where it is not known.
+    """
     flagged_squares: float = 0.0
-    """Over these steps: sum of the squares of the number of abnormal calls, of the cubes, and of the fourth
-    powers. Steps without any add nothing, so with the number of all steps all moments follow; exact up to
-    2 ** 53."""
+    """Sum, over these steps, of the squares of the number of abnormal calls; the following two of the cubes,
+    and of the fourth powers. Steps without any add nothing, so with the number of all steps all moments
+    follow; exact up to 2 ** 53.
+    """
     flagged_cubes: float = 0.0
     flagged_fourths: float = 0.0
     fewest_flagged: int = 0
-    """Of these steps."""
+    """Fewest abnormal calls in one of these steps."""
     most_flagged: int = 0
 
 
 class PathStatistics(msgspec.Struct, frozen=True, array_like=True):
-    """The calls of one call path over all ranks of a program, as far as they count for the detector."""
+    """Calls of one call path over all ranks of a program, as far as they count for the detector."""
 
     program: int
     functions: list[str]
-    """Outermost first; the calls themselves are of the last one."""
+    """Functions of the path, outermost first; the calls themselves are of the last one."""
     calls: int
     exclusive_mean_us: float
     exclusive_stddev_us: float
@@ -274,17 +284,18 @@ class PathStatistics(msgspec.Struct, frozen=True, array_like=True):
 
 
 class FunctionModel(msgspec.Struct, frozen=True, array_like=True):
-    """What the detector knew of one function in one version of the global model."""
+    """State of the detector about one function in one version of the global model."""
 
     version: int
     program: int
     name: str
     row: bytes
-    """float64 row of the detector's table, and what was counted (``statistics.schema.stored_schema_of``)."""
+    """Row of the detector's table, float64, with the counted calls (``statistics.schema.stored_schema_of``).
+    """
 
 
 class Frame(msgspec.Struct, frozen=True, array_like=True):
-    """What dashboards get per tick: only what changed. Statistics are absolute values, steps are new ones."""
+    """Changes for dashboards, sent with each tick. Statistics are absolute values, steps are new ones."""
 
     tick: int
     ranks: list[RankStatistics]
@@ -292,66 +303,68 @@ class Frame(msgspec.Struct, frozen=True, array_like=True):
     functions: list[FunctionStatistics]
     health: list[StreamHealth]
     is_last: bool
-    """The run has ended."""
+    """Whether the run has ended."""
     telemetry: TelemetryChanges = TelemetryChanges()
     part: int = 0
-    """Of the parameter server; each counts its own ticks."""
+    """Index of the part of the parameter server; each counts its own ticks."""
 
 
 class RunStatistics(msgspec.Struct, frozen=True, array_like=True):
-    """What the store gets: only what changed, and all at the end. Statistics are absolute values."""
+    """Changes for the store, and everything at the end. Statistics are absolute values."""
 
     programs: dict[int, str] = {}
-    """Names, by number."""
+    """Names of programs by number."""
     health: list[StreamHealth] = []
     functions: list[FunctionStatistics] = []
     paths: list[PathStatistics] = []
-    """Of call paths whose calls have grown by a tenth since they were last here."""
+    """Statistics of call paths whose calls have grown by a tenth since they were last sent."""
     models: list[FunctionModel] = []
-    """Of functions that have learned much since they were last here."""
+    """Models of functions that have learned much since they were last sent."""
     slow_ranks: list[SlowRank] = []
-    """All there are now,"""
+    """All slow ranks of this moment among those that this part of the parameter server compares."""
     part: int = 0
-    """in what this part of the parameter server compares."""
+    """Index of the part of the parameter server."""
 
 
 class RecallRequest(msgspec.Struct, frozen=True, array_like=True):
-    """Asks the flight recorders of some streams for an interval."""
+    """Request to the flight recorders of some streams for an interval."""
 
     id: str
     start_us: int
     end_us: int
     streams: list[str]
-    """As ``program:rank``."""
+    """Keys of the streams, ``program:rank``."""
 
 
 class RecallAnswer(msgspec.Struct, frozen=True, array_like=True):
-    """What the flight recorder of one stream holds of the interval."""
+    """Answer of the flight recorder of one stream, with what it holds of the interval."""
 
     stream: str
     rank: int
     names: StreamNames
     since_us: int
-    """How far back the recorder goes; 0 where it holds all that there was."""
+    """Time to which the recorder reaches back; 0 where it holds all that there was."""
     steps: list[RecordedStep]
     is_left_out: bool
-    """The answers to the request were too large already."""
+    """Whether the steps are left out, as the answers to the request were too large already."""
 
 
 class WaitsRequest(msgspec.Struct, frozen=True, array_like=True):
-    """Asks agents for calls in which ranks of theirs waited while a call of another rank lost time, and where
-    that is not on record for the call of each rank that lost most time by itself.
+    """Request to agents for calls in which ranks of theirs waited while a call of another rank lost time,
+    and, where that is not on record, for the call of each rank that lost most time by itself.
 
     Agents answer with records, which go to the store as any others do.
     """
 
     program: int
     begin_us: int
-    """Of the interval, on the clock that all ranks have in common."""
+    """Begin of the interval, on the clock that all ranks have in common."""
     end_us: int
     least_us: float
-    """Who waited less is not meant."""
+    """Minimum waiting time in µs; calls that waited less are not meant."""
     ranks: dict[int, int]
-    """Who is asked, with how far its clock is ahead, in µs."""
+    """Ranks that are asked, each with the offset of its clock in µs."""
     least_own_us: float = 0.0
-    """A call that lost so much by itself may be what others waited for; 0 where that is known."""
+    """Minimum time in µs that a call lost by itself for others to have waited for it; 0 where the call is
+    known.
+    """

@@ -1,4 +1,4 @@
-"""Where a run can be asked for its metrics, and what those that ask have to bring."""
+"""Address at which a run can be asked for its metrics, and the token that is needed."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from chimbuko.core.errors import ConfigError
 from chimbuko.runtime.protocol.broker import LOOPBACK, address_of
 
 TOKEN_VARIABLE = "CHIMBUKO_METRICS_TOKEN"
-"""Environment variable with what Prometheus has to bring: on a command line other users could read it. A run
-makes one itself where it is not set."""
+"""Environment variable with the token that Prometheus has to bring: on a command line other users could read
+it. A run makes one itself where it is not set.
+"""
 
 
 def metrics_place(given: str) -> tuple[str, int]:
-    """Address and port of ``[WHERE:]PORT``; the loopback where nothing else is said.
+    """Return address and port of ``[WHERE:]PORT``; the loopback without an address.
 
     Raises
     ------
     ConfigError
-        It is no such place.
+        The text is no address and port.
     """
     where, _, port = given.rpartition(":")
     if not (port.isdecimal() and int(port) < 1 << 16):
@@ -25,7 +26,7 @@ def metrics_place(given: str) -> tuple[str, int]:
 
 
 def metrics_of_part(given: str, part: int) -> str:
-    """Where one part of the parameter server is asked: parts have ports that follow each other.
+    """Return the address of one part of the parameter server: parts have ports that follow each other.
 
     Raises
     ------

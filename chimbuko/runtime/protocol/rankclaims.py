@@ -1,7 +1,8 @@
-"""Which agent reads which rank: on many nodes two streams could stand for the same one, and only one of them
+"""Claims of ranks by agents: on many nodes two streams could stand for the same rank, and only one of them
 can be analysed.
 
-When recorded streams end that several agents read: a call that never ended was open up to the last end.
+``newest_end_us`` says when recorded streams end that several agents read: a call that never ended was open up
+to the last end.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from chimbuko.runtime.protocol.runbroker import RunBroker
 
 
 def newest_end_us(broker: RunBroker, share: int, count: int, newest_us: int) -> int | None:
-    """The newest event of all shares, once each of them is read; None before.
+    """Return the time of the newest event of all shares, once each of them is read; None before.
 
     Parameters
     ----------
     share, count
-        Number of the share that was read, and how many there are.
+        Index of the share that was read, and number of shares.
     newest_us
-        Of that share; 0 where it has none.
+        Newest event of that share; 0 where it has none.
     """
     with broker.client.pipeline(transaction=False) as pipeline:
         pipeline.hset(broker.keys.trace_ends, str(share), newest_us)
@@ -30,9 +31,10 @@ def newest_end_us(broker: RunBroker, share: int, count: int, newest_us: int) -> 
 
 
 def claim_ranks(broker: RunBroker, ranks: Sequence[tuple[str, int]], agent: str) -> list[bool]:
-    """Whether an agent may read each of these ranks: the first that asks may, also when it asks again.
+    """Return whether an agent may read each of these ranks: the first that asks may, also when it asks again.
 
-    One round trip for all, as streams of a node begin together, and lose steps over SST while they wait.
+    It takes one round trip for all, as streams of a node begin together, and lose steps over SST while they
+    wait.
     """
     names = [f"{program}, rank {rank}" for program, rank in ranks]
     with broker.client.pipeline(transaction=False) as pipeline:
@@ -50,7 +52,7 @@ def claim_ranks(broker: RunBroker, ranks: Sequence[tuple[str, int]], agent: str)
 def claim_instance(
     broker: RunBroker, program: str, rank: int, agent: str, first_instance: int
 ) -> tuple[int, int]:
-    """A rank for one that a program has again, since it was started again.
+    """Claim a rank that a program has again, since the program was started again.
 
     Ranks of an instance follow those of the one before, also where several agents read them: the first of
     them that asks decides where it begins.
@@ -58,9 +60,9 @@ def claim_instance(
     Parameters
     ----------
     rank
-        As the program counts.
+        Rank as the program counts.
     first_instance
-        The first one, from 1 on, to which it can belong.
+        First instance, counted from 1, to which the rank can belong.
 
     Returns
     -------
@@ -80,7 +82,7 @@ def claim_instance(
 
 
 def _ranks_of(broker: RunBroker, program: str) -> int:
-    """One more than the highest rank of a program that somebody reads."""
+    """Return one more than the highest rank of a program that somebody reads."""
     owners = cast(dict[bytes, bytes], broker.client.hgetall(broker.keys.owners))
     beginning = f"{program}, rank "
     return 1 + max(
@@ -90,7 +92,7 @@ def _ranks_of(broker: RunBroker, program: str) -> int:
 
 
 def beginnings(broker: RunBroker) -> list[str]:
-    """One line for each time that a program was started again."""
+    """Return one line for each time that a program was started again."""
     found = cast(dict[bytes, bytes], broker.client.hgetall(broker.keys.instances))
     return [
         f"{name.decode().rpartition(':')[0]} was started again: its ranks count from {int(first_rank)} on"
@@ -99,7 +101,7 @@ def beginnings(broker: RunBroker) -> list[str]:
 
 
 def rivalries(broker: RunBroker) -> list[str]:
-    """One line for each rank that has a stream on more nodes than one."""
+    """Return one line for each rank that has a stream on more than one node."""
     rivals = cast(dict[bytes, bytes], broker.client.hgetall(broker.keys.rivals))
     owners = cast(dict[bytes, bytes], broker.client.hgetall(broker.keys.owners)) if rivals else {}
     return [

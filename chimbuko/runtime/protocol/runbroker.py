@@ -1,6 +1,6 @@
-"""The broker as one run sees it: a connection, the run's keys, and the seal of its messages.
+"""Broker as one run sees it: a connection, the run's keys, and the header of its messages.
 
-All that a run has at its broker: each key, what it holds, who writes it and who reads it.
+``RunKeys`` has all keys of a run at its broker: what each holds, who writes it and who reads it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from chimbuko.runtime.protocol.partition import MOST_PARTS
 
 
 class PartKeys:
-    """What is between agents, or dashboards, and one part of the parameter server."""
+    """Keys between agents, or dashboards, and one part of the parameter server."""
 
     def __init__(self, begin: str, part: int) -> None:
         end = f"-{part}" if part else ""
@@ -36,19 +36,19 @@ class PartKeys:
         self.functions = f"{begin}functions{end}"
         """List of ``FunctionName``, in order of their numbers."""
         self.snapshot_wanted = f"{begin}snapshot-wanted{end}"
-        """Key that a dashboard sets which came late, or was away."""
+        """Key that a dashboard sets which came late, or was away, to ask for a snapshot."""
         self.snapshot = f"{begin}snapshot{end}"
-        """Key with the answer: a ``Frame`` with all there is. Frames of a higher tick go on from there."""
+        """Key with the snapshot: a ``Frame`` with all there is. Frames of a higher tick continue it."""
         self.timers_wanted = f"{begin}timers-wanted{end}"
-        """Key that somebody sets, anew each time, who wants to know what functions took on each rank,"""
+        """Key that is set, anew each time, to ask for the runtimes of functions on each rank."""
         self.timers = f"{begin}timers{end}"
-        """and the last answer, as ``RankTimers``; the server's last word is there, too."""
+        """Key with the last answer, as ``RankTimers``, and at the end the server's final one."""
 
 
 class RunKeys:
-    """The keys of one run: several runs may share a broker.
+    """Keys of one run: several runs may share a broker.
 
-    What stands in braces decides where in a cluster a key is: all of a run are together, since some change
+    The part in braces decides where in a cluster a key is: all of a run are together, since some change
     together.
     """
 
@@ -59,22 +59,23 @@ class RunKeys:
         self.records = begin + "records"
         """Stream of ``RecordBatch``, agents to store."""
         self.node_batches = begin + "node-batches"
-        """Stream of ``NodeBatch``, agents to store, which removes what it has written; the oldest go where
-        they are too many."""
+        """Stream of ``NodeBatch``, agents to store, which removes what it has written; the oldest are dropped
+        where they are too many.
+        """
         self.record_acks = begin + "record-acks"
         """Hash: stream key to the last batch sequence that is committed in the store."""
         self.statistics = begin + "statistics"
         """Stream of ``RunStatistics``, server to store, which removes what it has written."""
         self.wake = begin + "wake"
-        """Stream of empty entries, anybody to server and store: somebody waits, so neither do they."""
+        """Stream of empty entries, anybody to server and store: somebody waits, so they shall not."""
         self.store_news = begin + "store-news"
-        """Stream of lines for the user, anybody to services: what keeps records from being stored and when it
-        ends, what there is no room for."""
+        """Stream of lines for the user, anybody to services: what keeps records from being stored and when
+        that ends, and what there is no room for.
+        """
         self.copy_wanted = begin + "copy-wanted"
-        """Key that somebody on another node sets, anew each time, who wants to look into the store of a live
-        run,"""
+        """Key that is set from another node, anew each time, to ask for a copy of the store of a live run."""
         self.copy_made = begin + "copy-made"
-        """and the same, when a copy of it was made that all nodes see."""
+        """Key with the value of ``copy_wanted`` for which a copy was made that all nodes see."""
         self.frames = begin + "frames"
         """Stream of ``Frame``, server to dashboards."""
         self.dashboard = begin + "dashboard"
@@ -84,40 +85,41 @@ class RunKeys:
         self.recall_requests = begin + "recall-requests"
         """Stream of ``RecallRequest``, anybody to agents."""
         self.waits_requests = begin + "waits-requests"
-        """Stream of ``WaitsRequest``, store to agents; the oldest go where they are too many."""
+        """Stream of ``WaitsRequest``, store to agents; the oldest are dropped where they are too many."""
         self.owners = begin + "rank-owners"
         """Hash: program and rank to the agent that reads its stream."""
         self.rivals = begin + "rank-rivals"
         """Hash: program and rank to an agent that found another stream of it, which is not read."""
         self.instances = begin + "instances"
-        """Hash: program and number of an instance, from 1 on, to the rank in the run of what it takes for
-        rank 0."""
+        """Hash: program and number of an instance, from 1 on, to the rank in the run of its rank 0."""
         self.trace_ends = begin + "trace-ends"
         """Hash: number of an agent's share of recorded streams to its newest event in µs, once it is read."""
         self.roll_call = begin + "roll-call"
         """Hash: agent to its ``Answer``."""
         self.silent = begin + "silent"
-        """Key with agents of which nothing is heard, services to server and store, as ``SilentAgents``."""
+        """Key with the agents that are not heard, services to server and store, as ``SilentAgents``."""
         self.metric_findings = begin + "metric-findings"
-        """Key with all that was found in what programs publish of their computation, as ``Findings``, whoever
-        watches that to store; it is set again now and then."""
+        """Key with all findings in what programs publish of their computation, as ``Findings``, from whoever
+        watches that to the store; it is set again now and then.
+        """
         self.ending = begin + "ending"
-        """There from the start of the services on; it says whether the run is to come to an end."""
+        """Key that is there from the start of the services on, and says whether the run is to come to an end.
+        """
         own = (key for name, key in vars(self).items() if not name.startswith("_"))
         self.all = (*own, *(key for part in self._parts for key in vars(part).values()))
-        """Those that a run leaves behind, if nobody removes them."""
+        """All keys that a run leaves behind, if nobody removes them."""
 
     def part(self, part: int) -> PartKeys:
-        """Those of one part of the parameter server, counted from 0."""
+        """Return the keys of one part of the parameter server, counted from 0."""
         return self._parts[part]
 
     def recall_answers(self, request_id: str) -> str:
-        """Key of the list of ``RecallAnswer`` to a request; a count of its bytes is beside it."""
+        """Return the key of the list of ``RecallAnswer`` to a request; a count of its bytes is beside it."""
         return self._recall_answers + request_id
 
 
 Entries = list[tuple[bytes, bytes]]
-"""Of a stream: id and encoded message."""
+"""Entries of a stream: id and encoded message."""
 
 _PROGRAM_NUMBER = """
 local number = redis.call('HGET', KEYS[1], ARGV[1])
@@ -127,10 +129,11 @@ if not number then
 end
 return tonumber(number)
 """
-"""For the broker: one round trip, where a transaction that watches the key takes four, and more where others
-begin at the same time. Over a slow link a stream's first steps pass meanwhile."""
+"""Script for the broker: it takes one round trip, where a transaction that watches the key takes four, and
+more where others begin at the same time. Over a slow link a stream's first steps pass meanwhile.
+"""
 MOST_NEWS = 100
-"""Lines for the user that the broker keeps; the services read them every few seconds."""
+"""Maximum number of lines for the user that the broker keeps; the services read them every few seconds."""
 
 
 class RunBroker:
@@ -139,11 +142,11 @@ class RunBroker:
     Attributes
     ----------
     client
-        The connection.
+        Connection to the broker.
     keys
-        The run's keys there; others may have theirs beside them.
+        Keys of the run there; other runs may have theirs beside them.
     seal
-        Encodes the run's messages, and refuses those of others.
+        Header of the run's messages, which encodes them and refuses those of others.
     """
 
     def __init__(self, client: redis.Redis, run_id: str) -> None:
@@ -155,17 +158,18 @@ class RunBroker:
     def connect(
         cls, url: str, run_id: str, timeout_s: float = 5.0, found_in: Path | None = None
     ) -> RunBroker:
-        """A connection that has been tried; parameters and errors are those of ``broker.connect``."""
+        """Open a connection, and try it; parameters and errors are those of ``broker.connect``."""
         return cls(connect(url, timeout_s, found_in), run_id)
 
     @classmethod
     def from_environment(cls, run_id: str, found_in: Path | None = None) -> RunBroker:
-        """The broker that the process which started us named; each interrupted connection is an error.
+        """Connect to the broker that the process which started us named; each interrupted connection is an
+        error.
 
         Raises
         ------
         ServiceError
-            It named none.
+            No broker was named.
         """
         url = os.environ.get(BROKER_VARIABLE)
         if not url:
@@ -173,10 +177,10 @@ class RunBroker:
         return cls(connect(url, found_in=found_in, redis_connect_func=_Interruptions()), run_id)
 
     def read(self, stream: str, after: bytes, count: int, block_ms: int | None = None) -> Entries:
-        """Entries of a stream after the id ``after``, as (id, encoded message).
+        """Return entries of a stream after the id ``after``, as (id, encoded message).
 
-        With ``block_ms`` it waits for them; where none comes, up to 100 ms longer than that (Valkey looks
-        at its timers ten times a second).
+        With ``block_ms`` it waits for them; where none comes, up to 100 ms longer than that (Valkey looks at
+        its timers ten times a second).
         """
         answer = cast(list[Any], self.client.xread({stream: after}, count=count, block=block_ms) or [])
         return [(entry, fields[PAYLOAD]) for _, entries in answer for entry, fields in entries]
@@ -190,12 +194,14 @@ class RunBroker:
         self.client.xadd(self.keys.store_news, {PAYLOAD: line}, maxlen=MOST_NEWS)
 
     def program_number(self, name: str) -> int:
-        """Index of a program in this run, the same for all who ask; the next free one for a new program."""
+        """Return the index of a program in this run, the same for all who ask; a new program gets the next
+        free one.
+        """
         return int(cast(int, self.client.eval(_PROGRAM_NUMBER, 1, self.keys.programs, name)))
 
 
 def wake_ourselves(run_id: str) -> None:
-    """For a handler of signals: end a wait for the broker in this process."""
+    """End a wait for the broker in this process; for a handler of signals."""
     with suppress(ChimbukoError, redis.RedisError):
         broker = RunBroker.connect(os.environ[BROKER_VARIABLE], run_id, 1.0)
         with broker.client:
@@ -203,10 +209,10 @@ def wake_ourselves(run_id: str) -> None:
 
 
 class _Interruptions:
-    """Makes the second beginning of a connection fail, and the third one not, and so on.
+    """Connection hook that makes the second opening of a connection fail, and the third one not, and so on.
 
-    Otherwise the client connects again without a word, and whoever stood still while the broker was started
-    anew would never know that what was in it is lost.
+    Otherwise the client connects again without an error, and a process that was stopped while the broker was
+    started anew would never know that the broker's contents are lost.
     """
 
     def __init__(self) -> None:
@@ -221,7 +227,7 @@ class _Interruptions:
 
 
 class PatientReader:
-    """Reads streams, and waits for entries as long as nobody waits for this process."""
+    """Reader of streams that waits for entries as long as nobody waits for this process."""
 
     def __init__(self, broker: RunBroker) -> None:
         self._client = broker.client
@@ -229,13 +235,13 @@ class PatientReader:
         self._woken_to = b"0"
 
     def read_again(self) -> None:
-        """A broker that was restarted may number anew."""
+        """Read from the beginning: a broker that was restarted may number anew."""
         self._woken_to = b"0"
 
     def read(self, after: Mapping[str, bytes], count: int, wait_s: float) -> tuple[list[Entries], bool]:
-        """Entries of each stream after an id, as (id, encoded message), and whether somebody waits.
+        """Return entries of each stream after an id, as (id, encoded message), and whether somebody waits.
 
-        Waits for either, as ``RunBroker.read`` does; not at all for 0 s.
+        It waits for either, as ``RunBroker.read`` does; not at all for 0 s.
         """
         block_ms = max(round(1000 * wait_s), 1) if wait_s > 0.0 else None
         wanted = cast(Any, {**after, self._wake: self._woken_to})

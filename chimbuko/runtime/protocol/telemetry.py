@@ -1,6 +1,6 @@
-"""What the parameter server knows for others beside the model: of ranks, counters, messages, agents.
+"""Telemetry that the parameter server has for others beside the model: of ranks, counters, messages, agents.
 
-Bulk travels as little-endian rows of the dtypes below; numbers of functions are the sender's own.
+Bulk data travels as little-endian rows of the dtypes below; numbers of functions are the sender's own.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TRAFFIC = np.dtype(
         ("size_bytes", np.int64),
     ]
 )
-"""Messages that a rank sent to another one, or to those together that there was no room for."""
+"""Messages that a rank sent to another one, or to all those together for which there was no room."""
 
 PACE = np.dtype(
     [
@@ -46,8 +46,9 @@ PACE = np.dtype(
         ("time_us", np.float64),
     ]
 )
-"""How fast a rank was in one function during one window of trace time: its calls, and their exclusive
-runtimes together, without what the abnormal ones of them took longer than was expected."""
+"""Pace of a rank in one function during one window of trace time: its calls, and the sum of their exclusive
+runtimes, without the excess of the abnormal ones over what was expected.
+"""
 
 TIMER = np.dtype(
     [
@@ -59,15 +60,17 @@ TIMER = np.dtype(
         ("exclusive_us", np.float64),
     ]
 )
-"""What the calls of one function took on one rank, those that have ended. As TAU counts it, the inclusive
-time of a call within another one of the same function is part of that one's, and does not count again."""
+"""Runtimes of the calls of one function on one rank that have ended. As TAU counts it, the inclusive time of
+a call within another one of the same function is part of that one's, and does not count again.
+"""
 
 OTHERS = -1
-"""Destination of what a rank sent to ranks that have no row of their own, and function of what it called that
-has none."""
+"""Destination that stands for ranks without a row of their own, and function that stands for functions
+without one.
+"""
 
 PERIODS_PER_WINDOW = 10
-"""Trace periods in a window of ``PACE``: ten seconds, unless the user chooses another period."""
+"""Number of trace periods in a window of ``PACE``: ten seconds, unless the user chooses another period."""
 
 
 class StreamCounters(msgspec.Struct, frozen=True, array_like=True):
@@ -79,15 +82,17 @@ class StreamCounters(msgspec.Struct, frozen=True, array_like=True):
 
 
 SILENT_AFTER_S = 25.0
-"""An agent speaks of itself every ten seconds, also where its ranks give no steps; two of its messages
-may be late. Services of many nodes hear more of theirs, and say earlier which are silent."""
+"""Time in seconds after which an agent counts as silent. It reports every ten seconds, even where its ranks
+give no steps; two of its messages may be late. Services of many nodes hear more of theirs, and report
+earlier which are silent.
+"""
 
 SilentAgents = dict[str, int]
-"""Agents of which nothing is heard, and when each was heard last, µs since the epoch."""
+"""Agents that are not heard, and when each was heard last, in µs since the epoch."""
 
 
 class AgentLoad(msgspec.Struct, frozen=True, array_like=True):
-    """What came to an agent during an interval, and what it took for it."""
+    """Work that came to an agent during an interval, and the resources it took."""
 
     seconds: float
     streams: int
@@ -95,18 +100,19 @@ class AgentLoad(msgspec.Struct, frozen=True, array_like=True):
     rows: int
     size_bytes: int
     cpu_s: float
-    """Of its process, its fork server and its streams' processes."""
+    """CPU time of its process, its fork server and its streams' processes."""
     wait_s: float | None = None
     """Mean time from the end of a step to when its analysis had reached the agent; None for a trace that was
-    recorded."""
+    recorded.
+    """
 
 
 class AgentFigures(msgspec.Struct, frozen=True, array_like=True):
-    """What an agent, its fork server and its streams' processes take, as it last said."""
+    """Resources of an agent, its fork server and its streams' processes, as it last reported."""
 
     node: str
     streams: int
-    """That are being read."""
+    """Number of streams that are being read."""
     pss_bytes: int
     """Memory of all its processes; what they share is divided among those who share it."""
     cpu_s: float
@@ -114,9 +120,9 @@ class AgentFigures(msgspec.Struct, frozen=True, array_like=True):
     spool_bytes: int
     """Size of its streams' spools: what is not known to be in the store, and the last segment of each."""
     lag_s: float
-    """By how much the stream that is furthest behind its rank is further behind than it ever was least."""
+    """Largest lag of the analysis behind a rank, relative to each stream's smallest lag, in seconds."""
     loads: list[AgentLoad] = []
-    """Intervals since it began, in order, at most 16; when there are more, neighbours become one."""
+    """Loads in intervals since it began, in order, at most 16; when there are more, neighbours are joined."""
 
 
 class _ReportedAnalysis(msgspec.Struct, frozen=True):
@@ -128,12 +134,12 @@ class _Report(msgspec.Struct, frozen=True):
 
 
 def reported_agents(report: bytes) -> dict[str, AgentFigures]:
-    """Agents as the report says that a run ends with, by name.
+    """Return the agents in the report that a run ends with, by name.
 
     Raises
     ------
     msgspec.MsgspecError
-        It is no such report.
+        The bytes are no such report.
     """
     # A report has names; what travels between processes has none. Of an older one the last may be missing.
     agents = msgspec.json.decode(report, type=_Report).analysis.agents
@@ -153,12 +159,12 @@ class ProgramPaths(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TelemetryDelta(msgspec.Struct, frozen=True, array_like=True):
-    """What changed at one agent, for others."""
+    """Changes of telemetry at one agent."""
 
     flagged: bytes = b""
     """``FLAGGED`` rows."""
     traffic: bytes = b""
-    """``TRAFFIC`` rows: what was sent since the last delta."""
+    """``TRAFFIC`` rows of messages since the last delta."""
     paces: bytes = b""
     """``PACE`` rows."""
     counters: list[StreamCounters] = []
@@ -168,7 +174,7 @@ class TelemetryDelta(msgspec.Struct, frozen=True, array_like=True):
     flagged_steps: bytes = b""
     """``FLAGGED_STEPS`` rows, of all ranks of the agent."""
     node: str = ""
-    """Of the agent, where there are paces."""
+    """Node of the agent, where there are paces."""
     timers: bytes = b""
     """``TIMER`` rows of each rank since they were last reported, with the call paths."""
 
@@ -187,15 +193,15 @@ class SlowRank(msgspec.Struct, frozen=True):
     program: int
     rank: int
     node: str
-    """Empty where its agent has not said."""
+    """Node of the rank; empty where its agent has not reported it."""
     function: str
-    """Empty for all that it computes, together."""
+    """Function; empty for all that the rank computes, together."""
     ratio: float
-    """How many times as long its calls take as those of the middle rank."""
+    """Ratio of the runtimes of its calls to those of the middle rank."""
     deviations: float
-    """How far that is from the middle rank, in spreads of the ranks: a robust z."""
+    """Distance from the middle rank, in spreads of the ranks: a robust z."""
     lost_us: float
-    """Time that the rank has lost by it so far."""
+    """Time that the rank has lost by it so far, in µs."""
     windows: int
     """Number of windows in which the rank was compared."""
     ranks: int
@@ -203,20 +209,20 @@ class SlowRank(msgspec.Struct, frozen=True):
 
 
 class TelemetryChanges(msgspec.Struct, frozen=True, array_like=True):
-    """What changed in the telemetry since the last frame. All are totals; functions have global numbers."""
+    """Changes of the telemetry since the last frame. All are totals; functions have global numbers."""
 
     flagged: bytes = b""
     """``FLAGGED`` rows."""
     traffic: bytes = b""
-    """``TRAFFIC`` rows that have grown by a tenth since they were last here."""
+    """``TRAFFIC`` rows that have grown by a tenth since they were last sent."""
     counters: list[ProgramCounter] = []
-    """Those that have grown by a tenth."""
+    """Counters whose number of values has grown by a tenth."""
     agents: dict[str, AgentFigures] = {}
-    """By agent."""
+    """Resources of each agent."""
     slow_ranks: list[SlowRank] | None = None
-    """All there are, the most time lost first; None where nothing changed."""
+    """All slow ranks, the most time lost first; None where nothing changed."""
     silent: SilentAgents | None = None
-    """All there are, as services of many nodes say; None where nothing changed."""
+    """All silent agents, as services of many nodes report them; None where nothing changed."""
 
     def __bool__(self) -> bool:
         changed = self.flagged or self.traffic or self.counters or self.agents
@@ -224,12 +230,12 @@ class TelemetryChanges(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RankTimers(msgspec.Struct, frozen=True, array_like=True):
-    """What functions took on each rank since the run began; all there is at one part of the server."""
+    """Runtimes of functions on each rank since the run began; all of them at one part of the server."""
 
     rows: bytes
     """``TIMER`` totals; functions have global numbers, or are ``OTHERS``."""
     programs: dict[int, str]
     functions: dict[int, str]
-    """Names of those that are in the rows."""
+    """Names of the functions in the rows."""
     nodes: list[tuple[int, int, str]]
     """Program, rank and node, where that is known."""

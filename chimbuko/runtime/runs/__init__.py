@@ -1,4 +1,4 @@
-"""The folder of one run: what it holds, what the run was made in, and where its parts may lie.
+"""Folder of one run: its contents, the environment of the run, and where its parts may lie.
 
 May import nothing of ours.
 """

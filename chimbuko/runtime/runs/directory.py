@@ -1,7 +1,4 @@
-"""The folder of one run, and what it holds.
-
-Secrets of a run, each in a file that only its owner can read.
-"""
+"""Folder of one run, with its files and its secrets, each in a file that only its owner can read."""
 
 from __future__ import annotations
 
@@ -34,10 +31,10 @@ def write_secret(path: Path, text: str) -> None:
 
 
 def kept_token(path: Path, given: str | None = None) -> str:
-    """A token that stays the same: the one that is given, or the one that is kept there, or else a new one.
+    """Return a token that stays the same: the given one, or the one that is kept there, or else a new one.
 
-    Where it cannot be kept, as in the folder of somebody else, it is a new one each time. What others have
-    put there is no token of ours.
+    Where it cannot be kept, as in the folder of somebody else, it is a new one each time. A file of somebody
+    else is no token of ours.
     """
     token = given or _found(path) or secrets.token_urlsafe(24)
     with suppress(OSError):
@@ -54,48 +51,53 @@ def _found(path: Path) -> str:
 
 
 RUNS_FOLDER = Path("chimbuko-runs")
-"""Where runs go, and are looked for, unless another folder is named; relative to the current folder."""
+"""Folder where runs go, and are looked for, unless another folder is named; relative to the current folder.
+"""
 
 PAGE_TOKEN = "page-token"
-"""File of a run, or of a folder of runs, with what browsers have to bring."""
+"""Name of the file of a run, or of a folder of runs, with the token that browsers have to bring."""
 
 RESCUED = "rescued"
-"""Folder of a run with one for each node whose agent could not deliver all that it had found."""
+"""Name of the folder of a run with one folder for each node whose agent could not deliver all its findings.
+"""
 
 NEVER_STARTED = (126, 127)
-"""Exit codes of a command that cannot be run, or is not there."""
+"""Exit codes of a command that cannot be run, or does not exist."""
 
 FAILED = "failed"
 """State of a run whose analysis could not begin, so that its program was not started."""
 
 LONGEST_NAME_BYTES = 200
-"""File systems take 255, and a folder that is being made has a longer name."""
+"""Maximum length of a run's name: file systems take 255 bytes, and a folder that is being made has a longer
+name.
+"""
 
 
 class RunInfo(msgspec.Struct, frozen=True):
-    """What a run was: written at its start, and again at its end."""
+    """Description of a run, written at its start, and again at its end."""
 
     id: str
     name: str
     command: list[str]
     state: str
-    """``running``, ``finished`` (the application ended), ``interrupted``, ``failed`` or ``imported``."""
+    """State: ``running``, ``finished`` (the application ended), ``interrupted``, ``failed`` or ``imported``.
+    """
     started_us: int
     ended_us: int
-    """0 while the run goes on."""
+    """Time of the end; 0 while the run goes on."""
     exit_code: int | None
-    """The application's; None while it runs and for recorded traces."""
+    """Exit code of the application; None while it runs and for recorded traces."""
     host: str
     store_url: str
-    """As it may be shown: without a password."""
+    """URL of the store as it may be shown: without a password."""
     config: AnalysisConfig
     version: str
     trace_bytes: int = 0
     stored_bytes: int = 0
     transport: str = ""
-    """How the streams came: ``files``, ``sst`` or ``recorded``; empty where nobody knows any more."""
+    """Transport of the streams: ``files``, ``sst`` or ``recorded``; empty where nobody knows any more."""
     environment: dict[str, str] = {}
-    """Variables and versions that say how it was run; no secrets."""
+    """Variables and versions that say how the run was started; no secrets."""
 
     @property
     def has_started(self) -> bool:
@@ -111,12 +113,12 @@ class RunDirectory:
 
     @property
     def info_path(self) -> Path:
-        """``RunInfo`` as JSON."""
+        """Path of ``RunInfo`` as JSON."""
         return self.path / "run.json"
 
     @property
     def store_path(self) -> Path:
-        """The embedded provenance database."""
+        """Path of the embedded provenance database."""
         return self.path / "provenance.sqlite"
 
     @property
@@ -126,21 +128,21 @@ class RunDirectory:
 
     @property
     def model_path(self) -> Path:
-        """What the run learned of its functions; written at its end."""
+        """Path of the model of the run, written at its end."""
         return self.path / "model.msgpack"
 
     @property
     def report_path(self) -> Path:
-        """All that the parameter server knew at the end, as JSON in gzip."""
+        """Path of the final report of the parameter server, as JSON in gzip."""
         return self.path / "report.json.gz"
 
     def read_report(self) -> bytes:
-        """The JSON of the report.
+        """Return the JSON of the report.
 
         Raises
         ------
         OSError
-            There is none, or it is damaged.
+            There is no report, or it is damaged.
         """
         try:
             return gzip.decompress(self.report_path.read_bytes())
@@ -149,45 +151,53 @@ class RunDirectory:
 
     @property
     def logs(self) -> Path:
-        """One log per process of ours."""
+        """Folder with one log per process of ours."""
         return self.path / "logs"
 
     @property
     def trace(self) -> Path:
-        """Where the application's streams meet ours (SST contact files)."""
+        """Folder where the application's streams meet ours (SST contact files)."""
         return self.path / "trace"
 
     @property
     def recorded_path(self) -> Path:
-        """List of the recorded streams that the run was made of, as ``recordedstreams`` writes it."""
+        """Path of the list of the recorded streams that the run was made of, as ``recordedstreams`` writes
+        it.
+        """
         return self.path / "recorded.json"
 
     @property
     def timelines(self) -> Path:
-        """Indexes of recorded streams, by which any part of their timelines is found at once."""
+        """Folder with indexes of recorded streams, by which any part of their timelines is found at once."""
         return self.path / "timelines"
 
     @property
     def observed_path(self) -> Path:
-        """What charts show of what was published in the run (``namespaces.views``)."""
+        """Path of the data for charts of what was published in the run (``namespaces.views``)."""
         return self.path / "observed.msgpack"
 
     @property
     def shares(self) -> Path:
-        """Of recorded streams, by the agents that have them (``chimbuko.runtime.runs.shares``)."""
+        """Folder with the shares of recorded streams, by the agents that have them
+        (``chimbuko.runtime.runs.shares``).
+        """
         return self.path / "shares"
 
     @property
     def broker_path(self) -> Path:
-        """The URL of the broker while the run goes on; it holds the password, and is the owner's alone."""
+        """Path of the URL of the broker while the run goes on; it holds the password, and is the owner's
+        alone.
+        """
         return self.path / "broker"
 
     def write_broker_url(self, url: str) -> None:
-        """Leave the broker's URL to who looks into the run, or takes part in it, while it goes on."""
+        """Write the broker's URL for processes that look into the run, or take part in it, while it goes
+        on.
+        """
         write_secret(self.broker_path, url)
 
     def read_broker_url(self) -> str:
-        """URL of the broker.
+        """Return the URL of the broker.
 
         Raises
         ------
@@ -207,81 +217,101 @@ class RunDirectory:
 
     @property
     def alive_path(self) -> Path:
-        """Touched by the services while the run goes on: other nodes see by it that they live."""
+        """Path of a file that the services touch while the run goes on: other nodes see by it that they
+        live.
+        """
         return self.path / "alive"
 
     @property
     def interrupted_path(self) -> Path:
-        """Made when the run is asked to end while its program runs: by a scheduler, which kills it soon."""
+        """Path of a file that is made when the run is asked to end while its program runs: by a scheduler,
+        which kills it soon.
+        """
         return self.path / "interrupted"
 
     def statistics_paths(self, parts: int) -> list[Path]:
-        """A copy of what each part of the parameter server has saved, for services that go on elsewhere; when
-        the run is over for what agents could not deliver.
+        """Return paths of copies of the saved state of each part of the parameter server, for services that
+        continue elsewhere; when the run is over, for deltas that agents could not deliver.
         """
         return [self.path / f"statistics{f'-{part}' if part else ''}" for part in range(parts)]
 
     @property
     def programs_path(self) -> Path:
-        """The numbers of programs in the run, as JSON: its broker's, which may die with its services."""
+        """Path of the numbers of programs in the run, as JSON: the broker's, which may die with its
+        services.
+        """
         return self.settings / "programs.json"
 
     def read_programs(self) -> dict[str, int]:
-        """These numbers; none where nobody noted them."""
+        """Return the numbers of programs; none where nobody noted them."""
         with suppress(OSError, msgspec.MsgspecError):
             return msgspec.json.decode(self.programs_path.read_bytes(), type=dict[str, int])
         return {}
 
     @property
     def metrics_token_path(self) -> Path:
-        """What Prometheus has to bring; it is the owner's alone."""
+        """Path of the token that Prometheus has to bring; it is the owner's alone."""
         return self.path / "metrics-token"
 
     @property
     def page_token_path(self) -> Path:
-        """What browsers have to bring to the run's dashboard, whoever starts it; the owner's alone, too."""
+        """Path of the token that browsers have to bring to the run's dashboard, whoever starts it; the
+        owner's alone, too.
+        """
         return self.path / PAGE_TOKEN
 
     @property
     def dashboard_path(self) -> Path:
-        """The dashboard's address, with its token, while the run goes on; it is the owner's alone, too."""
+        """Path of the dashboard's address, with its token, while the run goes on; it is the owner's alone,
+        too.
+        """
         return self.path / "dashboard"
 
     @property
     def settings(self) -> Path:
-        """Files made for the application: ADIOS2 settings, TAU's select file, what starts it on a node."""
+        """Folder with files made for the application: ADIOS2 settings, TAU's select file, and the command
+        that starts it on a node.
+        """
         return self.path / "settings"
 
     def scratch_note(self, part: str) -> Path:
-        """Says where a part of the run keeps, on its node's own storage, what is not stored yet, as JSON."""
+        """Return the path of the note that says where a part of the run keeps, on its node's own storage,
+        what is not stored yet, as JSON.
+        """
         return self.settings / f"scratch-{part}.json"
 
     def rescued(self, node: str) -> Path:
-        """Gets what an agent could not deliver from its node, as the node may not be held much longer."""
+        """Return the folder for findings that an agent could not deliver from its node, as the node may not
+        be held much longer.
+        """
         return self.path / RESCUED / node
 
     @property
     def streams_path(self) -> Path:
-        """Says in which folder each node of a run on many nodes has one, of its name, for its streams."""
+        """Path of the file that says in which folder each node of a run on many nodes has one, of its name,
+        for its streams.
+        """
         return self.settings / "streams"
 
     @property
     def host_options(self) -> Path:
-        """How the services of a run on many nodes were started, but for secrets, as JSON."""
+        """Path of the start options of the services of a run on many nodes, without secrets, as JSON."""
         return self.settings / "serve.json"
 
     @property
     def node_command(self) -> Path:
-        """Starts a program with the settings, and its streams where the agent of its node looks."""
+        """Path of a command that starts a program with the settings, and its streams where the agent of its
+        node looks.
+        """
         return self.settings / "node"
 
     @property
     def store_url_path(self) -> Path:
-        """The URL of a store elsewhere with its password; it is the owner's alone."""
+        """Path of the URL of a store elsewhere with its password; it is the owner's alone."""
         return self.path / "store"
 
     def used_store_url(self, info: RunInfo) -> str:
-        """URL of the store that holds the run, with its password.
+        """Return the URL of the store that holds the run, with its password.
 
         The file in the folder comes first: the folder may have been moved since its URL was noted. While the
         run goes on, and its store is on local storage of this node, that in the folder is an older copy.
@@ -298,7 +328,7 @@ class RunDirectory:
             return info.store_url
 
     def read_info(self) -> RunInfo:
-        """What the run was.
+        """Return the description of the run.
 
         Raises
         ------
@@ -313,8 +343,8 @@ class RunDirectory:
             raise ConfigError(f"{self.info_path}: not readable ({error})") from error
 
     def write_info(self, info: RunInfo) -> None:
-        """Write atomically: a reader sees the old or the new text, never half of it, also after
-        a loss of power.
+        """Write the description atomically: a reader sees the old or the new text, never half of it, also
+        after a loss of power.
 
         Raises
         ------
@@ -372,17 +402,19 @@ def new_run(
 
 
 def claim_name(run_id: str) -> str:
-    """What the services of a run hold on their node (``process.lifetime.hold``) until they have ended."""
+    """Return the name that the services of a run hold on their node (``process.nameholding.hold``) until they
+    have ended.
+    """
     return f"run {run_id}"
 
 
 def check_name(name: str) -> str:
-    """A name that can be given to a run, and to its folder.
+    """Return a name if it can be given to a run, and to its folder.
 
     Raises
     ------
     ConfigError
-        It cannot.
+        The name cannot be used.
     """
     is_plain = re.fullmatch(r"[^/.\-\s][^/]*", name) is not None and visible(name) == name
     if not is_plain or len(name.encode()) > LONGEST_NAME_BYTES:
@@ -395,6 +427,8 @@ def check_name(name: str) -> str:
 
 
 AGENT_MARK = "agent"
-"""File in the folder of a node's streams: their agent has come, and how the streams are to come."""
+"""Name of a file in the folder of a node's streams: their agent has come, and how the streams are to come."""
 COMING_MARK = "agent-coming"
-"""File in the same folder, with another content each second, of an agent that compiles kernels before."""
+"""Name of a file in the same folder, with another content each second, of an agent that compiles kernels
+before.
+"""

@@ -1,4 +1,4 @@
-"""What a run was made in, as far as it explains its timings: settings of the job, versions, the machine."""
+"""Environment of a run, as far as it explains the timings: settings of the job, versions, the machine."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ VARIABLES = (
 )
 """Names, or patterns, of environment variables that are kept."""
 SECRET = ("TOKEN", "KEY", "SECRET", "PASS", "CREDENTIAL", "JWT", "AUTH", "COOKIE")
-"""A variable with one of these in its name is not kept."""
+"""Words in the names of variables that are not kept."""
 LONGEST = 1000
-"""Characters of a value; LOADEDMODULES may have thousands."""
+"""Maximum length of a kept value in characters; LOADEDMODULES may have thousands."""
 PACKAGES = ("adios2", "numpy", "numba", "sqlalchemy")
 _CPUINFO = Path("/proc/cpuinfo")
 
@@ -31,12 +31,14 @@ _matchers = [name_matcher(pattern) for pattern in VARIABLES]
 
 
 def surroundings() -> dict[str, str]:
-    """Of this process: variables by their names, and facts by names in small letters."""
+    """Return environment variables (by their names) and facts (by lower-case names) of this process."""
     return kept_variables(os.environ) | _facts()
 
 
 def kept_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Those variables of an environment that say how a program was run; none whose name sounds secret."""
+    """Return the variables of an environment that say how a program was run; none whose name sounds
+    secret.
+    """
     return {
         name: value[:LONGEST]
         for name, value in sorted(environment.items())
@@ -45,7 +47,7 @@ def kept_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def cpu_model(cpuinfo: str) -> str:
-    """Model of the first processor in the text of ``/proc/cpuinfo``; empty where it names none."""
+    """Return the model of the first processor in the text of ``/proc/cpuinfo``; empty where it names none."""
     fields = (line.partition(":") for line in cpuinfo.splitlines())
     return next((value.strip() for name, _, value in fields if name.strip() == "model name"), "")
 

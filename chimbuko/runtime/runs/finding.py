@@ -1,9 +1,8 @@
-"""Finds runs again: in a folder, or by the name, id or path that a user gives.
+"""Search for runs: in a folder, or by the name, id or path that a user gives.
 
-Where a user's runs are that lie elsewhere than under ``chimbuko-runs``: a file for each, with its folder.
-
-The files, in ``$XDG_STATE_HOME/chimbuko/runs``, have the ids of runs as names. All of them can be removed:
-then runs are found by their folders only.
+Runs elsewhere than under ``chimbuko-runs`` are noted in ``$XDG_STATE_HOME/chimbuko/runs``: a file for each,
+with its id as name and its folder as content. All of them can be removed: then runs are found by their
+folders only.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ STATE_VARIABLE = "XDG_STATE_HOME"
 
 
 def note(run_id: str, folder: Path) -> None:
-    """Note where a run is; nothing where that cannot be written."""
+    """Note where a run is; do nothing where that cannot be written."""
     with suppress(OSError, RuntimeError):
         notes = _notes()
         notes.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -29,7 +28,7 @@ def note(run_id: str, folder: Path) -> None:
 
 
 def noted() -> dict[str, Path]:
-    """Folders by the ids of their runs, some of which may be gone; by path."""
+    """Return the noted folders by the ids of their runs, by path; some of them may be gone."""
     found = {}
     with suppress(OSError, RuntimeError):
         for path in _notes().glob("[!.]*"):
@@ -41,7 +40,7 @@ def noted() -> dict[str, Path]:
 
 
 def forget(run_id: str) -> None:
-    """Remove what was noted of a run."""
+    """Remove the note of a run."""
     with suppress(OSError, RuntimeError):
         (_notes() / run_id).unlink()
 
@@ -52,12 +51,14 @@ def _notes() -> Path:
 
 
 def runs_in(folder: Path) -> list[RunDirectory]:
-    """The runs in the folders of ``folder``, by path; what is being made there begins with a dot."""
+    """Return the runs in the folders of ``folder``, by path; names of folders that are being made begin with
+    a dot.
+    """
     return [RunDirectory(info.parent.absolute()) for info in sorted(folder.glob("[!.]*/run.json"))]
 
 
 def infos_of(runs: Iterable[RunDirectory]) -> dict[RunDirectory, RunInfo]:
-    """What is known of each run; one whose folder has gone, or is damaged, is left out."""
+    """Return the description of each run; one whose folder has gone, or is damaged, is left out."""
     found = {}
     for run in runs:
         with suppress(ConfigError):
@@ -66,9 +67,10 @@ def infos_of(runs: Iterable[RunDirectory]) -> dict[RunDirectory, RunInfo]:
 
 
 def noted_runs() -> list[RunDirectory]:
-    """The user's runs elsewhere that were noted and are there, by path.
+    """Return the user's runs elsewhere that were noted and are there, by path.
 
-    What was noted of a run that was removed goes. One whose file system is not mounted here is only left out.
+    The note of a run that was removed is removed, too. One whose file system is not mounted here is only left
+    out.
     """
     found = []
     for run_id, folder in noted().items():
@@ -83,8 +85,9 @@ def noted_runs() -> list[RunDirectory]:
 
 
 def find_run(path: Path | None) -> RunDirectory:
-    """The run in the folder ``path``, or that of this name or id under ``chimbuko-runs`` or among those that
-    were noted; where no path is given the newest under ``chimbuko-runs`` whose program could be started.
+    """Return the run in the folder ``path``, or that of this name or id under ``chimbuko-runs`` or among
+    those that were noted; without a path the newest under ``chimbuko-runs`` whose program could be
+    started.
 
     Raises
     ------
@@ -106,7 +109,7 @@ def find_run(path: Path | None) -> RunDirectory:
 
 
 def _run_called(name: str) -> RunDirectory | None:
-    """The run of this folder, id or name under ``chimbuko-runs``, or of this id or name elsewhere."""
+    """Return the run of this folder, id or name under ``chimbuko-runs``, or of this id or name elsewhere."""
     by_folder = RunDirectory((RUNS_FOLDER / name).absolute())
     if by_folder.info_path.exists():
         return by_folder

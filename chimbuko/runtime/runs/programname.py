@@ -1,4 +1,4 @@
-"""What a command runs: the program, and not what starts, times or traces it. Pure."""
+"""Name of the program that a command runs, without what starts, times or traces it. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class _Wrapper:
     values: frozenset[str] = frozenset()
     """Options whose value is the next word."""
     words: int = 0
-    """Words of its own before the command, such as how long."""
+    """Number of words of its own before the command, such as a duration."""
 
 
 def _with(values: str, words: int = 0) -> _Wrapper:
@@ -36,7 +36,7 @@ _TWO_VALUES = frozenset({"-env", "-genv", "-mca", "--mca"})
 _SHELL = _with("-o")
 _MPI_NAMES = """mpirun mpiexec mpirun.mpich mpiexec.mpich mpirun.openmpi mpiexec.openmpi mpiexec.hydra
 orterun prterun aprun jsrun ibrun"""
-"""Debian has those of several MPIs beside each other."""
+"""Names of MPI launchers; Debian has those of several MPIs beside each other."""
 _WRAPPERS = {
     **dict.fromkeys(_MPI_NAMES.split(), _MPI),
     "srun": _SLURM,
@@ -60,7 +60,7 @@ _ASSIGNMENT = re.compile(r"\w+=.*", re.DOTALL)
 
 
 def program_of(command: Sequence[str]) -> str:
-    """The name of the program that a command runs: ``heat2d`` of ``mpirun -n 4 ./heat2d``, ``etl`` of
+    """Return the name of the program that a command runs: ``heat2d`` of ``mpirun -n 4 ./heat2d``, ``etl`` of
     ``python -u etl.py``. Where that cannot be found it is the command's own name.
     """
     words = list(command)
@@ -94,5 +94,7 @@ def program_of(command: Sequence[str]) -> str:
 
 
 def as_folder(program: str) -> str:
-    """A program's name in that of a folder: without what a shell, or a terminal, takes for something else."""
+    """Return a program's name for that of a folder: without characters that a shell, or a terminal, takes for
+    something else.
+    """
     return re.sub(r"[^\w.+@-]+", "-", program)

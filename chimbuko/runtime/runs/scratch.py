@@ -1,6 +1,7 @@
-"""Folders on node-local storage that a part of a run works in, and word of them in the run's own.
+"""Scratch folders on node-local storage that parts of a run work in, and notes of them in the run's own
+folder.
 
-Which folders a database of ours may live in.
+``is_on_network`` says whether a folder is shared by nodes, where a database of ours may not live.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ NETWORK_KINDS = frozenset(
 
 
 def is_on_network(folder: Path, mounts: str | None = None) -> bool:
-    """Whether a folder lies on a network file system.
+    """Return whether a folder lies on a network file system.
 
     Parameters
     ----------
@@ -48,18 +49,18 @@ def is_on_network(folder: Path, mounts: str | None = None) -> bool:
 
 
 SERVICES_PART = "services"
-"""The part of a run that keeps its store, where that is not in the folder of the run."""
+"""Name of the part of a run that keeps its store, where that is not in the folder of the run."""
 _NOTE = "run"
 
 
 def scratch_folder(run_id: str, part: str) -> Path:
-    """The folder of one part of a run, for its owner only; the same each time, so that a part which is
+    """Return the folder of one part of a run, for its owner only; the same each time, so that a part which is
     started again finds what it left.
 
     Raises
     ------
     ConfigError
-        It cannot be made, or is not ours: others may write into the folder for temporary files, too.
+        The folder cannot be made, or is not ours: others may write into the folder for temporary files, too.
     """
     folder = _place(run_id, part)
     make_own_folder(folder)
@@ -67,13 +68,15 @@ def scratch_folder(run_id: str, part: str) -> Path:
 
 
 def note_run(folder: Path, run: RunDirectory) -> None:
-    """Note in a scratch folder whose it is; a run can do without."""
+    """Note in a scratch folder which run it belongs to; errors are ignored."""
     with suppress(OSError):
         write_atomically(folder / _NOTE, os.fsencode(run.path.absolute()))
 
 
 def run_of_scratch(folder: Path) -> RunDirectory | None:
-    """The run that a scratch folder was made for, where that is noted. The run may be gone, or moved."""
+    """Return the run that a scratch folder was made for, where that is noted. The run may be gone, or
+    moved.
+    """
     try:
         return RunDirectory(Path(os.fsdecode((folder / _NOTE).read_bytes())))
     except OSError:
@@ -81,13 +84,13 @@ def run_of_scratch(folder: Path) -> RunDirectory | None:
 
 
 def has_left_something(run_id: str, part: str) -> bool:
-    """Whether a part of a run, which is started again, has left something that waits to be stored."""
+    """Return whether a part of a run, which is started again, has left something that waits to be stored."""
     return _place(run_id, part).is_dir()
 
 
 def saved_statistics(run: RunDirectory, run_id: str, parts: int) -> list[Path]:
-    """Where the parts of the parameter server of a run that is over have saved what they knew; nothing where
-    that of any is gone.
+    """Return the files in which the parts of the parameter server of a run that is over have saved their
+    state; nothing where that of any is gone.
     """
     found = []
     for path in run.statistics_paths(parts):
@@ -100,7 +103,7 @@ def saved_statistics(run: RunDirectory, run_id: str, parts: int) -> list[Path]:
 
 
 def agents_part(node: str) -> str:
-    """What the agents of a node are called among the parts of a run."""
+    """Return the name of the agents of a node among the parts of a run."""
     return f"agents-{node}"
 
 
@@ -118,10 +121,10 @@ class Left(msgspec.Struct, frozen=True):
 
 
 class ScratchNote:
-    """Word, in a run's folder, of the folder on local storage where a part of it keeps what is to be stored.
+    """Note, in a run's folder, of the folder on local storage where a part of it keeps what is to be stored.
 
-    It is there for as long as something may be left there: also after ``kill -9``, which leaves no time
-    for a last word.
+    It is there for as long as something may be left there: also after ``kill -9``, which leaves no time for a
+    last note.
     """
 
     def __init__(self, run: RunDirectory, part: str, folder: Path) -> None:
@@ -129,19 +132,21 @@ class ScratchNote:
         self._folder = folder
 
     def write(self, is_rescued: bool = False) -> None:
-        """Leave it; a run can do without."""
+        """Write the note; errors are ignored."""
         with suppress(OSError):
             left = Left(platform.node(), str(self._folder), is_rescued)
             write_atomically(self._path, msgspec.json.encode(left))
 
     def remove(self) -> None:
-        """Nothing is left there any more."""
+        """Remove the note: nothing is left there any more."""
         with suppress(OSError):
             self._path.unlink(missing_ok=True)
 
 
 def left_behind(run: RunDirectory) -> list[tuple[Path, Left]]:
-    """The notes of a run with what they say, but for folders of this node that are gone for good."""
+    """Return the notes of a run with their contents, except for folders of this node that are gone for
+    good.
+    """
     found = []
     for path in sorted(run.settings.glob(run.scratch_note("*").name)):
         with suppress(OSError, msgspec.MsgspecError):
@@ -152,24 +157,28 @@ def left_behind(run: RunDirectory) -> list[tuple[Path, Left]]:
 
 
 def agents_at_work(run: RunDirectory) -> list[str]:
-    """Names of agents of a run on many nodes that have come and not ended, as their notes say."""
+    """Return the names of agents of a run on many nodes that have come and not ended, according to their
+    notes.
+    """
     before = run.scratch_note("agents-").stem
     notes = run.settings.glob(run.scratch_note("agents-*").name)
     return [f"agent-{path.stem.removeprefix(before)}" for path in sorted(notes)]
 
 
 def rescued_folders(run: RunDirectory) -> list[Path]:
-    """Folders, in that of the run, with what agents of other nodes could not deliver."""
+    """Return the folders, in that of the run, with what agents of other nodes could not deliver."""
     return sorted(run.rescued("").glob("*/"))
 
 
 def forget(run: RunDirectory, folder: Path) -> None:
-    """Nothing in this folder waits to be stored any more; what was rescued into the run's own is removed."""
+    """Note that nothing in this folder waits to be stored any more, and remove its rescued copy from the
+    run's own folder.
+    """
     folder = folder.absolute()
     for path, left in left_behind(run):
         if (left.host, left.folder) == (platform.node(), str(folder)) and not left.is_rescued:
             path.unlink(missing_ok=True)
-    # Where the store is still on another node, it will replace that which this went into.
+    # Where the store is still on another node, its next copy will replace the one that this went into.
     if folder.parent == run.rescued("") and not run.scratch_note(SERVICES_PART).exists():
         run.scratch_note(f"agents-{folder.name}").unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)

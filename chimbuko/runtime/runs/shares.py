@@ -1,8 +1,8 @@
 """Shares of a recorded trace: which agent analyses which of its streams, where agents are on several nodes.
 
-A share is a file in the run's folder, which all nodes see; who renames it has it. So it is still his when the
-broker or the services have been started again, and an agent that comes back under its name finds it. When it
-is read to its end he renames it once more.
+A share is a file in the run's folder, which all nodes see; the agent that renames it has it. So the agent
+still has it when the broker or the services have been started again, and finds it when it comes back under
+its name. When the share is read to its end the agent renames it once more.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FREE, _TAKEN, _READ = "free", "of-", "read"
 
 @dataclass(frozen=True)
 class Share:
-    """The streams whose rank, divided by the number of shares, leaves this index."""
+    """Streams whose rank, divided by the number of shares, leaves this index."""
 
     index: int
     count: int
@@ -31,13 +31,13 @@ def offer_shares(run: RunDirectory, count: int) -> None:
 
 
 def claim_share(run: RunDirectory, agent: str) -> Share | None:
-    """The share of an agent, which nobody else gets from now on; None where all are taken."""
+    """Return the share of an agent, which nobody else gets from now on; None where all are taken."""
     names = _names(run)
     for index, name in names.items():
         if name == f"{_TAKEN}{agent}":
             return Share(index, len(names))
     for index, name in names.items():
-        # Another agent may be faster.
+        # Another agent may have been faster.
         with suppress(FileNotFoundError):
             if name == _FREE:
                 (run.shares / f"{index}-{_FREE}").rename(run.shares / f"{index}-{_TAKEN}{agent}")
@@ -51,7 +51,7 @@ def note_read(run: RunDirectory, agent: str, share: Share) -> None:
 
 
 def unread_shares(run: RunDirectory) -> list[str]:
-    """A word for each share that is not read to its end: who has it, or that nobody took it."""
+    """Return, for each share that is not read to its end, the agent that has it, or that nobody took it."""
     return [
         "nobody took it" if name == _FREE else name.removeprefix(_TAKEN)
         for name in _names(run).values()
@@ -60,6 +60,6 @@ def unread_shares(run: RunDirectory) -> list[str]:
 
 
 def _names(run: RunDirectory) -> dict[int, str]:
-    """By index, in order: ``free``, ``of-`` and who has it, or ``read``."""
+    """Return by index, in order: ``free``, ``of-`` and the agent that has it, or ``read``."""
     found = (path.name.partition("-") for path in run.shares.glob("[0-9]*-*"))
     return dict(sorted((int(index), name) for index, _, name in found))

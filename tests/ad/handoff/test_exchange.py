@@ -266,8 +266,8 @@ def die(*_: object) -> None:
         "handoff.exchange.ExchangeBox._try_lock",
         "handoff.outbox.OutboxCopy.copy_from",
         "handoff.outbox.OutboxCopy.add",
-        "handoff.telemetry.TelemetryOutbox.put",
-        "handoff.telemetry.PathOutbox.put",
+        "handoff.telemetryoutbox.TelemetryOutbox.put",
+        "handoff.telemetryoutbox.PathOutbox.put",
         "save",
     ],
 )

@@ -9,7 +9,7 @@ from chimbuko.ad.streamprocess.commits import (
     COMMIT_PERIOD_S,
     COMMIT_SHARE,
     LONGEST_QUIET_S,
-    LOUD_STEPS,
+    PROMPT_STEPS,
     MOST_QUIET_BYTES,
     CommitSchedule,
     quiet_s,
@@ -21,7 +21,7 @@ from chimbuko.core.config import AnalysisConfig
 PERIOD_S = 0.5
 CONFIG = AnalysisConfig(period_us=int(1e6 * PERIOD_S))
 STEP_BYTES = 1000
-LATE = LOUD_STEPS + 1
+LATE = PROMPT_STEPS + 1
 """Steps of a stream that is not new."""
 
 
@@ -61,7 +61,7 @@ def test_what_would_take_much_space_or_cannot_be_read_again_does_not_wait() -> N
     for number in range(2):
         large.note(result(), MOST_QUIET_BYTES // 2, LATE + number)
     joined.note(result(), STEP_BYTES, LATE)
-    new.note(result(), STEP_BYTES, LOUD_STEPS)
+    new.note(result(), STEP_BYTES, PROMPT_STEPS)
     assert [one.due_s() for one in (large, joined, new)] == [100 + COMMIT_PERIOD_S] * 3
 
 

@@ -76,7 +76,7 @@ def own_signals() -> Iterator[None]:
 def commits_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commits, "COMMIT_PERIOD_S", 0.0)
     monkeypatch.setattr(commits, "COMMIT_SHARE", 1e9)
-    monkeypatch.setattr(commits, "LOUD_STEPS", STEPS)
+    monkeypatch.setattr(commits, "PROMPT_STEPS", STEPS)
 
 
 def at_agents_pace(monkeypatch: pytest.MonkeyPatch, agent: Agent) -> None:
