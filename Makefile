@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Six at a time, as half of their time tests wait for browsers and processes.
 TOGETHER := -p tests.shards --processes 6 --durations 20 -p tests.cpucost
 # What computes, but for traces of real programs, which plain Python reads for minutes.
-CORES := $(addprefix tests/,ad/calls ad/records ad/detectors ad/analysis ad/handoff/test_opencalls.py \
+CORES := $(addprefix tests/,ad/calls ad/detectors ad/analysis ad/handoff/test_opencalls.py \
 	ad/handoff/test_flightrecorder.py core/kernels core/statistics core/calls pserver/state capture/formats/test_jsontext.py \
 	provenance/store/test_encode.py) \
 	--ignore tests/ad/analysis/test_real_trace.py --ignore tests/ad/analysis/test_wholetrace.py

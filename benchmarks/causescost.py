@@ -35,9 +35,9 @@ from streams import analyse, be_fork_server, spec_of
 from chimbuko.ad.agent.agent import Agent
 from chimbuko.ad.agent.waitsearch import WaitSearch
 from chimbuko.ad.analysis import detection, streamanalysis
+from chimbuko.ad.calls.channels import Channels
+from chimbuko.ad.calls.selection import NO_ROWS
 from chimbuko.ad.calls.usual import UsualRuntimes
-from chimbuko.ad.records.channels import Channels
-from chimbuko.ad.records.selection import NO_ROWS
 from chimbuko.ad.streamprocess.process import StreamProcess
 from chimbuko.capture.trace.discovery import Transport
 

@@ -21,11 +21,11 @@ from measuring import cpu_seconds, in_child
 from chimbuko.ad.analysis.detection import Detection
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis
 from chimbuko.ad.calls.stacks import CallStacks
+from chimbuko.ad.calls.windows import Windows
 from chimbuko.ad.handoff.flightrecorder import FlightRecorder
 from chimbuko.ad.handoff.notifiers import AgentNotifier
 from chimbuko.ad.handoff.processspecs import StreamProcessSpec
 from chimbuko.ad.handoff.spool import SpoolReader
-from chimbuko.ad.records.windows import Windows
 from chimbuko.ad.streamprocess.kernelwarmup import warm_kernels
 from chimbuko.ad.streamprocess.process import StreamProcess
 from chimbuko.capture.trace.discovery import Transport

@@ -18,7 +18,6 @@ from coverage import Coverage
 from tests.places import ROOT
 
 CORES = {
-    "ad/records": 95,
     "ad/detectors": 94,
     "ad/calls": 94,
     "ad/analysis": 74,

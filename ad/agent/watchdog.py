@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from chimbuko.ad.calls.reportedcalls import REPORT, Reports
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.exchange import Cell, Phase
 from chimbuko.ad.handoff.notifiers import AgentNotifier
@@ -26,7 +27,6 @@ from chimbuko.ad.handoff.opencalls import OpenCalls
 from chimbuko.ad.handoff.spool import SpoolDelivery, SpoolFrame, SpoolWriter
 from chimbuko.ad.kernels.stack import UNCERTAIN, UNKNOWN
 from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
-from chimbuko.ad.records.reportedcalls import REPORT, Reports
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.core.arrays import Float64Array, Rows
 from chimbuko.core.calls.functionnames import function_matcher

@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from chimbuko.ad.analysis.streamstatistics import StreamStatistics, Timers
+from chimbuko.ad.calls.selection import NO_ROWS, Selection
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.calls.usual import UsualRuntimes
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.detectors.limits import FunctionLimits
 from chimbuko.ad.kernels import label
 from chimbuko.ad.kernels.stack import NONE
-from chimbuko.ad.records.selection import NO_ROWS, Selection
 from chimbuko.core.arrays import Float64Array, Int32Array, Rows
 from chimbuko.core.calls.record import severity_us
 from chimbuko.core.config import AnalysisConfig

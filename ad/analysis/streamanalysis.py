@@ -12,13 +12,13 @@ from chimbuko.ad.analysis.detection import Detection
 from chimbuko.ad.analysis.streamstatistics import Learned
 from chimbuko.ad.analysis.streamtelemetry import RankSpeeds, StreamTelemetry, Traffic
 from chimbuko.ad.calls.callpaths import CallPaths, busiest
+from chimbuko.ad.calls.channels import Channels, landmarks
+from chimbuko.ad.calls.counters import Counters
+from chimbuko.ad.calls.launches import Launches
+from chimbuko.ad.calls.reportedcalls import ReportedCalls, Reports
+from chimbuko.ad.calls.selection import FloodLimit, Selection
 from chimbuko.ad.calls.stacks import CallStacks
-from chimbuko.ad.records.channels import Channels, landmarks
-from chimbuko.ad.records.counters import Counters
-from chimbuko.ad.records.launches import Launches
-from chimbuko.ad.records.reportedcalls import ReportedCalls, Reports
-from chimbuko.ad.records.selection import FloodLimit, Selection
-from chimbuko.ad.records.windows import StepFacts, Windows
+from chimbuko.ad.calls.windows import StepFacts, Windows
 from chimbuko.core.arrays import Float64Array, Int32Array, Int64Array, Rows
 from chimbuko.core.calls.record import CounterStatistics, StepCount, StreamHealth
 from chimbuko.core.calls.recordarrays import PackedRecords

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from chimbuko.ad.calls.correlation import CORRELATION_ID
+from chimbuko.ad.calls.launches import GPU_KEYS
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.kernels.stack import LOST, NONE, UNCERTAIN, UNKNOWN
-from chimbuko.ad.records.correlation import CORRELATION_ID
-from chimbuko.ad.records.launches import GPU_KEYS
 from chimbuko.capture.trace.discovery import BP_FILE, StreamName
 from chimbuko.capture.trace.reader import StreamReader
 from chimbuko.capture.trace.replay import END_WAIT_S, steps_of

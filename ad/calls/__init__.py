@@ -1,4 +1,4 @@
-"""Call stacks and call paths of one stream, rebuilt from its ENTRY and EXIT events.
+"""Calls of one stream: stacks rebuilt from ENTRY and EXIT events, and records with neighbours and messages.
 
-May import ad.kernels, core.calls and core.kernels.
+May import ad.kernels, core.calls, core.kernels and core.statistics.
 """

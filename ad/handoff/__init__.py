@@ -1,5 +1,5 @@
 """What a stream's process and its agent share: mapped files, bells, and the values they are started with.
 
-May import ad.analysis, ad.calls, ad.kernels, ad.records, capture.follow, capture.trace, core.calls,
-core.kernels, core.statistics, runtime.process and runtime.protocol.
+May import ad.analysis, ad.calls, ad.kernels, capture.follow, capture.trace, core.calls, core.kernels,
+core.statistics, runtime.process and runtime.protocol.
 """

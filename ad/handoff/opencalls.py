@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
+from chimbuko.ad.calls.reportedcalls import REPORT, Reports
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.handoff.sparsefile import allocated
 from chimbuko.ad.kernels.stack import OPEN, gather_open
-from chimbuko.ad.records.reportedcalls import REPORT, Reports
 from chimbuko.core.arrays import Table, UInt64Array, as_table
 from chimbuko.core.calls.record import StepCount
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
+from chimbuko.ad.calls.reportedcalls import REPORT
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
-from chimbuko.ad.records.reportedcalls import REPORT
 from chimbuko.ad.streamprocess.streamcheckpoint import Checkpoint, CheckpointFiles
 from chimbuko.capture.trace.reader import StreamReader
 from chimbuko.core.calls.pathtable import PATH

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from chimbuko.plan.insitu.normalform import PerformanceModel, parse_form
-from chimbuko.plan.insitu.prediction import predict
-from chimbuko.plan.insitu.workflow import Group, Phases, Task, Workflow
-from chimbuko.plan.insitu.workflow import Placement as Groups
+from chimbuko.plan.normalform import PerformanceModel, parse_form
 from chimbuko.plan.placements import NodeLoad, Placement, Where, outcome, outcomes
 from chimbuko.plan.placingcosts import Slowdown, usual
+from chimbuko.plan.prediction import predict
+from chimbuko.plan.workflow import Group, Phases, Task, Workflow
+from chimbuko.plan.workflow import Placement as Groups
 
 EQUATIONS = Slowdown()
 """As they are, whatever was measured."""

@@ -1,4 +1,4 @@
-"""Slow, obvious twin of ``chimbuko.ad.records.selection``: one function after the other."""
+"""Slow, obvious twin of ``chimbuko.ad.calls.selection``: one function after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow, obvious twin of ``chimbuko.ad.records.counters``: every value is looked up in the complete trace."""
+"""Slow, obvious twin of ``chimbuko.ad.calls.counters``: every value is looked up in the complete trace."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from chimbuko.cli.options.placing import advised_option
+from chimbuko.cli.shared.placing import advised_option
 from chimbuko.core.units import parse_age_us
 from chimbuko.launcher.nodeagent import attend
 from chimbuko.launcher.nodescript import NODE_VARIABLE

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from chimbuko.capture.trace.tausettings import SELECT_FILE_NAME, TimerFilter
-from chimbuko.cli.output.table import Column, Output, print_json
+from chimbuko.cli.shared.table import Column, Output, print_json
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.names import visible
 from chimbuko.core.units import format_duration_us, format_share, number_of

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from chimbuko.capture.trace.discovery import Transport
-from chimbuko.cli.options.placing import advised_option
+from chimbuko.cli.shared.placing import advised_option
 from chimbuko.core.errors import ConfigError
 from chimbuko.launcher.jobs.inside import SCHEDULERS, Allocation, allocation
 from chimbuko.launcher.jobs.job import Job, Request, parse_time_s

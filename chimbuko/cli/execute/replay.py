@@ -20,7 +20,7 @@ import click
 from chimbuko.capture.trace.discovery import CONTACT_SUFFIX, ENGINES, SST, StreamName, find_recorded
 from chimbuko.capture.trace.isolated import apart
 from chimbuko.capture.trace.replay import Pace, Replayed, replay_stream, start_of
-from chimbuko.cli.output.table import print_json
+from chimbuko.cli.shared.table import print_json
 from chimbuko.core.errors import ChimbukoError, ConfigError, TraceFormatError
 from chimbuko.core.names import visible
 from chimbuko.core.units import number_of

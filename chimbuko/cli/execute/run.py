@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from chimbuko.cli.options.analysis import analysis_options
-from chimbuko.cli.options.placing import advised_option
-from chimbuko.cli.options.services import service_options
-from chimbuko.cli.options.transport import transport_options
-from chimbuko.cli.output.result import show
+from chimbuko.cli.shared.analysis import analysis_options
+from chimbuko.cli.shared.placing import advised_option
+from chimbuko.cli.shared.result import show
+from chimbuko.cli.shared.services import service_options
+from chimbuko.cli.shared.transport import transport_options
 from chimbuko.launcher.assembly import lead
 from chimbuko.launcher.options import AnalysisOptions, RunOptions, TransportOptions
 from chimbuko.launcher.services.choices import ServiceChoices

@@ -10,10 +10,10 @@ import click
 
 from chimbuko.capture.follow.space import MEMORY
 from chimbuko.capture.trace.discovery import Transport
-from chimbuko.cli.options.analysis import analysis_options
-from chimbuko.cli.options.placing import advised_option
-from chimbuko.cli.options.services import bind_option, service_options
-from chimbuko.cli.output.result import show
+from chimbuko.cli.shared.analysis import analysis_options
+from chimbuko.cli.shared.placing import advised_option
+from chimbuko.cli.shared.result import show
+from chimbuko.cli.shared.services import bind_option, service_options
 from chimbuko.core.errors import ConfigError
 from chimbuko.launcher.host import host, resume
 from chimbuko.launcher.options import AnalysisOptions, HostOptions

@@ -11,7 +11,7 @@ from typing import Literal
 import click
 import msgspec
 
-from chimbuko.cli.output.table import MARK, Column, Output, print_json
+from chimbuko.cli.shared.table import MARK, Column, Output, print_json
 from chimbuko.core.calls.functionnames import function_matcher, short_name, shown_names
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import (

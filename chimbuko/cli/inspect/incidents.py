@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from chimbuko.cli.output.table import Column, Output, print_json
+from chimbuko.cli.shared.table import Column, Output, print_json
 from chimbuko.core.units import format_duration_us, number_of
 from chimbuko.launcher.outcome.reach import reachable_run
 from chimbuko.provenance.explain.explaining import explain_run

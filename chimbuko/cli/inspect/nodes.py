@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from chimbuko.cli.options.calls import parse_times, start_us
-from chimbuko.cli.output.table import MARK, Column, Output, print_json
+from chimbuko.cli.shared.calls import parse_times, start_us
+from chimbuko.cli.shared.table import MARK, Column, Output, print_json
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import format_duration_us, format_share
 from chimbuko.launcher.outcome.reach import reachable_run

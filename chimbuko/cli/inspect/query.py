@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from chimbuko.cli.options.calls import CallChoice, call_options, start_us
-from chimbuko.cli.output.incident import stuck_lines
-from chimbuko.cli.output.table import MARK, Column, Output, print_json
+from chimbuko.cli.shared.calls import CallChoice, call_options, start_us
+from chimbuko.cli.shared.incident import stuck_lines
+from chimbuko.cli.shared.table import MARK, Column, Output, print_json
 from chimbuko.core.calls.functionnames import shown_names
 from chimbuko.core.calls.schema import SORTS, Label
 from chimbuko.core.names import visible

@@ -16,7 +16,7 @@ import redis
 
 from chimbuko.capture.trace.discovery import BP_FILE, STREAM_PREFIX
 from chimbuko.capture.trace.writer import StreamWriter
-from chimbuko.cli.output.table import Column, Output, print_json
+from chimbuko.cli.shared.table import Column, Output, print_json
 from chimbuko.core.calls.record import CallRecord, StreamHealth
 from chimbuko.core.errors import ConfigError, ServiceError
 from chimbuko.core.names import visible

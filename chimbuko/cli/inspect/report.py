@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from chimbuko.cli.output.table import print_json
+from chimbuko.cli.shared.table import print_json
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.names import visible
 from chimbuko.launcher.outcome.reach import reachable_run

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from chimbuko.cli.output.incident import print_incident, print_metric_finding, print_recurrence
-from chimbuko.cli.output.table import MARK, Column, Output, print_json
+from chimbuko.cli.shared.incident import print_incident, print_metric_finding, print_recurrence
+from chimbuko.cli.shared.table import MARK, Column, Output, print_json
 from chimbuko.core.calls.functionnames import shown_name, shown_names
 from chimbuko.core.calls.record import CallRecord, CounterValue
 from chimbuko.core.calls.schema import Label

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from chimbuko.cli.output.table import Column, Output, print_json
+from chimbuko.cli.shared.table import Column, Output, print_json
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.names import visible
 from chimbuko.launcher.outcome.reach import reachable_run

@@ -1,7 +1,7 @@
 """Verbs that look after runs, stores and the machine.
 
 May import ad.analysis, ad.handoff, ad.modelsync, ad.streamprocess, capture.follow, capture.formats,
-capture.formats.readers, capture.trace, cli.output, core.calls, core.kernels, launcher, launcher.outcome,
+capture.formats.readers, capture.trace, cli.shared, core.calls, core.kernels, launcher, launcher.outcome,
 provenance.explain, provenance.importing, provenance.manage, provenance.query, provenance.store,
 provenance.timeline, pserver, runtime.process, runtime.protocol and runtime.runs.
 """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from chimbuko.cli.output.table import print_json
+from chimbuko.cli.shared.table import print_json
 from chimbuko.core.errors import ChimbukoError
 from chimbuko.core.names import visible
 from chimbuko.launcher.checkup import check_up

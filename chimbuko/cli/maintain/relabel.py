@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from chimbuko.cli.output.table import print_json
+from chimbuko.cli.shared.table import print_json
 from chimbuko.core.errors import ConfigError
 from chimbuko.provenance.explain.finaljudgement import relabel_run, relabelled_line
 from chimbuko.runtime.runs.finding import find_run

@@ -15,8 +15,8 @@ import msgspec
 from sqlalchemy import Engine
 
 from chimbuko.capture.follow.leftovers import remove_folders_of
-from chimbuko.cli.output import runlist
-from chimbuko.cli.output.table import Column, Output, print_json
+from chimbuko.cli.shared import runlist
+from chimbuko.cli.shared.table import Column, Output, print_json
 from chimbuko.core.calls.functionnames import shown_names
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.names import visible

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from chimbuko.cli.observe.service import VERBS
-from chimbuko.cli.options.services import service_option
-from chimbuko.cli.output.table import print_json
+from chimbuko.cli.shared.services import service_option
+from chimbuko.cli.shared.table import print_json
 from chimbuko.core.errors import ChimbukoError, ConfigError
 from chimbuko.core.names import escaped_json, visible
 from chimbuko.core.units import parse_duration_us

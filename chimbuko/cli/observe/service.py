@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from chimbuko.cli.options.services import bind_option
+from chimbuko.cli.shared.services import bind_option
 from chimbuko.core.units import parse_duration_us, parse_size
 from chimbuko.observe.namespaces.exchange.keys import STANDING
 from chimbuko.runtime.process.lifetime import log as say

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from chimbuko.cli.options.services import service_option
+from chimbuko.cli.shared.services import service_option
 
 LOOK_S = 1.0
 

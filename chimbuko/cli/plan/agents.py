@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from chimbuko.cli.output.result import MOST_ADVISED, as_advice, print_advice, print_intervals
-from chimbuko.cli.output.table import Output, print_json
+from chimbuko.cli.shared.result import MOST_ADVISED, as_advice, print_advice, print_intervals
+from chimbuko.cli.shared.table import Output, print_json
 from chimbuko.provenance.nodes.placing import advices
 from chimbuko.runtime.runs.directory import RunDirectory
 

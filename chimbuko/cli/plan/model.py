@@ -12,17 +12,17 @@ from typing import Any
 
 import click
 
-from chimbuko.cli.output.table import Column, Output, print_json
 from chimbuko.cli.plan import agents, pipeline
+from chimbuko.cli.shared.table import Column, Output, print_json
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import format_change, format_share
-from chimbuko.plan.insitu.advice import Advice, advise
-from chimbuko.plan.insitu.fitting import Fit, HeldOut, fit, sampling_plan, try_on
-from chimbuko.plan.insitu.hypotheses import Agreement, agreement
-from chimbuko.plan.insitu.measured import check_unit
-from chimbuko.plan.insitu.plots import plot_agreement, plot_fits, plot_split
-from chimbuko.plan.insitu.prediction import Prediction, interval, predict
-from chimbuko.plan.insitu.reading import (
+from chimbuko.plan.advice import Advice, advise
+from chimbuko.plan.fitting import Fit, HeldOut, fit, sampling_plan, try_on
+from chimbuko.plan.hypotheses import Agreement, agreement
+from chimbuko.plan.measured import check_unit
+from chimbuko.plan.plots import plot_agreement, plot_fits, plot_split
+from chimbuko.plan.prediction import Prediction, interval, predict
+from chimbuko.plan.reading import (
     WorkflowTable,
     parse_choices,
     parse_measured_runs,
@@ -31,7 +31,7 @@ from chimbuko.plan.insitu.reading import (
     read_text,
     workflow_of,
 )
-from chimbuko.plan.insitu.workflow import Workflow, parse_placement
+from chimbuko.plan.workflow import Workflow, parse_placement
 
 Interval = tuple[float, float] | None
 

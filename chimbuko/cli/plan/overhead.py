@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import click
 
-from chimbuko.cli.output.table import Column, Output, print_json
+from chimbuko.cli.shared.table import Column, Output, print_json
 from chimbuko.core.units import format_change, format_duration_us, format_signed, number_of
 from chimbuko.plan.overhead import (
     KINDS,

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from chimbuko.cli.output.table import Column, Output, print_json
+from chimbuko.cli.shared.table import Column, Output, print_json
 from chimbuko.core.units import format_share
 from chimbuko.plan.bottleneck import Bottleneck, bottleneck
 from chimbuko.plan.loads import Pipeline

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from chimbuko.ad.calls.reportedcalls import REPORT
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.ad.handoff.opencalls import MOST_OPEN_CALLS, OpenCallsFile
 from chimbuko.ad.kernels.stack import OPEN, gather_open
-from chimbuko.ad.records.reportedcalls import REPORT
 from chimbuko.core.arrays import as_table
 from chimbuko.core.calls.record import StepCount
 from chimbuko.core.traceschema import StreamNames, TraceStep

@@ -13,8 +13,8 @@ from benchmarks.generate import HARD, Shape, SyntheticTrace
 from chimbuko.ad.streamprocess.streamcheckpoint import CheckpointFiles
 from chimbuko.core.config import DETECTORS, AnalysisConfig
 from chimbuko.core.traceschema import StreamNames
+from tests.ad.calls.test_metrics import names_with_metrics, with_metrics
 from tests.ad.handed_on import Seen, analyse_stream, plain_steps, read_steps
-from tests.ad.records.test_metrics import names_with_metrics, with_metrics
 from tests.capture.trace.whole_streams import Step, random_stream
 from tests.reference import gpu
 from tests.reference.gpu import gpu_tasks, gpu_trace

@@ -1,0 +1,120 @@
+"""What MPI keeps of the messages and collective operations of one stream: communicators, and numbers on them.
+
+Two ranks that count alike find the two ends of a message without having to compare times: the n-th that is
+sent on a channel is the n-th for which a receive was posted there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from chimbuko.ad.calls.selection import NO_ROWS, table
+from chimbuko.ad.kernels import channels as kernels
+from chimbuko.core.arrays import Int32Array, Table, UInt32Array, as_table
+from chimbuko.core.traceschema import (
+    COMM_COLUMNS,
+    NO_DETAILS,
+    EventType,
+    StreamNames,
+    TraceStep,
+)
+
+FIRST_CHANNELS = 64
+MOST_CHANNELS = 1 << 17
+"""Rows of the table, half of which are used: 5 MB for a rank with 65,536 partners and tags."""
+MOST_POSTED = 1 << 14
+"""Receives that may be posted and not ended: of earlier ones no number is known."""
+FIRST_LANDMARK = 16
+"""Powers of two from here on: twelve of each channel in 65,536 messages."""
+MOST_LANDMARKS = 16
+"""Of a step: many channels may come to the same number at once."""
+
+Notes = UInt32Array
+"""u4[messages, 2]: communicator, 0 where it is not known; number from 1, 0 where it is not certain."""
+
+
+class Channels:
+    """Counts the messages of one stream by channel.
+
+    Once a step is lost, no message has a number any more.
+    """
+
+    def __init__(self) -> None:
+        self._channels = _channels(FIRST_CHANNELS)
+        self._posted = _no_posted()
+        self._wildcards = table(kernels.WILDCARD, kernels.MOST_WILDCARDS)
+        self._state = np.zeros(kernels.CELLS, np.int64)
+        self._next_step = 0
+
+    def read(self, step: TraceStep, names: StreamNames) -> tuple[TraceStep, Notes]:
+        """The step with its collective operations among its messages, and what is known of each of these."""
+        notes = np.zeros((len(step.comms), 2), np.uint32)
+        if step.step == self._next_step:
+            self._next_step += 1
+            if len(step.comms) or len(step.operations):
+                self._number(step, np.uint64(names.event_type_id(EventType.SEND)), notes)
+        if not len(step.operations):
+            return step, notes
+        return _with_collectives(step, notes)
+
+    def _number(self, step: TraceStep, send_type: np.uint64, notes: Notes) -> None:
+        if len(step.operations) and not len(self._posted):
+            # Memory that is 0 is not in use until it is written.
+            self._posted = as_table(np.zeros(MOST_POSTED, kernels.POSTED))
+        while not kernels.number_messages(
+            step.comms,
+            # A damaged step may lack some of them.
+            step.details if len(step.details) == len(step.comms) else NO_DETAILS,
+            step.operations,
+            send_type,
+            self._channels,
+            self._posted,
+            self._wildcards,
+            self._state,
+            MOST_CHANNELS,
+            notes,
+        ):
+            larger = _channels(2 * len(self._channels))
+            kernels.move_channels(self._channels, larger, self._state)
+            self._channels = larger
+
+
+def landmarks(notes: Notes, message_calls: Int32Array, calls: Table) -> Int32Array:
+    """Rows of calls to record although they are ordinary: their messages are recorded at the other end, too.
+
+    Both ends of a message count alike, so that both know which ones these are. By their times the clocks of
+    ranks are compared, of whose abnormal calls hardly any two are the ends of one message.
+
+    Parameters
+    ----------
+    message_calls
+        i4[messages]: row of the call of each message in ``calls``, negative for none.
+    calls
+        ``CALL`` rows.
+
+    Returns
+    -------
+    Int32Array
+        Rows of calls that have ended and are certain, ascending, ``MOST_LANDMARKS`` at most.
+    """
+    if not len(notes):
+        return NO_ROWS
+    rows = np.empty(MOST_LANDMARKS, np.int32)
+    return rows[: kernels.find_landmarks(notes, message_calls, calls, FIRST_LANDMARK, rows)]
+
+
+def _channels(rows: int) -> Table:
+    return as_table(np.zeros(rows, kernels.CHANNEL))
+
+
+def _no_posted() -> Table:
+    return table(kernels.POSTED, 0)
+
+
+def _with_collectives(step: TraceStep, notes: Notes) -> tuple[TraceStep, Notes]:
+    most = len(step.comms) + len(step.operations)
+    comms, both = np.empty((most, COMM_COLUMNS), np.uint64), np.empty((most, 2), np.uint32)
+    rows = kernels.add_collectives(step.comms, notes, step.operations, comms, both)
+    return replace(step, comms=comms[:rows]), both[:rows]
