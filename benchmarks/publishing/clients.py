@@ -14,8 +14,8 @@ from benchmarks.measuring import cpu_of, descendants
 from benchmarks.publishing.service import service
 from chimbuko.observe.namespaces.exchange.namespacereader import Reader
 from chimbuko.observe.namespaces.exchange.place import WRITER, find_place
-from chimbuko.observe.namespaces.tree.change import Change
 from chimbuko.observe.namespaces.tree.leaves import as_leaf
+from chimbuko.observe.namespaces.tree.tree import Change
 from chimbuko.observe.namespaces.tree.wire import Publication, encode
 from chimbuko.runtime.protocol.messages import PAYLOAD
 

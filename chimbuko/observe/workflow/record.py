@@ -17,7 +17,7 @@ from typing import Any
 from chimbuko.monitor.procfs.numbers import format_cpulist
 from chimbuko.observe.namespaces.client.client import Client
 from chimbuko.observe.namespaces.exchange.place import Place
-from chimbuko.observe.workflow.exchange import Note
+from chimbuko.observe.workflow.scheduler import Note
 from chimbuko.observe.workflow.task import Allocation, State
 
 NAMESPACE = "workflow"

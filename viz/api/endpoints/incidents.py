@@ -152,9 +152,7 @@ def recurrence(run: ServedRun, wanted: RecurrenceParameters) -> RecurrenceAnswer
 
 @get("/metric-findings/{finding_id}")
 def one_metric_finding(run: ServedRun, wanted: MetricFindingParameters) -> MetricFindingAnswer:
-    """Return one finding in a published quantity: the problem, the ranks, and the step since which it
-    lasts.
-    """
+    """Return one finding in a published quantity: the problem, its ranks, and its first step."""
     try:
         found = metric_finding(run.provenance.reader, wanted.finding_id)
     except ConfigError as error:
@@ -164,8 +162,6 @@ def one_metric_finding(run: ServedRun, wanted: MetricFindingParameters) -> Metri
 
 @get("/origins")
 def lost_at(run: ServedRun, wanted: OriginsParameters) -> OriginsAnswer:
-    """List ranks, or functions, by the core time that was lost because of them; their own waiting time stands
-    apart.
-    """
+    """List ranks, or functions, by the core time lost because of them; their own waiting stands apart."""
     found = origins(run.provenance.reader, wanted.by, wanted.n)
     return OriginsAnswer(by=wanted.by, n=wanted.n, **msgspec.structs.asdict(found))

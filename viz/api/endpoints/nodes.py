@@ -125,9 +125,7 @@ def node_threads(run: ServedRun, wanted: LanesParameters) -> ThreadsAnswer:
 
 @get("/nodes/{node}/cores")
 def node_cores(run: ServedRun, wanted: LanesParameters) -> CoresAnswer:
-    """Return the use of the cores of a node over time, in intervals of one length: by ranks, by others, or by
-    nobody.
-    """
+    """Return the use of a node's cores over time, in intervals of one length: by ranks, others or nobody."""
     first = int(wanted.cursor or 0)
     found, total = _lanes(run, wanted).cores(wanted.limit, first)
     return CoresAnswer(

@@ -146,9 +146,7 @@ def all_steps(run: ServedRun) -> Iterator[StepCount]:
 
 @get("/step-sums")
 def step_sums(run: ServedRun, wanted: StepSumsParameters) -> StepSumsAnswer:
-    """List the stored history in steps of 8, 64, 512 or 4,096: of some ranks, or of all ranks of a program
-    together.
-    """
+    """List the stored history in steps of 8, 64, 512 or 4,096: of some ranks, or of a whole program."""
     keys = [_key(text) for text in wanted.rank] or None
     rows = run.provenance.steps.sums(wanted.level, keys)
     page, following = page_of(rows, wanted)

@@ -21,10 +21,9 @@ from chimbuko.observe.namespaces.client.outbox import Letter, Mode, Outbox, Pend
 from chimbuko.observe.namespaces.exchange.keys import Shard
 from chimbuko.observe.namespaces.exchange.namespacereader import Reader
 from chimbuko.observe.namespaces.exchange.place import Place, find_place
-from chimbuko.observe.namespaces.tree.change import Change
 from chimbuko.observe.namespaces.tree.paths import checked_path, format_path, parse_path
 from chimbuko.observe.namespaces.tree.texts import FORMATS
-from chimbuko.observe.namespaces.tree.tree import Tree, flattened, nested
+from chimbuko.observe.namespaces.tree.tree import Change, Tree, flattened, nested
 from chimbuko.observe.namespaces.tree.wire import LARGEST_BYTES, Publication
 from chimbuko.runtime.process.ranks import rank_from
 

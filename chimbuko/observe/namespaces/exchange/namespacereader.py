@@ -24,9 +24,8 @@ from chimbuko.observe.namespaces.exchange.shardstate import (
     ShardState,
     entries_after,
 )
-from chimbuko.observe.namespaces.tree.change import Change
 from chimbuko.observe.namespaces.tree.paths import Path, parse_path
-from chimbuko.observe.namespaces.tree.tree import Nested, Tree, nested
+from chimbuko.observe.namespaces.tree.tree import Change, Nested, Tree, nested
 
 LOOK_PERIOD_S = 0.05
 """Interval between two looks for new publications, in seconds."""
