@@ -25,7 +25,7 @@ from chimbuko.viz.api.parameters import (
     AnyRankText,
     Cursor,
     Limit,
-    Place,
+    ListCursor,
     page_of,
     parse_rank,
     rank_text,
@@ -221,7 +221,7 @@ class TotalsParameters(AnomalyParameters, frozen=True, kw_only=True):
         Meta(description="Least length of intervals of time; rounded up to whole seconds."),
     ] = None
     limit: Limit = 50
-    cursor: Place = None
+    cursor: ListCursor = None
 
 
 class TotalsAnswer(Answer, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from chimbuko.provenance.incidents.incidentlist import (
 from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_finding, metric_findings
 from chimbuko.provenance.incidents.origins import Origin, OriginBy, origins
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
-from chimbuko.viz.api.parameters import MAX_LIMIT, Limit, Place
+from chimbuko.viz.api.parameters import MAX_LIMIT, Limit, ListCursor
 
 IncidentId = Annotated[str, Meta(pattern="^I[0-9]{1,9}$", description="The id of an incident, as I12.")]
 
@@ -33,7 +33,7 @@ class IncidentsParameters(msgspec.Struct, frozen=True, kw_only=True):
         bool, Meta(description="Whether the short delays that are reported as one finding are listed, too.")
     ] = False
     limit: Limit = 50
-    cursor: Place = None
+    cursor: ListCursor = None
 
 
 class IncidentsAnswer(Answer, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from msgspec import Meta
 from chimbuko.provenance.nodes.nodelanes import CoreLane, GpuLane, Lanes, ThreadLane
 from chimbuko.provenance.nodes.nodelist import NodeFacts, SampledNode, node_facts, sampled_nodes
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
-from chimbuko.viz.api.parameters import PageParameters, Place, page_of
+from chimbuko.viz.api.parameters import ListCursor, PageParameters, page_of
 
 MOST_COLUMNS = 400
 MOST_LANES = 100
@@ -59,7 +59,7 @@ class LanesParameters(TimesParameters, frozen=True, kw_only=True):
     """Node, range of time, number of intervals, and the wanted page of the list."""
 
     limit: Annotated[int, Meta(ge=1, le=MOST_LANES, description="Most entries in one answer.")] = 16
-    cursor: Place = None
+    cursor: ListCursor = None
 
 
 class LanesAnswer(Answer, frozen=True, kw_only=True):

@@ -16,7 +16,15 @@ from chimbuko.provenance.query.filters import Step
 from chimbuko.provenance.query.steps import StepSum
 from chimbuko.provenance.store.tables import NEVER_US
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
-from chimbuko.viz.api.parameters import Limit, Place, RankText, differences, page_of, parse_rank, rank_text
+from chimbuko.viz.api.parameters import (
+    Limit,
+    ListCursor,
+    RankText,
+    differences,
+    page_of,
+    parse_rank,
+    rank_text,
+)
 from chimbuko.viz.api.statements import steps_statement
 
 STEP_FIELDS = ("step", "start_us", "end_us", "calls", "anomalies", "severity_us", "highest_score")
@@ -105,7 +113,7 @@ class StepSumsParameters(LevelParameters, frozen=True, kw_only=True):
         ),
     ] = []
     limit: Limit = 50
-    cursor: Place = None
+    cursor: ListCursor = None
 
 
 class StepSumsAnswer(Answer, frozen=True, kw_only=True):
