@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 from benchmarks.measuring import cpu_of, descendants
 from benchmarks.publishing.service import service
+from chimbuko.observe.namespaces.exchange.jobaddress import WRITER, find_address
 from chimbuko.observe.namespaces.exchange.namespacereader import Reader
-from chimbuko.observe.namespaces.exchange.place import WRITER, find_place
-from chimbuko.observe.namespaces.tree.change import Change
 from chimbuko.observe.namespaces.tree.leaves import as_leaf
+from chimbuko.observe.namespaces.tree.tree import Change
 from chimbuko.observe.namespaces.tree.wire import Publication, encode
 from chimbuko.runtime.protocol.messages import PAYLOAD
 
@@ -50,7 +50,7 @@ def carried(folder: Path, count: int, period_s: float, seconds: float) -> Load:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     with service(folder) as serving:
-        place = find_place(folder, WRITER)
+        place = find_address(folder, WRITER)
         with place.connect() as client:
             (shard,) = place.shards(place.about(client), "application")
         url = urlsplit(place.url)

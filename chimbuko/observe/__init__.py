@@ -1,5 +1,4 @@
-"""Observations that programs, nodes and workflows publish of themselves: namespaces, and tasks of
-workflows.
+"""Observations that programs and workflows publish of themselves: namespaces, and states of tasks.
 
 May import nothing of ours.
 """

@@ -9,9 +9,8 @@ from typing import Any
 from chimbuko.observe.namespaces.analyses.gathering import Gathered
 from chimbuko.observe.namespaces.analyses.views import encode
 from chimbuko.observe.namespaces.exchange.namespacereader import Observation
-from chimbuko.observe.namespaces.tree.change import Change
 from chimbuko.observe.namespaces.tree.leaves import as_leaf
-from chimbuko.observe.namespaces.tree.tree import flattened
+from chimbuko.observe.namespaces.tree.tree import Change, flattened
 from chimbuko.observe.workflow.record import entered
 from chimbuko.observe.workflow.task import State
 

@@ -1,5 +1,4 @@
-"""HTTP API of one run, ``/api/v1``: each endpoint is a function with typed parameters and a typed
-answer.
+"""HTTP API of one run, ``/api/v1``: endpoints are functions with typed parameters and answers.
 
 May import ad.detectors, core.statistics, provenance.manage, provenance.query, provenance.store,
 provenance.timeline, runtime.protocol, runtime.runs and viz.live.

@@ -146,7 +146,7 @@ def _short(value: object) -> str:
 
 T = TypeVar("T")
 
-Place = Annotated[
+ListCursor = Annotated[
     Annotated[str, Meta(pattern="^[0-9]{1,9}$")] | None,
     Meta(description="`next` of the answer before; leave it out to begin. Its form may change."),
 ]
@@ -156,7 +156,7 @@ class PageParameters(msgspec.Struct, frozen=True, kw_only=True):
     """Wanted page of a list."""
 
     limit: Limit = 50
-    cursor: Place = None
+    cursor: ListCursor = None
 
 
 class Paged(Protocol):

@@ -30,9 +30,8 @@ from chimbuko.viz.api.endpoints import ENDPOINTS
 from chimbuko.viz.api.openapi import ROOT
 from chimbuko.viz.http.auth import AccessControl, asks_for_page
 from chimbuko.viz.http.events import Events
-from chimbuko.viz.jobs.answers import make_answers
 from chimbuko.viz.jobs.messagequeue import EVENTS
-from chimbuko.viz.jobs.queue import JobQueue
+from chimbuko.viz.jobs.queue import JobQueue, make_answers
 from chimbuko.viz.live.feed import Feed
 
 SMALLEST_BYTES = 1400

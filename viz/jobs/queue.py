@@ -1,7 +1,8 @@
-"""Queue of the long questions of pages, which has them answered, and ensures that each of them ends.
+"""Queue of the long questions of pages, which has each of them answered or ended, and serves the answers.
 
 A question ends when no page wants it any more. Celery's ``revoke`` would need its remote control, with keys
-for each worker on a broker that may be the run's, and a server that lives to send it.
+for each worker on a broker that may be the run's, and a server that lives to send it. Answers too large for
+an event, and files to be saved, are fetched by HTTP.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ from typing import Any
 import msgspec
 import redis
 from celery.exceptions import TimeLimitExceeded
-from flask import request
+from flask import Blueprint, Response, request, send_file
 from flask_socketio import SocketIO, join_room
 from kombu.exceptions import OperationalError
 
 from chimbuko.core.errors import ChimbukoError, ConfigError
+from chimbuko.viz.api.endpoint import Missing
+from chimbuko.viz.api.openapi import ROOT
 from chimbuko.viz.jobs.celeryapp import (
     ALIVE_S,
     ANSWER,
@@ -315,3 +318,27 @@ def _nothing() -> None:
 def _page() -> str:
     sid: str = request.sid  # type: ignore[attr-defined]
     return sid
+
+
+def make_answers(folder: Callable[[], Path | None]) -> Blueprint:
+    """Return the blueprint that serves ``/api/v1/answers/<job>``: JSON, or a file under its name.
+
+    Parameters
+    ----------
+    folder
+        Gives the folder that jobs have their folders in; None before the first question.
+    """
+    answers = Blueprint("answers", __name__, url_prefix=f"{ROOT}/answers")
+
+    @answers.get("/<job>")
+    def answer(job: str) -> Response:
+        place = folder()
+        if place is not None and JOB.fullmatch(job):
+            text = place / job / "answer.json"
+            if text.is_file():
+                return send_file(text, mimetype="application/json")
+            for path in (place / job / "file").glob("*"):
+                return send_file(path, as_attachment=True, download_name=path.name)
+        raise Missing(f"answer {job[:40]!r}: not here any more; answers are kept for {KEPT_S} s. Ask again.")
+
+    return answers

@@ -39,8 +39,7 @@ from chimbuko.viz.jobs.celeryapp import (
 )
 from chimbuko.viz.jobs.keys import JOBS_VARIABLE, WORKERS, answered_key
 from chimbuko.viz.jobs.reporter import Reporter
-from chimbuko.viz.jobs.task import AnswerFile, JobRun, Task
-from chimbuko.viz.jobs.tasks import TASKS
+from chimbuko.viz.jobs.tasks import TASKS, AnswerFile, JobRun, Task
 
 BROKER = os.environ.get(JOBS_VARIABLE, "")
 if not BROKER:

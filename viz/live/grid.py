@@ -1,14 +1,16 @@
-"""Grid of all ranks over all steps in little memory: the most anomalies, and the most time lost, in a
-step. Pure.
+"""Grid of all ranks over all steps in little memory: the most anomalies, and the most time lost. Pure.
 
 A column is a power of two of steps; when there are too many columns, pairs of them merge. So memory follows
-the number of ranks only: 2 kB each. A row is what is shown: some ranks, of which the one with most counts.
+the number of ranks only: 2 kB each. A row shows one or more ranks, of which the one with the largest count is
+seen; the layout says which ranks share a row.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 
 import msgspec
 import numpy as np
@@ -18,7 +20,72 @@ from chimbuko.core.arrays import Int64Array, RankKey, UInt8Array
 from chimbuko.core.calls.record import Silence, StepCount
 from chimbuko.provenance.query.steps import Peaks
 from chimbuko.provenance.store.coarserlevels import MOST_SHOWN, lost_code
-from chimbuko.viz.live.gridlayout import ProgramRows, arranged
+
+
+class ProgramRows(msgspec.Struct, frozen=True):
+    """Rows of one program."""
+
+    program: int
+    first_row: int
+    rows: int
+    first_place: int
+    """Place of the program's first rank here, among all ranks in order of program and rank."""
+    ranks: list[tuple[int, int]]
+    """First rank and length of each range of consecutive ranks."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Rows of ranks, limited in number; each is of one program."""
+
+    programs: list[ProgramRows]
+    ranks_per_row: int
+    rows: int
+    members: npt.NDArray[np.int64]
+    """Indexes of the ranks of each row, i8[ranks_per_row, rows]; -1 where a row has fewer."""
+
+
+def arranged(ranks: Sequence[RankKey], first_place: int, most_rows: int) -> Layout:
+    """Put ranks, in order of program and rank, into rows; the first of them is at ``first_place``.
+
+    If there are more programs than rows, each still has one.
+    """
+    of_programs = [
+        (program, [rank for _, rank in keys]) for program, keys in groupby(ranks, lambda key: key[0])
+    ]
+    ranks_per_row = _ranks_per_row([len(numbers) for _, numbers in of_programs], most_rows)
+    programs: list[ProgramRows] = []
+    first_row = index = 0
+    members = [np.empty((0, ranks_per_row), np.int64)]
+    for program, numbers in of_programs:
+        rows = -(-len(numbers) // ranks_per_row)
+        programs.append(ProgramRows(program, first_row, rows, first_place + index, _runs(numbers)))
+        places = np.arange(index, index + rows * ranks_per_row)
+        index += len(numbers)
+        first_row += rows
+        members.append(np.where(places < index, places, -1).reshape(rows, ranks_per_row))
+    return Layout(programs, ranks_per_row, first_row, np.ascontiguousarray(np.concatenate(members).T))
+
+
+def _ranks_per_row(counts: Sequence[int], most_rows: int) -> int:
+    """Return the fewest ranks per row with which all ranks fit."""
+    fewest = max(1, -(-sum(counts) // most_rows))
+    largest = max(counts, default=1)
+    return next(
+        (n for n in range(fewest, largest) if sum(-(-count // n) for count in counts) <= most_rows),
+        max(fewest, largest),
+    )
+
+
+def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    runs: list[tuple[int, int]] = []
+    for number in numbers:
+        if runs and number == sum(runs[-1]):
+            runs[-1] = runs[-1][0], runs[-1][1] + 1
+        else:
+            runs.append((number, 1))
+    return runs
+
 
 MOST_ROWS = 512
 MOST_COLUMNS = 1024

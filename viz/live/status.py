@@ -9,8 +9,7 @@ import msgspec
 
 from chimbuko.core.calls.functionnames import shown_name
 from chimbuko.runtime.runs.directory import FAILED, RunInfo
-from chimbuko.viz.live.livetotals import LiveTotals
-from chimbuko.viz.live.sums import Sums
+from chimbuko.viz.live.livetotals import LiveTotals, Sums
 
 STALE_AFTER_S = 5.0
 STALE_AFTER_PERIODS = 5

@@ -95,7 +95,7 @@ def admit(folder: Path, job: str) -> None:
       chimbuko namespaces admit observations heat
       export CHIMBUKO_NAMESPACES=$(chimbuko namespaces admit observations heat)
     """
-    from chimbuko.observe.namespaces.exchange.place import WRITER
+    from chimbuko.observe.namespaces.exchange.jobaddress import WRITER
     from chimbuko.observe.namespaces.service.folder import ServiceFolder
     from chimbuko.observe.namespaces.service.serving import await_admitted
 

@@ -1,5 +1,4 @@
-"""Observation namespaces: values that programs, nodes and workflows publish of themselves, under
-hierarchical keys.
+"""Observation namespaces: values that programs publish of themselves, under hierarchical keys.
 
 May import observe.namespaces.client and observe.namespaces.exchange.
 ``Client`` publishes, ``Reader`` reads; ``chimbuko namespaces`` serves both.

@@ -1,5 +1,4 @@
-"""Workflows: several programs that run one after the other and beside each other, as tasks that depend
-on one another.
+"""Workflows: several programs that run one after the other or side by side, as dependent tasks.
 
 May import monitor.procfs, observe.namespaces.client, observe.namespaces.exchange,
 observe.namespaces.tree, runtime.process, runtime.protocol and runtime.runs.

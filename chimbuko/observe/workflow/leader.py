@@ -20,7 +20,9 @@ from chimbuko.observe.workflow.children import (
     kill_orphans,
 )
 from chimbuko.observe.workflow.description import Workflow
-from chimbuko.observe.workflow.exchange import (
+from chimbuko.observe.workflow.machines import Machine, machine_of
+from chimbuko.observe.workflow.record import NAMESPACE, format_place, noted
+from chimbuko.observe.workflow.scheduler import (
     Advised,
     Ask,
     Begun,
@@ -30,11 +32,9 @@ from chimbuko.observe.workflow.exchange import (
     Interrupted,
     Launch,
     Note,
+    Scheduler,
     Stop,
 )
-from chimbuko.observe.workflow.machines import Machine, machine_of
-from chimbuko.observe.workflow.record import NAMESPACE, format_place, noted
-from chimbuko.observe.workflow.scheduler import Scheduler
 from chimbuko.observe.workflow.services import Services
 from chimbuko.observe.workflow.task import State, Task
 from chimbuko.runtime.process.lifetime import log as say

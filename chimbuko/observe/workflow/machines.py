@@ -13,7 +13,7 @@ from typing import Protocol
 
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import number_of
-from chimbuko.observe.workflow.exchange import Launch
+from chimbuko.observe.workflow.scheduler import Launch
 from chimbuko.observe.workflow.task import Node
 from chimbuko.runtime.process.hostlists import expand
 from chimbuko.runtime.protocol.broker import LOOPBACK

@@ -16,8 +16,8 @@ from typing import Any
 
 from chimbuko.monitor.procfs.numbers import format_cpulist
 from chimbuko.observe.namespaces.client.client import Client
-from chimbuko.observe.namespaces.exchange.place import Place
-from chimbuko.observe.workflow.exchange import Note
+from chimbuko.observe.namespaces.exchange.jobaddress import JobAddress
+from chimbuko.observe.workflow.scheduler import Note
 from chimbuko.observe.workflow.task import Allocation, State
 
 NAMESPACE = "workflow"
@@ -71,7 +71,7 @@ def task_started(
     ranks: int | None = None,
     cores: int | None = None,
     attempt: int = 1,
-    place: str | Path | Place | None = None,
+    place: str | Path | JobAddress | None = None,
 ) -> None:
     """Report that a task runs from now on; it returns when the service has the report.
 
@@ -98,7 +98,7 @@ def task_started(
     _publish(name, State.EXECUTING, facts, place)
 
 
-def task_ended(name: str, exit_code: int = 0, *, place: str | Path | Place | None = None) -> None:
+def task_ended(name: str, exit_code: int = 0, *, place: str | Path | JobAddress | None = None) -> None:
     """Report that a task has ended: done where its exit code is 0, and else failed.
 
     Parameters and errors are those of ``task_started``.
@@ -107,6 +107,8 @@ def task_ended(name: str, exit_code: int = 0, *, place: str | Path | Place | Non
     _publish(name, state, {"exit_code": exit_code}, place)
 
 
-def _publish(name: str, state: State, facts: Mapping[str, object], place: str | Path | Place | None) -> None:
+def _publish(
+    name: str, state: State, facts: Mapping[str, object], place: str | Path | JobAddress | None
+) -> None:
     with Client(place) as client:
         client.create(NAMESPACE).publish_tree(entered(name, state, time.time_ns() // 1000, facts))

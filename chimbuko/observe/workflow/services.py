@@ -15,7 +15,13 @@ from pathlib import Path
 import redis
 
 from chimbuko.core.errors import ChimbukoError, ServiceError
-from chimbuko.observe.namespaces.exchange.place import DEFAULT_JOB, PLACE_VARIABLE, WRITER, Place, find_place
+from chimbuko.observe.namespaces.exchange.jobaddress import (
+    DEFAULT_JOB,
+    PLACE_VARIABLE,
+    WRITER,
+    JobAddress,
+    find_address,
+)
 from chimbuko.observe.workflow.children import Child
 from chimbuko.observe.workflow.description import Workflow
 from chimbuko.observe.workflow.machines import Machine
@@ -168,7 +174,7 @@ class Services:
         self._namespaces: Companion | None = None
         self._analysis: list[Companion] = []
         self._monitors: Companion | None = None
-        self.place: Place | None = None
+        self.place: JobAddress | None = None
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -237,7 +243,7 @@ class Services:
     def _start_namespaces(self) -> None:
         given = self._workflow.namespaces
         if given.place:
-            self.place = find_place(given.place)
+            self.place = find_address(given.place)
             self._environment[PLACE_VARIABLE] = str(Path(given.place).absolute())
         else:
             service = (self._folder / "observations").absolute()
@@ -247,7 +253,7 @@ class Services:
             self._namespaces.wait_until(lambda: _is_served(service), self._should_stop)
             if self._should_stop():
                 return
-            self.place = find_place(service)
+            self.place = find_address(service)
 
     def _start_analysis(self, options: tuple[str, ...]) -> None:
         run = str(self._run.path)
@@ -301,7 +307,7 @@ def _is_served(service: Path) -> bool:
     if not (service / "jobs" / DEFAULT_JOB / WRITER).exists():
         return False
     with suppress(ServiceError):
-        place = find_place(service)
+        place = find_address(service)
         with place.connect() as client:
             place.about(client)
         return True

@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from chimbuko.observe.namespaces.exchange.place import PLACE_VARIABLE
-from chimbuko.observe.namespaces.tree.change import Change
+from chimbuko.observe.namespaces.exchange.jobaddress import PLACE_VARIABLE
+from chimbuko.observe.namespaces.tree.tree import Change
 from tests.observe.namespaces.served import served
 from tests.places import ROOT
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from chimbuko.core.errors import ObservationError
+from chimbuko.observe.namespaces.exchange.jobaddress import PLACE_VARIABLE
 from chimbuko.observe.namespaces.exchange.namespacereader import Reader
-from chimbuko.observe.namespaces.exchange.place import PLACE_VARIABLE
 from chimbuko.observe.workflow import task_ended, task_started
 from chimbuko.observe.workflow.record import format_place, time_key
 from tests.integration.conftest import Command

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from chimbuko.core.errors import ConfigError
-from chimbuko.observe.workflow.exchange import Launch
 from chimbuko.observe.workflow.machines import cpu_counts, machine_of
+from chimbuko.observe.workflow.scheduler import Launch
 from chimbuko.observe.workflow.task import Resources
 
 JOB = {"SLURM_JOB_NODELIST": "n[1-3]", "SLURM_JOB_CPUS_PER_NODE": "4(x2),8", "SLURMD_NODENAME": "n1"}

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from chimbuko.observe.namespaces.exchange.jobaddress import DEFAULT_JOB, WRITER
 from chimbuko.observe.namespaces.exchange.namespacereader import Reader
-from chimbuko.observe.namespaces.exchange.place import DEFAULT_JOB, WRITER
 from chimbuko.runtime.runs.directory import RunDirectory
 from tests.integration.conftest import Command, children, command_line
 from tests.observe.workflow.processes import marked, new_mark, none_left

@@ -7,8 +7,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chimbuko.observe.namespaces.exchange.jobaddress import PLACE_VARIABLE
 from chimbuko.observe.namespaces.exchange.namespacereader import Reader
-from chimbuko.observe.namespaces.exchange.place import PLACE_VARIABLE
 from chimbuko.observe.workflow.profiles import ProfileFiles, TaskProfiles
 from tests.integration.conftest import Command
 from tests.observe.namespaces.served import served

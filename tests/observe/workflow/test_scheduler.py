@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.observe.workflow.exchange import (
+from chimbuko.observe.workflow.scheduler import (
     Advised,
     Ask,
     Begun,
@@ -17,9 +17,10 @@ from chimbuko.observe.workflow.exchange import (
     Interrupted,
     Launch,
     Note,
+    Scheduler,
     Stop,
+    filled,
 )
-from chimbuko.observe.workflow.scheduler import Scheduler, filled
 from chimbuko.observe.workflow.task import Node, Recommendation, Resources, State, Task
 
 NODES = (Node("a", (0, 1, 2)), Node("b", (4, 5)))

@@ -15,8 +15,7 @@ from chimbuko.core.calls.record import StepCount
 from chimbuko.provenance.query.steps import Peaks
 from chimbuko.provenance.store.coarserlevels import lost_code
 from chimbuko.viz.live import grid as grid_module
-from chimbuko.viz.live.grid import MOST_COLUMNS, MOST_REPORTED, Grid, GridUpdate, Picture
-from chimbuko.viz.live.gridlayout import arranged
+from chimbuko.viz.live.grid import MOST_COLUMNS, MOST_REPORTED, Grid, GridUpdate, Picture, arranged
 
 UNKNOWN = 255
 LAYERS = ("cells", "lost")

@@ -25,7 +25,7 @@ from chimbuko.viz.api.parameters import (
     AnyRankText,
     Cursor,
     Limit,
-    Place,
+    ListCursor,
     page_of,
     parse_rank,
     rank_text,
@@ -192,9 +192,7 @@ class BesideAnswer(Answer, frozen=True, kw_only=True):
 
 @get("/calls/{event_id}/node")
 def beside(run: ServedRun, wanted: CallParameters) -> BesideAnswer:
-    """Return what the thread of a call did during it, and who else ran on its cores, from samples of its
-    node.
-    """
+    """Return the activity of a call's thread, and of others on its cores, from samples of its node."""
     try:
         record = run.provenance.calls.record(wanted.event_id)
     except ConfigError as error:
@@ -223,7 +221,7 @@ class TotalsParameters(AnomalyParameters, frozen=True, kw_only=True):
         Meta(description="Least length of intervals of time; rounded up to whole seconds."),
     ] = None
     limit: Limit = 50
-    cursor: Place = None
+    cursor: ListCursor = None
 
 
 class TotalsAnswer(Answer, frozen=True, kw_only=True):
@@ -252,9 +250,7 @@ def _totals_statement(run: ServedRun, wanted: TotalsParameters) -> str | None:
 
 @get("/totals", _totals_statement)
 def totals(run: ServedRun, wanted: TotalsParameters) -> TotalsAnswer:
-    """Return sums over the abnormal calls that a filter matches, grouped by a property that they have in
-    common.
-    """
+    """Return sums over the abnormal calls that a filter matches, grouped by a common property."""
     width_us = _width_us(run, wanted)
     rows = run.provenance.calls.totals(wanted.by, wanted.call_filter(), width_us=width_us)
     page, following = page_of(rows, wanted)
@@ -298,10 +294,10 @@ class PointsAnswer(Answer, frozen=True, kw_only=True):
 
 @get("/points")
 def points(run: ServedRun, wanted: PointsParameters) -> PointsAnswer:
-    """Return the calls that a filter matches, as columns of numbers: at most 30,000, and the number of all
-    of them. `rank`, `function` and `caller` are places in the lists of names.
+    """Return the calls that a filter matches, as columns of numbers.
 
-    `rank`, `function` and `caller` are places in the lists of names.
+    At most 30,000 calls are returned, with the number of all of them. `rank`, `function` and `caller` are
+    indexes into the lists of names.
     """
     found = read_points(run.provenance.calls, wanted.call_filter(), wanted.most)
     return PointsAnswer(

@@ -83,9 +83,7 @@ def function(run: ServedRun, wanted: FunctionParameters) -> FunctionAnswer:
 
 @get("/models.ndjson")
 def models(run: ServedRun) -> Iterator[Distribution]:
-    """List the distributions of the runtimes of all functions, one per line, by the newest models that were
-    kept.
-    """
+    """List the newest distributions of the runtimes of all functions, one per line."""
     config = run.feed.info().config
     for model in run.provenance.models.newest():
         yield distribution(model, config)
@@ -193,9 +191,7 @@ def _paths_statement(_: ServedRun, wanted: PathsParameters) -> str | None:
 
 @get("/paths", _paths_statement)
 def paths(run: ServedRun, wanted: PathsParameters) -> PathsAnswer:
-    """Return the tree of call paths, over all ranks or of one, with the runtimes and the abnormal calls of
-    each.
-    """
+    """Return the tree of call paths, over all ranks or of one, with runtimes and abnormal calls."""
     tree = PathTree()
     calls = CallFilter()
     if wanted.rank is None:

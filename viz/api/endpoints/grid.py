@@ -10,8 +10,7 @@ from msgspec import Meta
 
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
 from chimbuko.viz.api.parameters import rank_text
-from chimbuko.viz.live.grid import MOST_COLUMNS, MOST_ROWS
-from chimbuko.viz.live.gridlayout import ProgramRows
+from chimbuko.viz.live.grid import MOST_COLUMNS, MOST_ROWS, ProgramRows
 from chimbuko.viz.live.gridreading import Piece
 
 _Range = Annotated[str, Meta(pattern=r"^[0-9]{1,9}\.\.[0-9]{1,9}$")]

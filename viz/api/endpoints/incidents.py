@@ -18,7 +18,7 @@ from chimbuko.provenance.incidents.incidentlist import (
 from chimbuko.provenance.incidents.metricfindings import MetricFinding, metric_finding, metric_findings
 from chimbuko.provenance.incidents.origins import Origin, OriginBy, origins
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
-from chimbuko.viz.api.parameters import MAX_LIMIT, Limit, Place
+from chimbuko.viz.api.parameters import MAX_LIMIT, Limit, ListCursor
 
 IncidentId = Annotated[str, Meta(pattern="^I[0-9]{1,9}$", description="The id of an incident, as I12.")]
 
@@ -33,7 +33,7 @@ class IncidentsParameters(msgspec.Struct, frozen=True, kw_only=True):
         bool, Meta(description="Whether the short delays that are reported as one finding are listed, too.")
     ] = False
     limit: Limit = 50
-    cursor: Place = None
+    cursor: ListCursor = None
 
 
 class IncidentsAnswer(Answer, frozen=True, kw_only=True):
@@ -152,9 +152,7 @@ def recurrence(run: ServedRun, wanted: RecurrenceParameters) -> RecurrenceAnswer
 
 @get("/metric-findings/{finding_id}")
 def one_metric_finding(run: ServedRun, wanted: MetricFindingParameters) -> MetricFindingAnswer:
-    """Return one finding in a published quantity: the problem, the ranks, and the step since which it
-    lasts.
-    """
+    """Return one finding in a published quantity: the problem, its ranks, and its first step."""
     try:
         found = metric_finding(run.provenance.reader, wanted.finding_id)
     except ConfigError as error:
@@ -164,8 +162,6 @@ def one_metric_finding(run: ServedRun, wanted: MetricFindingParameters) -> Metri
 
 @get("/origins")
 def lost_at(run: ServedRun, wanted: OriginsParameters) -> OriginsAnswer:
-    """List ranks, or functions, by the core time that was lost because of them; their own waiting time stands
-    apart.
-    """
+    """List ranks, or functions, by the core time lost because of them; their own waiting stands apart."""
     found = origins(run.provenance.reader, wanted.by, wanted.n)
     return OriginsAnswer(by=wanted.by, n=wanted.n, **msgspec.structs.asdict(found))

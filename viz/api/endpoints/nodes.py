@@ -10,7 +10,7 @@ from msgspec import Meta
 from chimbuko.provenance.nodes.nodelanes import CoreLane, GpuLane, Lanes, ThreadLane
 from chimbuko.provenance.nodes.nodelist import NodeFacts, SampledNode, node_facts, sampled_nodes
 from chimbuko.viz.api.endpoint import Answer, Missing, ServedRun, get
-from chimbuko.viz.api.parameters import PageParameters, Place, page_of
+from chimbuko.viz.api.parameters import ListCursor, PageParameters, page_of
 
 MOST_COLUMNS = 400
 MOST_LANES = 100
@@ -59,7 +59,7 @@ class LanesParameters(TimesParameters, frozen=True, kw_only=True):
     """Node, range of time, number of intervals, and the wanted page of the list."""
 
     limit: Annotated[int, Meta(ge=1, le=MOST_LANES, description="Most entries in one answer.")] = 16
-    cursor: Place = None
+    cursor: ListCursor = None
 
 
 class LanesAnswer(Answer, frozen=True, kw_only=True):
@@ -125,9 +125,7 @@ def node_threads(run: ServedRun, wanted: LanesParameters) -> ThreadsAnswer:
 
 @get("/nodes/{node}/cores")
 def node_cores(run: ServedRun, wanted: LanesParameters) -> CoresAnswer:
-    """Return the use of the cores of a node over time, in intervals of one length: by ranks, by others, or by
-    nobody.
-    """
+    """Return the use of a node's cores over time, in intervals of one length: by ranks, others or nobody."""
     first = int(wanted.cursor or 0)
     found, total = _lanes(run, wanted).cores(wanted.limit, first)
     return CoresAnswer(

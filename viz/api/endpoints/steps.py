@@ -16,7 +16,15 @@ from chimbuko.provenance.query.filters import Step
 from chimbuko.provenance.query.steps import StepSum
 from chimbuko.provenance.store.tables import NEVER_US
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
-from chimbuko.viz.api.parameters import Limit, Place, RankText, differences, page_of, parse_rank, rank_text
+from chimbuko.viz.api.parameters import (
+    Limit,
+    ListCursor,
+    RankText,
+    differences,
+    page_of,
+    parse_rank,
+    rank_text,
+)
 from chimbuko.viz.api.statements import steps_statement
 
 STEP_FIELDS = ("step", "start_us", "end_us", "calls", "anomalies", "severity_us", "highest_score")
@@ -105,7 +113,7 @@ class StepSumsParameters(LevelParameters, frozen=True, kw_only=True):
         ),
     ] = []
     limit: Limit = 50
-    cursor: Place = None
+    cursor: ListCursor = None
 
 
 class StepSumsAnswer(Answer, frozen=True, kw_only=True):
@@ -146,9 +154,7 @@ def all_steps(run: ServedRun) -> Iterator[StepCount]:
 
 @get("/step-sums")
 def step_sums(run: ServedRun, wanted: StepSumsParameters) -> StepSumsAnswer:
-    """List the stored history in steps of 8, 64, 512 or 4,096: of some ranks, or of all ranks of a program
-    together.
-    """
+    """List the stored history in steps of 8, 64, 512 or 4,096: of some ranks, or of a whole program."""
     keys = [_key(text) for text in wanted.rank] or None
     rows = run.provenance.steps.sums(wanted.level, keys)
     page, following = page_of(rows, wanted)

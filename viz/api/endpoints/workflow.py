@@ -71,9 +71,7 @@ class QuantityAnswer(Answer, frozen=True, kw_only=True):
 
 @get("/workflow")
 def workflow(run: ServedRun) -> WorkflowAnswer:
-    """Return tasks with their states, the utilisation of nodes, time in MPI, and the list of other published
-    quantities.
-    """
+    """Return tasks with their states, utilisation of nodes, time in MPI, and a list of other quantities."""
     views = _views(run)
     return WorkflowAnswer(
         tasks=views.tasks,

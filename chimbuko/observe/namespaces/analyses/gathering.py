@@ -11,9 +11,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 
-from chimbuko.observe.namespaces.analyses.cpuutilisation import Ticks, percent, sample_of
-from chimbuko.observe.namespaces.analyses.loadbalance import MpiTimes
 from chimbuko.observe.namespaces.analyses.series import of_rank
+from chimbuko.observe.namespaces.analyses.standard import MpiTimes, Ticks, percent, sample_of
 from chimbuko.observe.namespaces.analyses.views import Line, NodeView, QuantityView, RankTime, TaskView, Views
 from chimbuko.observe.namespaces.exchange.namespacereader import Observation
 from chimbuko.observe.namespaces.tree.leaves import Leaf, elements

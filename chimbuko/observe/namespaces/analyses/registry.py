@@ -14,10 +14,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from chimbuko.core.errors import ConfigError, ObservationError
-from chimbuko.observe.namespaces.analyses.cpuutilisation import cpu_utilisation
-from chimbuko.observe.namespaces.analyses.loadbalance import load_balance
 from chimbuko.observe.namespaces.analyses.metricanomalies import metric_anomalies
-from chimbuko.observe.namespaces.analyses.taskstates import task_states
+from chimbuko.observe.namespaces.analyses.standard import cpu_utilisation, load_balance, task_states
 from chimbuko.observe.namespaces.exchange.namespacereader import Observation
 from chimbuko.observe.namespaces.tree.tree import Nested, Tree, flattened, leaf_at
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import redis
 
 from chimbuko.core.errors import ServiceError
+from chimbuko.observe.namespaces.exchange.jobaddress import JobAddress
 from chimbuko.observe.namespaces.exchange.keys import asked_prefix
-from chimbuko.observe.namespaces.exchange.place import Place
 from chimbuko.observe.namespaces.tree.paths import Path, parse_path
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def state_path(into: str) -> Path:
     return (GROUP, *parse_path(into))
 
 
-def analyses_app(url: str, place: Place, **settings: Any) -> Celery:
+def analyses_app(url: str, place: JobAddress, **settings: Any) -> Celery:
     """Return the Celery application for the analyses of a job, with ``settings`` of Celery, at a broker with
     these rights.
     """
@@ -54,7 +54,7 @@ def analyses_app(url: str, place: Place, **settings: Any) -> Celery:
     return celery_app("chimbuko.observe.namespaces", url, prefix, QUEUE, task_ignore_result=True, **settings)
 
 
-def ask_worker(place: Place, namespace: str, analysis: str, into: str) -> None:
+def ask_worker(place: JobAddress, namespace: str, analysis: str, into: str) -> None:
     """Ask for an analysis, which any worker of the job may take.
 
     Raises

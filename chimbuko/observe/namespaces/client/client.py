@@ -18,13 +18,12 @@ from chimbuko.core.units import number_of
 from chimbuko.observe.namespaces.analyses.registry import analyse
 from chimbuko.observe.namespaces.client.asking import Progress, ask_worker, state_path
 from chimbuko.observe.namespaces.client.outbox import Letter, Mode, Outbox, Pending
+from chimbuko.observe.namespaces.exchange.jobaddress import JobAddress, find_address
 from chimbuko.observe.namespaces.exchange.keys import Shard
 from chimbuko.observe.namespaces.exchange.namespacereader import Reader
-from chimbuko.observe.namespaces.exchange.place import Place, find_place
-from chimbuko.observe.namespaces.tree.change import Change
 from chimbuko.observe.namespaces.tree.paths import checked_path, format_path, parse_path
 from chimbuko.observe.namespaces.tree.texts import FORMATS
-from chimbuko.observe.namespaces.tree.tree import Tree, flattened, nested
+from chimbuko.observe.namespaces.tree.tree import Change, Tree, flattened, nested
 from chimbuko.observe.namespaces.tree.wire import LARGEST_BYTES, Publication
 from chimbuko.runtime.process.ranks import rank_from
 
@@ -49,8 +48,8 @@ class Client:
         There is no such place, or nobody answers there.
     """
 
-    def __init__(self, place: str | FilePath | Place | None = None, rank: int | None = None) -> None:
-        self._place = place if isinstance(place, Place) else find_place(place)
+    def __init__(self, place: str | FilePath | JobAddress | None = None, rank: int | None = None) -> None:
+        self._place = place if isinstance(place, JobAddress) else find_address(place)
         self._rank = rank_from(os.environ) if rank is None else rank
         if self._rank < 0:
             raise ConfigError(f"rank {self._rank}: is negative; ranks begin with 0")

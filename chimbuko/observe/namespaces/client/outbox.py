@@ -21,12 +21,11 @@ import redis
 from redis.exceptions import RedisClusterException
 
 from chimbuko.core.errors import ChimbukoError, ObservationError, ServiceError
+from chimbuko.observe.namespaces.exchange.jobaddress import JobAddress
 from chimbuko.observe.namespaces.exchange.keys import Shard
-from chimbuko.observe.namespaces.exchange.place import Place
-from chimbuko.observe.namespaces.tree.change import Change
 from chimbuko.observe.namespaces.tree.leaves import is_same
 from chimbuko.observe.namespaces.tree.paths import Path
-from chimbuko.observe.namespaces.tree.tree import Tree, leaf_at
+from chimbuko.observe.namespaces.tree.tree import Change, Tree, leaf_at
 from chimbuko.observe.namespaces.tree.wire import LARGEST_BYTES, Publication, encode
 from chimbuko.runtime.protocol.messages import PAYLOAD
 
@@ -196,7 +195,7 @@ class Outbox:
         A connection to the place's broker, of which this makes use from now on, and closes it.
     """
 
-    def __init__(self, place: Place, client: redis.Redis) -> None:
+    def __init__(self, place: JobAddress, client: redis.Redis) -> None:
         self._place = place
         self._client = client
         self._queue = LetterQueue()

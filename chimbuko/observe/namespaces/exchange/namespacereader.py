@@ -15,8 +15,8 @@ import msgspec
 import redis
 
 from chimbuko.core.errors import ServiceError
+from chimbuko.observe.namespaces.exchange.jobaddress import READER, JobAddress, find_address
 from chimbuko.observe.namespaces.exchange.keys import Shard
-from chimbuko.observe.namespaces.exchange.place import READER, Place, find_place
 from chimbuko.observe.namespaces.exchange.shardstate import (
     CHUNK,
     Counts,
@@ -24,9 +24,8 @@ from chimbuko.observe.namespaces.exchange.shardstate import (
     ShardState,
     entries_after,
 )
-from chimbuko.observe.namespaces.tree.change import Change
 from chimbuko.observe.namespaces.tree.paths import Path, parse_path
-from chimbuko.observe.namespaces.tree.tree import Nested, Tree, nested
+from chimbuko.observe.namespaces.tree.tree import Change, Nested, Tree, nested
 
 LOOK_PERIOD_S = 0.05
 """Interval between two looks for new publications, in seconds."""
@@ -80,8 +79,8 @@ class Reader:
         There is no such place, or nobody answers there.
     """
 
-    def __init__(self, place: str | FilePath | Place | None = None) -> None:
-        self._place = place if isinstance(place, Place) else find_place(place, READER)
+    def __init__(self, place: str | FilePath | JobAddress | None = None) -> None:
+        self._place = place if isinstance(place, JobAddress) else find_address(place, READER)
         self._client = self._place.connect()
         try:
             self._about = self._place.about(self._client)

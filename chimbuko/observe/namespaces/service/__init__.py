@@ -1,5 +1,4 @@
-"""Service of namespaces: instances that keep published values, rights of jobs, and the process that
-starts and ends them.
+"""Service of namespaces: instances that keep published values, rights of jobs, and the main process.
 
 May import observe.namespaces.analyses, observe.namespaces.client, observe.namespaces.exchange,
 observe.namespaces.sources, observe.namespaces.tree, runtime.process and runtime.protocol.

@@ -23,8 +23,8 @@ import redis
 
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.files import write_atomically
+from chimbuko.observe.namespaces.exchange.jobaddress import READER, WRITER, JobAddress, parse_address
 from chimbuko.observe.namespaces.exchange.keys import check_name
-from chimbuko.observe.namespaces.exchange.place import READER, WRITER, Place, parse_place
 from chimbuko.runtime.protocol.broker import connect
 
 
@@ -133,10 +133,10 @@ class ServiceFolder:
             return sorted(path.name for path in self._jobs_path.iterdir() if (path / READER).exists())
         return []
 
-    def place(self, job: str, role: str) -> Place:
+    def place(self, job: str, role: str) -> JobAddress:
         """Return the address of a job."""
         path = self.place_path(job, role)
-        return parse_place(path.read_text(), path)
+        return parse_address(path.read_text(), path)
 
     def place_path(self, job: str, role: str) -> Path:
         """Return the path of the file with a job's address."""
@@ -174,5 +174,5 @@ class ServiceFolder:
         parts = urlsplit(self.broker_path.read_text())
         at = f"{quote(self.user(job, role))}:{quote(token)}@{parts.netloc.rpartition('@')[2]}"
         url = urlunsplit((parts.scheme, at, parts.path, parts.query, ""))
-        place = Place(url, self.settings().name, job)
+        place = JobAddress(url, self.settings().name, job)
         write_atomically(self.place_path(job, role), place.text.encode(), 0o600)

@@ -20,8 +20,8 @@ from redis.cluster import RedisCluster
 from redis.exceptions import RedisClusterException
 
 from chimbuko.core.errors import ChimbukoError, ServiceError
+from chimbuko.observe.namespaces.exchange.jobaddress import DEFAULT_JOB, READER, WRITER, About, JobAddress
 from chimbuko.observe.namespaces.exchange.keys import Shard, about_key, asked_prefix, job_prefix
-from chimbuko.observe.namespaces.exchange.place import DEFAULT_JOB, READER, WRITER, About, Place
 from chimbuko.observe.namespaces.service.folder import ServiceFolder, ServiceSettings
 from chimbuko.observe.namespaces.service.heldshard import make_log
 from chimbuko.observe.namespaces.tree.wire import VERSION
@@ -43,7 +43,7 @@ _WRITING = "+xadd +multi +exec +discard"
 _ASKING = "+multi +exec +llen +exists +smembers +sadd +lpush"
 
 
-def grant(client: redis.Redis, place: Place, role: str) -> None:
+def grant(client: redis.Redis, place: JobAddress, role: str) -> None:
     """Give the user of an address the rights of its role, and no others.
 
     Raises

@@ -22,7 +22,7 @@ from celery.worker import state
 from chimbuko.core.errors import ChimbukoError, ConfigError
 from chimbuko.observe.namespaces.client.asking import TASK, Progress, analyses_app
 from chimbuko.observe.namespaces.client.client import Client, report
-from chimbuko.observe.namespaces.exchange.place import WRITER, Place
+from chimbuko.observe.namespaces.exchange.jobaddress import WRITER, JobAddress
 from chimbuko.observe.namespaces.service.folder import ServiceFolder
 from chimbuko.runtime.process.lifetime import die_with_parent, end_within, log, say_ready
 from chimbuko.runtime.process.signals import END, FROM_OTHERS, heed
@@ -106,7 +106,7 @@ def _make_app(folder: ServiceFolder, job: str, limit_s: float) -> Celery:
     return app
 
 
-def _note_failure(place: Place, why: str, namespace: str, analysis: str, into: str) -> None:
+def _note_failure(place: JobAddress, why: str, namespace: str, analysis: str, into: str) -> None:
     try:
         with Client(place, rank=0) as client:
             one = client.create(namespace)

@@ -22,7 +22,7 @@ from caliperreader import CaliperStreamReader
 
 from chimbuko.capture.formats.readers.caliper import CheckedNodes
 from chimbuko.core.errors import ChimbukoError, ConfigError, ObservationError
-from chimbuko.observe.namespaces.analyses.loadbalance import CALIPER
+from chimbuko.observe.namespaces.analyses.standard import CALIPER
 from chimbuko.observe.namespaces.client.client import Client
 from chimbuko.observe.namespaces.tree.paths import key_of
 from chimbuko.runtime.process.lifetime import log

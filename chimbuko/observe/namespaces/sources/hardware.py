@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from chimbuko.observe.namespaces.client.client import Client
-from chimbuko.observe.namespaces.exchange.place import Place
+from chimbuko.observe.namespaces.exchange.jobaddress import JobAddress
 
 NAMESPACE = "hardware"
 _PROC = Path("/proc")
@@ -34,7 +34,7 @@ class HardwarePublisher:
         There is no such place, or nobody answers there.
     """
 
-    def __init__(self, place: str | Path | Place | None = None) -> None:
+    def __init__(self, place: str | Path | JobAddress | None = None) -> None:
         self._client = Client(place)
         self._hardware = self._client.create(NAMESPACE)
         self._node = platform.node()

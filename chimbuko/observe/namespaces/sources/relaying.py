@@ -23,7 +23,7 @@ import numpy as np
 from chimbuko.core.errors import ChimbukoError
 from chimbuko.observe.namespaces.client.client import Client
 from chimbuko.observe.namespaces.client.outbox import Mode
-from chimbuko.observe.namespaces.exchange.place import Place, find_place
+from chimbuko.observe.namespaces.exchange.jobaddress import JobAddress, find_address
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.process.usercommand import run_beside
 
@@ -97,7 +97,7 @@ _KEEP_SIZE_AND_PUNCH_HOLE = 0x01 | 0x02
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def relay(command: Sequence[str], place: str | Path | Place | None = None) -> int:
+def relay(command: Sequence[str], place: str | Path | JobAddress | None = None) -> int:
     """Run a program to its end, publish for all of its processes on this node, and return its exit code.
 
     Raises
@@ -108,7 +108,7 @@ def relay(command: Sequence[str], place: str | Path | Place | None = None) -> in
         The program cannot be run.
     """
     # A service that does not answer is reported before the program runs.
-    found = place if isinstance(place, Place) else find_place(place)
+    found = place if isinstance(place, JobAddress) else find_address(place)
     with found.connect() as connection:
         found.about(connection)
     folder = Path(tempfile.mkdtemp(prefix="chimbuko-relay-", dir=_MEMORY if _MEMORY.is_dir() else None))
@@ -124,7 +124,7 @@ def relay(command: Sequence[str], place: str | Path | Place | None = None) -> in
 class Relay:
     """Reader of the files of a folder, which publishes new lines in them."""
 
-    def __init__(self, folder: Path, place: Place) -> None:
+    def __init__(self, folder: Path, place: JobAddress) -> None:
         self._folder = folder
         self._place = place
         self._files: dict[str, _File] = {}

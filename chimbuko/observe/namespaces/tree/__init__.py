@@ -1,5 +1,4 @@
-"""Trees of observations as plain values: typed leaves under hierarchical keys, changes to them, and
-their encoding.
+"""Trees of observations as plain values: typed leaves under hierarchical keys, changes, and encoding.
 
 May import nothing of ours.
 

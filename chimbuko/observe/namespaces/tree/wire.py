@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 
 from chimbuko.core.errors import ObservationError
-from chimbuko.observe.namespaces.tree.change import Change
 from chimbuko.observe.namespaces.tree.leaves import (
     BOOLEAN,
     MOST_DIMENSIONS,
@@ -26,7 +25,7 @@ from chimbuko.observe.namespaces.tree.leaves import (
     frozen,
 )
 from chimbuko.observe.namespaces.tree.paths import Path, format_path
-from chimbuko.observe.namespaces.tree.tree import check_leaf, flattened, nested
+from chimbuko.observe.namespaces.tree.tree import Change, check_leaf, flattened, nested
 
 VERSION = 1
 """Version of the encoding of publications and stored leaves; other versions are refused."""

@@ -11,16 +11,14 @@ import pytest
 
 from chimbuko.core.errors import ConfigError, ObservationError
 from chimbuko.observe.namespaces.analyses import registry
-from chimbuko.observe.namespaces.analyses.cpuutilisation import cpu_utilisation
-from chimbuko.observe.namespaces.analyses.loadbalance import load_balance
 from chimbuko.observe.namespaces.analyses.metricanomalies import metric_anomalies
 from chimbuko.observe.namespaces.analyses.registry import analyse, names
 from chimbuko.observe.namespaces.analyses.series import values
-from chimbuko.observe.namespaces.analyses.taskstates import task_states
+from chimbuko.observe.namespaces.analyses.standard import cpu_utilisation, load_balance, task_states
 from chimbuko.observe.namespaces.exchange.namespacereader import Observation
-from chimbuko.observe.namespaces.tree.change import Change
 from chimbuko.observe.namespaces.tree.leaves import as_leaf
 from chimbuko.observe.namespaces.tree.paths import parse_path
+from chimbuko.observe.namespaces.tree.tree import Change
 from tests.observe.namespaces.analyses.astaroth import RANKS, global_drift, local_instability
 
 

@@ -18,9 +18,14 @@ import pytest
 
 from chimbuko.core.errors import ConfigError, ObservationError, ServiceError
 from chimbuko.observe.namespaces.client.client import Client
+from chimbuko.observe.namespaces.exchange.jobaddress import (
+    PLACE_VARIABLE,
+    JobAddress,
+    find_address,
+    parse_address,
+)
 from chimbuko.observe.namespaces.exchange.keys import STANDING
 from chimbuko.observe.namespaces.exchange.namespacereader import Reader
-from chimbuko.observe.namespaces.exchange.place import PLACE_VARIABLE, Place, find_place, parse_place
 from tests.observe.namespaces.served import Served, served
 from tests.observe.namespaces.slowlink import SlowLink, slow_link
 from tests.patience import PATIENCE_S
@@ -40,9 +45,9 @@ def job(service: Served, request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture
-def link(job: Path) -> Iterator[tuple[SlowLink, Place]]:
+def link(job: Path) -> Iterator[tuple[SlowLink, JobAddress]]:
     """A link to the service, and the place behind it."""
-    place = find_place(job)
+    place = find_address(job)
     port = urlsplit(place.url).port
     assert port is not None
     with slow_link(port) as link:
@@ -161,7 +166,7 @@ def test_wrong_updates_are_refused_at_once_and_change_nothing(job: Path) -> None
         assert reader.read("application") == {"loss": 0.5}
 
 
-def test_a_slow_service_delays_only_who_waits_for_it(link: tuple[SlowLink, Place], job: Path) -> None:
+def test_a_slow_service_delays_only_who_waits_for_it(link: tuple[SlowLink, JobAddress], job: Path) -> None:
     """That which is asynchronous never waits: with 200 ms each way 20 of them would take 8 s."""
     slow, place = link
     with Client(place) as client:
@@ -183,7 +188,7 @@ def test_a_slow_service_delays_only_who_waits_for_it(link: tuple[SlowLink, Place
     assert found["steps"].tolist() == list(range(20)) and found["last"] is True
 
 
-def test_a_link_that_breaks_loses_and_repeats_nothing(link: tuple[SlowLink, Place], job: Path) -> None:
+def test_a_link_that_breaks_loses_and_repeats_nothing(link: tuple[SlowLink, JobAddress], job: Path) -> None:
     broken, place = link
     with Client(place) as client:
         namespace = client.create("application")
@@ -197,7 +202,7 @@ def test_a_link_that_breaks_loses_and_repeats_nothing(link: tuple[SlowLink, Plac
         assert reader.read("application")["steps"].tolist() == list(range(60))
 
 
-def test_what_is_sent_again_counts_once(link: tuple[SlowLink, Place], job: Path) -> None:
+def test_what_is_sent_again_counts_once(link: tuple[SlowLink, JobAddress], job: Path) -> None:
     """A link that breaks when the service has a message, and its answer has not come back."""
     broken, place = link
     with Client(place) as client, Reader(job) as reader:
@@ -253,13 +258,13 @@ def test_jobs_know_nothing_of_each_other(service: Served) -> None:
     with Reader(second) as reader:
         assert reader.read("application") == {}
     # The rights of the one with the name of the other.
-    mine = find_place(second, "reader")
+    mine = find_address(second, "reader")
     with (
         pytest.raises(ServiceError, match=r"cannot be read .*permission"),
         Reader(replace(mine, job="first")) as reader,
     ):
         reader.read("application")
-    thief = Client(replace(find_place(second), job="first"))
+    thief = Client(replace(find_address(second), job="first"))
     with pytest.raises(ServiceError, match="not permitted"):
         thief.create("application").publish_tree({"a": 2})
     with pytest.raises(ServiceError):
@@ -267,14 +272,14 @@ def test_jobs_know_nothing_of_each_other(service: Served) -> None:
     service.folder.dismiss("first")
     service.serving.look_after()
     with pytest.raises(ServiceError, match=r"cannot be used .*still right"):
-        Client(parse_place(find_place(second).text.replace("second", "first")))
+        Client(parse_address(find_address(second).text.replace("second", "first")))
 
 
 def test_a_service_of_another_version_says_so(job: Path, service: Served) -> None:
     with service.folder.connect() as broker:
         key = "{chimbuko-ns:other}about"
         broker.set(key, json.dumps({"version": 9, "instances": {}}))
-    place = replace(parse_place(f"{(service.path / 'broker').read_text()}#test/x"), service="other")
+    place = replace(parse_address(f"{(service.path / 'broker').read_text()}#test/x"), service="other")
     with pytest.raises(ServiceError, match="speaks version 9 of publications, and this Chimbuko 1"):
         Client(place)
     with pytest.raises(ServiceError, match="service third is not at its broker: start it"):
@@ -292,7 +297,7 @@ def test_a_service_of_another_version_says_so(job: Path, service: Served) -> Non
 )
 def test_what_is_no_place_is_refused(place: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
-        find_place(place)
+        find_address(place)
 
 
 def test_without_a_place_it_is_said_how_to_name_one(monkeypatch: pytest.MonkeyPatch) -> None:

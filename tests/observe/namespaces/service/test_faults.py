@@ -13,8 +13,8 @@ import redis
 
 from chimbuko.core.errors import ServiceError
 from chimbuko.observe.namespaces.client.client import Client
+from chimbuko.observe.namespaces.exchange.jobaddress import find_address
 from chimbuko.observe.namespaces.exchange.namespacereader import Reader
-from chimbuko.observe.namespaces.exchange.place import find_place
 from chimbuko.observe.namespaces.tree.wire import VERSION
 from chimbuko.runtime.protocol import broker as protocol_broker
 from chimbuko.runtime.protocol.broker import PrivateBroker, connect
@@ -31,13 +31,13 @@ def merged(service: Served, namespace: str = "application") -> list[int]:
 
 def states(service: Served, namespace: str) -> list[dict[bytes, bytes]]:
     with service.folder.connect() as broker:
-        shards = find_place(service.path).shards(find_place(service.path).about(broker), namespace)
+        shards = find_address(service.path).shards(find_address(service.path).about(broker), namespace)
         return [broker.hgetall(shard.state) for shard in shards]  # type: ignore[misc]
 
 
 def holders(service: Served) -> list[bytes | None]:
     with service.folder.connect() as broker:
-        place = find_place(service.path)
+        place = find_address(service.path)
         return [broker.get(shard.lease) for shard in place.shards(place.about(broker), "application")]  # type: ignore[misc]
 
 
@@ -153,7 +153,7 @@ def test_secrets_are_in_files_of_their_owner(tmp_path: Path) -> None:
 
 def test_what_is_not_understood_is_counted_and_harms_nobody(tmp_path: Path) -> None:
     with served(tmp_path / "service") as service, Client(service.path) as client:
-        place = find_place(service.path)
+        place = find_address(service.path)
         with place.connect() as broker:
             (shard,) = place.shards(place.about(broker), "application")
             for data in (b"", b"\x09new", bytes((VERSION,)) + b"\xc1", b"x" * 1000):

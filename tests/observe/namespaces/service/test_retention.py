@@ -6,8 +6,8 @@ import numpy as np
 
 from chimbuko.observe.namespaces.exchange.shardstate import Entry, ShardState
 from chimbuko.observe.namespaces.service.heldshard import ENTRY_BYTES, MOST_CLIENTS, READERS_MS, Retention
-from chimbuko.observe.namespaces.tree.change import Change
 from chimbuko.observe.namespaces.tree.leaves import as_leaf
+from chimbuko.observe.namespaces.tree.tree import Change
 from chimbuko.observe.namespaces.tree.wire import Publication, encode
 
 

@@ -135,7 +135,7 @@ def test_who_may_only_read_learns_once_that_nothing_is_published(service: Served
     publisher.finish()
     publisher.keep_up()
     (line,) = said
-    assert "is not published" in line and "not permitted" in line
+    assert "are not published" in line and "not permitted" in line
 
 
 def test_a_broker_that_lost_all_gets_the_findings_again(

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from chimbuko.observe.namespaces.analyses.cpuutilisation import cpu_utilisation
+from chimbuko.observe.namespaces.analyses.standard import cpu_utilisation
+from chimbuko.observe.namespaces.exchange.jobaddress import PLACE_VARIABLE
 from chimbuko.observe.namespaces.exchange.namespacereader import Reader
-from chimbuko.observe.namespaces.exchange.place import PLACE_VARIABLE
 from chimbuko.observe.namespaces.sources.hardware import observed
 from tests.integration.conftest import Command
 from tests.observe.namespaces.served import served

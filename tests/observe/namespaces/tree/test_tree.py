@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.core.errors import ObservationError
-from chimbuko.observe.namespaces.tree.change import Change, apply
 from chimbuko.observe.namespaces.tree.leaves import Leaf, as_leaf, element_type, is_same, joined
 from chimbuko.observe.namespaces.tree.paths import Path
-from chimbuko.observe.namespaces.tree.tree import Tree, flattened, nested
+from chimbuko.observe.namespaces.tree.tree import Change, Tree, apply, flattened, nested
 from tests.observe.namespaces.strategies import FEW, LEAVES
 
 CLOSE_PATHS: st.SearchStrategy[Path] = st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map(tuple)

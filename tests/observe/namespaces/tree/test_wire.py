@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.core.errors import ObservationError
-from chimbuko.observe.namespaces.tree.change import Change
 from chimbuko.observe.namespaces.tree.leaves import Leaf, is_same
 from chimbuko.observe.namespaces.tree.paths import MOST_KEYS, Path
-from chimbuko.observe.namespaces.tree.tree import Tree
+from chimbuko.observe.namespaces.tree.tree import Change, Tree
 from chimbuko.observe.namespaces.tree.wire import (
     LARGEST_BYTES,
     VERSION,

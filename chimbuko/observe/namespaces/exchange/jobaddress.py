@@ -1,7 +1,8 @@
 """Address of a service of namespaces, and of a job's rights at it.
 
-The place of a job is a URL of the broker, whose user and password are the job's rights, with the service and
-the job behind a ``#``: ``redis://USER:TOKEN@HOST:6400/0#SERVICE/JOB``. It is secret, so it stands in a file.
+The address, which users know as the place of a job, is a URL of the broker, whose user and password are the
+job's rights, with the service and the job behind a ``#``, for example
+``redis://USER:TOKEN@HOST:6400/0#SERVICE/JOB``. It is secret, so it stands in a file.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class About(msgspec.Struct):
 
 
 @dataclass(frozen=True)
-class Place:
+class JobAddress:
     """Address of a job's namespaces: broker, rights, service and job."""
 
     url: str
@@ -103,7 +104,7 @@ class Place:
         return [Shard(self.service, self.job, namespace, number) for number in range(count)]
 
 
-def find_place(place: str | Path | None, role: str = WRITER) -> Place:
+def find_address(place: str | Path | None, role: str = WRITER) -> JobAddress:
     """Return the address that a user means.
 
     Parameters
@@ -123,14 +124,14 @@ def find_place(place: str | Path | None, role: str = WRITER) -> Place:
     if not text:
         raise ConfigError(f"no service of namespaces is named; set {PLACE_VARIABLE} to its folder")
     if "://" in text:
-        return parse_place(text)
+        return parse_address(text)
     path = Path(text)
     if path.is_dir():
         # The folder of a service, or of one of its jobs.
         folder = path if (path / role).exists() else path / "jobs" / DEFAULT_JOB
         path = folder / role
     try:
-        return parse_place(path.read_text().strip(), path)
+        return parse_address(path.read_text().strip(), path)
     except OSError as error:
         raise ConfigError(
             f"{path}: cannot be read ({error.strerror}); start the service with "
@@ -138,7 +139,7 @@ def find_place(place: str | Path | None, role: str = WRITER) -> Place:
         ) from error
 
 
-def parse_place(text: str, file: Path | None = None) -> Place:
+def parse_address(text: str, file: Path | None = None) -> JobAddress:
     """Return the address that such a URL contains.
 
     Raises
@@ -154,4 +155,4 @@ def parse_place(text: str, file: Path | None = None) -> Place:
         raise ConfigError(
             f"{where}no place of namespaces; it is like redis://USER:TOKEN@HOST:6400/0#SERVICE/JOB"
         )
-    return Place(url, check_name(service, "service"), check_name(job, "job"), file)
+    return JobAddress(url, check_name(service, "service"), check_name(job, "job"), file)
