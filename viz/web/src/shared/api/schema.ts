@@ -37,7 +37,7 @@ export interface components {
         };
         /**
          * AnalysisConfig
-         * @description How calls are judged and what is kept of the abnormal ones.
+         * @description Settings of the analysis: how calls are judged and what is kept of the abnormal ones.
          */
         AnalysisConfig: {
             detector: string;
@@ -156,7 +156,7 @@ export interface components {
         };
         /**
          * Silence
-         * @description Since when a stream gives no step, and what its rank is in.
+         * @description Silence of a stream: since when it gives no step, and where its rank is.
          */
         Silence: {
             since_us: number;
@@ -480,7 +480,7 @@ export interface components {
         };
         /**
          * FunctionStatistics
-         * @description One function over all ranks.
+         * @description Statistics of one function over all ranks.
          */
         FunctionStatistics: {
             program: number;
@@ -644,7 +644,7 @@ export interface components {
         };
         /**
          * StepCount
-         * @description What the analysis of one step of one rank counted; written for every analysed step.
+         * @description Counts of the analysis of one step of one rank; written for every analysed step.
          */
         StepCount: {
             program: number;
@@ -738,7 +738,7 @@ export interface components {
         };
         /**
          * Label
-         * @description What the detector said of a call.
+         * @description Judgement of the detector about a call.
          * @enum {unknown}
          */
         Label: "anomaly" | "normal";
@@ -754,7 +754,7 @@ export interface components {
         };
         /**
          * CallRecord
-         * @description One call with everything kept about it.
+         * @description One call with all data kept about it.
          */
         CallRecord: {
             id: string;
