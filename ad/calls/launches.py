@@ -10,11 +10,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-<<<<<<< HEAD
 from chimbuko.ad.calls.correlation import MOST_NODES, Correlation, EntryId
-=======
-from chimbuko.ad.calls.correlation import MOST_NODES, Correlation, Place
->>>>>>> observe
 from chimbuko.ad.calls.selection import CallLaunches, Selection
 from chimbuko.ad.calls.stacks import CallStacks
 from chimbuko.core.calls.recordarrays import PackedRecords, joined

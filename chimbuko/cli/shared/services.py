@@ -17,13 +17,8 @@ import click
 from chimbuko.core.errors import ConfigError
 from chimbuko.core.units import parse_duration_us
 from chimbuko.launcher.services.choices import AlertOptions, ServiceChoices
-<<<<<<< HEAD
-from chimbuko.observe.namespaces.exchange.place import PLACE_VARIABLE, find_place
-from chimbuko.provenance.alerts.sinks import SINKS, sinks_of
-=======
 from chimbuko.observe.namespaces.exchange.jobaddress import PLACE_VARIABLE, find_address
-from chimbuko.provenance.alerts.sinks import COMMAND_VARIABLE, URL_VARIABLE, hooks_of
->>>>>>> observe
+from chimbuko.provenance.alerts.sinks import SINKS, sinks_of
 from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, LOOPBACK
 from chimbuko.runtime.protocol.metricsplace import TOKEN_VARIABLE, metrics_place

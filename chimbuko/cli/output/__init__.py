@@ -1,4 +1,0 @@
-"""Tables and lists on standard output.
-
-May import nothing of ours.
-"""
