@@ -9,8 +9,8 @@ from chimbuko.ad.streamprocess.commits import (
     COMMIT_PERIOD_S,
     COMMIT_SHARE,
     LONGEST_QUIET_S,
-    PROMPT_STEPS,
     MOST_QUIET_BYTES,
+    PROMPT_STEPS,
     CommitSchedule,
     quiet_s,
 )
