@@ -1,4 +1,4 @@
-"""A run as pandas DataFrames, for notebooks: ``chimbuko.open(...)``.
+"""A run as pandas DataFrames, for notebooks: what ``chimbuko.open`` gives.
 
 Columns have the names and units of the records' fields. Times are UTC timestamps on the trace's clock, as
 ``entry_time``, and seconds since the run's first analysed step, as ``entry_s``. Functions, nodes and labels

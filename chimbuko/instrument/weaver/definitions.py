@@ -67,7 +67,7 @@ class Definition:
     """Definition of an annotated function. Positions are offsets in the text, in bytes."""
 
     attribute: str
-    """Text of the attribute, as ``@critical_path(...)``."""
+    """Text of the attribute, such as ``@critical_path()``."""
     name: str
     begin: int
     body: int | None

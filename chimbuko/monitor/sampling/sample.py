@@ -82,7 +82,7 @@ class ProcessCounters(NamedTuple):
     memory: ProcessMemory
     io: ProcessIO | None
     cpu_ticks: int = 0
-    """Of all its threads, also those that have ended."""
+    """CPU time of all its threads, also of those that have ended."""
 
 
 class GroupCounters(NamedTuple):
@@ -99,7 +99,7 @@ class Sample:
     """A node at one moment. It is never changed; see ``ThreadSpan``."""
 
     time_us: int
-    """Of a clock that never goes back."""
+    """Time of a clock that never goes back."""
     wall_us: int
     """Time of day, in µs since 1970."""
     boot_ticks: int
