@@ -226,13 +226,13 @@ def _send(link: socket.socket, message: bytes) -> None:
 
 
 def _receive(link: socket.socket) -> bytes | None:
-    """The next message; None where nobody is there any more."""
+    """Return the next message; None where the other side has gone."""
     head = _exactly(link, _LENGTH.size)
     return _exactly(link, _LENGTH.unpack(head)[0]) if head else None
 
 
 def _exactly(link: socket.socket, size: int) -> bytes:
-    """So many bytes, or none."""
+    """Return exactly ``size`` bytes, or none where the other side has gone."""
     content = b""
     while len(content) < size:
         with suppress(ConnectionError):

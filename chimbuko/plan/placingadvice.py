@@ -54,7 +54,7 @@ class Measured:
 
     @property
     def seconds(self) -> float:
-        """Seconds for which the agent that was at work longest was."""
+        """Longest time for which an agent was at work, in seconds."""
         return max(sum(load.seconds for load in loads) for loads in self.agents)
 
 

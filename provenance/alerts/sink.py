@@ -21,9 +21,9 @@ class Sink:
     """Receiver of alerts."""
 
     name: str
-    """What messages call it."""
+    """Name of the receiver in messages to the user."""
     take: Callable[[bytes], None]
-    """Takes one alert, as JSON, or raises ``SinkError``."""
+    """Function that takes one alert, as JSON, or raises ``SinkError``."""
 
 
 @dataclass(frozen=True)

@@ -215,7 +215,7 @@ class _Rank:
         )
 
     def _see_recorded(self, thread: _Thread, call: CallRecord) -> None:
-        """Take in the recorded call itself, of which its record knows best."""
+        """Add the recorded call itself; where other records differ, its own record is right."""
         frame = StackFrame(call.id, call.function, call.entry_us, call.exit_us, False)
         own = _see(thread, frame, call.depth, "")
         own.end_us = max(own.end_us, call.entry_us + call.inclusive_us)

@@ -12,9 +12,9 @@ MOST_ENDS = 200_000
 """Maximum number of messages and of operations that are remembered, 60 MB; the oldest go first."""
 
 Key = tuple[int, int, int, int, int, int]
-"""Program, communicator, source, destination, tag and number."""
+"""Key of a message: program, communicator, source, destination, tag and number."""
 Operation = tuple[int, int, int]
-"""Program, communicator and number."""
+"""Key of a collective operation: program, communicator and number."""
 MOST_STAYS = 64
 """Maximum number of ranks per operation whose times of entry and exit are remembered."""
 MOST_COMPARED = 6

@@ -119,7 +119,7 @@ class _Regions:
                 self.count += 1
 
     def rows(self) -> Table:
-        """Those that have come since."""
+        """Return the rows that have come since the last call."""
         rows, self._rows = self._rows, []
         return table_of(rows)
 

@@ -68,7 +68,7 @@ class Compared:
 
 
 class _Measure:
-    """Usual place of each rank beside the others, measured by differences or by ratios."""
+    """Usual distance of each rank from the others, as differences or as ratios."""
 
     def __init__(self, samples: Floats, by_ratio: bool) -> None:
         self._by_ratio = by_ratio
