@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chimbuko.core.errors import ConfigError

@@ -90,10 +90,10 @@ def test_services_that_are_killed_while_they_start_are_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of them just before it is ready, when it starts for the first time."""
-    modules = ["pserver", "provenance.write", "namespaces.watching"]
+    modules = ["pserver.__main__", "provenance.write.__main__", "observe.namespaces.service.watching"]
     marks = [tmp_path / module for module in modules]
     for module, mark in zip(modules, marks, strict=True):
-        monkeypatch.setattr(f"chimbuko.{module}.__main__.say_ready", killed_at_first(mark))
+        monkeypatch.setattr(f"chimbuko.{module}.say_ready", killed_at_first(mark))
     run = new_run(tmp_path / "run", ["true"], AnalysisConfig(), None)
     choices = ServiceChoices(namespaces=str(tmp_path / "nobody"))
     options = ServiceOptions(AnalysisConfig(), has_dashboard=False, choices=choices)

@@ -80,7 +80,10 @@ class Service:
     def wait_ready(self, timeout_s: float = READY_TIMEOUT_S) -> dict[str, Any]:
         """Wait until it is ready; return the facts that it reports then."""
         assert self.process.stdout is not None
-        readable, _, _ = select.select([self.process.stdout], [], [], timeout_s)
+        # Not ``select.select``, which refuses descriptors above 1,023.
+        output = select.poll()
+        output.register(self.process.stdout, select.POLLIN)
+        readable = output.poll(1000 * timeout_s)
         line = self.process.stdout.readline() if readable else b""
         try:
             facts: dict[str, Any] = msgspec.json.decode(line)

@@ -196,9 +196,9 @@ def test_a_timeline_of_four_ranks_has_all_of_them_until_they_are_dropped(
     own, others = call.split(":")[1], [f"0:{rank}" for rank in range(4) if not call.startswith(f"0:{rank}:")]
     page = opened(watched, f"/timeline?call={call}", ".timeline .chip")
     labels = page.locator(".timeline .chip").evaluate_all("chips => chips.map(chip => chip.ariaLabel)")
-    assert labels == [f"Without rank {other}" for other in others]
+    assert labels == [f"Remove rank {other}" for other in others]
     for other in others:
-        page.get_by_label(f"Without rank {other}").click()
+        page.get_by_label(f"Remove rank {other}").click()
     page.wait_for_url(f"**with=0:{own}*")
     page.wait_for_selector(".timeline .chip", state="detached")
 

@@ -215,7 +215,7 @@ def test_where_the_analysis_runs_best(page: Page) -> None:
         for name in ("cx", "cy")
     )
     assert right[0] < right[1] and down[0] > down[1]
-    assert "at most 10 % off" in panel.inner_text()
+    assert "the largest error is 10 %" in panel.inner_text()
     # One core more for the analysis; one of three for both; all four for both.
     counts = {
         part: panel.locator(f"rect.placement-cores.{part}").count()
