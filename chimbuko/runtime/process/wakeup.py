@@ -42,7 +42,11 @@ class Wakeup:
 
     def wait(self, timeout_s: float, readable: Sequence[int] = ()) -> None:
         """Sleep until there is a signal, or one of these descriptors is readable, or the time is over."""
-        select.select([self._reading, *readable], [], [], timeout_s)
+        # Not ``select.select``, which refuses descriptors above 1,023.
+        waiting = select.poll()
+        for descriptor in (self._reading, *readable):
+            waiting.register(descriptor, select.POLLIN)
+        waiting.poll(1000 * timeout_s)
         with suppress(BlockingIOError):
             os.read(self._reading, 1 << 12)
 

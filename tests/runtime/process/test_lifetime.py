@@ -119,7 +119,9 @@ def test_services_do_not_outlive_a_killed_launcher(tmp_path: Path, monkeypatch: 
     service = os.pidfd_open(int(launcher.stdout.readline()))
     launcher.kill()
     launcher.communicate()
-    assert select.select([service], [], [], 10.0)[0]
+    ended = select.poll()
+    ended.register(service, select.POLLIN)
+    assert ended.poll(10_000)
     os.close(service)
 
 

@@ -163,7 +163,9 @@ def test_it_does_not_outlive_a_killed_launcher(tmp_path: Path) -> None:
     launcher.kill()
     launcher.communicate()
     # A descriptor of a process becomes readable when it has ended.
-    assert select.select([watched], [], [], 10.0)[0]
+    ended = select.poll()
+    ended.register(watched, select.POLLIN)
+    assert ended.poll(10_000)
     os.close(watched)
 
 
