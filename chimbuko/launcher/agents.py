@@ -1,8 +1,7 @@
 """The agents of this node, for one run.
 
-Notices programs that write one stream at the same time: only one of them can be analysed.
-
-Those that write it one after the other are instances, and no matter (``chimbuko.ad.streams.arrivals``).
+Programs that write one stream at the same time are noticed, as only one of them can be analysed. Those that
+write it one after the other are instances, and do no harm (``chimbuko.ad.streams.arrivals``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Checks the cores, memory and settings of a node, by the monitor's own measures.
-
-What a check of ``chimbuko doctor`` has found.
-"""
+"""Check of the cores, memory and settings of a node for ``chimbuko doctor``, as the monitor measures them."""
 
 from __future__ import annotations
 

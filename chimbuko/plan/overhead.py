@@ -1,6 +1,6 @@
-"""Runs a program alone, traced, and analysed, in turns, and takes the time of each.
+"""Overhead of tracing and analysis: a program runs alone, traced and analysed, in turns.
 
-What times of repetitions say: means, and what was added, with intervals. No I/O.
+The times give means, and what was added, with intervals.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """CPU time of an agent for a second, a step and a row of a trace, from what it took in intervals.
 
-What is usual of the analysis, where a run has not shown it: as it was measured.
+Where a run has not shown them, measured costs of other runs stand in.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Encoding of answers: types that travel as arrays between Chimbuko's processes, as JSON objects with
-named fields.
+"""Encoding of answers and errors: types that travel as arrays between Chimbuko's processes, as JSON objects.
 
-Of each type there is made, once, a twin whose structs are objects. The schema of an answer is the twin's,
+For each type there is made, once, a twin whose structs are objects. The schema of an answer is the twin's,
 and every answer is converted to the twin before it is encoded: what does not fit the schema is not sent.
-
-The one form that errors of the API have.
+All errors of the API have one form.
 """
 
 from __future__ import annotations

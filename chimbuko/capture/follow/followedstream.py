@@ -1,7 +1,4 @@
-"""Reads a stream's files while they are being written, and gives back what was read.
-
-Keeps the whole of a followed stream: copies behind the reader what is about to be given back.
-"""
+"""Reader of a stream's files while they are written; what was read is given back, or kept as a copy."""
 
 from __future__ import annotations
 

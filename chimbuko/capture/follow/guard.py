@@ -2,12 +2,10 @@
 
 A process of its own on each node, so small that it can stay when all others of ours are gone: unread data
 takes space, and where it comes to an end the application does, too. It drops the oldest unread data of
-streams beyond their limits, makes processes of ours go on that were stopped (``watchdog.py``), and removes
-the folder when nobody needs it any more. It loads neither numpy nor ADIOS2, and writes to nothing but the
-folder and its standard error, which belong on the node's own storage: a network file system that hangs
-would stop it.
-
-What is done about processes of ours that were stopped: a stopped reader holds the end of an SST writer.
+streams beyond their limits, makes processes of ours go on that were stopped, as a stopped reader holds up
+the end of an SST writer, and removes the folder when nobody needs it any more. It loads neither numpy nor
+ADIOS2, and writes to nothing but the folder and its standard error, which belong on the node's own storage:
+a network file system that hangs would stop it.
 """
 
 from __future__ import annotations

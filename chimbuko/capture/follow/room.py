@@ -1,5 +1,4 @@
 """Room that a folder has left: of its file system and, where that is memory, of who is charged for it.
-How much memory processes of this node may still take: the node's own, and that of their memory cgroups.
 
 Pages of files in ``/dev/shm`` are charged to the cgroup of the process that writes them. Limits stand in
 cgroups of version 1 or 2, or both are mounted at once, and those of all ancestors count.

@@ -1,7 +1,4 @@
-"""Writes Chrome's trace events, one a line; in an object, or as PerfFlowAspect in an array.
-
-A file of Chrome's trace events on its way: one event a line, in an object or an array.
-"""
+"""Writer of Chrome's trace events, one a line, in an object or, as PerfFlowAspect does, in an array."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Follows traces of other tools while they are written, and writes streams of what has come.
-
-Reads a file that another program is writing, as far as what is there will stay.
-"""
+"""Streams made of other tools' traces while these are written; a file is read as far as it will stay."""
 
 from __future__ import annotations
 

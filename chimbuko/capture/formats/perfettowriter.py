@@ -1,7 +1,4 @@
-"""Writes Perfetto's traces: packets of track events, times in ns.
-
-A file in Perfetto's format on its way: packets of track events, as its protocol buffers define them.
-"""
+"""Writer of Perfetto's traces: packets of track events as its protocol buffers define them, times in ns."""
 
 from __future__ import annotations
 

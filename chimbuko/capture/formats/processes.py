@@ -1,7 +1,4 @@
-"""Streams of all processes of a trace, as they are written step by step.
-
-Which rank each process of a trace is.
-"""
+"""Ranks of the processes of a trace, and their streams, which are written step by step."""
 
 from __future__ import annotations
 

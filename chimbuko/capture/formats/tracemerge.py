@@ -1,8 +1,7 @@
-"""Puts traces together, whatever they are in, into one trace with one clock.
+"""Merge of traces in any formats into one trace with one clock.
 
-How far the clocks of ranks are apart, by their messages and collective operations.
-
-No message is received before it was sent, and no rank leaves a collective operation before the last one came.
+Clocks of ranks are compared by messages and collective operations: no message is received before it was
+sent, and no rank leaves a collective operation before the last one came.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Finds trace streams by TAU's file names: ``<prefix>-<executable>-<rank>.bp``.
+"""Discovery of trace streams by TAU's file names: ``<prefix>-<executable>-<rank>.bp``.
 
 Several instances of a program without MPI all take themselves for rank 0, and all programs that an
 interpreter runs have its name. So the prefix may go on: ``tau-metrics.4-app-2.bp`` is rank 6 of ``app``,
 ``tau-metrics.train-python3-0.bp`` is rank 0 of ``train``, and both go together as ``tau-metrics.train.4``.
 
-The names of ADIOS2's engines, which no other module knows. Loads nothing: a traced program reads them.
+No other module knows the names of ADIOS2's engines. A traced program reads them, so little is loaded here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Environment of a shielded application, and reports on whether it was shielded.
+"""The shield: a C library that keeps an application alive when a reader over SST dies while it joins.
 
-Build of the shield's C library, at first use, by the system's compiler; it is kept for this user.
-
-Builds of ADIOS2 with which the shield was tested; with any other it does nothing.
+It is built at first use by the system's compiler and kept for this user. With builds of ADIOS2 that it was
+not tested with it does nothing; a report says whether an application was shielded.
 """
 
 from __future__ import annotations

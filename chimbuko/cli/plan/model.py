@@ -1,7 +1,4 @@
-"""``chimbuko model``: performance models of a workflow, what they predict, and what follows from it.
-
-What ``chimbuko model`` prints: tables for people, and values for JSON.
-"""
+"""``chimbuko model``: performance models of a workflow, their predictions, and what follows from these."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Decorator and functions with which a program annotates its critical path.
 
-CPU time and memory of a call.
+The events of a call can hold its CPU time and memory.
 """
 
 from __future__ import annotations

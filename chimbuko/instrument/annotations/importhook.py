@@ -1,6 +1,6 @@
 """Annotation of functions by their names, while a program imports them, in all of its processes.
 
-Tally of the entries of a list that any process of a program has met, in shared memory.
+A tally in shared memory counts which patterns have met a function in any of these processes.
 """
 
 from __future__ import annotations

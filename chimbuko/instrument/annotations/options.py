@@ -1,6 +1,6 @@
-"""Options of PerfFlowAspect, from ``PERFFLOW_OPTIONS``.
+"""Options of PerfFlowAspect, from ``PERFFLOW_OPTIONS``, and the name of the trace file that they ask for.
 
-Name of a trace file of PerfFlowAspect: component, place in nested workflows, node and process.
+The name holds the component, the place in nested workflows, the node and the process.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Pointcuts and flows of PerfFlowAspect: how the calls of a function are recorded.
 
-Names under which annotated functions of C and C++ are recorded; they include the annotation.
+In C and C++ the name under which a function is recorded includes its annotation.
 """
 
 from __future__ import annotations

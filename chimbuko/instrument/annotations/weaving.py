@@ -1,6 +1,6 @@
-"""Annotation of functions in a Python source by their names, before it is compiled. It does no I/O.
+"""Annotation of functions in a Python source, before it is compiled, where their names match patterns.
 
-Patterns of the names of functions that are annotated without a change to their sources.
+It does no I/O.
 """
 
 from __future__ import annotations

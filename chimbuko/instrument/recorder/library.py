@@ -1,6 +1,6 @@
-"""Build of the recorder's C library, at first use, for one MPI or for none; it is kept for this user.
+"""Build of the recorder's C library, at first use, for the MPI that a program's file shows, or for none.
 
-Detection of what can be recorded of a program, by its file.
+It is kept for this user.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Recording of one process: its rings converted to the handovers that the writer of a stream takes.
 
-Functions that the library has stopped recording, as they are called very often and are very short.
-
-Memory mappings of the binaries of a recorded process, kept for the time after its end.
+It keeps the process's memory mappings for the time after its end, and knows the functions that the library
+has stopped recording because they are very short and called very often.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Bodies of annotated functions in preprocessed C and C++, found by libclang.
 
-Attribute of PerfFlowAspect: ``annotate("@critical_path(pointcut='around', scope='net', flow='out')")``.
+PerfFlowAspect's attribute is ``annotate("@critical_path(pointcut='around', scope='net', flow='out')")``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Parts that schedulers without a launcher of their own share: a list of hosts, a shell on each.
-
-Hosts without a scheduler: agents by ``ssh``, ranks by ``mpirun``.
+"""Start of agents by ``ssh`` and of ranks by ``mpirun``, on a list of hosts: without a scheduler, or with one
+that has no launcher of its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Parts of a run that were not seen or not used, in words that say what to do about it.
-
-What tracers of ours say of a program when it has ended, as lines of a summary.
-"""
+"""Parts of a run that were not seen or not used, as lines of the summary that say what to do about it."""
 
 from __future__ import annotations
 

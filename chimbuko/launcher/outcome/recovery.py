@@ -1,6 +1,6 @@
 """Recovery of findings that a run that died has left in folders on its nodes' own storage.
 
-Brings into a run's store what its agents had found and could not deliver.
+They are brought into the run's store.
 """
 
 from __future__ import annotations

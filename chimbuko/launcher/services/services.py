@@ -1,9 +1,8 @@
 """The services of one run, on one node: broker, parameter server, store's writer, dashboard.
 
-Order of the end: when the agents have delivered what they have, the server merges it, the writer stores
-it, and only then does the broker go.
-
-The words with which the processes of the services are started, and their secrets.
+Their processes get secrets by their environment, not by their command lines. Order of the end: when the
+agents have delivered what they have, the server merges it, the writer stores it, and only then does the
+broker go.
 """
 
 from __future__ import annotations

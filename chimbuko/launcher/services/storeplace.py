@@ -1,9 +1,7 @@
 """Places of the store and the statistics of a run while it goes on, and their way home.
 
 SQLite's log does not work on a network file system: where the run's folder is on one, its store is on local
-disk until the run ends.
-
-What the parts of a parameter server have learned, as one model and one report.
+disk until the run ends. What the parts of a parameter server have learned becomes one model and one report.
 """
 
 from __future__ import annotations

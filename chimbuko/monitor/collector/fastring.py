@@ -1,7 +1,4 @@
-"""Fast samples of a few threads: read as bytes, and understood only where they are wanted.
-
-The newest rows of one kind, each of which leaves once at most.
-"""
+"""Fast samples of a few threads, parsed only where they are wanted; a ring that gives each row away once."""
 
 from __future__ import annotations
 

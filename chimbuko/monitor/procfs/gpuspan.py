@@ -1,6 +1,4 @@
-"""Values of GPUs over a span of time, which add up, and their readings at one moment.
-What a GPU says of itself at one moment, whoever made it.
-"""
+"""Readings of GPUs at one moment, whoever made them, and values over a span of time, which add up."""
 
 from __future__ import annotations
 

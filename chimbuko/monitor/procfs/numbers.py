@@ -1,7 +1,4 @@
-"""Counters as the kernel writes them.
-
-Lists of CPUs as the kernel writes them: ``0-3,8``.
-"""
+"""Counters, and lists of CPUs such as ``0-3,8``, as the kernel writes them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Files of the whole node: ``stat``, ``meminfo``, ``pressure``.
-
-Control groups, versions 1 and 2: where a process is, and what its group may use.
-"""
+"""Files of the whole node (``stat``, ``meminfo``, ``pressure``), and control groups of versions 1 and 2."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""The topology of this node, from hwloc where it is installed, or else from the kernel.
-
-A node's topology out of hwloc's XML, as ``lstopo --of xml`` writes it.
-
-A node's topology out of ``/sys/devices/system``, where hwloc is not installed.
-"""
+"""Topology of this node, out of hwloc's XML where hwloc is installed, else out of ``/sys/devices/system``."""
 
 from __future__ import annotations
 

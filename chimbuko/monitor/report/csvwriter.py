@@ -1,7 +1,4 @@
-"""Writes ``zs.data.RANK.csv`` in ZeroSum's columns while a process is watched, period by period.
-
-Files ``zs.data.RANK.csv`` of ZeroSum, and of ours in its columns, read into values.
-"""
+"""Files ``zs.data.RANK.csv`` in ZeroSum's columns: written period by period, and read into values."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Ranks that wait for each other for ever, by their traces: also where they spin, and are never asleep.
-
-Call stacks of many ranks as one tree, with how many ranks are where, and which.
-"""
+"""Ranks that wait for each other for ever, by their traces, also where they spin; their stacks as a tree."""
 
 from __future__ import annotations
 

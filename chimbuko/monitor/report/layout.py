@@ -1,7 +1,4 @@
-"""The report as text, in ZeroSum's layout: processes, threads, hardware threads, and what was found.
-
-One line that says that a program lives, and how.
-"""
+"""Report as text in ZeroSum's layout: processes, threads, cores and findings; and the heartbeat's line."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The matrix of messages, of which only the cells that are not 0 are kept.
+"""Matrix of messages, of which only cells that are not 0 are kept, its four tables, and its heat map.
 
-Four tables of a matrix of messages, and its heat map, which is as large for any number of ranks.
+The heat map is as large for any number of ranks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Has the messages of a program counted while it runs, without a trace: by the recorder's library.
-
-Counts the messages in recorded streams.
-"""
+"""Counts of a program's messages: by the recorder's library while it runs, or from recorded streams."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Samples of a node on their way to the store.
-
-What is said of a node beside its rows: what it is made of, what costs its programs time, and how much.
-"""
+"""Samples of a node on their way to the store, with its parts, its findings and the losses of its ranks."""
 
 from __future__ import annotations
 

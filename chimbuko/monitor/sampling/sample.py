@@ -1,7 +1,4 @@
-"""What a sample holds: counters as they stand at one moment.
-
-Kinds of threads: what a thread is for, as far as its name and its process say.
-"""
+"""Sample of a node: counters as they stand at one moment, and the kinds of its threads."""
 
 from __future__ import annotations
 

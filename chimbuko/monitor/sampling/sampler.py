@@ -1,7 +1,4 @@
-"""Takes samples of processes and of their node.
-
-The control group of a process: memory that it may use, and time that it was denied.
-"""
+"""Sampler of processes, their control groups, and their node."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Watches processes and all that they start, period by period; of the past only sums are kept.
-
-Which processes are watched: some, and all that they start.
-"""
+"""Watch of processes and of all that they start, period by period; of the past only sums are kept."""
 
 from __future__ import annotations
 

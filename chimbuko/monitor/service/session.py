@@ -1,6 +1,4 @@
-"""One period of a monitor, in a process of its own or in a thread of the program.
-The core of the sampler: the last of the mask, beside no worker where there is a free one.
-"""
+"""One period of a monitor, in a process of its own or in a thread of the program; and the monitor's core."""
 
 from __future__ import annotations
 
