@@ -114,3 +114,7 @@ class ProcFile:
                 os.close(self._number)
             self._number = _CLOSED
             self._reader.give_room()
+
+    def __del__(self) -> None:
+        """Close the file where its owner was dropped without a word."""
+        self.close()
