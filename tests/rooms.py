@@ -20,7 +20,8 @@ from tests.places import ROOT
 CORES = {
     "ad/detectors": 94,
     "ad/calls": 94,
-    "ad/analysis": 74,
+    "ad/analysis": 73,
+    "ad/kernels": 95,
     "pserver/state": 96,
     "chimbuko/core/statistics": 96,
     "chimbuko/core/calls": 95,
