@@ -93,14 +93,17 @@ class _Drain:
 
     def serve(self) -> None:
         """Serve until no process has been recorded for a while."""
-        alone_since = time.monotonic()
-        while time.monotonic() < alone_since + LINGER_S:
+        alone_since: float | None = None
+        while alone_since is None or time.monotonic() < alone_since + LINGER_S:
             self._take_in()
             self._reap()
             self._count_lost()
             is_first_there = not _ends_within(self._first_descriptor, self._first, 0.0)
             if self._writers or self._unattended or is_first_there:
+                alone_since = None
+            elif alone_since is None:
                 alone_since = time.monotonic()
+            # On a busy node this lasts for longer than LINGER_S: only a look at the processes ends the wait.
             time.sleep(LOOK_PERIOD_S)
         if refused := self._members.refused:
             log(f"{refused} processes were not recorded: too many at a time, or in all")

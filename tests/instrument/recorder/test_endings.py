@@ -15,6 +15,7 @@ import pytest
 
 from chimbuko.capture.follow.space import MEMORY
 from chimbuko.core.errors import TraceFormatError
+from chimbuko.instrument.recorder.drain import LINGER_S
 from chimbuko.instrument.recorder.ring import ProcessFile, Ring
 from chimbuko.instrument.recorder.ringfolder import LOG_NAME, lock_as_drained, unwritten
 from tests.instrument.recorder.mpi import WHEEL
@@ -22,6 +23,20 @@ from tests.instrument.recorder.streams import TRACE, Stream, await_drains, drain
 from tests.instrument.recorder.test_functions import PROGRAMS, compiled
 from tests.patience import PATIENCE_S
 from tests.places import EXAMPLES
+
+LATE_THREAD = """
+#include <pthread.h>
+#include <unistd.h>
+static void *work(void *unused) { return unused; }
+int main(void)
+{
+    char told;
+    pthread_t thread;
+    if (read(0, &told, 1) != 1)
+        return 1;
+    return pthread_create(&thread, 0, work, 0) != 0 || pthread_join(thread, 0) != 0;
+}
+"""
 
 
 def run_to_its_end(folder: Path, how: str) -> tuple[int, Stream]:
@@ -120,6 +135,30 @@ def test_program_does_not_notice_that_its_drain_is_killed(tmp_path: Path) -> Non
         os.close(lock)
     subprocess.run([*TRACE, "/bin/true"], cwd=tmp_path, check=True)
     assert not processes_of(tmp_path / "heat")
+
+
+def test_threads_that_begin_after_a_busy_node_held_up_the_drain_are_recorded(tmp_path: Path) -> None:
+    (tmp_path / "late.c").write_text(LATE_THREAD)
+    program = compiled(tmp_path / "late.c", tmp_path / "late", "-finstrument-functions", "-lpthread")
+    environment = {**os.environ, "TAU_ADIOS2_FILENAME": str(tmp_path / "tau-metrics")}
+    running = subprocess.Popen([*TRACE, program], env=environment, stdin=subprocess.PIPE)
+    latest = time.monotonic() + PATIENCE_S
+    while not processes_of(program):
+        assert time.monotonic() < latest and running.poll() is None
+        time.sleep(0.05)
+    found = drains(tmp_path)
+    for process in found:
+        os.kill(process, signal.SIGSTOP)
+    time.sleep(2 * LINGER_S)
+    for process in found:
+        os.kill(process, signal.SIGCONT)
+    # The drain looks again, and may think of leaving.
+    time.sleep(LINGER_S)
+    running.communicate(b"!", timeout=PATIENCE_S)
+    await_drains(tmp_path)
+    (stream,) = streams(tmp_path)
+    assert running.returncode == 0 and stream.metadata("Not Recorded") == ""
+    assert stream.calls(1) == {"work": 1}
 
 
 def test_what_a_killed_writer_has_not_written_is_counted(tmp_path: Path) -> None:
