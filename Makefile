@@ -82,7 +82,7 @@ check-page: $(NODE_MODULES)
 
 dist: $(VENV)/installed web ## The wheel, dist/chimbuko-*.whl: it is installed without a checkout, Node.js or a compiler.
 	rm -rf build
-	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
+	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 benchmark: install ## Events per CPU-second of an agent, cost of the tracer, speed of the store.
 	$(BIN)/python benchmarks/agent.py
@@ -106,8 +106,8 @@ install: $(VENV)/warm web ## The package with its web page, in a virtual environ
 # What is used is compiled when it is first used: all of it would take 20 s.
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --no-compile --editable '.[caliper,dev,notebook,otf2,parquet,perfetto,postgresql]'
+	$(BIN)/python -m pip install --quiet --upgrade pip 'setuptools>=77'
+	$(BIN)/python -m pip install --quiet --no-compile --no-build-isolation --editable '.[caliper,dev,notebook,otf2,parquet,perfetto,postgresql]'
 	touch $@
 
 $(VENV)/warm: $(VENV)/installed

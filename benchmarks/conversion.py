@@ -30,7 +30,6 @@ from benchmarks.generate import SyntheticTrace
 from benchmarks.measuring import in_child, table
 from chimbuko.capture.formats.conversion import convert
 from chimbuko.capture.formats.moments import Moments
-from chimbuko.capture.formats.readers.jsontext import warm_kernels
 from chimbuko.capture.formats.tracemerge import merge
 from chimbuko.capture.formats.written import writer_of
 from chimbuko.capture.trace.discovery import StreamName, find_recorded
@@ -181,7 +180,6 @@ def own_memory_mb() -> float:
 
 def read(path: Path, folder: Path) -> tuple[int, float, float]:
     """Convert a file: events, CPU seconds and the most MB of memory."""
-    warm_kernels()
     most, has_ended = [own_memory_mb()], threading.Event()
 
     def watch() -> None:

@@ -21,7 +21,6 @@ from benchmarks.store import RUN, batch, record
 from chimbuko.provenance.manage.archive import unpack_archive, write_archive
 from chimbuko.provenance.manage.pruning import PruneRule, prune, vacuum
 from chimbuko.provenance.manage.transfer import copy_run, remove_run
-from chimbuko.provenance.store.encode import warm_kernels
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.runs.directory import RunDirectory
@@ -62,7 +61,6 @@ def main() -> None:
     parser.add_argument("--store", help="URL of a PostgreSQL store, for copies into and out of it")
     options = parser.parse_args()
     n, cpu = options.anomalies, time.process_time
-    warm_kernels()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         run = make_run(folder / "run", n)

@@ -23,7 +23,6 @@ from benchmarks.madestore import PERIOD_US, RUN_ID, START_US, MadeStore
 from benchmarks.store import record
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
-from chimbuko.provenance.store.encode import warm_kernels
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.store.tables import CALLS
 from chimbuko.provenance.write.writer import Writer
@@ -117,7 +116,6 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         url = options.store or f"sqlite:///{Path(folder) / 'provenance.sqlite'}"
         engine = open_for_writing(url)
-        warm_kernels()
         began = time.perf_counter()
         made.write(Writer(engine, RUN_ID), record(0))
         print(f"{made.anomalies:,} anomalies of {made.ranks:,} ranks, in {time.perf_counter() - began:.0f} s")

@@ -31,7 +31,6 @@ from chimbuko.core.calls.record import (
 from chimbuko.core.calls.recordarrays import pack
 from chimbuko.core.calls.schema import Label
 from chimbuko.core.config import AnalysisConfig
-from chimbuko.provenance.store.encode import warm_kernels
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import RecordBatch
@@ -168,7 +167,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--store", help="URL of an empty store; default: SQLite files in a temporary folder")
     options = parser.parse_args()
-    warm_kernels()
     records = [record(number) for number in range(options.anomalies)]
     measured: dict[Way, list[float]] = {way: [] for way in WAYS}
     for number in range(options.rounds):

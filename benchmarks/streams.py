@@ -26,7 +26,6 @@ from chimbuko.ad.handoff.flightrecorder import FlightRecorder
 from chimbuko.ad.handoff.notifiers import AgentNotifier
 from chimbuko.ad.handoff.processspecs import StreamProcessSpec
 from chimbuko.ad.handoff.spool import SpoolReader
-from chimbuko.ad.streamprocess.kernelwarmup import warm_kernels
 from chimbuko.ad.streamprocess.process import StreamProcess
 from chimbuko.capture.trace.discovery import Transport
 from chimbuko.capture.trace.reader import StreamReader
@@ -57,8 +56,7 @@ class Analysed:
 
 
 def be_fork_server() -> None:
-    """Load kernels, and keep what is loaded out of the way, as the fork server does."""
-    warm_kernels()
+    """Keep what is loaded out of the way, as the fork server does."""
     gc.collect()
     gc.freeze()
 

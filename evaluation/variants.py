@@ -43,6 +43,8 @@ VARIANTS: dict[str, dict[str, float]] = {
 }
 STATISTICAL = ("gamma", "two modes 95/5")
 TRACES = ("heat4", "threads", "heat4_clean")
+AS_SOURCE = {"CHIMBUKO_KERNELS_AS": "jit"}
+"""Environment in which kernels are compiled from modules that may have been changed before."""
 SHARE = 0.25
 """Of the functions of a scenario."""
 
@@ -92,7 +94,10 @@ def measure_all(traces: Path, seed: int) -> Iterator[list[str]]:
             command = [sys.executable, "-m", "evaluation.variants", "--overrides"]
             command += [json.dumps(overrides), "--traces", str(traces), "--seed", str(seed)]
             answer = subprocess.run(
-                command, env=os.environ | {"NUMBA_CACHE_DIR": cache}, stdout=subprocess.PIPE, check=True
+                command,
+                env=os.environ | AS_SOURCE | {"NUMBA_CACHE_DIR": cache},
+                stdout=subprocess.PIPE,
+                check=True,
             )
         yield [name, *json.loads(answer.stdout)]
 
@@ -118,9 +123,10 @@ def main() -> None:
     parser.add_argument("--overrides", type=json.loads, help="measure one variant, here")
     options = parser.parse_args()
     if options.overrides is not None:
-        if "NUMBA_CACHE_DIR" not in os.environ:
+        if AS_SOURCE.items() - os.environ.items() or "NUMBA_CACHE_DIR" not in os.environ:
             parser.error(
-                "--overrides needs a NUMBA_CACHE_DIR of its own: kernels are cached with their constants"
+                f"--overrides needs {AS_SOURCE} and a NUMBA_CACHE_DIR of its own: "
+                "kernels are compiled with their constants"
             )
         print(json.dumps(measure_variant(options.overrides, options.traces, options.seed)))
         return

@@ -7,30 +7,22 @@ import os
 import signal
 import sys
 import time
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 from chimbuko.core.config import DETECTORS, METRICS, AnalysisConfig
 from chimbuko.core.errors import ChimbukoError
 from chimbuko.core.statistics.model import Model, load_model, save_model
 from chimbuko.core.statistics.schema import schema_of
-from chimbuko.pserver.kernelwarmup import warm_kernels
 from chimbuko.pserver.metrics import MetricsPort
 from chimbuko.pserver.server import Server, StateFile
 from chimbuko.pserver.state.runreport import write_report
 from chimbuko.pserver.state.savedstate import read_state
 from chimbuko.pserver.state.serverstate import ServerState
-from chimbuko.runtime.process.lifetime import do_without_scipy, log, say_ready
+from chimbuko.runtime.process.lifetime import log, say_ready
 from chimbuko.runtime.process.signals import StopSignal
 from chimbuko.runtime.protocol.metricsplace import TOKEN_VARIABLE
 from chimbuko.runtime.protocol.runbroker import RunBroker, wake_ourselves
-
-
-@cache
-def load() -> None:
-    """Load the modules that all forks of one process share."""
-    do_without_scipy()
-    warm_kernels()
 
 
 def main() -> None:
@@ -80,8 +72,6 @@ def main() -> None:
         )
         should_stop = StopSignal(wake)
         say_ready(service="pserver", **({"metrics": metrics.url} if metrics else {}))
-        # Deltas wait in the broker, and nobody waits for the kernels: in a new process they take 0.3 s.
-        load()
         server.run(should_stop)
         for path in options.save_model:
             save_model(path, Model(options.detector, options.metric, *state.learned()))

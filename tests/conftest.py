@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from chimbuko.launcher.kernels import await_kernels
 from chimbuko.runtime.process.signals import FROM_OTHERS
 from tests.browsing import CHROMIUM, Chromium
 from tests.once import Once
@@ -31,8 +32,18 @@ if TYPE_CHECKING:
     from tests.postgresql import PostgresqlServer
 
 
+# In tests, and in all processes that they start, each call of a kernel is checked: the library believes what
+# it is given. It is set before anything loads a kernel.
+os.environ.setdefault("CHIMBUKO_KERNELS_AS", "checked")
+
+
 def pytest_configure() -> None:
-    """Timings decide nothing; signals come as at a terminal: ``nohup`` and ``&`` have some ignored."""
+    """Timings decide nothing; signals come as at a terminal: ``nohup`` and ``&`` have some ignored.
+
+    Whoever has changed a kernel waits here for half a minute, or tests it with ``NUMBA_DISABLE_JIT=1``.
+    """
+    if "NUMBA_DISABLE_JIT" not in os.environ:
+        await_kernels()
     settings.register_profile("busy", examples(100), suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("busy")
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -53,8 +64,6 @@ def process_as_it_was() -> Iterator[None]:
     yield
     for number, handler in handlers.items():
         signal.signal(number, handler)
-    if sys.modules.get("scipy", ...) is None:
-        del sys.modules["scipy"]
 
 
 @pytest.fixture(autouse=True, scope="session")

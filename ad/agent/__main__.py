@@ -19,7 +19,8 @@ from chimbuko.ad.handoff.processspecs import AgentSpec
 from chimbuko.ad.streamprocess.forkserver import ForkServer
 from chimbuko.capture.trace.adios import adios2_bindings
 from chimbuko.core.errors import ChimbukoError, ServiceError
-from chimbuko.runtime.process.lifetime import die_with_parent, do_without_scipy, log, say_ready
+from chimbuko.core.kernels.declare import load_all
+from chimbuko.runtime.process.lifetime import die_with_parent, log, say_ready
 from chimbuko.runtime.process.nameholding import hold
 from chimbuko.runtime.process.signals import StopSignal
 from chimbuko.runtime.process.starting import uncollected
@@ -32,14 +33,12 @@ RETRY_S = 0.2
 def load() -> None:
     """Load the modules that all forks of one process share: the agent, its fork server and all readers."""
     with uncollected():
-        do_without_scipy()
         adios2_bindings()
 
         import chimbuko.ad.agent.agent
         import chimbuko.ad.streamprocess.process  # noqa: F401
-        from chimbuko.ad.streamprocess.kernelwarmup import warm_kernels
 
-        warm_kernels()
+        load_all()
 
 
 def _connected(spec: AgentSpec, should_stop: StopSignal) -> tuple[RunBroker, RunBroker]:

@@ -22,7 +22,6 @@ from benchmarks.store import record
 from chimbuko.core.calls.recordarrays import HEAD, PackedRecords
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.provenance.store.coarserlevels import LEVELS, MOST_SHOWN, lost_code
-from chimbuko.provenance.store.encode import warm_kernels
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.store.statements import insert
 from chimbuko.provenance.store.tables import ALL_RANKS, STEP_HISTOGRAMS, STEP_LEVELS, STEPS
@@ -73,7 +72,6 @@ class MadeHistory(msgspec.Struct, frozen=True):
         directory.write_info(info)
         engine = open_for_writing(info.store_url)
         try:
-            warm_kernels()
             writer = Writer(engine, info.id)
             writer.write_run(info)
             writer.write_statistics(RunStatistics({PROGRAM: "made-up"}))

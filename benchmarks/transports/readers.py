@@ -21,7 +21,6 @@ from benchmarks.transports.clocked import LABEL, LABELS, clocked_fork_server
 from chimbuko.ad.agent.agenttelemetry import cpu_s
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.spool import SpoolReader
-from chimbuko.ad.streamprocess.kernelwarmup import warm_kernels
 from chimbuko.ad.streams.streamhandle import StreamHandle
 from chimbuko.ad.streams.streamsupervisor import TICK_S, Supervisor
 from chimbuko.capture.follow.guard import Options
@@ -73,7 +72,6 @@ class Readers:
         # It waits for a second only.
         announce(folder, "agent", Role.AGENT)
         self._guard.ensure()
-        warm_kernels()
         self._forks = clocked_fork_server(poll_s)
         self._supervisor = _Supervisor(self._forks, self._streams, self._take_new)
         self._ticks = 0

@@ -23,7 +23,6 @@ from pathlib import Path
 from benchmarks.measuring import table
 from benchmarks.whole.cases import PARTS, Case
 from benchmarks.whole.costs import Cost, measure
-from chimbuko.ad.streamprocess.kernelwarmup import warm_kernels
 
 STUDENT_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
 """Two-sided 95 % quantiles of Student's t distribution, from one degree of freedom on."""
@@ -124,7 +123,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true", help="print all that was measured as JSON")
     options = parser.parse_args()
-    warm_kernels()
     with tempfile.TemporaryDirectory() as name:
         given = [Case(*command.split("=", 1)) for command in options.commands]
         ours = [case for part in options.only if not given for case in PARTS[part](Path(name))]

@@ -75,7 +75,7 @@ def live(folder: Path) -> list[Case]:
 def compiling(_: Path) -> list[Case]:
     """All kernels, compiled into an empty cache."""
     warmup = f"{shlex.quote(sys.executable)} -m chimbuko warmup"
-    return [Case("compile kernels", f"mkdir -p {{folder}} && NUMBA_CACHE_DIR={{folder}} {warmup}")]
+    return [Case("compile kernels", f"CHIMBUKO_KERNELS={{folder}} {warmup}")]
 
 
 PARTS = {"offline": offline, "live": live, "compiling": compiling}

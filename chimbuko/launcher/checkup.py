@@ -22,7 +22,7 @@ from chimbuko.capture.trace.isolated import apart
 from chimbuko.capture.trace.reader import StreamReader
 from chimbuko.capture.trace.writer import StreamWriter
 from chimbuko.core.errors import ChimbukoError, TraceFormatError
-from chimbuko.core.kernels.cache import CACHE_VARIABLE, are_compiled, use_cache
+from chimbuko.core.kernels.library import find, is_prepared
 from chimbuko.core.traceschema import StreamNames
 from chimbuko.launcher.kernels import await_kernels
 from chimbuko.launcher.nodecheck import Finding
@@ -232,16 +232,16 @@ def check_machine() -> Finding:
 def check_kernels() -> Finding:
     """Say whether all kernels are compiled for this CPU; afterwards they are."""
     began_s = time.monotonic()
-    cache = use_cache()
-    were_compiled = are_compiled(cache)
+    were_compiled = is_prepared()
     await_kernels()
-    if not are_compiled(cache):
-        advice = f"each run will compile them anew: set {CACHE_VARIABLE} to a folder that keeps them"
-        return Finding("kernels", "warning", f"they were compiled, but not into {cache}", advice)
+    library = find()
+    if library is None:
+        advice = "install a C compiler and Python's headers, and call 'chimbuko warmup'"
+        return Finding("kernels", "warning", "numba compiled them, which makes each start 1 s longer", advice)
     if not were_compiled:
         text = f"they were not compiled for this CPU; that took {time.monotonic() - began_s:.0f} s"
         return Finding("kernels", "warning", text, "run 'chimbuko warmup' once on each kind of node")
-    return Finding("kernels", "ok", f"all are compiled for this CPU, in {cache}")
+    return Finding("kernels", "ok", f"all are compiled for this CPU, in {library.parent}")
 
 
 def check_network(bind: str) -> Finding:

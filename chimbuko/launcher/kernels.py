@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from tempfile import TemporaryFile
 
 from chimbuko.core.errors import ServiceError
-from chimbuko.core.kernels.cache import CACHE_VARIABLE, are_compiled, use_cache
+from chimbuko.core.kernels.library import FOLDER_VARIABLE, FORM_VARIABLE, is_prepared
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.runtime.process.lifetime import die_with_parent, write_error
 
-USUAL_S = 25
+USUAL_S = 30
 """On a core that has nothing else to do; on a busy machine twice as much."""
 LOOK_S = 0.2
 
@@ -31,8 +33,7 @@ def await_kernels(should_stop: Callable[[], bool] = lambda: False) -> None:
     ServiceError
         They cannot be compiled.
     """
-    cache = use_cache()
-    if are_compiled(cache):
+    if is_prepared():
         return
     began_s = time.monotonic()
     with TemporaryFile() as words:
@@ -50,10 +51,39 @@ def await_kernels(should_stop: Callable[[], bool] = lambda: False) -> None:
         return
     if compiling.returncode:
         reason = last_words[0].removeprefix("chimbuko: ") if last_words else f"code {compiling.returncode}"
-        raise ServiceError(
-            f"kernels could not be compiled into {cache} ({reason}); set {CACHE_VARIABLE} to another folder"
-        )
+        raise ServiceError(reason)
     say(f"kernels are compiled ({time.monotonic() - began_s:.0f} s)")
+
+
+def prepare_kernels(folder: Path) -> str:
+    """Build the library into the folder, or else have numba compile all kernels; return why it was that.
+
+    Raises
+    ------
+    ServiceError
+        Neither could be done.
+    """
+    if not (reason := _built(folder, "source")):
+        return ""
+    if failure := _built(folder, "jit", "--numba"):
+        raise ServiceError(
+            f"kernels could not be compiled into {folder} ({failure}); "
+            f"set {FOLDER_VARIABLE} to another folder"
+        )
+    return reason
+
+
+def _built(folder: Path, form: str, *options: str) -> str:
+    """Build in a process of its own, in which kernels have the form; return why that failed, if it did."""
+    done = subprocess.run(
+        [sys.executable, "-m", "chimbuko.core.kernels.build", str(folder), *options],
+        env=os.environ | {FORM_VARIABLE: form},
+        capture_output=True,
+        text=True,
+        preexec_fn=die_with_parent,
+    )
+    said = [line for line in done.stderr.splitlines() if line.strip()] or [f"code {done.returncode}"]
+    return said[-1] if done.returncode else ""
 
 
 def _show_until_end(

@@ -116,11 +116,6 @@ def node_state_rows(run: int, stream: StreamHealth, stored: StoredRecords) -> di
     return {(run, stream.program, stream.rank, step): state for step, watched, state in steps if watched}
 
 
-def warm_kernels() -> None:
-    """Compile and load the kernels before any record needs them."""
-    store_records(PackedRecords(), {}, {})
-
-
 class _Numbers:
     """Translation of a stream's numbers into the store's."""
 

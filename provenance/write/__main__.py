@@ -7,26 +7,18 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 from chimbuko.core.errors import ChimbukoError, ServiceError
 from chimbuko.provenance.alerts.sinks import sinks_of
-from chimbuko.provenance.store.encode import warm_kernels
 from chimbuko.provenance.store.engine import StoreBusy, StoreDamaged
 from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.provenance.write.service import Destination, WriterService, run_writer
-from chimbuko.runtime.process.lifetime import do_without_scipy, log, say_ready
+from chimbuko.runtime.process.lifetime import log, say_ready
 from chimbuko.runtime.process.signals import StopSignal
 from chimbuko.runtime.protocol.runbroker import RunBroker, wake_ourselves
 from chimbuko.runtime.runs.directory import RunDirectory
-
-
-@cache
-def load() -> None:
-    """Load the modules that forked processes share."""
-    do_without_scipy()
-    warm_kernels()
 
 
 def main() -> None:
@@ -57,8 +49,6 @@ def main() -> None:
         with suppress(StoreBusy, StoreDamaged):
             service.open()
         say_ready(service="provenance")
-        # Nothing waits for this, as records wait in the broker: in a new process it takes 0.3 s.
-        load()
         run_writer(service, should_stop)
     except ChimbukoError as error:
         log(str(error))

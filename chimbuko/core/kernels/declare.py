@@ -1,50 +1,65 @@
-"""Declaration of kernels, with the settings that all of them have in common."""
+"""Declaration of kernels: which form of them a process uses.
+
+Usually that is the library that was compiled ahead of time. Without one they are compiled by numba when they
+are loaded, and with ``NUMBA_DISABLE_JIT=1`` they stay plain Python, as for measuring how much of them tests
+run.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
 
-from chimbuko.core.kernels.cache import use_cache
-
-# Numba reads where its cache is when it is loaded.
-use_cache()
-
-from numba import njit  # noqa: E402
+from chimbuko.core.kernels import library
+from chimbuko.core.kernels.signatures import described, name_of, numba_type, signatures
 
 COMMON: dict[str, Any] = {
-    "cache": True,
     "nogil": True,
     "error_model": "numpy",
     "no_cfunc_wrapper": True,
     "no_rewrites": True,
 }
-"""Settings of all kernels. ``cache``: no start waits for a compiler; ``nogil``: no thread waits for a kernel.
-The others shorten compiling: kernels raise nothing, also where they divide by 0 (2 %); nobody calls one
-from C (2 %); and expressions of whole arrays and powers of constants, which numba could rewrite, are not
-in them (5 %).
+"""Settings of all kernels. ``nogil``: no thread waits for a kernel. The others shorten compiling: kernels
+raise nothing, also where they divide by 0 (2 %); nobody calls one from C (2 %); and expressions of whole
+arrays and powers of constants, which numba could rewrite, are not in them (5 %).
 """
 
 Whole = int | np.int64
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+recorded: dict[str, list[Any]] = {}
+"""Types of the arguments of the first call of each kernel, where they are recorded."""
+_FORM = os.environ.get(library.FORM_VARIABLE, "")
+_IS_PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0") or _FORM == "recorded"
+_LIBRARY = None if _IS_PLAIN or _FORM in ("jit", "source") else library.load()
+
 
 def kernel(function: Function) -> Function:
-    """Declare a kernel."""
-    return _compiled(function)
+    """Declare a kernel that is called from Python, with arguments of the types in ``signatures.json``."""
+    if _FORM == "recorded":
+        return _recording(function)
+    if _IS_PLAIN:
+        return function
+    name = name_of(function)
+    if _LIBRARY is None:
+        _by_numba[name] = _jit(function, cache=name in signatures() and _FORM != "source")
+        return _by_numba[name]
+    # What only kernels call is not in the library by itself.
+    compiled: Any = getattr(_LIBRARY, name.replace(".", "_"), function)
+    return _checking(compiled, name) if _FORM == "checked" and name in signatures() else compiled
 
 
 def inner(function: Function) -> Function:
     """Declare a kernel that only kernels call, with the same types: it is compiled for each combination.
 
     A number that is a constant is a type of its own, so ``np.int64(0)`` has to be written instead of ``0``. A
-    wrapper for Python would take 20 to 150 ms to compile, and to keep the kernel by itself 5 ms: it is kept
-    as a part of the kernels that call it.
+    wrapper for Python would take 20 to 150 ms to compile.
     """
-    return _compiled(function, no_cpython_wrapper=True, cache=False)
+    return function if _IS_PLAIN or _LIBRARY else _jit(function, no_cpython_wrapper=True)
 
 
 def inlined(function: Function) -> Function:
@@ -52,9 +67,56 @@ def inlined(function: Function) -> Function:
 
     Only for a line or two: what is typed and lowered in each caller took 4 % of the time of compiling.
     """
-    return _compiled(function, inline="always")
+    return function if _IS_PLAIN or _LIBRARY else _jit(function, inline="always")
 
 
-def _compiled(function: Function, **options: Any) -> Function:
+def load_all() -> None:
+    """Load all kernels of the modules that are loaded, or compile them, where there is no library; so that
+    forks of this process need not.
+    """
+    for name, dispatcher in _by_numba.items():
+        if name in signatures():
+            dispatcher.compile(tuple(map(numba_type, signatures()[name])))
+
+
+_by_numba: dict[str, Any] = {}
+"""Kernels that numba compiles in this process."""
+
+
+def _jit(function: Function, **options: Any) -> Function:
+    # Numba reads where its cache is when it is loaded, which takes 0.5 s.
+    if "NUMBA_CACHE_DIR" not in os.environ:
+        os.environ["NUMBA_CACHE_DIR"] = str(library.place() / "numba")
+    from numba import njit
+
     compiled: Any = njit(**(COMMON | options))(function)
     return compiled
+
+
+def _recording(function: Any) -> Any:
+    def call(*arguments: Any) -> Any:
+        if name not in recorded and not _running:
+            recorded[name] = list(map(described, arguments))
+        _running.append(name)
+        try:
+            return function(*arguments)
+        finally:
+            _running.pop()
+
+    name = name_of(function)
+    return call
+
+
+_running: list[str] = []
+"""Kernels that are being called; only the outermost is called from Python."""
+
+
+def _checking(compiled: Any, name: str) -> Any:
+    def call(*arguments: Any) -> Any:
+        given = list(map(described, arguments))
+        if given != types:
+            raise TypeError(f"{name} is called with {given}, and was compiled for {types}")
+        return compiled(*arguments)
+
+    types = signatures()[name]
+    return call

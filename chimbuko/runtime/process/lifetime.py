@@ -122,12 +122,3 @@ def write_error(text: str) -> None:
     with suppress(OSError):
         while rest:
             rest = rest[os.write(2, rest) :]
-
-
-def do_without_scipy() -> None:
-    """Keep numba from loading scipy's linear algebra, which no kernel uses, where it is installed.
-
-    It would cost each process 0.2 s and 10 MB. It has to be called before numba compiles or loads its first
-    kernel.
-    """
-    sys.modules["scipy"] = None  # type: ignore[assignment]

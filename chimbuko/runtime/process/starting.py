@@ -1,7 +1,7 @@
 """Two ways to start a process of ours: as a new Python, or as a fork of this one.
 
-A fork shares what this process has loaded. A client of the broker, a database and compiled kernels take
-159 MB and 1.3 s of CPU time, which all processes of a run together pay once.
+A fork shares what this process has loaded. A client of the broker and a database take memory and
+CPU time, which all processes of a run together pay once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Launch:
     """Specification of a process to start."""
 
     module: str
-    """Module of ours. Its ``main`` is the process; its ``load`` loads what forks of one process can share."""
+    """Module of ours. Its ``main`` is the process; its ``load``, if any, loads what forks can share."""
     arguments: tuple[str, ...]
     environment: Mapping[str, str]
     """Complete environment of the process."""
@@ -143,7 +143,7 @@ def load(name: str) -> ModuleType:
             module = importlib.import_module(name)
             if hasattr(module, "__path__"):
                 module = importlib.import_module(f"{name}.__main__")
-            module.load()
+            getattr(module, "load", _nothing)()
     except (ImportError, OSError, MemoryError) as error:
         # Libraries report a lack of memory, or of file descriptors, with errors of their own.
         reason = next(iter(str(error).splitlines()), "no memory")
@@ -152,6 +152,10 @@ def load(name: str) -> ModuleType:
             "allow for more memory (ulimit -v) and open files (ulimit -n)"
         ) from error
     return module
+
+
+def _nothing() -> None:
+    """Load nothing: a module alone has all that its process needs."""
 
 
 @contextmanager

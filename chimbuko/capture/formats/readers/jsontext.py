@@ -171,8 +171,3 @@ class JsonText:
             self.beside[self._key] = json.loads(value)
         except (ValueError, RecursionError):
             self.stray += 1
-
-
-def warm_kernels() -> None:
-    """Compile and load the kernels."""
-    JsonText().feed(b'{"a": 1, "traceEvents": [{}')

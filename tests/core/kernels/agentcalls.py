@@ -1,4 +1,4 @@
-"""Compilation and loading of every kernel, by analysing a small made-up stream."""
+"""Calls of the agent's kernels: a small made-up stream is analysed."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ MESSAGES = 40
 """Number of messages, on as many channels: more than their table has room for at first."""
 
 
-def warm_kernels(config: AnalysisConfig | None = None) -> None:
-    """Run all kernels once; afterwards no step of a stream compiles anything."""
-    analysis = StreamAnalysis(StreamIdentity(0, 0, ""), config or AnalysisConfig())
+def call_kernels() -> None:
+    """Call all kernels of the agent."""
+    analysis = StreamAnalysis(StreamIdentity(0, 0, ""), AnalysisConfig())
     names = StreamNames(
         timers={0: "main", 1: "MPI_Send"},
         counters={0: "TIME", 1: "CPU_TIME", 2: "Correlation ID"},

@@ -1,4 +1,4 @@
-"""Compilation and loading of the server's kernels, before anybody waits for it."""
+"""Calls of the server's kernels: a small delta is merged."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from chimbuko.runtime.protocol.messages import Delta, FunctionName
 from chimbuko.runtime.protocol.telemetry import FLAGGED, ProgramPaths, StreamCounters, TelemetryDelta
 
 
-def warm_kernels() -> None:
-    """Run all kernels once."""
+def call_kernels() -> None:
+    """Call all kernels of the server."""
     counters = StreamCounters(0, 0, [CounterStatistics("TIME", 1.0, 1.0, 0.0, 0.0, 0.0, 1.0, 1.0)])
     for schema in (PROFILE, BUCKETED_PROFILE):
         state = ServerState(schema=schema)
