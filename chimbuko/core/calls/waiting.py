@@ -32,9 +32,9 @@ _MPI = {
             Win_flush Win_flush_all Win_flush_local Win_flush_local_all
         """,
         Waits.COLLECTIVE: """
-            Barrier Bcast Gather Gatherv Scatter Scatterv Reduce Reduce_scatter Reduce_scatter_block Scan Exscan
-            Allgather Allgatherv Allreduce Alltoall Alltoallv Alltoallw Neighbor_allgather Neighbor_allgatherv
-            Neighbor_alltoall Neighbor_alltoallv Neighbor_alltoallw
+            Barrier Bcast Gather Gatherv Scatter Scatterv Reduce Reduce_scatter Reduce_scatter_block Scan
+            Exscan Allgather Allgatherv Allreduce Alltoall Alltoallv Alltoallw
+            Neighbor_allgather Neighbor_allgatherv Neighbor_alltoall Neighbor_alltoallv Neighbor_alltoallw
             Cart_create Cart_sub Graph_create Dist_graph_create Dist_graph_create_adjacent
             Comm_create Comm_create_from_group Comm_create_group Comm_dup Comm_dup_with_info Comm_split
             Comm_split_type Comm_free Comm_disconnect Comm_accept Comm_connect Comm_spawn Comm_spawn_multiple
@@ -48,12 +48,10 @@ _MPI = {
     }.items()
     for name in names.split()
 }
-"""Functions of MPI that wait, without ``MPI_``: all others end by themselves. Where the recorder's table of MPI
-has one, a test holds both to the same.
-"""
+"""Functions of MPI that wait, without ``MPI_``; a test holds the recorder's table of MPI to this one."""
 _MPI_NAME = re.compile(r"P?MPI_(\w+?)(?:_c)?\b")
-_ENDS_BY_ITSELF = frozenset("Test Testall Testany Testsome Bsend".split())
-_RECEIVE_ONLY = frozenset("Recv Mrecv".split())
+_ENDS_BY_ITSELF = frozenset(["Test", "Testall", "Testany", "Testsome", "Bsend"])
+_RECEIVE_ONLY = frozenset(["Recv", "Mrecv"])
 _FOR_ALL = frozenset(name for name in _MPI if name.startswith(("Barrier", "All", "Reduce_scatter")))
 
 _OTHERS = (
