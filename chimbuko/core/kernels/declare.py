@@ -22,6 +22,7 @@ COMMON: dict[str, Any] = {
     "no_rewrites": True,
 }
 """Settings of all kernels. ``cache``: no start waits for a compiler; ``nogil``: no thread waits for a kernel.
+
 The others shorten compiling: kernels raise nothing, also where they divide by 0 (2 %); nobody calls one
 from C (2 %); and expressions of whole arrays and powers of constants, which numba could rewrite, are not
 in them (5 %).
