@@ -5,7 +5,8 @@ Run: python docs/counts.py                the counts of this tree
      python docs/counts.py --riddles      also lists the docstrings that do not stand alone
 
 A docstring stands alone where it does not begin with "Of" or a small letter, holds no ellipsis in its first
-paragraph, and does not end in a comma or semicolon; tests/docs/test_docstrings.py refuses all others.
+paragraph, does not end in a comma or semicolon, has a blank line after a first line that is a sentence, and
+does not say that paragraph's sentences again; tests/docs/test_docstrings.py refuses all others.
 """
 
 from __future__ import annotations
@@ -33,12 +34,18 @@ class Docstring:
 
     def faults(self) -> list[str]:
         """Return why it does not stand alone; an empty list if it does."""
-        first = self.text.partition("\n\n")[0]
+        first, _, rest = self.text.partition("\n\n")
+        line, _, more = first.partition("\n")
+        sentences = [part.strip() for part in " ".join(first.split()).rstrip(".").split(". ")]
         found = {
             "begins with Of": self.text.split()[:1] == ["Of"],
             "begins with a small letter": self.text[:1].islower(),
             "holds an ellipsis": "..." in first or "…" in first,
             "ends in a comma or semicolon": self.text.endswith((",", ";")),
+            "has no blank line after its first one": line.endswith(".") and bool(more),
+            "says a sentence twice": any(
+                f"{one}." in " ".join(rest.split()) for one in sentences if " " in one
+            ),
         }
         return [fault for fault, is_there in found.items() if is_there]
 

@@ -53,8 +53,13 @@ def packages(root: Path = ROOT) -> dict[str, Package]:
             name = ".".join(init.parent.relative_to(root).parts).removeprefix("chimbuko").removeprefix(".")
             text = ast.get_docstring(ast.parse(init.read_text())) or ""
             modules = tuple(path for path in sorted(_modules_below(init.parent)) if path != init)
-            found[name] = Package(name, text.partition("\n")[0], _allowed(text), init, modules)
+            found[name] = Package(name, _summary(text), _allowed(text), init, modules)
     return found
+
+
+def _summary(text: str) -> str:
+    """The first paragraph of a docstring, as one line."""
+    return " ".join(text.partition("\n\n")[0].split())
 
 
 def _modules_below(package: Path) -> Iterator[Path]:

@@ -50,6 +50,7 @@ COPY_SHARE = 0.01
 """Maximum share of the time spent on copying the state onto shared storage."""
 MOST_ACKNOWLEDGED = 64
 """Maximum number of agents whose acknowledgements go into one live update, since each agent reads them.
+
 Others get theirs a moment later.
 """
 RETRY_S = 0.2

@@ -29,7 +29,7 @@ from chimbuko.core.arrays import Float64Array, Rows
 from chimbuko.core.calls.functionnames import function_matcher
 from chimbuko.core.calls.record import Silence, StreamHealth, severity_us
 from chimbuko.core.calls.recordarrays import HEAD, MEMBER, NO_CALL, UNKNOWN_THREAD, PackedRecords
-from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.config import DETECTORS, AnalysisConfig
 from chimbuko.core.statistics.schema import PROFILE
 from chimbuko.core.traceschema import StreamNames
 
@@ -46,6 +46,7 @@ may simply be late.
 """
 BLIND_PERIODS = 10
 """Number of periods that a call usually takes, from which on it counts as open when the rank falls silent.
+
 TAU publishes nothing of the calls of up to one period before; a call that usually takes this many periods
 was, nine times in ten, not ended by then.
 """
@@ -312,7 +313,8 @@ class HangWatchdog:
         overdue = find_overdue(opened, history, elapsed)[:MOST_REPORTED]
         self._next_us[stream.key] = 0.0 if len(overdue) else next_us(opened, history, silence_us)
         rows = known[overdue]
-        limits = self._detector.limits(rows, np.full(len(rows), self._detector.default_threshold))
+        usual = DETECTORS[self._config.detector].default_threshold
+        limits = self._detector.limits(rows, np.full(len(rows), usual))
         scores = self._detector.judge(limits.measures, elapsed[overdue]).score
         reported = self._reported[stream.key] = {}
         for call, score in zip(overdue.tolist(), scores.tolist(), strict=True):

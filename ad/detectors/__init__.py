@@ -53,7 +53,6 @@ class Detector(Protocol):
 
     name: str
     schema: TableSchema
-    default_threshold: float
     recheck_growth: float
     """Growth of a function's number of calls up to which its limits hold, as long as no call comes near them;
     0 where they are computed anew for each step.

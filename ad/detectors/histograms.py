@@ -33,7 +33,6 @@ class ScoredBins:
     """Detector whose scores belong to the bins of a histogram."""
 
     schema = BUCKETED_PROFILE
-    default_threshold = 0.99
     recheck_growth = 0.0
     judges_by_tails = False
     """Whether bins are scored by how few calls lie beyond them, and not by how few are in them."""

@@ -32,7 +32,7 @@ class FunctionLimits:
         self._detector = detector
         self._min_anomaly_us = config.min_anomaly_us
         self._fast_side = config.fast_side
-        self._usual = detector.default_threshold if config.threshold is None else config.threshold
+        self._usual = config.usual_threshold
         self._special = [(function_matcher(pattern), threshold) for pattern, threshold in config.thresholds]
         self._ignored = [function_matcher(pattern) for pattern in config.ignore]
         self._thresholds = np.empty(0)

@@ -29,7 +29,6 @@ class Robust:
 
     name = "robust"
     schema = BUCKETED_PROFILE
-    default_threshold = 4.5
     recheck_growth = 0.125
 
     def __init__(self, config: AnalysisConfig) -> None:

@@ -19,7 +19,6 @@ class Sstd:
 
     name = "sstd"
     schema = PROFILE
-    default_threshold = 6.0
     recheck_growth = 0.0
 
     def __init__(self, config: AnalysisConfig) -> None:

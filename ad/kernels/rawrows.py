@@ -1,4 +1,5 @@
 """Packing of raw rows for the flight recorder, compiled; wrapped by ``ad.handoff.flightrecorder``.
+
 ``chimbuko.core.calls.rawrows`` describes the packed rows.
 """
 

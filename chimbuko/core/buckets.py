@@ -18,6 +18,7 @@ EDGES_US = np.array(
     + [2.0**DOUBLINGS]
 )  # fmt: skip
 """Edges of the buckets in µs, float64[BUCKETS + 1]: bucket b holds runtimes from edge b up to edge b + 1.
+
 Half a µs stands for less than 1.
 """
 LN_EDGES = np.log(EDGES_US)

@@ -12,19 +12,23 @@ METRICS = ("exclusive", "inclusive")
 
 @dataclass(frozen=True)
 class DetectorEntry:
-    """Detector: the place of its class, and what it learns."""
+    """Detector: the place of its class, its usual threshold, and what it learns."""
 
     maker: str
     """Class of the detector, as ``module.Class`` in ``chimbuko.ad.detectors``."""
+    default_threshold: float
+    """Threshold in its own measure where the user gives none."""
+    unit: str = ""
+    """Unit of its thresholds and scores; empty where they are no distances."""
     learns_buckets: bool = True
     """Whether it needs counts of runtimes in buckets, beside moments."""
 
 
 DETECTORS = {
-    "robust": DetectorEntry("robust.Robust"),
-    "sstd": DetectorEntry("sstd.Sstd", learns_buckets=False),
-    "hbos": DetectorEntry("histograms.Hbos"),
-    "copod": DetectorEntry("histograms.Copod"),
+    "robust": DetectorEntry("robust.Robust", 4.5, "σ"),
+    "sstd": DetectorEntry("sstd.Sstd", 6.0, "σ", learns_buckets=False),
+    "hbos": DetectorEntry("histograms.Hbos", 0.99),
+    "copod": DetectorEntry("histograms.Copod", 0.99),
 }
 """Detectors by name, in the only list of them; the first is the default."""
 
@@ -88,6 +92,11 @@ class AnalysisConfig(msgspec.Struct, frozen=True):
     """Whether agents of a live run sample the processes of their ranks: incidents can have causes in the
     node.
     """
+
+    @property
+    def usual_threshold(self) -> float:
+        """Threshold of functions for which no other one is given."""
+        return DETECTORS[self.detector].default_threshold if self.threshold is None else self.threshold
 
     def records_step(self, step: int) -> bool:
         """Return whether records are made of calls that ended in this step."""

@@ -218,6 +218,7 @@ class NodeAgent:
 
     def _work(self, agents: Agents, of_recorded: RunBroker | None = None) -> bool:
         """Look after the agent until it is to end, or has read what was recorded; and until it has ended.
+
         Whether all that was recorded is read.
 
         Parameters

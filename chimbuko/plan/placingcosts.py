@@ -104,8 +104,8 @@ def unit_costs(loads: Sequence[AgentLoad]) -> UnitCosts:
 
 
 def predictions_s(loads: Sequence[AgentLoad]) -> Float64Array:
-    """CPU time of each interval as all others predict it, in seconds; by the usual costs where it is alone.
-    Shape (loads,).
+    """Return the CPU time of each interval as all others predict it, in seconds, float64[loads]; by the usual
+    costs where it is alone.
     """
     return np.array(
         [unit_costs([*loads[:at], *loads[at + 1 :]]).cpu_s(*_counts(one)) for at, one in enumerate(loads)]

@@ -29,6 +29,7 @@ class Units(msgspec.Struct, frozen=True, kw_only=True):
     """A step of a stream."""
     cold_step: float = 0.0
     """A step on a core which idles otherwise: its cost beside that of a step, since caches are cold then.
+
     Where a core idles for a part of the time that part of all steps is cold.
     """
     row: float = 0.0

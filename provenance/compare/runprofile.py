@@ -15,7 +15,7 @@ from chimbuko.core.arrays import Float64Array
 from chimbuko.core.buckets import BUCKETS
 from chimbuko.core.calls.functionnames import parse_name
 from chimbuko.core.config import AnalysisConfig
-from chimbuko.core.statistics.schema import stored_schema_of
+from chimbuko.core.statistics.schema import stored_columns
 from chimbuko.observe.namespaces.analyses.metricfinding import FindingKey
 from chimbuko.provenance.compare.levels import Level, level_of, level_of_all, level_of_mean
 from chimbuko.provenance.incidents.incidentlist import Incidents
@@ -226,13 +226,10 @@ def _functions(
 
 def _counted(provenance: Provenance, detector: str) -> dict[tuple[int, str], Float64Array]:
     """Return the counts of calls by bucket at some times, for each function of which they are stored."""
-    schema = stored_schema_of(detector)
-    if "counted" not in schema.slices:
-        return {}
     found = {}
     for key, kept in itertools.groupby(provenance.models.all(), lambda model: (model.program, model.name)):
-        rows = [np.frombuffer(model.row) for model in kept if len(model.row) == 8 * schema.width]
-        counted = np.array([row[schema.slices["counted"]] for row in rows])
+        rows = [stored_columns(detector, model.row) for model in kept]
+        counted = np.array([columns["counted"] for columns in rows if "counted" in columns])
         if len(counted) and counted[-1].any():
             found[key] = counted
     return found

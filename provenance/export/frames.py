@@ -34,7 +34,7 @@ from chimbuko.core.calls.record import (
     WindowCall,
 )
 from chimbuko.core.errors import ConfigError
-from chimbuko.core.statistics.schema import schema_of
+from chimbuko.core.statistics.schema import schema_of, stored_columns
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding
 from chimbuko.provenance.compare.runcomparison import compare
 from chimbuko.provenance.compare.runprofile import read_profile
@@ -323,14 +323,14 @@ class Run:
             Program of the function, where several have one of that name; by default they are added up.
         """
         detector = self.info.config.detector
-        where = schema_of(detector).slices.get("buckets")
-        if where is None:
+        if "buckets" not in schema_of(detector).slices:
             raise ConfigError(f"detector {detector}: keeps no distributions of runtimes")
         models = [m for m in self._provenance.models.newest() if program is None or m.program == program]
         names = matching_functions(function, {model.name for model in models})
         if len(names) != 1:
             raise ConfigError(f"function {function!r}: {len(names)} of that name; functions() lists them")
-        counts = sum(np.frombuffer(model.row)[where] for model in models if model.name in names)
+        chosen = [stored_columns(detector, model.row) for model in models if model.name in names]
+        counts = sum(columns["buckets"] for columns in chosen)
         used = np.flatnonzero(counts)
         inside = slice(used[0], used[-1] + 1) if len(used) else slice(0, 0)
         edges_us = {"from_us": EDGES_US[:-1][inside], "to_us": EDGES_US[1:][inside]}

@@ -19,7 +19,7 @@ from chimbuko.core.buckets import EDGES_US
 from chimbuko.core.calls.record import CallRecord, CounterValue, Message, Metadata, StackFrame, WindowCall
 from chimbuko.core.calls.recordarrays import UNKNOWN_THREAD
 from chimbuko.core.statistics.moments import Moments
-from chimbuko.core.statistics.schema import schema_of
+from chimbuko.core.statistics.schema import stored_columns
 from chimbuko.runtime.protocol.messages import FunctionModel
 
 Object = dict[str, Any]
@@ -126,13 +126,12 @@ def event_id(identity: str) -> str:
 
 def algorithm_parameters(model: FunctionModel, run: Run) -> Object:
     """Return the model of a function: ``RunStats`` of sstd, histograms of the others."""
-    schema = schema_of(run.detector)
-    row = np.frombuffer(model.row)
-    moments = Moments.from_row(row[schema.slices[f"{run.metric}_us"]])
-    if "buckets" not in schema.slices:
+    columns = stored_columns(run.detector, model.row)
+    moments = Moments.from_row(columns[f"{run.metric}_us"])
+    if "buckets" not in columns:
         return run_statistics(moments)
     return {
-        "histogram": _histogram(row[schema.slices["buckets"]], moments),
+        "histogram": _histogram(columns["buckets"], moments),
         # Version 2 keeps a threshold here; ours is computed from the histogram each time.
         "internal_global_threshold": None,
     }
@@ -140,10 +139,9 @@ def algorithm_parameters(model: FunctionModel, run: Run) -> Object:
 
 def runtime_profile(model: FunctionModel, run: Run) -> Object:
     """Return statistics of a function's runtimes."""
-    slices = schema_of(run.detector).slices
-    row = np.frombuffer(model.row)
+    columns = stored_columns(run.detector, model.row)
     return {
-        f"{metric}_runtime": run_statistics(Moments.from_row(row[slices[f"{metric}_us"]]))
+        f"{metric}_runtime": run_statistics(Moments.from_row(columns[f"{metric}_us"]))
         for metric in ("exclusive", "inclusive")
     }
 

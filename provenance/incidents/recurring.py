@@ -13,7 +13,7 @@ from chimbuko.causes.incidents.drift import Drift, drifts_of
 from chimbuko.causes.incidents.slowmodes import SlowMode, slow_modes_of
 from chimbuko.causes.recurrence import Recurrence, RecurrenceKind
 from chimbuko.core.arrays import Float64Array
-from chimbuko.core.statistics.schema import schema_of
+from chimbuko.core.statistics.schema import schema_of, stored_columns
 from chimbuko.provenance.incidents.slowmodes import ModeCauses, slow_modes
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
@@ -55,20 +55,19 @@ def learned(provenance: Provenance) -> Learned | None:
         The store cannot be read.
     """
     config = provenance.run().config
-    columns = schema_of(config.detector).slices
-    if "buckets" not in columns:
+    if "buckets" not in schema_of(config.detector).slices:
         return None
     programs = provenance.programs()
     statistics = {(one.program, one.name): one for one in provenance.function_statistics()}
     models = [one for one in provenance.models.newest() if (one.program, one.name) in statistics]
     if not models:
         return None
-    rows = np.stack([np.frombuffer(model.row)[: columns["buckets"].stop] for model in models])
+    columns = [stored_columns(config.detector, model.row) for model in models]
     known = [statistics[model.program, model.name] for model in models]
     return Learned(
         functions=[(programs.get(one.program, str(one.program)), one.name) for one in known],
-        counts=rows[:, columns["buckets"]],
-        exclusive=rows[:, columns["exclusive_us"]],
+        counts=np.stack([one["buckets"] for one in columns]),
+        exclusive=np.stack([one["exclusive_us"] for one in columns]),
         mean_us=np.array([getattr(one, f"{config.metric}_mean_us") for one in known]),
         drift=np.array([one.drift for one in known]),
     )

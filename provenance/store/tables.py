@@ -173,6 +173,7 @@ _PARTIAL = {
     "ix_calls_incident_id": CALLS.c.incident_id.is_not(None),
 }
 """Conditions of indexes that hold few calls: most runs have no such calls, so that the index costs nothing.
+
 SQLAlchemy's ``Index`` would take a condition only with all it knows of PostgreSQL, 55 ms of each run."""
 
 INCIDENTS = Table(
@@ -222,6 +223,7 @@ METRIC_FINDINGS = _indexed(
     _blob("details"),
 )
 """Findings in quantities that programs publish, numbered from 1. Times are those of the publications.
+
 ``details`` is the ``Finding`` as JSON, compressed with zlib."""
 
 STEPS = _keyed(

@@ -22,7 +22,6 @@ from chimbuko.core.statistics.schema import (
     FLAGS,
     PackedTable,
     TableSchema,
-    cells_of,
     pack_cells,
     unpack_cells,
 )
@@ -139,8 +138,8 @@ class Functions:
         self._reported_calls = np.zeros(0)
         """Number of calls when each function's model was last reported to the store."""
         self._calls_at = schema.slices["exclusive_us"].start
-        forgotten = [column.name for column in schema.columns if column.is_forgotten]
-        self._forgotten = schema.slices[forgotten[0]] if forgotten else None
+        self._forgotten_column = next((one.name for one in schema.columns if one.is_forgotten), "")
+        self._forgotten = schema.slices.get(self._forgotten_column)
 
     @classmethod
     def restored(cls, schema: TableSchema, saved: SavedFunctions) -> Functions:
@@ -198,7 +197,7 @@ class Functions:
         """
         self._schema.merge_packed(self._table, rows, packed)
         if self._forgotten is not None:
-            self._eras.add(rows, *cells_of(packed))
+            self._eras.add(rows, *self._schema.cells_of(packed, self._forgotten_column))
         self._is_changed[rows] = True
 
     def flag(self, numbers: Int64Array, flagged: Rows) -> None:

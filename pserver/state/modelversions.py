@@ -22,6 +22,7 @@ HELD_S = float(HELD_PERIODS)
 """Minimum time in seconds between two live updates of a function of which enough is known."""
 ROWS_PER_S = 100_000
 """Maximum rate of rows of other functions, 1 kB each, that agents fetch: a tenth of a broker's bandwidth.
+
 With few agents that allows 20 updates a second; with 250 agents and 500 functions one in 1.2 s.
 """
 LONGEST_PAUSE_S = 5.0

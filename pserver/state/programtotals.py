@@ -1,6 +1,4 @@
-"""Totals of programs over all ranks: counters, from the totals that streams report, and calls by call path.
-Pure.
-"""
+"""Totals of programs over all ranks: counters, out of totals that streams report, and calls by call path."""
 
 from __future__ import annotations
 

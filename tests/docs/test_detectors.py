@@ -23,12 +23,12 @@ def test_the_example_flags_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None
     module = ModuleType(f"{detectors.__name__}.ratio")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(MODULE, module.__dict__)
-    monkeypatch.setitem(DETECTORS, "ratio", None)
+    monkeypatch.setitem(DETECTORS, "ratio", DETECTORS["robust"])
     exec(ENTRY, {"DETECTORS": DETECTORS, "DetectorEntry": DetectorEntry})
     detector = make_detector(AnalysisConfig(detector="ratio"))
     table = PROFILE.empty(2)
     table[0, PROFILE.slices["exclusive_us"]][:3] = 100, 10.0, 0.0
-    limits = detector.limits(table, np.full(2, detector.default_threshold))
+    limits = detector.limits(table, np.full(2, DETECTORS["ratio"].default_threshold))
     runtimes_us = np.array([29.0, 31.0])
     below = (limits.edges_us[0] <= runtimes_us[:, None]).sum(axis=1)
     assert (below % 2 == 1).tolist() == [True, False]

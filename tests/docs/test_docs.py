@@ -14,7 +14,8 @@ from chimbuko.cli import VERBS, main
 from chimbuko.core.errors import ChimbukoError
 from tests.places import ROOT
 
-DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+AT_THE_ROOT = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
+DOCUMENTS = [*(ROOT / name for name in AT_THE_ROOT), *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def command(verb: str) -> click.Command:

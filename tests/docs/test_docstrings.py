@@ -31,3 +31,7 @@ def test_riddles_are_seen_wherever_they_stand(tmp_path: Path) -> None:
         13: ["ends in a comma or semicolon"],
     }
     assert Docstring(path, 1, "Sum of all…\n\nMore.").faults() == ["holds an ellipsis"]
+    run_on = "Sum of all.\nMore."
+    assert Docstring(path, 1, run_on).faults() == ["has no blank line after its first one"]
+    again = "Sum of all. Errors are none.\n\nErrors are\nnone."
+    assert Docstring(path, 1, again).faults() == ["says a sentence twice"]

@@ -67,7 +67,6 @@ class SpoiledDetector:
         self.detector = detector
         self.name = detector.name
         self.schema = detector.schema
-        self.default_threshold = detector.default_threshold
         self.recheck_growth = detector.recheck_growth
         self.judge = detector.judge
 

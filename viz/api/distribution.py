@@ -11,7 +11,7 @@ from chimbuko.core.arrays import Float64Array
 from chimbuko.core.buckets import EDGES_US
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.statistics.moments import Moments
-from chimbuko.core.statistics.schema import schema_of, stored_schema_of
+from chimbuko.core.statistics.schema import schema_of, stored_columns
 from chimbuko.runtime.protocol.messages import FunctionModel
 
 
@@ -74,18 +74,17 @@ def distribution(model: FunctionModel, config: AnalysisConfig) -> Distribution:
     # Imported here because it loads compiled code, which would be a third of a dashboard's time to start.
     from chimbuko.ad.detectors.limits import ordinary_spans, threshold_of
 
-    schema, stored = schema_of(config.detector), stored_schema_of(config.detector)
-    row = np.frombuffer(model.row)
-    is_counted = "counted" in stored.slices and len(row) == stored.width
-    spans_us = ordinary_spans(model.name, row[: schema.width], config)
+    columns = stored_columns(config.detector, model.row)
+    learned = np.concatenate([columns[column.name] for column in schema_of(config.detector).columns])
+    spans_us = ordinary_spans(model.name, learned, config)
     return Distribution(
         program=model.program,
         function=model.name,
         version=model.version,
-        exclusive=_runtimes(Moments.from_row(row[schema.slices["exclusive_us"]])),
-        inclusive=_runtimes(Moments.from_row(row[schema.slices["inclusive_us"]])),
-        buckets=_buckets(row[schema.slices["buckets"]]) if "buckets" in schema.slices else None,
-        counted=_buckets(row[stored.slices["counted"]]) if is_counted else None,
+        exclusive=_runtimes(Moments.from_row(columns["exclusive_us"])),
+        inclusive=_runtimes(Moments.from_row(columns["inclusive_us"])),
+        buckets=_buckets(columns["buckets"]) if "buckets" in columns else None,
+        counted=_buckets(columns["counted"]) if "counted" in columns else None,
         ordinary=[Span(_finite(lower_us), _finite(upper_us)) for lower_us, upper_us in spans_us],
         threshold=threshold_of(model.name, config),
     )

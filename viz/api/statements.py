@@ -85,8 +85,7 @@ def _known(column: str, name: str) -> str:
 
 
 def _matches(column: str, pattern: str) -> str:
-    """Return the condition for a pattern with ``*`` and ``?``. LIKE ignores case on SQLite, so each
-    literal piece is compared as well.
+    """Return the condition for a pattern with ``*`` and ``?``.
 
     LIKE ignores case on SQLite, so each piece must be there as it is written, too.
     """
@@ -130,7 +129,7 @@ def call_statement(event_id: str) -> str:
 
 def totals_statement(where: str, by: By, width_us: int, limit: int) -> str:
     """Return the statement for sums over the abnormal calls that fulfil a condition, grouped by what they
-    have in common. Intervals of time have ``width_us``.
+    have in common.
 
     Intervals of time have ``width_us``.
     """

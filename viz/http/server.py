@@ -88,8 +88,7 @@ class _Handler(WSGIRequestHandler):
             self.request.close()
 
     def log(self, type: str, message: str, *args: Any) -> None:
-        """Log nothing: such messages are about clients that fell silent, or speak another protocol. Failures
-        in an answer are in the server's own log.
+        """Log nothing: such messages are about clients that fell silent, or speak another protocol.
 
         Failures in an answer are in the server's own log.
         """

@@ -1,4 +1,5 @@
 """Leftovers of killed processes on a node's local storage, found and removed when a run begins.
+
 Nothing is removed that is not this user's alone, at which anybody is at work, or that waits to be stored.
 """
 

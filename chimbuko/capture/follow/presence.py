@@ -1,4 +1,5 @@
 """Presence of processes in a folder of streams: they leave word of themselves in it, for its guard.
+
 Each leaves a file ``NAME.pid`` with its number, the time when it started, in the kernel's ticks, and its
 role. Numbers are used again, times of start are not: so nobody takes, or kills, one process for another.
 The guard itself is known by a lock, which the kernel releases however the guard ends.

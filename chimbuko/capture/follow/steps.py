@@ -1,4 +1,5 @@
 """Offsets of the steps of a BP5 stream in its data file, while the stream is being written.
+
 The facts about ``md.idx`` are those of ADIOS2 2.7 to 2.12: a header of 64 bytes, then records of one letter,
 a length and as many bytes: ``s`` for a step (position and size of its metadata, number of flushes, position
 and size of each flush, position of what was not flushed), ``w`` for the writers.

@@ -25,7 +25,8 @@ _SPACE: Final = b" \t\r\n"
 
 
 class GrowingFile:
-    """Return what has come since the last look.
+    """A file that grows, read as far as it will stay.
+
     A writer that keeps its file whole ends it by brackets, and writes the next events over them. So the
     brackets and the white space at the end are taken only when something follows them, or at the very end.
     """

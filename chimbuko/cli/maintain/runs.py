@@ -293,6 +293,7 @@ def prune_run(
 @JSON
 def vacuum_run(run_dir: Path | None, as_json: bool) -> None:
     """Rewrite the database of RUN, by default the newest, without the room of what was removed from it.
+
     SQLite needs twice its size on the disk meanwhile. Of PostgreSQL it is the tables of all runs.
 
     \b

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,11 @@ def analysis_options(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
+def _usual_thresholds() -> Iterator[str]:
+    for name, entry in DETECTORS.items():
+        yield f"{entry.default_threshold:g} {entry.unit}".rstrip() + f" for {name}"
+
+
 _OPTIONS = (
     click.option(
         "--config", type=click.Path(path_type=Path), help="TOML file with settings; options given here win."
@@ -47,8 +52,9 @@ _OPTIONS = (
     click.option(
         "--threshold",
         type=float,
-        help="How far from normal a call must be to be flagged; default 4.5 (σ) for robust, 6 (σ) for sstd, "
-        "0.99 for hbos and copod.",
+        help="How far from normal a call must be to be flagged; default "
+        + ", ".join(_usual_thresholds())
+        + ".",
     ),
     click.option(
         "--threshold-of",

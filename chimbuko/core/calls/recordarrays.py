@@ -50,6 +50,7 @@ def _head() -> np.dtype[np.void]:
 
 HEAD = _head()
 """Scalar fields that are a record's own (``calls.schema``), and its number of rows of each kind below.
+
 ``exit_us`` is 0 while the call is open; ``launch_step`` and ``launch_row`` are ``NO_CALL`` where nothing
 launched it, ``launch_thread`` is ``UNKNOWN_THREAD`` where that is not known.
 """

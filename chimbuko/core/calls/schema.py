@@ -2,7 +2,8 @@
 
 From it follow: the arrays in which records are made (``recordarrays.HEAD``), the columns and indexes of the
 store's table of calls and their description for users of SQL, the orders of lists, the columns of DataFrames
-and Parquet files, and, by the API's document, the types of the page. Names carry their units.
+and Parquet files, and, by the API's document, the types of the page. What does not follow, such as the places
+where records are made, CONTRIBUTING.md lists. Names carry their units.
 """
 
 from __future__ import annotations

@@ -19,43 +19,49 @@ class Waits(Enum):
     """All other ranks, or one that has what they need."""
 
 
-_PATTERNS = (
-    # These only start an operation, which is completed elsewhere.
-    (
-        re.compile(r"P?MPI_(I[a-z]+|\w+_init|Start|Startall|(Get|Comm_get|Type|Request_free|Cart)\w*)\b"),
-        Waits.NOT,
-    ),
-    (
-        re.compile(
-            r"P?MPI_(Recv|Mrecv|Probe|Mprobe|Wait|Waitall|Waitany|Waitsome|Sendrecv|Sendrecv_replace|Test\w*"
-            r"|Win_wait)\b"
-        ),
-        Waits.RECEIVE,
-    ),
-    # These one-sided operations end when the other side has come to them, too.
-    (
-        re.compile(r"P?MPI_(Send|Ssend|Rsend|Bsend|Win_(flush|lock|unlock)\w*|Win_(start|complete))\b"),
-        Waits.SEND,
-    ),
-    (
-        re.compile(
-            r"MPI Collective Sync|P?MPI_(Barrier|Bcast|Reduce|All(gather|reduce|toall)\w*"
-            r"|Gather|Gatherv|Scatter|Scatterv|Scan|Exscan|Reduce_scatter\w*|Comm_(split|dup|create|free)\w*|Win_(fence|create|free|allocate)\w*|Finalize"
-            r"|Neighbor_\w+|File_(open|close|write|read)_?\w*all\w*|File_open|File_close)\b"
-        ),
-        Waits.COLLECTIVE,
-    ),
+_MPI = {
+    name: waits
+    for waits, names in {
+        Waits.RECEIVE: """
+            Recv Mrecv Probe Mprobe Sendrecv Sendrecv_replace Wait Waitall Waitany Waitsome
+            Test Testall Testany Testsome Win_wait
+        """,
+        # One-sided operations end when the other side has come to them, too.
+        Waits.SEND: """
+            Send Ssend Rsend Bsend Win_start Win_complete Win_lock Win_lock_all Win_unlock Win_unlock_all
+            Win_flush Win_flush_all Win_flush_local Win_flush_local_all
+        """,
+        Waits.COLLECTIVE: """
+            Barrier Bcast Gather Gatherv Scatter Scatterv Reduce Reduce_scatter Reduce_scatter_block Scan
+            Exscan Allgather Allgatherv Allreduce Alltoall Alltoallv Alltoallw
+            Neighbor_allgather Neighbor_allgatherv Neighbor_alltoall Neighbor_alltoallv Neighbor_alltoallw
+            Cart_create Cart_sub Graph_create Dist_graph_create Dist_graph_create_adjacent
+            Comm_create Comm_create_from_group Comm_create_group Comm_dup Comm_dup_with_info Comm_split
+            Comm_split_type Comm_free Comm_disconnect Comm_accept Comm_connect Comm_spawn Comm_spawn_multiple
+            Intercomm_create Intercomm_merge
+            Win_create Win_create_dynamic Win_allocate Win_allocate_shared Win_fence Win_free
+            File_open File_close File_read_all File_read_all_begin File_read_all_end File_read_at_all
+            File_read_at_all_begin File_read_at_all_end File_write_all File_write_all_begin File_write_all_end
+            File_write_at_all File_write_at_all_begin File_write_at_all_end
+            Finalize
+        """,
+    }.items()
+    for name in names.split()
+}
+"""Functions of MPI that wait, without ``MPI_``; a test holds the recorder's table of MPI to this one."""
+_MPI_NAME = re.compile(r"P?MPI_(\w+?)(?:_c)?\b")
+_ENDS_BY_ITSELF = frozenset(["Test", "Testall", "Testany", "Testsome", "Bsend"])
+_RECEIVE_ONLY = frozenset(["Recv", "Mrecv"])
+_FOR_ALL = frozenset(name for name in _MPI if name.startswith(("Barrier", "All", "Reduce_scatter")))
+
+_OTHERS = (
+    (re.compile(r"MPI Collective Sync\b"), Waits.COLLECTIVE),
     # PyTorch's names of what its communication libraries do.
     # ``c10d::`` functions only call these.
     (re.compile(r"(gloo|nccl|ucc|mpi|xccl):recv"), Waits.RECEIVE),
     (re.compile(r"(gloo|nccl|ucc|mpi|xccl):send"), Waits.SEND),
     (re.compile(r"(gloo|nccl|ucc|mpi|xccl):\w|nccl(Dev)?Kernel_"), Waits.COLLECTIVE),
 )
-
-
-_RECEIVE_ONLY = re.compile(r"P?MPI_M?[Rr]ecv\b")
-
-_FOR_ALL = re.compile(r"P?MPI_(Barrier|All(gather|reduce|toall)\w*|Reduce_scatter\w*)\b")
 
 
 _GPU_QUEUED = re.compile(
@@ -82,20 +88,34 @@ def waits_for_gpu(function: str) -> bool:
 @lru_cache(maxsize=4096)
 def waits_in(function: str) -> Waits:
     """Return for whom a call of the function may wait, by its name."""
-    for pattern, waits in _PATTERNS:
-        if pattern.match(function):
-            return waits
-    return Waits.NOT
+    name = _mpi_name(function)
+    if name:
+        return _MPI.get(name, Waits.NOT)
+    return next((waits for pattern, waits in _OTHERS if pattern.match(function)), Waits.NOT)
+
+
+def ends_by_another_rank(function: str) -> bool:
+    """Return whether a call of the function of MPI ends only when another rank has done something."""
+    name = _mpi_name(function)
+    return name in _MPI and name not in _ENDS_BY_ITSELF
 
 
 def is_receive_only(function: str) -> bool:
     """Return whether a call of the function waits for messages that it receives, and for nothing else."""
-    return _RECEIVE_ONLY.match(function) is not None
+    return _mpi_name(function) in _RECEIVE_ONLY
 
 
 def is_over_for_all(function: str) -> bool:
     """Return whether no rank leaves a call of the function before all have come."""
-    return _FOR_ALL.match(function) is not None
+    return _mpi_name(function) in _FOR_ALL
+
+
+def _mpi_name(function: str) -> str:
+    """Return the name of a function of MPI, without ``MPI_``, and without the ``_c`` of large counts; empty
+    for others.
+    """
+    found = _MPI_NAME.match(function)
+    return found[1] if found else ""
 
 
 def is_communication(function: str) -> bool:

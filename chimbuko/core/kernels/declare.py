@@ -1,7 +1,7 @@
 """Declaration of kernels: which form of them a process uses.
 
-Usually that is the library that was compiled ahead of time. Without one they are compiled by numba when they
-are loaded, and with ``NUMBA_DISABLE_JIT=1`` they stay plain Python, as for measuring how much of them tests
+Usually that is the library that was compiled ahead of time. Without one numba compiles them in the process,
+or takes them from its cache, and with ``NUMBA_DISABLE_JIT=1`` they stay plain Python, as for measuring how much of them tests
 run.
 """
 
@@ -22,9 +22,11 @@ COMMON: dict[str, Any] = {
     "no_cfunc_wrapper": True,
     "no_rewrites": True,
 }
-"""Settings of all kernels. ``nogil``: no thread waits for a kernel. The others shorten compiling: kernels
-raise nothing, also where they divide by 0 (2 %); nobody calls one from C (2 %); and expressions of whole
-arrays and powers of constants, which numba could rewrite, are not in them (5 %).
+"""Settings of all kernels. ``nogil``: no thread waits for a kernel.
+
+The others shorten compiling: kernels raise nothing, also where they divide by 0 (2 %); nobody calls one
+from C (2 %); and expressions of whole arrays and powers of constants, which numba could rewrite, are not
+in them (5 %).
 """
 
 Whole = int | np.int64

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from chimbuko.core.arrays import Float64Array, Int64Array, UInt16Array, grown
 from chimbuko.core.buckets import BUCKETS
 from chimbuko.core.config import DETECTORS
+from chimbuko.core.errors import StoreError
 from chimbuko.core.kernels import rules
 from chimbuko.core.statistics.moments import EMPTY
 
@@ -108,6 +109,15 @@ class TableSchema:
     """Columns of a table; the table itself is a plain float64[rows, width] array."""
 
     columns: tuple[Column, ...]
+    """All columns, those of many values last; these add up."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError where a column of many values stands before another one, or does not add up."""
+        is_wide = [column.values > 1 for column in self.columns]
+        if is_wide != sorted(is_wide):
+            raise ValueError("columns of many values stand behind all others")
+        if any(column.rule is not Rule.ADD for column in self.columns if column.values > 1):
+            raise ValueError("columns of many values add up")
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """Pickle a schema of this module by its name: a stream's process saves one with each of its
@@ -221,9 +231,23 @@ class TableSchema:
         )
         merge.add_cells(into, rows, self.narrow, counts, cells, values)
 
+    def cells_of(self, packed: PackedTable, column: str) -> tuple[UInt16Array, UInt16Array, Float64Array]:
+        """Return how many numbers of a column of many values each row has, uint16[rows]; their places in the
+        column, uint16[n]; and the numbers, float64[n].
+        """
+        counts, cells, values = cells_of(packed)
+        place = self.slices[column]
+        if (place.start, place.stop) == (self.narrow, self.width):
+            return counts, cells, values
+        begin, end = place.start - self.narrow, place.stop - self.narrow
+        is_inside = (cells >= begin) & (cells < end)
+        rows = np.repeat(np.arange(packed.rows), counts)[is_inside]
+        inside = np.bincount(rows, minlength=packed.rows).astype(np.uint16)
+        return inside, cells[is_inside] - np.uint16(begin), values[is_inside]
+
     @cached_property
     def narrow(self) -> int:
-        """Number of values per row in the columns before the wide ones, which add up and stand last."""
+        """Number of values per row in the columns before the wide ones."""
         return sum(column.width for column in self.columns if column.values == 1)
 
     @cached_property
@@ -275,6 +299,26 @@ def stored_schema_of(detector: str) -> TableSchema:
     Stores of earlier versions lack what was counted, which stands last.
     """
     return STORED_PROFILE if _learns_buckets(detector) else PROFILE
+
+
+def stored_columns(detector: str, row: bytes) -> dict[str, Float64Array]:
+    """Return what the store has of a function's model, float64 by column; rows of earlier versions lack what
+    was counted.
+
+    Raises
+    ------
+    StoreError
+        The row has other columns than those of this version.
+    """
+    values = np.frombuffer(row)
+    for schema in (stored_schema_of(detector), schema_of(detector)):
+        if len(values) == schema.width:
+            return {name: values[place] for name, place in schema.slices.items()}
+    expected = stored_schema_of(detector).width
+    raise StoreError(
+        f"a model of {len(values)} values, where this version's have {expected}: read it with the version of "
+        "chimbuko that made it"
+    )
 
 
 def _learns_buckets(detector: str) -> bool:

@@ -4,6 +4,7 @@ A line of the table has names of functions, their parameters by position, what t
 to do after it if it succeeded; ``library/messages.h`` has what can be done. A line of the collectives has the
 root and the size of what is sent instead. Functions of counts beyond 2^31 (``MPI_Send_c``) mean the same as
 those of their name without ``_c``. Functions that are not here are recorded as calls, with nothing else.
+``chimbuko.core.calls.waiting`` says which functions wait for other ranks.
 """
 
 from __future__ import annotations

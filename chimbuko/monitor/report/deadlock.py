@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from chimbuko.core.calls.waiting import Waits, ends_by_another_rank, waits_in
 from chimbuko.core.units import number_of
 from chimbuko.monitor.procfs.numbers import format_cpulist
 from chimbuko.monitor.report.finding import Finding
@@ -45,19 +46,6 @@ def _in_order(node: Node) -> list[Node]:
     return sorted(node.children.values(), key=lambda child: (-len(child.ranks), min(child.ranks)))
 
 
-POINT_TO_POINT = (
-    *("MPI_Send", "MPI_Ssend", "MPI_Rsend", "MPI_Recv", "MPI_Mrecv"),
-    *("MPI_Sendrecv", "MPI_Probe", "MPI_Mprobe", "MPI_Wait"),
-)
-WAITING = (
-    *POINT_TO_POINT,
-    *("MPI_Barrier", "MPI_Bcast", "MPI_Gather", "MPI_Scatter", "MPI_Allgather", "MPI_Alltoall"),
-    *("MPI_Reduce", "MPI_Allreduce", "MPI_Scan", "MPI_Exscan", "MPI_Neighbor_"),
-    *("MPI_Finalize", "MPI_Comm_", "MPI_Win_", "MPI_File_"),
-)
-"""Beginnings of the names of operations that end when another rank has done something."""
-
-
 def deadlock(stacks: Mapping[int, Sequence[str]], living: Collection[int]) -> Finding | None:
     """All ranks that live are in operations that wait for others, none of which ends.
 
@@ -76,7 +64,7 @@ def deadlock(stacks: Mapping[int, Sequence[str]], living: Collection[int]) -> Fi
     for rank, operation in operations.items():
         by_operation.setdefault(operation, []).append(rank)
     where = "; ".join(f"{format_cpulist(ranks)} in {name}" for name, ranks in by_operation.items())
-    collective = [name for name in by_operation if not name.startswith(POINT_TO_POINT)]
+    collective = [name for name in by_operation if waits_in(name) is Waits.COLLECTIVE]
     why = (
         "they are in different operations, of which no two match"
         if len(collective) > 1
@@ -91,8 +79,5 @@ def deadlock(stacks: Mapping[int, Sequence[str]], living: Collection[int]) -> Fi
 
 def _operation(functions: Sequence[str]) -> str:
     """The outermost operation of MPI that waits for others; empty where there is none."""
-    for function in functions:
-        name = function.partition("(")[0].strip().removeprefix("P")
-        if name.startswith(WAITING):
-            return name
-    return ""
+    waiting = next((function for function in functions if ends_by_another_rank(function)), "")
+    return waiting.partition("(")[0].strip().removeprefix("P")

@@ -62,6 +62,7 @@ class ProcReader:
 
 def read_once(path: str) -> bytes:
     """Return the content of a file, at most 64 kB of it; empty where it is gone or may not be read.
+
     Without Python's buffers: these take longer than the kernel does.
     """
     try:

@@ -43,7 +43,7 @@ class ThreadSpan:
     processor: int = -1
     """Where it ran last, -1 where that is not known."""
     state: str = "S"
-    """Memory at the end."""
+    """State at the end, the kernel's letter."""
     periods: int = 1
     still_periods: int = 0
     """For how many periods before the end it has not run at all, and was asleep."""

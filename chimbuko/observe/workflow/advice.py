@@ -49,8 +49,7 @@ def follow(
 
 
 def make_room(machine: Machine, tasks: Iterable[Task], cores: Collection[int]) -> Machine:
-    """Return the machine without some cores, where each task has room beside them. Under a scheduler
-    nothing changes: it chooses cores itself.
+    """Return the machine without some cores, where each task has room beside them.
 
     Under a scheduler nothing changes: it chooses cores itself.
     """

@@ -1,4 +1,5 @@
 """Services of a workflow, in the order in which they start: namespaces, analysis, agents, monitors.
+
 Each is started again if it ends early.
 """
 

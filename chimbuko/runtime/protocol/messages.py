@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 import msgspec
-import numpy as np
 
 from chimbuko.core.calls.rawrows import RecordedStep
 from chimbuko.core.calls.record import READING, CounterStatistics, Metadata, StepCount, StreamHealth
 from chimbuko.core.calls.recordarrays import COUNTER, HEAD, MEMBER, MESSAGE, PackedRecords
-from chimbuko.core.statistics.schema import PackedTable
+from chimbuko.core.statistics.flaggedsteps import FLAGGED_STEPS
+from chimbuko.core.statistics.schema import BUCKETED_PROFILE, PROFILE, STORED_PROFILE, PackedTable
 from chimbuko.core.traceschema import StreamNames
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.protocol.telemetry import (
@@ -40,12 +40,15 @@ PAYLOAD = b"m"
 
 VERSION = 7
 """Version of all messages: it changes with any of them, and messages of another one are ignored."""
-_LAYOUTS = (HEAD, MEMBER, MESSAGE, COUNTER, FLAGGED, PACE, TIMER, TRAFFIC)
-"""Dtypes of the rows that travel as they lie in memory."""
+_LAYOUTS = (HEAD, MEMBER, MESSAGE, COUNTER, FLAGGED, FLAGGED_STEPS, PACE, TIMER, TRAFFIC)
+"""Dtypes of the rows that travel as they lie in memory; not those of call paths, whose module loads kernels.
+"""
+_TABLES = (PROFILE, BUCKETED_PROFILE, STORED_PROFILE)
+"""Tables of statistics that travel by their columns' places."""
 
 
-def _checksum(layouts: Iterable[np.dtype[np.void]]) -> bytes:
-    return zlib.crc32(repr(list(layouts)).encode()).to_bytes(4, "little")
+def _checksum() -> bytes:
+    return zlib.crc32(repr((_LAYOUTS, _TABLES)).encode()).to_bytes(4, "little")
 
 
 Message = TypeVar("Message")
@@ -58,13 +61,13 @@ class ForeignMessage(msgspec.DecodeError):
 class Seal:
     """Header of each message of a run: the version of all messages, and the run's id.
 
-    With the version's number goes a checksum of the rows' layouts: a new field of a call makes another
-    version.
+    With the version's number goes a checksum of the layouts of rows and tables: a new field of a call, or a
+    new column of the statistics, makes another version.
     """
 
     def __init__(self, run_id: str) -> None:
         run = run_id.encode()
-        self._version = bytes((VERSION,)) + _checksum(_LAYOUTS)
+        self._version = bytes((VERSION,)) + _checksum()
         self._head = self._version + bytes((len(run),)) + run
 
     def encode(self, message: msgspec.Struct) -> bytes:

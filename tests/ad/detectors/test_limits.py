@@ -152,7 +152,6 @@ class Spans:
     expected_us: float
     name = "spans"
     schema = BUCKETED_PROFILE
-    default_threshold = 1.0
     recheck_growth = 0.0
 
     def limits(self, table: Float64Array, thresholds: Float64Array) -> Limits:

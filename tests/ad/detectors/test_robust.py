@@ -12,11 +12,11 @@ from scipy import stats
 
 from chimbuko.ad.detectors.robust import Robust
 from chimbuko.core.arrays import Float64Array
-from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.config import DETECTORS, AnalysisConfig
 from tests.ad.tables import table_of
 from tests.plainpython import examples
 
-THRESHOLD = Robust.default_threshold
+THRESHOLD = DETECTORS["robust"].default_threshold
 ROBUST = Robust(AnalysisConfig())
 BOTH_SIDES = Robust(AnalysisConfig(fast_side=True))
 

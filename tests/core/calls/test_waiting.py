@@ -39,6 +39,7 @@ OF = {
             "nccl:broadcast",
             "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage)",
         ),
+        *("MPI_Cart_create()", "MPI_Intercomm_merge()", "MPI_Dist_graph_create()", "PMPI_Bcast_c()"),
         *("MPI Collective Sync", "MPI_Reduce_scatter_block()", "MPI_Win_fence()", "MPI_File_write_all()"),
     ],
     Waits.NOT: [
@@ -51,6 +52,10 @@ OF = {
             "MPI_Alloc_mem()",
             "MPI_Win_post()",
             "MPI_Win_set_name()",
+            "MPI_Comm_create_errhandler()",
+            "MPI_Comm_free_keyval()",
+            "MPI_Test_cancelled()",
+            "MPI_Ineighbor_allgather()",
         ),
         "c10d::allreduce_",
         *("MPI_Send_init()", "MPI_Get_count()", "relax [{heat.c} {1,0}]", "waitall", "MPInput::read"),

@@ -45,9 +45,9 @@ def call_kernels() -> None:
             merged.add(paths.look())
         read_recording(Path(folder) / "recorder").between(2_000_001, 3_000_000, names)
     analysis.finish()
-    for name in DETECTORS:
+    for name, entry in DETECTORS.items():
         detector = make_detector(AnalysisConfig(detector=name))
-        detector.limits(detector.schema.empty(1), np.array([detector.default_threshold]))
+        detector.limits(detector.schema.empty(1), np.array([entry.default_threshold]))
 
 
 def _small_step(number: int) -> TraceStep:

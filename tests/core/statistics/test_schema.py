@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from chimbuko.ad.detectors import make_detector
 from chimbuko.core.config import DETECTORS, AnalysisConfig
+from chimbuko.core.errors import StoreError
 from chimbuko.core.statistics.moments import Moments
 from chimbuko.core.statistics.schema import (
     BUCKETED_PROFILE,
@@ -21,6 +22,7 @@ from chimbuko.core.statistics.schema import (
     Rule,
     TableSchema,
     schema_of,
+    stored_columns,
     stored_schema_of,
 )
 
@@ -194,3 +196,43 @@ def test_the_store_has_what_a_detector_learns_and_what_it_counted_stands_last(de
     learned, stored = schema_of(detector), stored_schema_of(detector)
     assert stored.columns[: len(learned.columns)] == learned.columns
     assert [column.name for column in stored.columns[len(learned.columns) :]] in ([], ["counted"])
+
+
+@pytest.mark.parametrize("detector", DETECTORS)
+def test_stored_rows_are_read_by_column_with_what_was_counted_or_without(detector: str) -> None:
+    for schema in (schema_of(detector), stored_schema_of(detector)):
+        row = np.arange(float(schema.width))
+        found = stored_columns(detector, row.tobytes())
+        assert list(found) == list(schema.slices)
+        np.testing.assert_array_equal(np.concatenate([*found.values()]), row)
+
+
+def test_stored_rows_of_other_columns_are_refused() -> None:
+    row = np.zeros(stored_schema_of("robust").width + 1)
+    with pytest.raises(StoreError, match=f"a model of {len(row)} values, .* have {len(row) - 1}: "):
+        stored_columns("robust", row.tobytes())
+
+
+def test_columns_of_many_values_stand_last_and_add_up() -> None:
+    wide = Column("buckets", Rule.ADD, values=4)
+    with pytest.raises(ValueError, match="behind all others"):
+        TableSchema((wide, Column("calls", Rule.ADD)))
+    with pytest.raises(ValueError, match="add up"):
+        TableSchema((Column("calls", Rule.ADD), Column("highest", Rule.MAX, values=4)))
+
+
+@settings(deadline=None)
+@given(st.integers(0, 6), cells)
+def test_of_several_columns_of_many_values_each_has_its_own_cells(
+    rows: int, some: list[tuple[int, int, float]]
+) -> None:
+    table = STORED_PROFILE.empty(rows)
+    for row, column, value in some:
+        if row < rows:
+            table[row, STORED_PROFILE.narrow + column % (2 * (BUCKETS.stop - BUCKETS.start))] = abs(value)
+    packed = STORED_PROFILE.pack(table)
+    for name in ("buckets", "counted"):
+        counts, places, values = STORED_PROFILE.cells_of(packed, name)
+        found = np.zeros((rows, (BUCKETS.stop - BUCKETS.start)))
+        found[np.repeat(np.arange(rows), counts), places] = values
+        np.testing.assert_array_equal(found, table[:, STORED_PROFILE.slices[name]])

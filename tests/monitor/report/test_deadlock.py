@@ -21,6 +21,13 @@ def test_two_collectives_never_match() -> None:
     assert "no two match" in found.advice
 
 
+def test_a_communicator_is_made_by_all() -> None:
+    found = deadlock({0: ["main", "MPI_Cart_create()"], 1: ["main", "PMPI_Comm_split()"]}, [0, 1])
+    assert found is not None
+    assert "0 in MPI_Cart_create; 1 in MPI_Comm_split" in found.text
+    assert "no two match" in found.advice
+
+
 def test_one_rank_at_work_is_no_deadlock() -> None:
     assert deadlock(RING, range(5)) is None, "rank 4 has no call that stands"
     assert deadlock(RING | {4: ["main()", "solve"]}, range(5)) is None

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from chimbuko.core.calls.recordarrays import HEAD
+from chimbuko.core.statistics.schema import PROFILE, Column, Rule, TableSchema
 from chimbuko.runtime.protocol import messages
 from chimbuko.runtime.protocol.messages import ForeignMessage, FunctionName, Seal
 
@@ -39,6 +40,16 @@ def test_rows_of_another_layout_are_of_another_version(monkeypatch: pytest.Monke
     seal = Seal("heat-1")
     longer = np.dtype([*((name, HEAD[name]) for name in HEAD.names or ()), ("more", np.int64)], align=True)
     monkeypatch.setattr(messages, "_LAYOUTS", (longer, *messages._LAYOUTS[1:]))
+    theirs = Seal("heat-1").encode(SOLVE)
+    monkeypatch.undo()
+    with pytest.raises(ForeignMessage, match=f"of version {messages.VERSION}-.*, not {messages.VERSION}-"):
+        seal.decode(theirs, NAMES)
+
+
+def test_a_further_column_of_the_statistics_is_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    seal = Seal("heat-1")
+    more = TableSchema((Column("fewest", Rule.MIN), *PROFILE.columns))
+    monkeypatch.setattr(messages, "_TABLES", (more, *messages._TABLES[1:]))
     theirs = Seal("heat-1").encode(SOLVE)
     monkeypatch.undo()
     with pytest.raises(ForeignMessage, match=f"of version {messages.VERSION}-.*, not {messages.VERSION}-"):

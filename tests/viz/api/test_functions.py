@@ -8,7 +8,6 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
-from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.detectors.offline import FinalJudge
 from chimbuko.core.arrays import Float64Array
 from chimbuko.core.buckets import EDGES_US
@@ -75,7 +74,7 @@ def test_the_limits_of_a_model_are_those_that_calls_are_judged_by(detector: str)
     model = _model_of(detector, runtimes)
     config = AnalysisConfig(detector=detector, min_anomaly_us=100)
     found = distribution(model, config)
-    assert found.threshold == make_detector(config).default_threshold
+    assert found.threshold == DETECTORS[detector].default_threshold
     judge = FinalJudge(
         Model(detector, config.metric, [("app", "solve")], np.frombuffer(model.row)[None].copy()), config
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from chimbuko.core.config import LEAST_CALLS, AnalysisConfig
+from chimbuko.core.config import DETECTORS, LEAST_CALLS, AnalysisConfig
 from chimbuko.provenance.export.registry import FORMATS
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.viz.api.endpoint import Answer, ServedRun, get
@@ -45,6 +45,8 @@ class RunAnswer(Answer, frozen=True, kw_only=True):
     programs: dict[str, str]
     """Name of each program by its number, as text."""
     config: AnalysisConfig
+    score_unit: str
+    """Unit of the detector's scores; empty where they have none."""
     live: bool
     """Whether news of the run arrive by themselves."""
     has_published: bool
@@ -71,6 +73,7 @@ def run(run: ServedRun) -> RunAnswer:
         environment=info.environment,
         programs={str(number): name for number, name in run.provenance.programs().items()},
         config=info.config,
+        score_unit=DETECTORS[info.config.detector].unit if info.config.detector in DETECTORS else "",
         live=run.feed.is_live,
         has_published=run.feed.run.observed_path.exists(),
         status=run.feed.status(),

@@ -1,5 +1,5 @@
-"""Events that all traces have in common: calls, counters, messages and collective operations of
-threads.
+"""Events that all traces have in common: calls, counters, messages and collective operations of threads.
+
 A reader of a format gives events as rows of one table, in any order of time. Processes, threads and names
 stand in a ``Catalogue``; the rows mention them by number.
 """

@@ -72,8 +72,7 @@ def revoke(client: redis.Redis, user: str) -> None:
 
 
 def has_users(client: redis.Redis, users: set[str]) -> bool:
-    """Whether each node of the broker knows these users: a node that comes back may know none. Errors are
-    those of ``grant``.
+    """Whether each node of the broker knows these users: a node that comes back may know none.
 
     Errors are those of ``grant``.
     """

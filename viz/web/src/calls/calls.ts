@@ -87,7 +87,7 @@ export const wording = computed<Wording>(() => ({
   zero_us: zero_us.value,
   programs: programs.value,
   metric: run.value.value?.config.metric ?? 'exclusive',
-  detector: run.value.value?.config.detector ?? '',
+  scoreUnit: run.value.value?.score_unit ?? '',
 }));
 
 /** Ids of the anomalies that match the filters, in the order of the list. */

@@ -19,7 +19,7 @@ interface Column {
 
 /** Columns of the table except the function; all durations of a column have one unit. */
 function columnsOf(rows: readonly CallSummary[]): Column[] {
-  const { programs, metric, detector } = wording.value;
+  const { programs, metric, scoreUnit } = wording.value;
   const durations = (title: string, sort: Sort, pick: (row: CallSummary) => number): Column => {
     const unit = columnUnit(rows.map(pick));
     return { title: `${title}, ${unit === 'clock' ? 'h:mm:ss' : unit}`, sort, number: true, text: (row) => inUnit(pick(row), unit) };
@@ -31,7 +31,7 @@ function columnsOf(rows: readonly CallSummary[]): Column[] {
     { title: 'step', sort: 'step', number: true, text: (row) => exact(row.step) },
     durations('severity', 'severity_us', (row) => row.severity_us),
     { title: '× usual', number: true, text: (row) => (row.expected_us > 0 ? ratio(row[`${metric}_us`] / row.expected_us) : '–') },
-    { title: scoreHeading(detector), sort: 'score', number: true, text: (row) => digits(row.score) },
+    { title: scoreHeading(scoreUnit), sort: 'score', number: true, text: (row) => digits(row.score) },
     durations('exclusive', 'exclusive_us', (row) => row.exclusive_us),
     durations('inclusive', 'inclusive_us', (row) => row.inclusive_us),
     { title: 'children', sort: 'children', number: true, text: (row) => exact(row.children) },

@@ -59,14 +59,14 @@ function Onward({ text, title, to }: { text: string; title: string; to: Partial<
 }
 
 function Fields({ record }: { record: CallRecord }) {
-  const { zero_us, metric } = wording.value;
+  const { zero_us, metric, scoreUnit } = wording.value;
   const usual = record.expected_us > 0 ? `, ${ratio(record[`${metric}_us`] / record.expected_us)}` : '';
   const fields: [string, string][] = [
     ['inclusive', duration(record.inclusive_us)],
     ['exclusive', duration(record.exclusive_us)],
     ['expected', `${duration(record.expected_us)} ± ${duration(record.spread_us)}${usual}`],
     ['severity', record.label === 'anomaly' ? `${duration(record.severity_us)} lost` : 'normal'],
-    ['score', score(record.score, record.detector)],
+    ['score', score(record.score, scoreUnit)],
     ['children', exact(record.children)],
     ['messages', exact(record.messages_count)],
     ['rank, thread', `${record.program}:${record.rank}, ${record.thread}${record.is_gpu ? ' on a GPU' : ''}`],

@@ -72,7 +72,7 @@ export function layOutAlong(points: Points, wanted: WantedAxis, from: number, to
   const unit = kind === 'whole' && scale === 'linear' ? Math.abs(project(1) - project(0)) : 0;
   return {
     at,
-    axis: { title: `${axis === 'score' ? scoreHeading(wording.detector) : title}${named.unit}`, ticks, breaks, valueAt: (at) => project.invert(at) },
+    axis: { title: `${axis === 'score' ? scoreHeading(wording.scoreUnit) : title}${named.unit}`, ticks, breaks, valueAt: (at) => project.invert(at) },
     unit: unit >= 8 ? unit : 0,
   };
 }

@@ -17,7 +17,7 @@ export interface Wording {
   zero_us: number;
   programs: number;
   metric: Run['config']['metric'];
-  detector: string;
+  scoreUnit: string;
 }
 
 /** Id of the call at an index. */
@@ -77,7 +77,7 @@ export function anomaliesBy({ columns }: Points, sort: Sort, descending: boolean
 }
 
 /** Lines of a call's tooltip: function, runtime, expectation, judgement, place, time and context. */
-export function callLines(call: CallSummary & { caller?: string | null }, { zero_us, programs, metric, detector }: Wording): string[] {
+export function callLines(call: CallSummary & { caller?: string | null }, { zero_us, programs, metric, scoreUnit }: Wording): string[] {
   const took = call[`${metric}_us`];
   const times = call.expected_us > 0 ? `, ${ratio(took / call.expected_us)}` : '';
   const isAnomaly = call.label === 'anomaly';
@@ -87,7 +87,7 @@ export function callLines(call: CallSummary & { caller?: string | null }, { zero
     call.function.length > 240 ? `${call.function.slice(0, 239)}…` : call.function,
     `inclusive ${duration(call.inclusive_us)}, exclusive ${duration(call.exclusive_us)}`,
     `expected ${metric} ${duration(call.expected_us)}${times}`,
-    `${isAnomaly ? `${isFaster(call, metric) ? '▼' : '▲'} anomaly: ${duration(call.severity_us)} lost` : '○ normal'}, score ${score(call.score, detector)}`,
+    `${isAnomaly ? `${isFaster(call, metric) ? '▼' : '▲'} anomaly: ${duration(call.severity_us)} lost` : '○ normal'}, score ${score(call.score, scoreUnit)}`,
     `${ranked(`${call.program}:${call.rank}`, programs)}, thread ${call.thread}${call.node && `, node ${call.node}`}${call.is_gpu ? ', on a GPU' : ''}, step ${exact(call.step)}`,
     `${sinceStart(call.entry_us - zero_us)} to ${until}; ${wallClock(call.entry_us)}`,
     `${by}${call.children} ${call.children === 1 ? 'child' : 'children'}, ${plural(call.messages_count, 'message')}`,

@@ -1,4 +1,4 @@
-/** Charts of a node's page, in the order in which they stand there. A new chart is a module beside this one and a line here. */
+/** Charts of a node's page, in the order in which they stand there. A chart draws the answer of the endpoint of its name, `nodes/NODE/NAME`. */
 
 import { cores } from './cores';
 import { gpus } from './gpus';

@@ -30,6 +30,7 @@ export interface components {
                 [key: string]: string;
             };
             config: components["schemas"]["AnalysisConfig"];
+            score_unit: string;
             live: boolean;
             has_published: boolean;
             status: components["schemas"]["Status"];

@@ -133,18 +133,13 @@ export function percent(share: number | null): string {
 }
 
 /** Format a detector's score with its unit. */
-export function score(value: number, detector: string): string {
-  return `${digits(value)} ${scoreUnit(detector)}`.trimEnd();
-}
-
-/** Unit of a detector's score: that of sstd is a distance in σ, others have no unit. */
-function scoreUnit(detector: string): string {
-  return detector === 'sstd' ? 'σ' : '';
+export function score(value: number, unit: string): string {
+  return `${digits(value)} ${unit}`.trimEnd();
 }
 
 /** Heading of a column of scores. */
-export function scoreHeading(detector: string): string {
-  return ['score', scoreUnit(detector)].filter(Boolean).join(', ');
+export function scoreHeading(unit: string): string {
+  return ['score', unit].filter(Boolean).join(', ');
 }
 
 /** Format a count with its noun: 1 anomaly, 2,000 anomalies. */

@@ -43,7 +43,7 @@ export function spotLines(scene: Scene, spot: Spot, wording: Wording): string[] 
     const times = judged.expected_us > 0 ? `, ${ratio(took / judged.expected_us)}` : '';
     lines.push(`expected ${duration(judged.expected_us)} ${wording.metric}${times}`);
     const lost = judged.is_anomaly ? `▲ ${duration(judged.severity_us)} lost` : '○ normal';
-    lines.push(`${lost}, score ${score(judged.score, wording.detector)}`);
+    lines.push(`${lost}, score ${score(judged.score, wording.scoreUnit)}`);
   } else if (flags & ANOMALY) lines.push('▲ abnormal');
   lines.push(where, when);
   const parent = parentOf(scene, spot);

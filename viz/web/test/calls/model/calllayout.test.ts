@@ -19,7 +19,7 @@ import {
 import { pointsOf, type Row } from './points';
 import type { Points } from '../../../src/shared/api/types';
 
-const WORDING: Wording = { zero_us: 1_000_000, programs: 1, metric: 'exclusive', detector: 'sstd' };
+const WORDING: Wording = { zero_us: 1_000_000, programs: 1, metric: 'exclusive', scoreUnit: 'σ' };
 const ENTRY_BY_FUNCTION: Wanted = { x: 'entry', y: 'function', xScale: null, yScale: null, xRange: null, yRange: null };
 
 const laid = (points: Points, wanted: Partial<Wanted> = {}, width = 900, height = 300): CallLayout =>

@@ -4,7 +4,7 @@ import { FIRST_VIEW, type View } from '../../../src/shared/address/model/view';
 import { pointsOf } from './points';
 
 const ZERO_US = 1_700_000_000_000_000;
-const WORDING: Wording = { zero_us: ZERO_US, programs: 1, metric: 'exclusive', detector: 'sstd' };
+const WORDING: Wording = { zero_us: ZERO_US, programs: 1, metric: 'exclusive', scoreUnit: 'σ' };
 
 const SLOW = {
   function: 'MD_NEWTON [{newton.F} {12,0}]',
@@ -87,7 +87,7 @@ describe('in words', () => {
     ]));
 
   test('faster, on a GPU, not ended, of unknown caller', () =>
-    expect(callLines(callAt(points, 1), { ...WORDING, programs: 2, detector: 'robust' }).slice(3)).toEqual([
+    expect(callLines(callAt(points, 1), { ...WORDING, programs: 2, scoreUnit: '' }).slice(3)).toEqual([
       '▼ anomaly: 0 µs lost, score 6',
       'rank 0:1164, thread 0, node node1164, on a GPU, step 87',
       '+00:01:26.123 to now: it has not ended; 2023-11-14 22:14:46.123 Z',

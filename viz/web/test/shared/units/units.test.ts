@@ -51,8 +51,8 @@ test('bytes, ratios, shares, scores', () => {
   expect(units.percent(0.008)).toBe('0.8 %');
   expect(units.percent(0)).toBe('0 %');
   expect(units.percent(null)).toBe('unknown');
-  expect(units.score(18.71, 'sstd')).toBe('18.7 σ');
-  expect(units.score(18.71, 'hbos')).toBe('18.7');
+  expect(units.score(18.71, 'σ')).toBe('18.7 σ');
+  expect(units.score(18.71, '')).toBe('18.7');
 });
 
 test.each([

@@ -20,7 +20,7 @@ import {
 import { abnormalIn, arrowLines, rangeText, ribbonLines, sceneAnswer, sourceText, spotLines } from '../../../src/timeline/model/timelinewords';
 import { answer } from './timelineanswer';
 
-const wording = { zero_us: 0, programs: 1, metric: 'exclusive', detector: 'sstd' } as const;
+const wording = { zero_us: 0, programs: 1, metric: 'exclusive', scoreUnit: 'σ' } as const;
 const own = decodeTimeline('0:1', answer);
 const other = decodeTimeline('0:2', {
   ...answer,
