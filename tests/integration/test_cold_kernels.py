@@ -93,9 +93,7 @@ def test_only_the_library_of_these_sources_is_used(built: Path, cold: Path) -> N
 
 def test_where_nothing_can_be_written_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(library.FOLDER_VARIABLE, "/proc/nowhere")
-    with pytest.raises(
-        ServiceError, match="no folder can be written for compiled kernels"
-    ):
+    with pytest.raises(ServiceError, match="no folder can be written for compiled kernels"):
         library.place()
 
 

@@ -1,7 +1,6 @@
 """Verbs that look after runs, stores and the machine.
 
-May import ad.analysis, ad.handoff, ad.modelsync, ad.streamprocess, capture.follow, capture.formats,
-capture.formats.readers, capture.trace, cli.shared, core.calls, core.kernels, launcher, launcher.outcome,
+May import ad.analysis, ad.handoff, ad.modelsync, capture.follow, capture.formats, capture.trace, cli.shared, core.calls, core.kernels, launcher, launcher.outcome,
 provenance.explain, provenance.importing, provenance.manage, provenance.query, provenance.store,
-provenance.timeline, pserver, runtime.process, runtime.protocol and runtime.runs.
+provenance.timeline, runtime.process, runtime.protocol and runtime.runs.
 """

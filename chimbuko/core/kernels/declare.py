@@ -1,20 +1,21 @@
 """Declaration of kernels: which form of them a process uses.
 
 Usually that is the library that was compiled ahead of time. Without one numba compiles them in the process,
-or takes them from its cache, and with ``NUMBA_DISABLE_JIT=1`` they stay plain Python, as for measuring how much of them tests
-run.
+or takes them from its cache, and with ``NUMBA_DISABLE_JIT=1`` they stay plain Python, as for measuring how
+much of them tests run.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
 
 from chimbuko.core.kernels import library
-from chimbuko.core.kernels.signatures import described, name_of, numba_type, signatures
+from chimbuko.core.kernels.signatures import described, name_of, numba_type, signatures, widened
 
 COMMON: dict[str, Any] = {
     "nogil": True,
@@ -29,12 +30,15 @@ from C (2 %); and expressions of whole arrays and powers of constants, which num
 in them (5 %).
 """
 
+CHECKED_CALLS = 4
+"""Number of calls of each kernel in a process whose types are checked, for 0.1 ms each; in tests all are."""
+
 Whole = int | np.int64
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 recorded: dict[str, list[Any]] = {}
-"""Types of the arguments of the first call of each kernel, where they are recorded."""
+"""Types of the arguments of all calls of each kernel, where they are recorded."""
 _FORM = os.environ.get(library.FORM_VARIABLE, "")
 _IS_PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0") or _FORM == "recorded"
 _LIBRARY = None if _IS_PLAIN or _FORM in ("jit", "source") else library.load()
@@ -52,7 +56,7 @@ def kernel(function: Function) -> Function:
         return _by_numba[name]
     # What only kernels call is not in the library by itself.
     compiled: Any = getattr(_LIBRARY, name.replace(".", "_"), function)
-    return _checking(compiled, name) if _FORM == "checked" and name in signatures() else compiled
+    return _checking(compiled, name) if name in signatures() else compiled
 
 
 def inner(function: Function) -> Function:
@@ -97,8 +101,10 @@ def _jit(function: Function, **options: Any) -> Function:
 
 def _recording(function: Any) -> Any:
     def call(*arguments: Any) -> Any:
-        if name not in recorded and not _running:
-            recorded[name] = list(map(described, arguments))
+        # Only the outermost kernel is called from Python.
+        if not _running:
+            given = list(map(described, arguments))
+            recorded[name] = list(map(widened, given, recorded.get(name, given)))
         _running.append(name)
         try:
             return function(*arguments)
@@ -110,15 +116,24 @@ def _recording(function: Any) -> Any:
 
 
 _running: list[str] = []
-"""Kernels that are being called; only the outermost is called from Python."""
+"""Kernels that are being called, where types are recorded."""
 
 
 def _checking(compiled: Any, name: str) -> Any:
+    """Check the first calls: the library believes what it is given, and would write anywhere."""
+
     def call(*arguments: Any) -> Any:
-        given = list(map(described, arguments))
-        if given != types:
-            raise TypeError(f"{name} is called with {given}, and was compiled for {types}")
+        nonlocal left
+        if left:
+            left -= 1
+            check(arguments)
         return compiled(*arguments)
 
+    def check(arguments: Any) -> None:
+        given = list(map(described, arguments))
+        if given != types and (len(given) != len(types) or list(map(widened, given, types)) != types):
+            raise TypeError(f"{name} is called with {given}, and was compiled for {types}")
+
     types = signatures()[name]
+    left = sys.maxsize if _FORM == "checked" else CHECKED_CALLS
     return call

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 
 SIGNATURES = Path(__file__).with_name("signatures.json")
+READ_ONLY = ", read"
+"""Suffix of the order of an array that is not written."""
 
 Described = str | list[Any]
 """Type as plain values: the name of a scalar; of an array its dtype, dimensions and order; of a named tuple
@@ -44,12 +46,7 @@ def described(value: Any) -> Described:
     """
     if isinstance(value, np.ndarray):
         order = "C" if value.flags.c_contiguous else "A"
-        return [
-            "array",
-            _fields(value.dtype),
-            value.ndim,
-            order if value.flags.writeable else f"{order}, read",
-        ]
+        return ["array", _fields(value.dtype), value.ndim, order + READ_ONLY * (not value.flags.writeable)]
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         kind = type(value)
         return ["tuple", f"{kind.__module__}.{kind.__qualname__}", [described(one) for one in value]]
@@ -62,6 +59,28 @@ def described(value: Any) -> Described:
     if isinstance(value, np.generic):
         return value.dtype.name
     raise TypeError(f"{type(value).__name__} is no type of a kernel's argument")
+
+
+def widened(one: Described, other: Described) -> Described:
+    """Return the type of arguments of both types, which may differ in the order of arrays, and in whether
+    they can be written.
+
+    Raises
+    ------
+    TypeError
+        There is no such type.
+    """
+    if one == other:
+        return one
+    if isinstance(one, list) and isinstance(other, list) and one[0] == other[0]:
+        if one[0] == "array" and one[1:3] == other[1:3]:
+            orders = {one[3], other[3]}
+            is_read = any(order.endswith(READ_ONLY) for order in orders)
+            order = "A" if any(order.startswith("A") for order in orders) else "C"
+            return [*one[:3], order + READ_ONLY * is_read]
+        if one[:2] == other[:2] and one[0] == "tuple":
+            return [*one[:2], [widened(*fields) for fields in zip(one[2], other[2], strict=True)]]
+    raise TypeError(f"a kernel is called with {one} and with {other}")
 
 
 def numba_type(described: Described) -> Any:
