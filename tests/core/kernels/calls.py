@@ -31,7 +31,7 @@ def record() -> None:
     agentcalls.call_kernels()
     servercalls.call_kernels()
     store_records(PackedRecords(), {}, {})
-    store_records(pack([flagged.record("main", 0, 0.0, 1.0)]), MANY, MANY)
+    store_records(pack([flagged.record("main", 0, 0.0, 1.0)] * 2), MANY, MANY)
     JsonText().feed(b'{"a": 1, "traceEvents": [{}')
     rows = (f"{json.dumps(name)}: {json.dumps(types)}" for name, types in sorted(recorded.items()))
     print("{\n" + ",\n".join(rows) + "\n}")
