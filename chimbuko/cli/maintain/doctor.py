@@ -1,4 +1,4 @@
-"""``chimbuko doctor``: what of a machine could get in the way of a run, and what a run's processes did last."""
+"""``chimbuko doctor``: what of a machine could get in the way of a run, and the last steps of a run."""
 
 from __future__ import annotations
 
