@@ -284,9 +284,11 @@ class Schedule:
 
 
 def _words(step: Event | Instruction) -> str:
-    """Return the step's name and fields for people, without its time."""
+    """Return a step's name and fields for people, without its time and what is not so."""
     fields = {name: value for name, value in vars(step).items() if name != "time_s"}
-    values = (f"{value:.3f}" if isinstance(value, float) else str(value) for value in fields.values())
-    return " ".join(
-        [type(step).__name__, *(f"{name}={value}" for name, value in zip(fields, values, strict=True))]
-    )
+    told = {name: value for name, value in fields.items() if value is not None and value is not False}
+    return " ".join([type(step).__name__, *(_field(name, value) for name, value in told.items())])
+
+
+def _field(name: str, value: float | bool) -> str:
+    return name if value is True else f"{name}={value:.3g}"
