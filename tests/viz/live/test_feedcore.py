@@ -48,6 +48,8 @@ PARTS, RANKS = 2, 3
 BATCH = 3
 ZERO_US = 1_700_000_000_000_000
 STEP_US = 100_000
+BEACONS = range(RANKS, RANKS + PARTS)
+"""Ranks of which each part hears at the end only: the frame shows whether any before it were lost."""
 part_numbers, ranks = st.integers(0, PARTS - 1), st.integers(0, RANKS - 1)
 
 
@@ -136,8 +138,8 @@ class Followed(RuleBasedStateMachine):
         self.core = FeedCore(info(), True, Agents(), moment(self.now_s))
         self.servers = [Server(part) for part in range(PARTS)]
         self.saved = deepcopy(self.servers)
-        self.analysed: dict[int, int] = dict.fromkeys(range(RANKS), 0)
-        self.stored: dict[int, int] = dict.fromkeys(range(RANKS), 0)
+        self.analysed: dict[int, int] = dict.fromkeys(range(RANKS + PARTS), 0)
+        self.stored: dict[int, int] = dict.fromkeys(range(RANKS + PARTS), 0)
         self.stream: list[tuple[int, Frame | None]] = []
         self.sent = 0
         self.wanted: set[int] = set()
@@ -175,6 +177,14 @@ class Followed(RuleBasedStateMachine):
             server.tick += 1
             self.put(frame(server.tick, dict(server.new), part))
             server.new.clear()
+
+    @rule(rank=ranks, count=st.integers(1, 4), is_lost=st.booleans())
+    def report(self, rank: int, count: int, is_lost: bool) -> None:
+        """The ordinary case, and the one in which the feed was away for too long."""
+        self.analyse(rank, count)
+        self.publish(rank % PARTS)
+        if is_lost and not self.restarts:
+            self.stream.clear()
 
     @rule()
     @precondition(lambda self: self.is_up)
@@ -303,7 +313,7 @@ class Followed(RuleBasedStateMachine):
     def settle(self) -> None:
         """All that is under way arrives, and each part has said something since."""
         self.is_up = True
-        for rank in self.analysed:
+        for rank in BEACONS:
             self.analyse(rank, 1)
         for part in range(PARTS):
             self.publish(part)
@@ -317,8 +327,10 @@ class Followed(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.settle()
         totals = self.core.state().totals
-        assert {rank: totals.ranks[0, rank].steps for rank in self.analysed} == self.analysed
-        assert {rank: totals.health[0, rank].steps for rank in self.analysed} == self.analysed
+        for known in totals.ranks, totals.health:
+            assert {rank: row.steps for (_, rank), row in known.items()} == {
+                rank: count for rank, count in self.analysed.items() if count
+            }
         assert not self.asked, self.core.story.lines()
         # The end comes when the store has all.
         self.store_all()
@@ -333,7 +345,7 @@ class Followed(RuleBasedStateMachine):
 
 
 TestFollowed = Followed.TestCase
-TestFollowed.settings = settings(examples(60), stateful_step_count=40, deadline=None)
+TestFollowed.settings = settings(examples(300), stateful_step_count=40)
 
 
 def told(core: FeedCore, *events: Event) -> list[Instruction]:
