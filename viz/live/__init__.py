@@ -2,4 +2,5 @@
 
 May import core.calls, core.statistics, provenance.query, provenance.store, runtime.protocol and
 runtime.runs.
+It begins in ``feed.Feed``, whose core is ``feedcore.FeedCore``.
 """

@@ -116,7 +116,7 @@ class FeedCore:
             info=self._info,
             totals=self._totals.now(),
             agents=self._agents,
-            vitals=self._vitals.samples.copy(),
+            vitals=tuple(self._vitals.samples),
             is_last=self._gaps.is_last,
             heard_s=self._times.heard_s,
             reached_s=self._times.reached_s,

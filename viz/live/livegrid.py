@@ -74,8 +74,7 @@ class LiveGrid:
             if is_kept:
                 picture = self._grid.picture(wanted.places, wanted.steps, wanted.rows, wanted.columns)
         if not is_kept:
-            recent = totals.recent_steps(ranks)
-            picture = read_piece(self._provenance, ranks, recent, wanted, last_step)
+            picture = read_piece(self._provenance, ranks, totals.recent, wanted, last_step)
         silent = [(bisect_left(ranks, rank), rank, silence) for rank, silence in totals.sums.silent.items()]
         return ShownGrid(totals.version, layout, picture, silent)
 

@@ -20,7 +20,7 @@ class LiveState:
     """Description of the run, as last read."""
     totals: Totals
     agents: Agents
-    vitals: list[Vital]
+    vitals: tuple[Vital, ...]
     """History of the analysis' health, as far back as is known."""
     is_last: bool
     """Whether no frame follows."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -137,8 +137,8 @@ class Totals:
     ranks: Mapping[RankKey, RankStatistics]
     functions: Mapping[tuple[int, str], FunctionStatistics]
     health: Mapping[RankKey, StreamHealth]
-    recent: Mapping[RankKey, tuple[StepCount, ...]]
-    """Newest steps by rank, which the store may not have yet."""
+    recent: tuple[StepCount, ...]
+    """Newest steps in the order of their arrival, which the store may not have yet."""
     version: int
     """Number that grows with each change."""
     zero_us: int | None
@@ -159,7 +159,15 @@ class Totals:
 
     def recent_steps(self, ranks: Iterable[RankKey]) -> list[StepCount]:
         """Return the newest steps of these ranks, rank by rank."""
-        return [step for rank in ranks for step in self.recent.get(rank, ())]
+        return [step for rank in ranks for step in self._recent_by_rank.get(rank, ())]
+
+    @cached_property
+    def _recent_by_rank(self) -> dict[RankKey, list[StepCount]]:
+        # Only where somebody asks: of 50,000 steps it takes 10 ms.
+        found: defaultdict[RankKey, list[StepCount]] = defaultdict(list)
+        for step in self.recent:
+            found[step.program, step.rank].append(step)
+        return dict(found)
 
     def ranking(self, statistic: Statistic, n: int) -> Ranking:
         """Return the ``n`` ranks with the largest value, and the ``n`` with the smallest; ties in order of

@@ -303,7 +303,7 @@ class Followed(RuleBasedStateMachine):
 
     @staticmethod
     def remembered(state: LiveState) -> tuple[LiveState, dict[Any, Any]]:
-        return state, {**state.totals.ranks, **state.totals.recent, "vitals": list(state.vitals)}
+        return state, {**state.totals.ranks, "steps": len(state.totals.recent), "vitals": state.vitals}
 
     @invariant()
     def nobody_knows_more_than_there_is(self) -> None:

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.viz.live.livetotals import LiveTotals
+from chimbuko.core.calls.record import StepCount
+from chimbuko.runtime.protocol.messages import Frame
+from chimbuko.viz.live.livetotals import RECENT_STEPS, LiveTotals
 from tests.viz.made_run import STEPS, MadeRun
 
 
@@ -84,6 +86,21 @@ def test_totals_of_a_moment_stay_as_they_are(finished: MadeRun) -> None:
     assert before == (first.ranks, first.streams(), first.sums, first.recent_steps(first.ranks))
     assert first.recent_steps((0, rank) for rank in range(5)) == steps
     assert tally.now().sums.last_step == 11
+
+
+def test_memory_does_not_grow_with_the_run() -> None:
+    tally = LiveTotals()
+    steps = [StepCount(0, 0, number, 0, 1, 1, 0, 0.0) for number in range(RECENT_STEPS + 10)]
+    tally.add_frame(Frame(1, [], steps, [], [], False))
+    assert list(tally.now().recent) == steps[10:]
+
+
+def test_recent_steps_are_found_by_rank() -> None:
+    draw, tally = random.Random(4), LiveTotals()
+    steps = [StepCount(draw.randrange(2), draw.randrange(5), at, 0, 1, 1, 0, 0.0) for at in range(300)]
+    tally.add_frame(Frame(1, [], steps, [], [], False))
+    for rank in (0, 3), (1, 1), (1, 7):
+        assert tally.now().recent_steps([rank]) == [one for one in steps if (one.program, one.rank) == rank]
 
 
 def test_the_analysed_time_only_grows() -> None:

@@ -204,7 +204,7 @@ def vitals(run: ServedRun) -> VitalsAnswer:
         unrecorded_total=unrecorded.total(),
         pruned=pruned[:MOST_NAMED],
         pruned_total=sum(one.anomalies for one in pruned),
-        history=feed.state.vitals,
+        history=list(feed.state.vitals),
     )
 
 
