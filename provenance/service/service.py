@@ -62,6 +62,7 @@ from chimbuko.provenance.write.events import (
 )
 from chimbuko.provenance.write.severecalls import SevereCall, new_severe_calls
 from chimbuko.runtime.process.lifetime import log
+from chimbuko.runtime.process.storyfile import write_story
 from chimbuko.runtime.protocol.messages import RecordBatch, RunStatistics
 from chimbuko.runtime.protocol.runbroker import Entries, PatientReader, RunBroker
 
@@ -90,8 +91,11 @@ def run_writer(service: WriterService, should_stop: Callable[[], bool]) -> None:
         The store is unusable, or store or broker could still not be used ``STOP_GRACE_S`` after being asked
         to stop. What is not stored is not acknowledged.
     """
-    while not service.serve_once(should_stop()):
-        pass
+    try:
+        while not service.serve_once(should_stop()):
+            pass
+    finally:
+        service.write_story()
     service.close()
 
 
@@ -134,6 +138,10 @@ class WriterService:
     def close(self) -> None:
         """Close the store; all is in it."""
         self._store.close()
+
+    def write_story(self) -> None:
+        """Write why it did what it did last beside the log of this process."""
+        write_story(self._core.story)
 
     def serve_once(self, is_stopping: bool) -> bool:
         """Store and acknowledge what has come; return True where nothing had, and the writer is to stop.
