@@ -22,7 +22,9 @@ from chimbuko.core.calls.record import CallRecord, Message, StackFrame, StreamHe
 from chimbuko.core.calls.recordarrays import pack
 from chimbuko.provenance.explain.explaining import explain
 from chimbuko.provenance.store.engine import close, open_for_writing
-from chimbuko.provenance.write.liveincidents import LiveIncidents
+from chimbuko.provenance.write.events import CallsStored, IncidentsStored, Tick
+from chimbuko.provenance.write.liveincidents import LiveIncidents, StoreChanges
+from chimbuko.provenance.write.past import Past
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import RecordBatch
 from chimbuko.runtime.runs.directory import RunInfo
@@ -94,13 +96,12 @@ def _measure(url: str, info: RunInfo, seconds: list[list[CallRecord]]) -> None:
     engine = open_for_writing(url)
     writer = Writer(engine, info.id)
     writer.write_run(info)
-    live = LiveIncidents(writer, time.monotonic)
+    live = LiveIncidents(time.monotonic(), Past())
     writing_s = explaining_s = 0.0
     for calls in seconds:
         batches = _batches(calls)
         writing_s += _cpu_s(lambda batches=batches: writer.write(batches))  # type: ignore[misc]
-        explaining_s += _cpu_s(lambda batches=batches: live.take(batches))  # type: ignore[misc]
-        explaining_s += _cpu_s(lambda: live.keep_up(is_urgent=True))
+        explaining_s += _cpu_s(lambda batches=batches: _explain(writer, live, batches))  # type: ignore[misc]
     count = sum(map(len, seconds))
     print(
         f"{count:,} anomalies: stored {count / writing_s:,.0f}/s, "
@@ -109,6 +110,14 @@ def _measure(url: str, info: RunInfo, seconds: list[list[CallRecord]]) -> None:
     again_s = _cpu_s(lambda: print(explain(engine, info.id)))
     print(f"explained once more, out of the store: {count / again_s:,.0f}/s")
     close(engine)
+
+
+def _explain(writer: Writer, live: LiveIncidents, batches: list[RecordBatch]) -> None:
+    live.handle(CallsStored(time.monotonic(), batches))
+    for instruction in live.handle(Tick(time.monotonic(), is_urgent=True)):
+        if isinstance(instruction, StoreChanges):
+            writer.write_incidents(instruction.changes)
+            live.handle(IncidentsStored(time.monotonic(), instruction.changes.incidents))
 
 
 def _batches(calls: list[CallRecord]) -> list[RecordBatch]:

@@ -31,7 +31,8 @@ from typing import NamedTuple
 
 from scipy import stats
 
-from chimbuko.monitor.collector.collector import Collector, Watched
+from chimbuko.monitor.collector.collector import Collector
+from chimbuko.monitor.collector.watched import Watched
 from chimbuko.monitor.procfs.gpus import present_gpus
 from chimbuko.monitor.sampling.threadreader import CLOSE_LOOK
 from chimbuko.monitor.sampling.watch import Watch
@@ -216,12 +217,12 @@ def fast_cost() -> float:
         for _ in range(2):
             collector.period()
             time.sleep(0.5)
-        collector.fast_cost_us = 0
+        collector.costs.fast_us = 0
         end_s = time.monotonic() + FAST_FOR_S
         while time.monotonic() < end_s:
             collector.fast(time.time_ns() // 1000)
             time.sleep(collector.fast_s)
-        cost_us = collector.fast_cost_us / FAST_FOR_S
+        cost_us = collector.costs.fast_us / FAST_FOR_S
         collector.close()
     return cost_us
 

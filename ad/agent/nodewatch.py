@@ -15,7 +15,8 @@ import redis
 
 from chimbuko.core.calls.record import Metadata
 from chimbuko.core.calls.recordarrays import PackedRecords
-from chimbuko.monitor.collector.collector import PERIOD_S, Collector, Watched
+from chimbuko.monitor.collector.collector import PERIOD_S, Collector
+from chimbuko.monitor.collector.watched import Watched
 from chimbuko.monitor.procfs.gpus import present_gpus
 from chimbuko.monitor.samples.nodebatch import NodeBatch, PackedBatch, packed
 from chimbuko.runtime.process.lifetime import log

@@ -31,7 +31,8 @@ from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.store.tables import STEP_HISTOGRAMS
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.pserver.server import KEPT_FRAMES_BYTES, TICK_S
+from chimbuko.pserver.framestream import KEPT_BYTES
+from chimbuko.pserver.schedule import TICK_S
 from chimbuko.pserver.state.rankstatistics import Ranks, SavedRanks
 from chimbuko.runtime.process.lifetime import say_ready
 from chimbuko.runtime.process.signals import StopSignal
@@ -174,7 +175,7 @@ def publish(run: RunDirectory, broker_url: str, seconds: float, is_stored: bool)
             if writer is not None:
                 _store(writer, application, steps)
             payload = broker.seal.encode(frame)
-            kept = kept or max(1, KEPT_FRAMES_BYTES // len(payload))
+            kept = kept or max(1, KEPT_BYTES // len(payload))
             broker.client.xadd(broker.keys.frames, {PAYLOAD: payload}, maxlen=kept)
             latest_s = max(latest_s, time.monotonic() - due_s - TICK_S)
         last = application.end()

@@ -67,7 +67,7 @@ SAMPLE_PERIODS = 10
 PARTS = {
     "chimbuko.pserver": "server",
     "valkey-server": "broker",
-    "chimbuko.provenance.write": "writer",
+    "chimbuko.provenance.service": "writer",
     "chimbuko.viz": "dashboard",
 }
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
+from math import inf
 
 from chimbuko.core.units import format_duration_us
-from chimbuko.provenance.alerts.alert import Alert, AlertedRun, AlertKind
-from chimbuko.provenance.alerts.events import Event, Tick
-from chimbuko.runtime.protocol.membership import silent_agents
-from chimbuko.runtime.protocol.telemetry import SilentAgents
+from chimbuko.provenance.alerts.alert import Alert
+from chimbuko.provenance.alerts.alertkind import AlertKind
+from chimbuko.provenance.alerts.events import AgentsSeen, Event, Instruction, LookAtAgents, Send
+from chimbuko.provenance.write.events import Tick
 
 LOOK_S = 1.0
 """Time between two looks whether agents are silent."""
@@ -27,38 +27,36 @@ class AgentAlert(Alert, frozen=True, kw_only=True, tag="agent"):
 
 
 class AgentAlerts(AlertKind):
-    """Alerts about changes among the agents that are silent, as services of many nodes say."""
+    """Alerts about changes among the agents that are silent, as services of many nodes say.
 
-    def __init__(self, run: AlertedRun) -> None:
-        super().__init__(run)
-        self._silent: SilentAgents = {}
-        self._looked_s = -LOOK_S
+    ::
 
-    def alerts(self, event: Event) -> Iterator[Alert]:
+        HEARD ──AgentsSeen, silent ─▶ Send──▶ SILENT ──AgentsSeen, not silent ─▶ Send──▶ HEARD
+    """
+
+    def __init__(self, run: str, least_us: float) -> None:
+        super().__init__(run, least_us)
+        self._silent: frozenset[str] = frozenset()
+        self._looked_s = -inf
+
+    def handle(self, event: Event) -> Iterator[Instruction]:
         """Yield an alert of each agent that fell silent, or is heard again."""
-        now_s = time.monotonic()
-        if not isinstance(event, Tick) or now_s - self._looked_s < LOOK_S:
-            return
-        self._looked_s = now_s
-        silent = silent_agents(self.run.broker)
-        if silent.keys() == self._silent.keys():
-            return
-        page = self.run.page("health")
-        before, self._silent = self._silent, silent
-        now_us = time.time_ns() // 1000
-        for agent in sorted(silent.keys() - before.keys()):
-            yield self._alert(agent, max(now_us - silent[agent], 1) / 1e6, page)
-        for agent in sorted(before.keys() - silent.keys()):
-            yield self._alert(agent, 0.0, page)
+        match event:
+            case Tick(now_s) if now_s - self._looked_s >= LOOK_S:
+                self._looked_s = now_s
+                yield LookAtAgents()
+            case AgentsSeen(_, silent_s):
+                before, self._silent = self._silent, frozenset(silent_s)
+                for agent in sorted(self._silent - before):
+                    told = (
+                        f"nothing has been heard of {agent} for {format_duration_us(1e6 * silent_s[agent])}"
+                    )
+                    yield self._alert(told, agent, silent_s[agent])
+                for agent in sorted(before - self._silent):
+                    yield self._alert(f"{agent} is heard again", agent, 0.0)
 
-    def _alert(self, agent: str, silent_s: float, page: str) -> Alert:
-        is_silent = silent_s > 0.0
-        silent = f"nothing has been heard of {agent} for {format_duration_us(1e6 * silent_s)}"
-        return AgentAlert(
-            run=self.run.id,
-            sentence=silent if is_silent else f"{agent} is heard again",
-            dashboard=page,
-            agent=agent,
-            is_silent=is_silent,
-            silent_s=silent_s,
+    def _alert(self, told: str, agent: str, silent_s: float) -> Send:
+        alert = AgentAlert(
+            run=self.run, sentence=told, agent=agent, is_silent=silent_s > 0.0, silent_s=silent_s
         )
+        return Send(alert, "health")

@@ -1,21 +1,16 @@
-"""Alerts of one run: events go to all kinds of alerts, and what they deserve to all sinks."""
+"""Alerts of one run: events go to all kinds of alerts, which say what is to be sent."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
-import msgspec
-
+from chimbuko.core.statemachine import Story
 from chimbuko.provenance.alerts.agents import AgentAlerts
-from chimbuko.provenance.alerts.alert import AlertedRun, AlertKind
+from chimbuko.provenance.alerts.alertkind import AlertKind
 from chimbuko.provenance.alerts.calls import CallAlerts
 from chimbuko.provenance.alerts.deadlocks import DeadlockAlerts
-from chimbuko.provenance.alerts.events import Event
+from chimbuko.provenance.alerts.events import Event, Instruction, Send
 from chimbuko.provenance.alerts.metrics import MetricAlerts
 from chimbuko.provenance.alerts.nodelosses import LossAlerts
 from chimbuko.provenance.alerts.recurrences import RecurrenceAlerts
-from chimbuko.provenance.alerts.sink import Sink
-from chimbuko.provenance.alerts.sinkqueue import SinkQueue
 
 KINDS: tuple[type[AlertKind], ...] = (
     CallAlerts,
@@ -28,42 +23,32 @@ KINDS: tuple[type[AlertKind], ...] = (
 
 
 class Alerting:
-    """Alerts of a run, which nobody waits for.
+    """Alerts of a run: a state machine without a clock, a store, a broker or a sink.
+
+    It is made up of one for each kind of alert, each of which draws its own states:
+    those of functions, findings, incidents, agents and programs, by what was reported of them.
 
     Parameters
     ----------
     run
-        Run that the alerts are about; None for no alerts.
-    report
-        Takes a line for the user.
+        Id of the run.
+    least_us
+        Severity or cost from which on a finding is worth an alert.
     """
 
-    def __init__(self, run: AlertedRun | None, sinks: Sequence[Sink], report: Callable[[str], None]) -> None:
-        self._kinds = [] if run is None else [kind(run) for kind in KINDS]
-        self._queues = [] if run is None else [SinkQueue(sink, report) for sink in sinks]
+    def __init__(self, run: str, least_us: float) -> None:
+        self._kinds = [kind(run, least_us) for kind in KINDS]
+        self.story = Story()
 
-    def take(self, event: Event) -> None:
-        """Send the alerts that an event deserves.
-
-        Raises
-        ------
-        redis.RedisError
-            The broker is away.
-        StoreError
-            The store cannot be read.
-        """
+    def validate_state(self) -> None:
+        """Raise ``AssertionError`` where what is known contradicts itself."""
         for kind in self._kinds:
-            for alert in kind.alerts(event):
-                body = msgspec.json.encode(alert)
-                for queue in self._queues:
-                    queue.put(body)
+            kind.validate_state()
 
-    @property
-    def is_urgent(self) -> bool:
-        """Whether alerts wait for the incidents that explain them."""
-        return any(kind.is_urgent for kind in self._kinds)
-
-    def stop(self) -> None:
-        """Hand over what waits, if that does not take long."""
-        for queue in self._queues:
-            queue.stop()
+    def handle(self, event: Event) -> list[Instruction]:
+        """Take an event, and return the alerts that it deserves, and where to look."""
+        instructions = [one for kind in self._kinds for one in kind.handle(event)]
+        for one in instructions:
+            sent = type(one.alert if isinstance(one, Send) else one).__name__
+            self.story.note(event.time_s, type(event).__name__, sent)
+        return instructions

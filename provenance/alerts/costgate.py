@@ -9,6 +9,11 @@ from collections.abc import Hashable
 class CostGate:
     """Costs that findings had when they passed last.
 
+    ::
+
+        BELOW ──costs least_us ─▶ passes──▶ PASSED ─┐ costs growth times as much ─▶ passes
+                                              ▲─────┘
+
     Parameters
     ----------
     least_us
@@ -21,6 +26,10 @@ class CostGate:
         self._least_us = least_us
         self._growth = growth
         self._passed_us: dict[Hashable, float] = {}
+
+    def validate_state(self) -> None:
+        """Raise ``AssertionError`` where what is known contradicts itself."""
+        assert all(cost_us >= self._least_us for cost_us in self._passed_us.values()), "it cost too little"
 
     def know(self, finding: Hashable, cost_us: float) -> None:
         """Take a finding for passed whose cost was reported before."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
+from math import inf
 
-from chimbuko.provenance.alerts.alert import Alert, AlertedRun, AlertKind
-from chimbuko.provenance.alerts.events import Event, HealthStored, Tick
-from chimbuko.provenance.incidents.standstill import standstills
-from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.alerts.alert import Alert
+from chimbuko.provenance.alerts.alertkind import AlertKind
+from chimbuko.provenance.alerts.events import Event, Instruction, LookForStandstills, Send, StandstillsSeen
+from chimbuko.provenance.write.events import HealthStored, Tick
 
 LOOK_S = 5.0
 """Time between two looks whether silent ranks wait for each other; a look reads what all ranks are in."""
@@ -25,40 +25,44 @@ class DeadlockAlert(Alert, frozen=True, kw_only=True, tag="deadlock"):
 
 
 class DeadlockAlerts(AlertKind):
-    """Alerts about deadlocks that were not there at the last look."""
+    """Alerts about deadlocks that were not there at the last look.
 
-    def __init__(self, run: AlertedRun) -> None:
-        super().__init__(run)
+    ::
+
+        FREE ──StandstillsSeen, locked ─▶ Send──▶ LOCKED ──StandstillsSeen, not locked──▶ FREE
+    """
+
+    def __init__(self, run: str, least_us: float) -> None:
+        super().__init__(run, least_us)
         self._silent: set[tuple[int, int]] = set()
-        self._known: set[int] = set()
-        self._looked_s = -LOOK_S
+        """Program and number of ranks that are silent. Without one there is no deadlock to look for."""
+        self._locked: frozenset[int] = frozenset()
+        """Programs that are in a deadlock."""
+        self._looked_s = -inf
 
-    def alerts(self, event: Event) -> Iterator[Alert]:
-        """Yield an alert of each program all ranks of which wait for each other, as the store has them."""
+    def handle(self, event: Event) -> Iterator[Instruction]:
+        """Yield an alert of each program all ranks of which wait for each other."""
         match event:
-            case HealthStored(health):
+            case HealthStored(_, health):
                 for one in health:
                     act = self._silent.discard if one.silence is None else self._silent.add
                     act((one.program, one.rank))
-            case Tick(engine):
-                # Without a rank that is silent there is no deadlock, and nothing to look for.
-                now_s = time.monotonic()
-                if self._silent and now_s - self._looked_s >= LOOK_S:
-                    self._looked_s = now_s
-                    yield from self._new(Provenance(engine, self.run.id))
+            case Tick(now_s) if self._silent and now_s - self._looked_s >= LOOK_S:
+                self._looked_s = now_s
+                yield LookForStandstills()
+            case StandstillsSeen():
+                yield from self._new(event)
 
-    def _new(self, provenance: Provenance) -> Iterator[Alert]:
-        locked = {one.program: one for one in standstills(provenance) if one.finding is not None}
-        page = self.run.page("health") if locked.keys() - self._known else ""
-        before, self._known = self._known, set(locked)
-        for program in sorted(locked.keys() - before):
-            found = locked[program].finding
-            assert found is not None
-            yield DeadlockAlert(
-                run=self.run.id,
-                sentence=found.text,
-                dashboard=page,
-                program=program,
-                ranks=len(locked[program].stacks),
-                advice=found.advice,
-            )
+    def _new(self, event: StandstillsSeen) -> Iterator[Send]:
+        locked = [(one, one.finding) for one in event.found if one.finding is not None]
+        before, self._locked = self._locked, frozenset(one.program for one, _ in locked)
+        for one, found in sorted(locked, key=lambda each: each[0].program):
+            if one.program not in before:
+                alert = DeadlockAlert(
+                    run=self.run,
+                    sentence=found.text,
+                    program=one.program,
+                    ranks=len(one.stacks),
+                    advice=found.advice,
+                )
+                yield Send(alert, "health")

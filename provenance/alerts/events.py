@@ -1,86 +1,53 @@
-"""Events in the life of a run's store that may deserve alerts."""
+"""Events that alerts learn from, and what is to be done for them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Engine
-
-from chimbuko.causes.incident import Incident
-from chimbuko.core.calls.record import StreamHealth
-from chimbuko.provenance.incidents.incidentlist import Incidents
-from chimbuko.provenance.query.run import Provenance
-from chimbuko.runtime.protocol.messages import RecordBatch
+from chimbuko.provenance.alerts.alert import Alert
+from chimbuko.provenance.incidents.standstill import Standstill
+from chimbuko.provenance.write.events import StoreEvent
 
 
 @dataclass(frozen=True)
-class Resumed:
-    """A writer began to explain calls; what is stored already was reported when it came there."""
+class AgentsSeen:
+    """It was looked which agents are silent."""
 
-    stored: Incidents
-
-
-@dataclass(frozen=True)
-class RecordsCame:
-    """Records came and are stored next."""
-
-    engine: Engine
-    batches: Sequence[RecordBatch]
+    time_s: float
+    silent_s: Mapping[str, float]
+    """Time since each silent agent was heard last."""
 
 
 @dataclass(frozen=True)
-class Explained:
-    """The records that came last are stored, and their incidents known as far as possible."""
+class StandstillsSeen:
+    """It was looked which ranks are at a standstill, as the store has them."""
 
-    explanation: Callable[[str], tuple[str, str]]
-    """Returns id and sentence of the incident of a call, by the call's id; empty ones where unknown."""
+    time_s: float
+    found: Sequence[Standstill]
 
 
-@dataclass(frozen=True)
-class IncidentsChanged:
-    """Incidents that are new or have changed are stored."""
-
-    incidents: Sequence[Incident]
+Event = StoreEvent | AgentsSeen | StandstillsSeen
 
 
 @dataclass(frozen=True)
-class RecurrencesStored:
-    """What recurs was found anew and stored."""
+class Send:
+    """Instruction to send an alert."""
 
-    stored: Incidents
-
-
-@dataclass(frozen=True)
-class MetricFindingsStored:
-    """Findings in published quantities are stored."""
-
-    provenance: Provenance
-    new: frozenset[int]
-    """Numbers of those that the store did not have."""
+    alert: Alert
+    """Alert without the address of a page."""
+    page: str
+    """Path of the page about it, within those of the run."""
 
 
 @dataclass(frozen=True)
-class HealthStored:
-    """What agents say of their ranks is stored."""
-
-    health: Sequence[StreamHealth]
+class LookAtAgents:
+    """Instruction to look which agents are silent; ``AgentsSeen`` answers."""
 
 
 @dataclass(frozen=True)
-class Tick:
-    """Some time has passed."""
-
-    engine: Engine
+class LookForStandstills:
+    """Instruction to look which ranks are at a standstill; ``StandstillsSeen`` answers."""
 
 
-Event = (
-    Resumed
-    | RecordsCame
-    | Explained
-    | IncidentsChanged
-    | RecurrencesStored
-    | MetricFindingsStored
-    | HealthStored
-    | Tick
-)
+Instruction = Send | LookAtAgents | LookForStandstills

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chimbuko.provenance.alerts.alert import Alert, AlertKind
-from chimbuko.provenance.alerts.events import Event, MetricFindingsStored
-from chimbuko.provenance.incidents.metricfindings import metric_findings
+from chimbuko.provenance.alerts.alert import Alert
+from chimbuko.provenance.alerts.alertkind import AlertKind
+from chimbuko.provenance.alerts.events import Event, Instruction, Send
+from chimbuko.provenance.write.events import MetricFindingsStored
 
 
 class MetricAlert(Alert, frozen=True, kw_only=True, tag="metric"):
@@ -28,20 +29,16 @@ class MetricAlert(Alert, frozen=True, kw_only=True, tag="metric"):
 
 
 class MetricAlerts(AlertKind):
-    """Alerts about published quantities."""
+    """Alerts about published quantities; the store remembers which of them were there before."""
 
-    def alerts(self, event: Event) -> Iterator[Alert]:
+    def handle(self, event: Event) -> Iterator[Instruction]:
         """Yield an alert of each finding that is new in the store."""
-        if not isinstance(event, MetricFindingsStored) or not event.new:
-            return
-        page = self.run.page("incident")
-        for one in metric_findings(event.provenance.reader):
-            if one.number in event.new:
+        if isinstance(event, MetricFindingsStored):
+            for one in event.findings:
                 found = one.finding
-                yield MetricAlert(
-                    run=self.run.id,
+                alert = MetricAlert(
+                    run=self.run,
                     sentence=one.sentence,
-                    dashboard=page and f"{page}/{one.id}",
                     finding=one.id,
                     type=found.kind.value,
                     quantity=found.quantity,
@@ -50,3 +47,4 @@ class MetricAlerts(AlertKind):
                     step=found.step,
                     found_us=found.found_us,
                 )
+                yield Send(alert, f"incident/{one.id}")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from chimbuko.causes.incident import Incident
 from chimbuko.causes.incidents.sentence import sentence
-from chimbuko.provenance.alerts.alert import Alert, AlertedRun, AlertKind
+from chimbuko.provenance.alerts.alert import Alert
+from chimbuko.provenance.alerts.alertkind import AlertKind
 from chimbuko.provenance.alerts.costgate import CostGate
-from chimbuko.provenance.alerts.events import Event, IncidentsChanged, Resumed
+from chimbuko.provenance.alerts.events import Event, Instruction, Send
+from chimbuko.provenance.write.events import IncidentsStored, Resumed
 
 
 class LossAlert(Alert, frozen=True, kw_only=True, tag="loss"):
@@ -30,30 +33,35 @@ class LossAlert(Alert, frozen=True, kw_only=True, tag="loss"):
 class LossAlerts(AlertKind):
     """Alerts about incidents whose origin is no call, once they have cost enough."""
 
-    def __init__(self, run: AlertedRun) -> None:
-        super().__init__(run)
-        self._gate = CostGate(run.least_us)
+    def __init__(self, run: str, least_us: float) -> None:
+        super().__init__(run, least_us)
+        self._gate = CostGate(least_us)
 
-    def alerts(self, event: Event) -> Iterator[Alert]:
+    def validate_state(self) -> None:
+        """Raise ``AssertionError`` where what is known contradicts itself."""
+        self._gate.validate_state()
+
+    def handle(self, event: Event) -> Iterator[Instruction]:
         """Yield an alert of each such incident that is new and severe."""
         match event:
-            case Resumed(stored):
-                for one in stored.of_nodes():
+            case Resumed(_, incidents):
+                for one in incidents:
                     self._gate.know(one.number, one.cost_us)
-            case IncidentsChanged(incidents):
-                losses = [one for one in incidents if one.is_loss]
-                page = self.run.page("incident") if losses else ""
-                for one in losses:
-                    if self._gate.passes(one.number, one.cost_us):
-                        yield LossAlert(
-                            run=self.run.id,
-                            sentence=sentence(one),
-                            dashboard=page and f"{page}/{one.id}",
-                            incident=one.id,
-                            type=one.kind,
-                            node=one.node,
-                            program=one.program,
-                            ranks=sorted({loss.rank for loss in one.losses}),
-                            begin_us=one.begin_us,
-                            cost_us=one.cost_us,
-                        )
+            case IncidentsStored(_, incidents):
+                for one in incidents:
+                    if one.is_loss and self._gate.passes(one.number, one.cost_us):
+                        yield self._alert(one)
+
+    def _alert(self, one: Incident) -> Send:
+        alert = LossAlert(
+            run=self.run,
+            sentence=sentence(one),
+            incident=one.id,
+            type=one.kind,
+            node=one.node,
+            program=one.program,
+            ranks=sorted({loss.rank for loss in one.losses}),
+            begin_us=one.begin_us,
+            cost_us=one.cost_us,
+        )
+        return Send(alert, f"incident/{one.id}")

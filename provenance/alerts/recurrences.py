@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chimbuko.provenance.alerts.alert import Alert, AlertedRun, AlertKind
+from chimbuko.provenance.alerts.alert import Alert
+from chimbuko.provenance.alerts.alertkind import AlertKind
 from chimbuko.provenance.alerts.costgate import CostGate
-from chimbuko.provenance.alerts.events import Event, RecurrencesStored, Resumed
+from chimbuko.provenance.alerts.events import Event, Instruction, Send
+from chimbuko.provenance.incidents.incidentlist import RecurrenceSummary
+from chimbuko.provenance.write.events import RecurrencesStored, Resumed
 
 MUCH_MORE = 10.0
 """Factor by which the cost must exceed that of the last alert for another one."""
@@ -33,31 +36,37 @@ class RecurrenceAlert(Alert, frozen=True, kw_only=True, tag="finding"):
 class RecurrenceAlerts(AlertKind):
     """Alerts about what recurs."""
 
-    def __init__(self, run: AlertedRun) -> None:
-        super().__init__(run)
-        self._gate = CostGate(run.least_us, MUCH_MORE)
+    def __init__(self, run: str, least_us: float) -> None:
+        super().__init__(run, least_us)
+        self._gate = CostGate(least_us, MUCH_MORE)
 
-    def alerts(self, event: Event) -> Iterator[Alert]:
+    def validate_state(self) -> None:
+        """Raise ``AssertionError`` where what is known contradicts itself."""
+        self._gate.validate_state()
+
+    def handle(self, event: Event) -> Iterator[Instruction]:
         """Yield an alert of each finding that is new, or much more costly than its last alert said."""
         match event:
-            case Resumed(stored):
-                for one in stored.recurrences():
+            case Resumed(_, _, recurrences):
+                for one in recurrences:
                     self._gate.know(one.recurrence.key, one.recurrence.cost_us)
-            case RecurrencesStored(stored):
-                page = self.run.page("incident")
-                for one in stored.recurrences():
-                    found = one.recurrence
-                    is_growth = self._gate.has_passed(found.key)
-                    if self._gate.passes(found.key, found.cost_us):
-                        yield RecurrenceAlert(
-                            run=self.run.id,
-                            sentence=one.sentence,
-                            dashboard=page and f"{page}/{one.id}",
-                            finding=one.id,
-                            type=found.kind.value,
-                            program=found.program,
-                            function=found.function,
-                            calls=found.calls,
-                            cost_us=found.cost_us,
-                            is_growth=is_growth,
-                        )
+            case RecurrencesStored(_, recurrences):
+                for one in recurrences:
+                    is_growth = self._gate.has_passed(one.recurrence.key)
+                    if self._gate.passes(one.recurrence.key, one.recurrence.cost_us):
+                        yield self._alert(one, is_growth)
+
+    def _alert(self, one: RecurrenceSummary, is_growth: bool) -> Send:
+        found = one.recurrence
+        alert = RecurrenceAlert(
+            run=self.run,
+            sentence=one.sentence,
+            finding=one.id,
+            type=found.kind.value,
+            program=found.program,
+            function=found.function,
+            calls=found.calls,
+            cost_us=found.cost_us,
+            is_growth=is_growth,
+        )
+        return Send(alert, f"incident/{one.id}")

@@ -41,7 +41,7 @@ _FILES = (
     *("recorded.json", "timelines/*.spans*", "timelines/*.links*", "timelines/*.header*"),
     *("settings/adios2*.xml", "settings/tau-select.txt", "settings/streams", "settings/node"),
     *("alive", "interrupted", "statistics*", "settings/serve.json", "settings/programs.json"),
-    *("settings/scratch-*.json", "logs/*.log", f"{RESCUED}/**/*"),
+    *("settings/scratch-*.json", "logs/*.log", "logs/*.story*", f"{RESCUED}/**/*"),
     # Recorded streams that were kept.
     f"trace/**/{STREAM_PREFIX}[.-]*.bp/*",
 )

@@ -1,8 +1,6 @@
-"""Writer of a run's provenance, of which there is one process.
+"""Writes a run's provenance into the store, finds its incidents while it goes on, and names what is stored.
 
 May import causes, causes.evidence, causes.incidents, causes.kinds, core.calls, core.kernels,
-monitor.samples, observe.namespaces.analyses, observe.namespaces.service, provenance.alerts,
-provenance.incidents, provenance.nodes, provenance.query, provenance.store, runtime.process,
-runtime.protocol and runtime.runs.
-Its process begins in ``__main__``.
+monitor.samples, observe.namespaces.analyses, provenance.incidents, provenance.nodes, provenance.query,
+provenance.store, runtime.protocol and runtime.runs.
 """

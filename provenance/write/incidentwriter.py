@@ -7,13 +7,15 @@ import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
-from sqlalchemy import Connection, delete, func, select
+from sqlalchemy import Connection, delete, select
 
 from chimbuko.causes.incident import Incident, incident_id
 from chimbuko.causes.incidents.sentence import recurrence_sentence, sentence
 from chimbuko.causes.incidents.tracker import Changes
-from chimbuko.causes.recurrence import Recurrence
+from chimbuko.causes.recurrence import Recurrence, recurrence_id
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding
+from chimbuko.provenance.incidents.incidentlist import RecurrenceSummary
+from chimbuko.provenance.incidents.metricfindings import MetricFinding
 from chimbuko.provenance.store.statements import Upsert, insert, placeholder
 from chimbuko.provenance.store.tables import CALLS, INCIDENTS, METRIC_FINDINGS, RECURRENCES
 
@@ -26,12 +28,6 @@ FunctionNumbers = Callable[[Sequence[tuple[int, str]]], Mapping[tuple[int, str],
 """Function that gives the numbers of functions by (program, name)."""
 
 _WRITE = Upsert.of_all(INCIDENTS)
-
-
-def last_number(connection: Connection, run: int) -> int:
-    """Return the number of the newest incident of a run; 0 without any."""
-    newest = select(func.max(INCIDENTS.c.number)).where(INCIDENTS.c.run == run)
-    return connection.execute(newest).scalar() or 0
 
 
 def write_changes(connection: Connection, run: int, changes: Changes, numbers: FunctionNumbers) -> None:
@@ -55,23 +51,29 @@ def withdraw(connection: Connection, run: int, known: Collection[int]) -> None:
 
 def write_recurrences(
     connection: Connection, run: int, found: Sequence[Recurrence], numbers: FunctionNumbers
-) -> None:
-    """Write all recurring findings of a run in place of those known before; a finding keeps its number."""
+) -> list[RecurrenceSummary]:
+    """Write all recurring findings of a run in place of those known before; a finding keeps its number.
+
+    Return them as lists show them, the most costly first.
+    """
     columns = RECURRENCES.c
     stored = select(columns.number, columns.details).where(columns.run == run)
     number_of = {_unpacked(packed).key: number for number, packed in connection.execute(stored)}
     new = itertools.count(max(number_of.values(), default=0) + 1)
     connection.execute(delete(RECURRENCES).where(columns.run == run))
     known = numbers([(one.program, one.function) for one in found if one.function])
+    numbered = [(number_of.get(one.key) or next(new), recurrence_sentence(one), one) for one in found]
     rows = [
         (
-            *(run, number_of.get(one.key) or next(new), one.program, one.kind),
+            *(run, number, one.program, one.kind),
             known.get((one.program, one.function), UNKNOWN),
-            *(one.calls, one.begin_us, one.end_us, one.cost_us, recurrence_sentence(one), _packed(one)),
+            *(one.calls, one.begin_us, one.end_us, one.cost_us, told, _packed(one)),
         )
-        for one in found
+        for number, told, one in numbered
     ]
     insert(connection, RECURRENCES, RECURRENCES.columns.keys(), rows)
+    numbered.sort(key=lambda row: (-row[2].cost_us, row[0]))
+    return [RecurrenceSummary(recurrence_id(number), told, one) for number, told, one in numbered]
 
 
 def _row(run: int, one: Incident, functions: Mapping[tuple[int, str], int]) -> tuple[object, ...]:
@@ -113,19 +115,20 @@ def _unpacked(packed: bytes) -> Recurrence:
     return msgspec.json.decode(zlib.decompress(packed), type=Recurrence)
 
 
-def write_metric_findings(connection: Connection, run: int, found: Sequence[Finding]) -> list[int]:
-    """Write the findings that a run does not have yet, and return their numbers."""
+def write_metric_findings(connection: Connection, run: int, found: Sequence[Finding]) -> list[MetricFinding]:
+    """Write the findings that a run does not have yet, and return them."""
     columns = METRIC_FINDINGS.c
     stored = connection.execute(select(columns.number, columns.details).where(columns.run == run)).all()
     known = {_finding_of(packed).key for _, packed in stored}
     new = {one.key: one for one in found if one.key not in known}
     first = max((number for number, _ in stored), default=0) + 1
+    numbered = list(enumerate(new.values(), first))
     rows = [
         (run, number, one.kind.value, one.quantity, one.begin_us, one.found_us, one.sentence, _packed(one))
-        for number, one in enumerate(new.values(), first)
+        for number, one in numbered
     ]
     insert(connection, METRIC_FINDINGS, METRIC_FINDINGS.columns.keys(), rows)
-    return [row[1] for row in rows]
+    return [MetricFinding(number, f"M{number}", one.sentence, one) for number, one in numbered]
 
 
 def _finding_of(packed: bytes) -> Finding:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
 
 from chimbuko.causes.evidence.flag import Flag, flag_of, may_matter
-from chimbuko.causes.incident import Incident, incident_id
+from chimbuko.causes.incident import incident_id
 from chimbuko.causes.incidents.interruptions import Interruptions
 from chimbuko.causes.incidents.sentence import sentence
-from chimbuko.causes.incidents.tracker import IncidentTracker
+from chimbuko.causes.incidents.tracker import Changes, IncidentTracker
 from chimbuko.causes.recurrence import Recurrence
 from chimbuko.core.calls.record import CallRecord
 from chimbuko.core.calls.recordarrays import unpack
-from chimbuko.monitor.samples.nodebatch import NodeBatch
-from chimbuko.provenance.incidents.incidentlist import Incidents
-from chimbuko.provenance.nodes.nodesamples import FOREVER_US, NodeSamples
-from chimbuko.provenance.query.filters import CallFilter
-from chimbuko.provenance.query.run import Provenance
+from chimbuko.core.statemachine import Story
+from chimbuko.monitor.samples.nodebatch import NodeBatch, unpacked
+from chimbuko.provenance.write.events import (
+    CallsStored,
+    IncidentsStored,
+    RecurrencesStored,
+    SamplesStored,
+    Tick,
+)
 from chimbuko.provenance.write.inquiries import Inquiries
-from chimbuko.provenance.write.writer import Writer
+from chimbuko.provenance.write.pace import Pace
+from chimbuko.provenance.write.past import Past
 from chimbuko.runtime.protocol.messages import RecordBatch, WaitsRequest
 
 PERIOD_S = 0.5
@@ -36,66 +43,203 @@ MOST_SHARE_OF_RECURRENCES = 0.02
 """Largest share of the writer's time for recurring findings without flagged calls."""
 
 
-class LiveIncidents:
-    """Incidents of the run that is being written.
+@dataclass(frozen=True)
+class RecurringRead:
+    """What recurs beside short delays was read from the store."""
 
-    Methods raise ``StoreError`` where the store cannot be used.
+    time_s: float
+    found: Sequence[Recurrence]
+
+
+LiveEvent = CallsStored | SamplesStored | Tick | IncidentsStored | RecurringRead | RecurrencesStored
+
+
+@dataclass(frozen=True)
+class StoreChanges:
+    """Instruction to store what has changed in the incidents; ``IncidentsStored`` answers."""
+
+    changes: Changes
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Instruction to ask agents who waited for a delay, or lost the time, in calls that were not flagged."""
+
+    requests: Sequence[WaitsRequest]
+
+
+@dataclass(frozen=True)
+class ReadRecurring:
+    """Instruction to read what recurs beside short delays; ``RecurringRead`` answers."""
+
+
+@dataclass(frozen=True)
+class StoreRecurrences:
+    """Instruction to store what recurs; ``RecurrencesStored`` answers."""
+
+    found: Sequence[Recurrence]
+
+
+LiveInstruction = StoreChanges | Ask | ReadRecurring | StoreRecurrences
+
+
+class LiveState(Enum):
+    """State of the incidents of a run, against what is stored of them."""
+
+    QUIET = "quiet"
+    """All that came is explained, and there is nothing to ask."""
+    NEWS = "news"
+    """Something came, or has to be asked, and the next look is due some time."""
+    STORING = "storing"
+    """Changes are out to be stored, and are given out again until they are."""
+
+
+class LiveIncidents:
+    """Incidents of the run that is being written: a state machine without a clock, a store or a broker.
+
+    ::
+
+                 CallsStored                Tick, when a look is due
+                 SamplesStored              ─▶ StoreChanges
+        QUIET ─────────────────▶ NEWS ────────────────────────────▶ STORING ─┐ Tick
+          ▲                       ▲                                  │  ▲    │ ─▶ StoreChanges
+          │                       │ IncidentsStored, calls came      │  └────┘
+          │                       │ meanwhile, or delays wait to be  │
+          │                       └──────────────asked about ────────┤
+          └────────────────────────IncidentsStored ─▶ Ask────────────┘
+
+    Beside that, in any state: ``Tick``, when a report is due, ─▶ ``ReadRecurring``; ``RecurringRead``, where
+    that has changed, ─▶ ``StoreRecurrences``; ``RecurrencesStored``.
 
     Parameters
     ----------
-    clock
-        Monotonic clock, in seconds.
-    recurring
-        Returns the recurring findings beside short delays.
-    ask
-        Called with questions to agents: who waited for a delay, or lost the time, in calls that were not
-        flagged.
-    on_recurring
-        Called when recurring findings have changed in the store.
-    on_incidents
-        Called with the incidents that have changed in the store.
+    past
+        Past of the run that an earlier writer stored: its incidents may grow.
     """
 
-    def __init__(
-        self,
-        writer: Writer,
-        clock: Callable[[], float],
-        recurring: Callable[[], Sequence[Recurrence]] = tuple,
-        ask: Callable[[Sequence[WaitsRequest]], None] = lambda requests: None,
-        on_recurring: Callable[[], None] = lambda: None,
-        on_incidents: Callable[[Sequence[Incident]], None] = lambda incidents: None,
-    ) -> None:
-        self._writer = writer
-        self._clock = clock
-        self._recurring = recurring
-        self._reported: list[Recurrence] = []
-        self._tracker = IncidentTracker(writer.last_incident() + 1)
+    def __init__(self, now_s: float, past: Past) -> None:
+        self._tracker = IncidentTracker(past.last_number + 1)
         self._interruptions = Interruptions()
-        self._ask = ask
-        self._on_recurring = on_recurring
-        self._on_incidents = on_incidents
         self._inquiries = Inquiries(self._tracker.evidence)
         self._newest_us = 0
         self._has_news = False
-        self._due_s = clock()
-        self._recurrences_due_s = clock() + RECURRENCES_S
+        self._unstored: tuple[Tick, Changes] | None = None
+        """Changes that are out to be stored, with the look that found them."""
+        self._looks = Pace(PERIOD_S, MOST_SHARE, now_s)
+        self._reported: Sequence[Recurrence] = ()
+        self._report: tuple[float, Sequence[Recurrence]] = now_s, ()
+        """Last report of what recurs: when it was begun, and what it says."""
+        self._reports = Pace(RECURRENCES_S, MOST_SHARE_OF_RECURRENCES, now_s + RECURRENCES_S)
+        self.story = Story()
+        self._resume(past)
 
-    def resume(self, provenance: Provenance) -> None:
-        """Go on with what an earlier writer stored of the last ``HORIZON_US``: its incidents may grow."""
-        known = Incidents(provenance.reader).recent(HORIZON_US)
-        if not known:
-            return
-        since_us, numbers = min(one.begin_us for one in known), {one.id: one.number for one in known}
-        self._tracker.incident_of |= {loss.id: one.number for one in known for loss in one.losses}
-        stored = provenance.calls.in_time(CallFilter(label=None, time_min_us=since_us))
-        # Incidents that began before that stay as they are.
-        records = [one for one in stored if not one.incident_id or one.incident_id in numbers]
-        self._tracker.incident_of |= {one.id: numbers[one.incident_id] for one in records if one.incident_id}
-        self._put(self._flags_of(records))
-        self.take_samples(NodeSamples(provenance.reader).batches(since_us, FOREVER_US))
+    @property
+    def state(self) -> LiveState:
+        """State of the machine."""
+        if self._unstored is not None:
+            return LiveState.STORING
+        return LiveState.NEWS if self._has_news or self._inquiries.is_waiting else LiveState.QUIET
 
-    def take(self, batches: Sequence[RecordBatch]) -> None:
-        """Take in what is stored now; ranks become known also where none of their calls are recorded."""
+    def validate_state(self) -> None:
+        """Raise ``AssertionError`` where what is known contradicts itself."""
+        if self._unstored is not None:
+            tick, _ = self._unstored
+            assert self._looks.is_due(tick.time_s) or tick.is_urgent, "a look came too soon"
+        assert self._newest_us or not self._tracker.incident_of, "there are incidents, and no calls"
+
+    def handle(self, event: LiveEvent) -> list[LiveInstruction]:
+        """Take an event, and return what is to be done."""
+        before = self.state
+        instructions = self._handle(event)
+        if instructions or self.state is not before:
+            done = ", ".join(type(one).__name__ for one in instructions)
+            self.story.note(
+                event.time_s, type(event).__name__, f"{before.value} to {self.state.value}; {done}"
+            )
+        return instructions
+
+    def _handle(self, event: LiveEvent) -> list[LiveInstruction]:
+        match event:
+            case CallsStored(_, batches):
+                self._take(batches)
+            case SamplesStored(_, batches):
+                self._take_samples(unpacked(one.rows) for one in batches)
+            case Tick():
+                return self._look(event)
+            case IncidentsStored():
+                return self._settle(event.time_s)
+            case RecurringRead():
+                return self._tell_what_recurs(event)
+            case RecurrencesStored():
+                self._reported = self._report[1]
+                self._rest_from_reports(event.time_s)
+        return []
+
+    def quiet_s(self, now_s: float, most_s: float) -> float:
+        """Return how long nothing has to be done, at most ``most_s``."""
+        match self.state:
+            case LiveState.QUIET:
+                return most_s
+            case LiveState.NEWS:
+                return min(most_s, self._looks.wait_s(now_s))
+            case LiveState.STORING:
+                return 0.0
+
+    def explanation(self, call_id: str) -> tuple[str, str]:
+        """Return id and sentence of the incident that a call belongs to; empty where it is not known."""
+        incident = self._tracker.incident(call_id)
+        return ("", "") if incident is None else (incident_id(incident.number), sentence(incident))
+
+    def _look(self, tick: Tick) -> list[LiveInstruction]:
+        instructions: list[LiveInstruction] = []
+        if self._reports.is_due(tick.time_s):
+            self._report = tick.time_s, ()
+            instructions.append(ReadRecurring())
+        is_due = self._looks.is_due(tick.time_s) or tick.is_urgent
+        if self.state is LiveState.NEWS and is_due:
+            self._unstored = tick, self._tracker.update()
+            self._has_news = False
+        if self._unstored is not None:
+            instructions.append(StoreChanges(self._unstored[1]))
+        return instructions
+
+    def _settle(self, now_s: float) -> list[LiveInstruction]:
+        """Go on from changes that are stored."""
+        assert self._unstored is not None, "nothing was to be stored"
+        (tick, changes), self._unstored = self._unstored, None
+        self._interruptions.take(changes)
+        self._inquiries.take(changes, tick.time_s)
+        requests = self._inquiries.due(tick.time_s, tick.is_urgent)
+        self._forget_before(self._newest_us - HORIZON_US)
+        if len(self._tracker.evidence.flags) > MOST_CALLS:
+            self._forget_before(self._middle_us())
+        self._looks.rest(tick.time_s, now_s - tick.time_s)
+        return [Ask(requests)] if requests else []
+
+    def _tell_what_recurs(self, event: RecurringRead) -> list[LiveInstruction]:
+        # Slow modes are part of what the detector has learned, so their calls may no longer be flagged.
+        found = [*self._interruptions.found(self._tracker.evidence.nodes), *event.found]
+        self._report = self._report[0], found
+        if found != list(self._reported):
+            return [StoreRecurrences(found)]
+        self._rest_from_reports(event.time_s)
+        return []
+
+    def _rest_from_reports(self, now_s: float) -> None:
+        began_s = self._report[0]
+        self._reports.rest(began_s, now_s - began_s)
+
+    def _resume(self, past: Past) -> None:
+        numbers = {one.id: one.number for one in past.incidents}
+        self._tracker.incident_of |= {loss.id: one.number for one in past.incidents for loss in one.losses}
+        self._tracker.incident_of |= {
+            one.id: numbers[one.incident_id] for one in past.records if one.incident_id
+        }
+        self._put(self._flags_of(past.records))
+        self._take_samples(past.samples)
+
+    def _take(self, batches: Sequence[RecordBatch]) -> None:
+        """Take in calls; ranks become known also where none of their calls are recorded."""
         for batch in batches:
             self._tracker.evidence.ranks[batch.health.program].add(batch.health.rank)
         self._put([flag for batch in batches if batch.records.count for flag in self._flags(batch)])
@@ -106,53 +250,11 @@ class LiveIncidents:
             self._newest_us = max(self._newest_us, *(flag.exit_us for flag in flags))
             self._has_news = True
 
-    def take_samples(self, batches: Iterable[NodeBatch]) -> None:
-        """Take in samples of nodes that are stored now."""
+    def _take_samples(self, batches: Iterable[NodeBatch]) -> None:
         for batch in batches:
             self._tracker.put_samples(batch)
             self._newest_us = max([self._newest_us, *(loss.end_us for loss in batch.losses)])
             self._has_news = True
-
-    def wait_s(self, most_s: float) -> float:
-        """Return how long nothing has to be done, at most ``most_s``."""
-        is_due = self._has_news or self._inquiries.is_waiting
-        return max(0.0, min(most_s, self._due_s - self._clock())) if is_due else most_s
-
-    def keep_up(self, is_urgent: bool = False) -> None:
-        """Explain what came, and write what has changed, if it is time for that."""
-        begin_s = self._clock()
-        if begin_s >= self._recurrences_due_s:
-            self._report_what_recurs(begin_s)
-        if not (self._has_news or self._inquiries.is_waiting) or (begin_s < self._due_s and not is_urgent):
-            return
-        changes = self._tracker.update()
-        self._has_news = False
-        self._writer.write_incidents(changes)
-        self._on_incidents(changes.incidents)
-        self._interruptions.take(changes)
-        self._inquiries.take(changes, begin_s)
-        if requests := self._inquiries.due(begin_s, is_urgent):
-            self._ask(requests)
-        self._forget_before(self._newest_us - HORIZON_US)
-        if len(self._tracker.evidence.flags) > MOST_CALLS:
-            self._forget_before(self._middle_us())
-        took_s = self._clock() - begin_s
-        self._due_s = begin_s + max(PERIOD_S, took_s / MOST_SHARE)
-
-    def _report_what_recurs(self, begin_s: float) -> None:
-        # Slow modes are part of what the detector has learned, so their calls may no longer be flagged.
-        found = [*self._interruptions.found(self._tracker.evidence.nodes), *self._recurring()]
-        if found != self._reported:
-            self._writer.write_recurrences(found)
-            self._on_recurring()
-            self._reported = found
-        took_s = self._clock() - begin_s
-        self._recurrences_due_s = begin_s + max(RECURRENCES_S, took_s / MOST_SHARE_OF_RECURRENCES)
-
-    def explanation(self, call_id: str) -> tuple[str, str]:
-        """Return id and sentence of the incident that a call belongs to; empty where it is not known."""
-        incident = self._tracker.incident(call_id)
-        return ("", "") if incident is None else (incident_id(incident.number), sentence(incident))
 
     def _flags(self, batch: RecordBatch) -> Sequence[Flag]:
         return self._flags_of(unpack(batch.records, batch.health, ""))

@@ -21,6 +21,8 @@ from chimbuko.core.errors import StoreError
 from chimbuko.core.kernels.paths import NONE
 from chimbuko.monitor.samples.nodebatch import PackedBatch
 from chimbuko.observe.namespaces.analyses.metricfinding import Finding
+from chimbuko.provenance.incidents.incidentlist import RecurrenceSummary
+from chimbuko.provenance.incidents.metricfindings import MetricFinding
 from chimbuko.provenance.store.encode import call_rows, node_state_rows, store_records
 from chimbuko.provenance.store.engine import store_errors
 from chimbuko.provenance.store.numbering import RANK_PATH, Numbering, PathNumbering, path_key
@@ -44,7 +46,6 @@ from chimbuko.provenance.store.tables import (
 from chimbuko.provenance.store.urls import public_url
 from chimbuko.provenance.write.callwriter import write_calls
 from chimbuko.provenance.write.incidentwriter import (
-    last_number,
     withdraw,
     write_changes,
     write_metric_findings,
@@ -140,11 +141,6 @@ class Writer:
             rows = [(run.number, *msgspec.structs.astuple(one)) for one in batches]
             _WRITE_SAMPLES.write(connection, rows)
 
-    def last_incident(self) -> int:
-        """Return the number of the newest incident of the run; 0 without any."""
-        with self._transaction() as connection:
-            return last_number(connection, self._run(connection).number)
-
     def write_incidents(self, changes: Changes) -> None:
         """Write what has changed in the run's incidents."""
         with self._transaction() as connection:
@@ -156,14 +152,14 @@ class Writer:
         with self._transaction() as connection:
             withdraw(connection, self._run(connection).number, known)
 
-    def write_recurrences(self, found: Sequence[Recurrence]) -> None:
-        """Write all recurring findings of the run."""
+    def write_recurrences(self, found: Sequence[Recurrence]) -> list[RecurrenceSummary]:
+        """Write all recurring findings of the run, and return them as lists show them."""
         with self._transaction() as connection:
             run = self._run(connection)
-            write_recurrences(connection, run.number, found, partial(run.functions.of, connection))
+            return write_recurrences(connection, run.number, found, partial(run.functions.of, connection))
 
-    def write_metric_findings(self, found: Sequence[Finding]) -> list[int]:
-        """Write the findings in published quantities that are not stored yet, and return their numbers."""
+    def write_metric_findings(self, found: Sequence[Finding]) -> list[MetricFinding]:
+        """Write the findings in published quantities that are not stored yet, and return them."""
         with self._transaction() as connection:
             return write_metric_findings(connection, self._run(connection).number, found)
 

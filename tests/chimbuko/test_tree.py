@@ -40,7 +40,7 @@ def test_rooms_are_never_loaded_under_their_bare_names() -> None:
     """From the root of the sources both names could be imported; twice loaded, types would differ."""
     program = (
         "import chimbuko.ad.agent.agent, chimbuko.ad.streamprocess.process, chimbuko.pserver.__main__, "
-        "chimbuko.viz.http.app, chimbuko.provenance.write.__main__, sys;"
+        "chimbuko.viz.http.app, chimbuko.provenance.service.__main__, sys;"
         f"print([room for room in {ROOMS} if room in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)

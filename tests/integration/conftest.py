@@ -199,7 +199,7 @@ def command_line(pid: int) -> str:
 AGENT = "chimbuko.ad.agent"
 FORK_SERVER = "chimbuko.ad.streamprocess.forkserver"
 READER = "chimbuko.ad.streamprocess.process"
-STORE = "chimbuko.provenance.write"
+STORE = "chimbuko.provenance.service"
 BROKER = "valkey-server"
 SERVER = "chimbuko.pserver"
 

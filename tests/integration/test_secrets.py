@@ -127,7 +127,7 @@ def test_secrets_are_nowhere_and_alerts_arrive(
         run.interrupt()
         assert run.end() == 0, run.output
         lines.stop()
-    for module in ("chimbuko.provenance.write", "chimbuko.viz"):
+    for module in ("chimbuko.provenance.service", "chimbuko.viz"):
         assert any(module in line for line in lines.seen)
     for secret in secrets_of_processes:
         assert not any(secret in line for line in lines.seen), "a process list has a secret"

@@ -90,7 +90,7 @@ def test_services_that_are_killed_while_they_start_are_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of them just before it is ready, when it starts for the first time."""
-    modules = ["pserver.__main__", "provenance.write.__main__", "observe.namespaces.service.watching"]
+    modules = ["pserver.__main__", "provenance.service.__main__", "observe.namespaces.service.watching"]
     marks = [tmp_path / module for module in modules]
     for module, mark in zip(modules, marks, strict=True):
         monkeypatch.setattr(f"chimbuko.{module}.say_ready", killed_at_first(mark))

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import cast
 
-from chimbuko.provenance.write.service import Destination, WriterService, run_writer
+from chimbuko.provenance.service.runstore import Destination
+from chimbuko.provenance.service.service import WriterService, run_writer
 from chimbuko.runtime.protocol.messages import PAYLOAD, RecordBatch
 from chimbuko.runtime.protocol.runbroker import RunBroker
 from tests.patience import PATIENCE_S

@@ -19,6 +19,7 @@ from chimbuko.core.errors import ServiceError
 from chimbuko.core.statistics.moments import Moments
 from chimbuko.core.statistics.schema import PROFILE, PackedTable
 from chimbuko.runtime.process.service import Service
+from chimbuko.runtime.process.storyfile import last_steps
 from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
 from chimbuko.runtime.protocol.messages import (
     PAYLOAD,
@@ -232,7 +233,7 @@ def test_who_comes_late_gets_a_snapshot_and_then_what_follows(peer: Peer) -> Non
 
 
 def test_when_asked_to_end_it_merges_what_has_come_and_sends_a_last_frame(
-    peer: Peer, server: Service
+    tmp_path: Path, peer: Peer, server: Service
 ) -> None:
     agent = make_agent(0)
     peer.timers()
@@ -247,10 +248,12 @@ def test_when_asked_to_end_it_merges_what_has_come_and_sends_a_last_frame(
     assert server.process.returncode == 0
     assert functions["solve"].calls == 50
     assert np.frombuffer(peer.last_timers().rows, TIMER)["calls"].tolist() == [50]
+    (story,) = last_steps(tmp_path, 10).values()
+    assert any("SendFrame is_last" in step and "life ended" in step for step in story)
 
 
 def test_a_broker_that_was_restarted_empty_is_used_again(
-    broker: PrivateBroker, server: Service, peer: Peer
+    tmp_path: Path, broker: PrivateBroker, server: Service, peer: Peer
 ) -> None:
     """What was merged stays merged, an agent that sends again is told so, and the model is whole again."""
     agent = make_agent(0)
@@ -270,6 +273,8 @@ def test_a_broker_that_was_restarted_empty_is_used_again(
     peer.wait_for("agent0", merged=3)
     assert peer.snapshot().functions[0].calls == 3
     assert server.is_running
+    (story,) = last_steps(tmp_path, 2).values()
+    assert "BrokerFailed" in story[0]
 
 
 def test_a_killed_server_is_followed_by_one_that_knows_what_it_acknowledged(

@@ -26,7 +26,7 @@ from chimbuko.viz.api.endpoints import ENDPOINTS
 from chimbuko.viz.api.openapi import ROOT
 from chimbuko.viz.http.app import NOT_BUILT, STATIC, plain_app
 from chimbuko.viz.live.feed import Feed
-from chimbuko.viz.live.livetotals import STATISTICS
+from chimbuko.viz.live.totals import STATISTICS
 
 MOST_BYTES = 5_000_000
 """Most bytes of a report: what mail servers let through, with room to spare."""
@@ -118,7 +118,7 @@ def write_report(
         app = plain_app(static, static / "index.html")
         app.register_blueprint(make_api(ServedRun(provenance, feed), ENDPOINTS))
         answers = _Answers(app.test_client(), most_bytes - len(script) - len(style) - 10_000)
-        name = feed.info().name
+        name = feed.state.info.name
         left_out = _collect(answers)
     content = {
         "made_ms": time.time_ns() // 1_000_000,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import msgspec
 
@@ -15,6 +17,7 @@ from chimbuko.runtime.protocol.telemetry import (
     reported_agents,
 )
 from chimbuko.runtime.runs.directory import RunDirectory
+from chimbuko.viz.live.moment import Moment
 
 
 class AgentState(msgspec.Struct, frozen=True):
@@ -46,16 +49,27 @@ class _Report(msgspec.Struct, frozen=True):
 _SHOWN = [field for field in AgentState.__struct_fields__ if field in AgentFigures.__struct_fields__]
 
 
+@dataclass(frozen=True)
 class Agents:
-    """Agents by name. Not locked: the owner has to lock."""
+    """Agents by name, as they last reported. They never change: news make others."""
 
-    def __init__(self) -> None:
-        self._slow_ranks: dict[int, list[SlowRank]] = {}
-        """Slow ranks, by the part of the parameter server that compares them."""
-        self._figures: dict[str, AgentFigures] = {}
-        self._heard_s: dict[str, float] = {}
-        self._silent: SilentAgents = {}
-        """Nodes of silent agents, as the services report, which hear more than is known here."""
+    figures: Mapping[str, AgentFigures] = field(default_factory=dict)
+    """Last report of each agent, by name."""
+    _slow_ranks: Mapping[int, list[SlowRank]] = field(default_factory=dict)
+    """Slow ranks, by the part of the parameter server that compares them."""
+    _heard_s: Mapping[str, float] = field(default_factory=dict)
+    _silent: SilentAgents = field(default_factory=dict)
+    """Nodes of silent agents, as the services report, which hear more than is known here."""
+
+    @classmethod
+    def at_end(cls, run: RunDirectory) -> Self:
+        """Return the agents' state at the end of a run; none where it left no report."""
+        try:
+            report = run.read_report()
+            slow_ranks = msgspec.json.decode(report, type=_Report).slow_ranks
+            return cls(reported_agents(report), {0: slow_ranks})
+        except (OSError, msgspec.MsgspecError):
+            return cls()
 
     @property
     def slow_ranks(self) -> list[SlowRank]:
@@ -63,57 +77,45 @@ class Agents:
         everywhere = [rank for ranks in self._slow_ranks.values() for rank in ranks]
         return sorted(everywhere, key=lambda rank: -rank.lost_us)
 
-    def take(self, changes: TelemetryChanges, now_s: float, part: int = 0) -> None:
-        """Add the changes in a frame of one part of the parameter server, received at ``now_s`` of a
-        monotonic clock.
-        """
-        self._figures |= changes.agents
-        self._heard_s |= dict.fromkeys(changes.agents, now_s)
-        if changes.slow_ranks is not None:
-            self._slow_ranks[part] = changes.slow_ranks
-        if changes.silent is not None:
-            self._silent = changes.silent
+    def with_changes(self, changes: TelemetryChanges, at: Moment, part: int = 0) -> Self:
+        """Return the agents after the changes in a frame of one part of the parameter server."""
+        if not changes:
+            return self
+        slow_ranks = {} if changes.slow_ranks is None else {part: changes.slow_ranks}
+        return replace(
+            self,
+            figures={**self.figures, **changes.agents},
+            _slow_ranks={**self._slow_ranks, **slow_ranks},
+            _heard_s={**self._heard_s, **dict.fromkeys(changes.agents, at.clock_s)},
+            _silent=self._silent if changes.silent is None else changes.silent,
+        )
 
-    def read_report(self, run: RunDirectory) -> None:
-        """Read the agents' state at the end of a run; nothing where it left no report."""
-        try:
-            report = run.read_report()
-            slow_ranks = msgspec.json.decode(report, type=_Report).slow_ranks
-            self._figures = reported_agents(report)
-        except (OSError, msgspec.MsgspecError):
-            return
-        self._slow_ranks = {0: slow_ranks}
-
-    def figures(self) -> dict[str, AgentFigures]:
-        """Return the last report of each agent, by name."""
-        return dict(self._figures)
-
-    def states(self, now_s: float | None) -> list[AgentState]:
-        """Return the states of all agents by name; without a time the run has ended."""
+    def states(self, at: Moment | None) -> list[AgentState]:
+        """Return the states of all agents by name; without a moment the run has ended."""
         return [
             AgentState(
                 name=name,
                 **{field: getattr(figures, field) for field in _SHOWN},
-                age_s=self._age_s(name, now_s),
-                is_silent=now_s is not None and self._is_silent(name, now_s),
+                age_s=None if at is None else self._age_s(name, at),
+                is_silent=at is not None and self._is_silent(name, at),
             )
-            for name, figures in sorted(self._figures.items())
+            for name, figures in sorted(self.figures.items())
         ]
 
-    def silent(self, now_s: float) -> list[str]:
+    def silent(self, at: Moment) -> list[str]:
         """Return the nodes of agents that have streams to read, and have not reported for long."""
-        return [self._figures[name].node for name in sorted(self._figures) if self._is_silent(name, now_s)]
+        return [self.figures[name].node for name in sorted(self.figures) if self._is_silent(name, at)]
 
-    def _is_silent(self, name: str, now_s: float) -> bool:
-        age_s = self._age_s(name, now_s)
+    def _is_silent(self, name: str, at: Moment) -> bool:
+        age_s = self._age_s(name, at)
         is_old = age_s is not None and age_s > SILENT_AFTER_S
         # An agent that has read all its streams need not report any more.
-        return name in self._silent or (is_old and self._figures[name].streams > 0)
+        return name in self._silent or (is_old and self.figures[name].streams > 0)
 
-    def _age_s(self, name: str, now_s: float | None) -> float | None:
+    def _age_s(self, name: str, at: Moment) -> float | None:
         heard_s = self._heard_s.get(name)
-        if heard_s is None or now_s is None:
+        if heard_s is None:
             return None
         if name in self._silent:
-            return (time.time_ns() // 1000 - self._silent[name]) / 1e6
-        return now_s - heard_s
+            return (at.epoch_us - self._silent[name]) / 1e6
+        return at.clock_s - heard_s

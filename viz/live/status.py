@@ -9,7 +9,7 @@ import msgspec
 
 from chimbuko.core.calls.functionnames import shown_name
 from chimbuko.runtime.runs.directory import FAILED, RunInfo
-from chimbuko.viz.live.livetotals import LiveTotals, Sums
+from chimbuko.viz.live.totals import Sums, Totals
 
 STALE_AFTER_S = 5.0
 STALE_AFTER_PERIODS = 5
@@ -44,12 +44,13 @@ class Status(msgspec.Struct, frozen=True):
 
 
 def status(
-    tally: LiveTotals,
+    totals: Totals,
     run: RunInfo,
     now_us: int,
     silence_s: float,
     broker_lost_s: float | None,
     silent_agents: Sequence[str] = (),
+    is_last: bool = False,
 ) -> Status:
     """Return the status of a run.
 
@@ -63,18 +64,20 @@ def status(
         Seconds since the broker was last reached; None while it answers, or where there is none.
     silent_agents
         Nodes of agents that have not spoken for long.
+    is_last
+        Whether the server has sent its last frame.
     """
-    zero_us = run.started_us if tally.zero_us is None else tally.zero_us
-    newest_us = zero_us if tally.newest_us is None else tally.newest_us
-    ended = tally.is_last or run.state != "running"
+    zero_us = run.started_us if totals.zero_us is None else totals.zero_us
+    newest_us = zero_us if totals.newest_us is None else totals.newest_us
+    ended = is_last or run.state != "running"
     is_live_trace = newest_us >= run.started_us
-    lag_us = max(0, now_us - newest_us) if is_live_trace and not ended and tally.recent else None
-    sums = tally.sums()
+    lag_us = max(0, now_us - newest_us) if is_live_trace and not ended and totals.recent else None
+    sums = totals.sums
     state, sentence = _judge(sums, run, ended, lag_us, silence_s, broker_lost_s, silent_agents)
     return Status(
         state=state,
         sentence=sentence,
-        version=tally.version,
+        version=totals.version,
         zero_us=zero_us,
         clock_us=newest_us - zero_us,
         lag_us=lag_us,

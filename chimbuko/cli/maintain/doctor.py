@@ -1,4 +1,4 @@
-"""``chimbuko doctor``: what of a machine could get in the way of a run."""
+"""``chimbuko doctor``: what of a machine could get in the way of a run, and the last steps of a run."""
 
 from __future__ import annotations
 
@@ -14,8 +14,13 @@ from chimbuko.core.names import visible
 from chimbuko.launcher.checkup import check_up
 from chimbuko.launcher.nodecheck import Finding, check_node
 from chimbuko.provenance.store.urls import STORE_VARIABLE
+from chimbuko.runtime.process.storyfile import last_steps
 from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, LOOPBACK
 from chimbuko.runtime.runs.directory import RUNS_FOLDER
+from chimbuko.runtime.runs.finding import find_run
+
+MOST_STEPS = 20
+"""Maximum number of steps that are shown of a process; its file has more."""
 
 
 @click.command("doctor", short_help="Check this machine before a run.")
@@ -36,9 +41,22 @@ from chimbuko.runtime.runs.directory import RUNS_FOLDER
     type=click.Path(path_type=Path),
     help="Folder of a good run ('chimbuko monitor --csv'), to compare this node with.",
 )
+@click.option(
+    "--run",
+    "run_dir",
+    metavar="RUN",
+    type=click.Path(path_type=Path),
+    help="Check nothing; print what the processes of a run noted of their last steps.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
 def command(
-    output: Path, bind: str, broker: str | None, store: str | None, baseline: Path | None, as_json: bool
+    output: Path,
+    bind: str,
+    broker: str | None,
+    store: str | None,
+    baseline: Path | None,
+    run_dir: Path | None,
+    as_json: bool,
 ) -> None:
     """Check this machine: a line for each thing, with what to do about it.
 
@@ -52,7 +70,11 @@ def command(
       srun -N 1 chimbuko doctor --bind ib0 --output /lustre/project/runs
       chimbuko doctor --baseline samples
       chimbuko doctor --json | jq '.[] | select(.state != "ok")'
+      chimbuko doctor --run chimbuko-runs/heat
     """
+    if run_dir is not None:
+        _tell_stories(find_run(run_dir).logs, as_json)
+        return
     findings = [
         *check_up(output, Path(tempfile.gettempdir()), bind, broker, store),
         *check_node(baseline),
@@ -64,6 +86,19 @@ def command(
             click.echo(visible(_line(finding)))
     if any(finding.state == "problem" for finding in findings):
         sys.exit(ChimbukoError.exit_code)
+
+
+def _tell_stories(logs: Path, as_json: bool) -> None:
+    stories = last_steps(logs, MOST_STEPS)
+    if as_json:
+        print_json(stories)
+        return
+    for name, lines in stories.items():
+        click.echo(f"{visible(name)}, in seconds of its node's clock:")
+        for line in lines:
+            click.echo(f"  {visible(line)}")
+    if not stories:
+        click.echo(f"{logs}: no stories yet; a process writes one when it ends, or the broker fails")
 
 
 def _line(finding: Finding) -> str:

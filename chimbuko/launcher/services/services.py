@@ -97,7 +97,7 @@ def store_writer(run: RunDirectory, options: ServiceOptions, place: StorePlace, 
     if alerts is not None:
         words += ["--alert-us", str(alerts.least_us)]
         secret |= alerts.sinks
-    return Service("provenance", "chimbuko.provenance.write", words, secret, run.logs, start=fork)
+    return Service("provenance", "chimbuko.provenance.service", words, secret, run.logs, start=fork)
 
 
 SERVICE_STOP_S = 30.0

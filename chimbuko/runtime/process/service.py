@@ -17,6 +17,7 @@ from chimbuko.core.errors import ServiceError
 from chimbuko.runtime.process.lifetime import OOM_VARIABLE, Sacrifice, oom_score, oom_score_of_application
 from chimbuko.runtime.process.signals import END
 from chimbuko.runtime.process.starting import BLAS_VARIABLE, Launch, Starter, new_python
+from chimbuko.runtime.process.storyfile import ENDING, STORY_VARIABLE
 
 READY_TIMEOUT_S = 60.0
 
@@ -27,7 +28,8 @@ class Service:
     Parameters
     ----------
     name
-        Name of the service, and of its log, ``<name>.log``.
+        Name of the service, of its log, ``<name>.log``, and of the story of what it did last,
+        ``<name>.story``.
     module
         Python module to run.
     arguments, environment
@@ -60,6 +62,7 @@ class Service:
         self.name = name
         self.log = logs / f"{name}.log"
         application = {OOM_VARIABLE: str(oom_score_of_application()), BLAS_VARIABLE: "1"}
+        application[STORY_VARIABLE] = str(logs / f"{name}{ENDING}")
         self._start = start
         self._launch = Launch(
             module,

@@ -16,7 +16,7 @@ from chimbuko.ad.handoff.exchange import Cell, ExchangeBox
 from chimbuko.ad.handoff.namesfile import NamesFile
 from chimbuko.core.statistics.schema import PROFILE
 from chimbuko.core.traceschema import StreamNames, TraceStep
-from chimbuko.pserver import server as serving
+from chimbuko.pserver import schedule
 from chimbuko.pserver.server import Server, StateFile
 from chimbuko.pserver.state.serverstate import ServerState
 from chimbuko.runtime.protocol.broker import PrivateBroker
@@ -63,7 +63,7 @@ class Whole:
             self._node.link.exchange(is_flushing=True)
             self._box.take_model(self._analysis)
         else:
-            self._parts[int(action)]._serve_once(is_stopping=True)
+            self._parts[int(action)].serve_once(lambda: False)
 
     def assert_each_call_counts_once(self) -> None:
         """The first call of each function teaches nothing."""
@@ -106,8 +106,8 @@ def test_the_functions_are_of_both_parts() -> None:
 def test_each_call_counts_once_whichever_part_is_first(
     broker: PrivateBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, actions: list[str]
 ) -> None:
-    monkeypatch.setattr(serving, "PUBLISH_S", 0.0)
-    monkeypatch.setattr(serving, "GATHER_S", 0.0)
+    for period in ("PUBLISH_S", "GATHER_S", "IDLE_S"):
+        monkeypatch.setattr(schedule, period, 0.0)
     whole = Whole(tmp_path, broker)
     for action in ["step", *actions, "step", *(["exchange", "1", "0"] * 4), "exchange"]:
         whole.do(action)

@@ -57,7 +57,8 @@ def test_what_is_wrong_in_published_quantities_is_listed_and_shown(run: RunDirec
     drift = Finding(Problem.GLOBAL_DRIFT, "mass", (), 100, 140, -0.02, 5_000_000, 7_000_000)
     info = run.read_info()
     engine = open_for_writing(info.store_url)
-    assert Writer(engine, info.id).write_metric_findings([drift, drift]) == [1]
+    (stored,) = Writer(engine, info.id).write_metric_findings([drift, drift])
+    assert (stored.id, stored.finding) == ("M1", drift)
     engine.dispose()
     listed = chimbuko("incidents", run.path)
     assert "0 of 0 incidents; 0 findings of what recurs, 1 in what programs publish" in listed.stderr

@@ -12,6 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from chimbuko.cli import main
+from chimbuko.cli.maintain.doctor import MOST_STEPS
+from chimbuko.core.config import AnalysisConfig
 from chimbuko.launcher import checkup
 from chimbuko.launcher.checkup import (
     check_broker,
@@ -26,6 +28,7 @@ from chimbuko.launcher.recordercheck import check_recorder
 from chimbuko.launcher.shieldcheck import check_shield
 from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
+from chimbuko.runtime.runs.directory import new_run
 
 TAU_EXEC = "#!/bin/sh\ncase $1 in -adios2_trace) ;; esac\n"
 
@@ -148,6 +151,21 @@ def test_a_check_that_fails_is_a_problem_and_the_others_go_on(
     failed = [finding.about for finding in findings if finding.text == "it does not work"]
     assert failed == ["ADIOS2", "sst shield", "recorder", "kernels", "own broker"]
     assert len(findings) == 11
+
+
+def test_what_the_processes_of_a_run_did_last_is_printed(tmp_path: Path) -> None:
+    run = new_run(tmp_path / "heat", ["true"], AnalysisConfig(), None)
+    ask = ["doctor", "--run", str(run.path)]
+    assert "no stories yet" in CliRunner().invoke(main, ask).output
+    steps = [f"step {number}" for number in range(2 * MOST_STEPS)]
+    (run.logs / "pserver.story").write_text("\n".join([*steps, "an escape: \x1b"]))
+    printed = CliRunner().invoke(main, ask)
+    lines = printed.output.splitlines()
+    assert (printed.exit_code, len(lines)) == (0, 1 + MOST_STEPS)
+    assert lines[0].startswith("pserver, ")
+    assert lines[-2:] == [f"  {steps[-1]}", "  an escape: \\x1b"]
+    as_json = json.loads(CliRunner().invoke(main, [*ask, "--json"]).output)
+    assert as_json == {"pserver": [*steps[1 - MOST_STEPS :], "an escape: \x1b"]}
 
 
 def test_a_broker_that_answers(tmp_path: Path) -> None:

@@ -246,6 +246,9 @@ def test_a_deleted_run_leaves_nothing(run: RunDirectory) -> None:
     url = run.used_store_url(info)
     for secret in (run.page_token_path, run.metrics_token_path):
         kept_token(secret)
+    run.logs.mkdir(exist_ok=True)
+    for name in ("pserver.story", ".pserver.story-17"):
+        (run.logs / name).write_text("what a killed process left, too")
     assert runs("delete", "heat", "--yes").exit_code == 0
     assert list(RUNS_FOLDER.iterdir()) == [Path(RUNS_FOLDER) / "other"]
     assert answers_of(other)["calls"] is not None

@@ -16,11 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.monitor.collector import collector as sampling
-from chimbuko.monitor.collector.collector import Collector, Watched
+from chimbuko.monitor.collector import batchmaker, currentsum
+from chimbuko.monitor.collector.collector import Collector
 from chimbuko.monitor.collector.fastring import SliceRing
 from chimbuko.monitor.collector.lossfinder import LEAST_LOST_US
 from chimbuko.monitor.collector.unwatched import LEAST_US, TICK_US, Others
+from chimbuko.monitor.collector.watched import Watched
 from chimbuko.monitor.procfs.numbers import format_cpulist
 from chimbuko.monitor.procfs.task import parse_ended_ticks, parse_stat
 from chimbuko.monitor.procfs.topology import read_sysfs
@@ -168,7 +169,7 @@ def test_what_was_wrong_in_the_time_of_a_sum_comes_with_it() -> None:
 def test_sums_become_longer_so_that_their_number_grows_slowly(
     busy: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sampling, "SUMS_OF_A_LENGTH", 2)
+    monkeypatch.setattr(currentsum, "SUMS_OF_A_LENGTH", 2)
     collector = Collector("here")
     collector.watch(Watched(busy.pid, 0, 0))
     collector.period()
@@ -204,7 +205,7 @@ def test_of_a_run_no_more_rows_leave_the_node_than_there_is_room_for(
     collector = Collector("here")
     collector.watch(Watched(busy.pid, 0, 0))
     first = sampled(collector)
-    monkeypatch.setattr(sampling, "MOST_KEPT_ROWS", 0)
+    monkeypatch.setattr(batchmaker, "MOST_KEPT_ROWS", 0)
     collector.period()
     assert first.left_out == 0 and collector.around([(0, FOREVER)]) is None
     batch = collector.due_sum(now_us(), is_last=True)

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chimbuko.monitor.collector.collector import Collector, Watched
+from chimbuko.monitor.collector.collector import Collector
+from chimbuko.monitor.collector.watched import Watched
 from chimbuko.monitor.procfs import rocm
 from chimbuko.monitor.procfs.gpus import Gpus, Maker, present_gpus
 from chimbuko.monitor.procfs.gpuspan import BUSY, GpuReading, gpu_span

@@ -161,7 +161,7 @@ for _ in range(30):
 
 SERVERS = (
     *("", "chimbuko namespaces", "chimbuko serve", "chimbuko agent", "chimbuko monitor"),
-    *("chimbuko.pserver", "chimbuko.provenance.write", "chimbuko.observe.namespaces.service.instance"),
+    *("chimbuko.pserver", "chimbuko.provenance.service", "chimbuko.observe.namespaces.service.instance"),
     *("chimbuko.observe.namespaces.service", BROKER, NEWEST + BROKER, STARTING + BROKER),
 )
 

@@ -7,39 +7,20 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.core.calls.schema import Label
-from chimbuko.provenance.alerts.calls import PERIOD_S, CallGate, SevereCall, severe_calls
-from tests.sample_records import make_batch, make_record
+from chimbuko.provenance.alerts.calls import PERIOD_S, CallGate
+from chimbuko.provenance.write.events import ExplainedCall
+from chimbuko.provenance.write.severecalls import SevereCall
 
 
-def call(row: int, function: str = "solve", severity_us: float = 5000.0) -> SevereCall:
-    return SevereCall((0, 1, 3, row), function, 0, "node7", 3, 1, False, severity_us, 7.0)
-
-
-def test_severe_are_abnormal_calls_from_the_severity_on() -> None:
-    records = [
-        make_record(row=1, severity_us=999.0),
-        make_record(row=2, severity_us=1000.0),
-        make_record(row=3, severity_us=9000.0, label=Label.NORMAL),
-        make_record(row=4, severity_us=9000.0),
-    ]
-    found = severe_calls([make_batch(1, records=records)], 1000.0)
-    assert [one.id for one in found.values()] == ["0:1:3:2", "0:1:3:4"]
-    severe = found[0, 1, 3, 4]
-    record = records[3]
-    assert (severe.function, severe.node, severe.step) == (record.function, record.node, record.step)
-    assert (severe.score, severe.entry_us, severe.is_open) == (record.score, record.entry_us, False)
-
-
-def test_revisions_of_a_call_are_one_call() -> None:
-    batches = [make_batch(n, records=[make_record(row=1, revision=n, severity_us=5000.0)]) for n in (1, 2)]
-    assert len(severe_calls(batches, 1000.0)) == 1
+def call(row: int, function: str = "solve", severity_us: float = 5000.0) -> ExplainedCall:
+    severe = SevereCall((0, 1, 3, row), function, 0, "node7", 3, 1, False, severity_us, 7.0)
+    return ExplainedCall(severe, "", "")
 
 
 def test_the_most_severe_of_those_that_come_together_passes_and_the_next_one_reports_of_the_others() -> None:
     gate = CallGate()
     ((first, suppressed),) = gate.passing([call(1), call(2, severity_us=9000.0), call(3)], 100.0)
-    assert (first.id, suppressed) == ("0:1:3:2", 0)
+    assert (first.call.id, suppressed) == ("0:1:3:2", 0)
     assert gate.passing([call(4)], 100.0 + PERIOD_S - 0.1) == []
     assert gate.passing([call(5)], 100.0 + PERIOD_S) == [(call(5), 3)]
     assert gate.passing([call(6)], 100.0 + 2 * PERIOD_S) == [(call(6), 0)]
@@ -69,7 +50,7 @@ def test_each_call_passes_or_is_counted_and_none_too_soon(arrivals: Sequence[Any
         came += len(made)
         passed += [(now_s, one, suppressed) for one, suppressed in gate.passing(made, now_s)]
     for function in "ab":
-        times = [at_s for at_s, one, _ in passed if one.function == function]
+        times = [at_s for at_s, one, _ in passed if one.call.function == function]
         assert all(later - sooner >= PERIOD_S for sooner, later in itertools.pairwise(times))
         closing = gate.passing([call(row + 1, function)], now_s + 2 * PERIOD_S)
         passed += [(now_s, one, suppressed) for one, suppressed in closing]

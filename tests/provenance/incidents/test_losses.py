@@ -13,10 +13,10 @@ from chimbuko.provenance.explain.explaining import explain
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
-from chimbuko.provenance.write.liveincidents import LiveIncidents
 from chimbuko.provenance.write.writer import Writer
 from tests.causes.flagged import record
 from tests.causes.losses import loss, shared
+from tests.provenance.livestore import LiveStore
 from tests.sample_records import RUN_ID, make_batches
 
 LOSSES = [loss(1, 0, 1_000, 500), loss(1, 0, 2_000, 1_000), loss(3, 30_000, 31_000, 400)]
@@ -25,7 +25,7 @@ SAMPLES = [shared(one) for one in LOSSES]
 
 def look(writer: Writer, samples: Sequence[NodeBatch]) -> None:
     """The live side."""
-    live = LiveIncidents(writer, lambda: 0.0)
+    live = LiveStore(writer, lambda: 0.0)
     for batch in samples:
         live.take_samples([batch])
         live.keep_up(is_urgent=True)
@@ -34,8 +34,7 @@ def look(writer: Writer, samples: Sequence[NodeBatch]) -> None:
 def test_a_loss_goes_on_where_a_writer_is_started_again(writer: Writer, provenance: Provenance) -> None:
     first, later = SAMPLES[0], replace(SAMPLES[1], looks=b"", others=b"")
     for some in ([first], [later]):
-        live = LiveIncidents(writer, lambda: 0.0)
-        live.resume(provenance)
+        live = LiveStore(writer, lambda: 0.0, provenance)
         writer.write_samples(map(packed, some))
         live.take_samples(some)
         live.keep_up(is_urgent=True)

@@ -11,11 +11,12 @@ from chimbuko.core.statistics.schema import schema_of
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.incidents.recurring import recurring
 from chimbuko.provenance.query.run import Provenance
-from chimbuko.provenance.write.liveincidents import RECURRENCES_S, LiveIncidents
+from chimbuko.provenance.write.liveincidents import RECURRENCES_S
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import FunctionModel, FunctionStatistics, RunStatistics
 from chimbuko.runtime.protocol.telemetry import SlowRank
 from tests.causes.flagged import record
+from tests.provenance.livestore import LiveStore
 from tests.sample_records import make_batches
 
 
@@ -46,7 +47,7 @@ def learned_run() -> RunStatistics:
 def test_slow_modes_and_drift_are_found_while_the_run_lives(writer: Writer, provenance: Provenance) -> None:
     """Nothing is flagged; what is learned later is reported later."""
     now_s = 0.0
-    live = LiveIncidents(writer, lambda: now_s, lambda: recurring(provenance))
+    live = LiveStore(writer, lambda: now_s, provenance, lambda: recurring(provenance))
     now_s += RECURRENCES_S
     live.keep_up()
     assert Incidents(provenance.reader).recurrences() == []

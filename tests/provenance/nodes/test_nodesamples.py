@@ -11,8 +11,9 @@ from sqlalchemy import Engine, func, select
 from chimbuko.monitor.samples.nodebatch import NodeBatch, packed
 from chimbuko.provenance.nodes.nodesamples import NodeSamples
 from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.service.runstore import Destination
+from chimbuko.provenance.service.service import WriterService, run_writer
 from chimbuko.provenance.store.tables import NODE_SAMPLES
-from chimbuko.provenance.write.service import Destination, WriterService, run_writer
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.broker import PrivateBroker
 from chimbuko.runtime.protocol.messages import PAYLOAD

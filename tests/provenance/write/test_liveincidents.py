@@ -14,24 +14,12 @@ from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write import liveincidents
-from chimbuko.provenance.write.liveincidents import PERIOD_S, LiveIncidents
+from chimbuko.provenance.write.liveincidents import PERIOD_S
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.runtime.protocol.messages import WaitsRequest
 from tests.causes.flagged import record
 from tests.causes.stories import ORIGIN, chain, interruptions
+from tests.provenance.livestore import Clock, LiveStore
 from tests.sample_records import RUN_ID, make_batches
-
-
-class Clock:
-    """Stands still until it is moved, but for ``step_s`` at each look."""
-
-    def __init__(self) -> None:
-        self.now_s = 100.0
-        self.step_s = 0.0
-
-    def __call__(self) -> float:
-        self.now_s += self.step_s
-        return self.now_s
 
 
 @pytest.fixture
@@ -40,18 +28,18 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def live(writer: Writer, clock: Clock) -> LiveIncidents:
-    return LiveIncidents(writer, clock)
+def live(writer: Writer, clock: Clock) -> LiveStore:
+    return LiveStore(writer, clock)
 
 
-def store(writer: Writer, live: LiveIncidents, *records: object) -> None:
+def store(writer: Writer, live: LiveStore, *records: object) -> None:
     batches = make_batches(records)  # type: ignore[arg-type]
     writer.write(batches)
     live.take(batches)
 
 
 def test_an_incident_grows_as_calls_come_and_keeps_its_number(
-    writer: Writer, provenance: Provenance, live: LiveIncidents, clock: Clock
+    writer: Writer, provenance: Provenance, live: LiveStore, clock: Clock
 ) -> None:
     found = Incidents(provenance.reader)
     delay, *waits = chain()
@@ -63,16 +51,16 @@ def test_an_incident_grows_as_calls_come_and_keeps_its_number(
         assert (told.id, told.flags) == ("I1", number)
     assert (told.call_id, told.ranks) == (ORIGIN, 4)
     assert provenance.calls.count(CallFilter(incident="I1")) == 4
-    assert live.explanation(ORIGIN) == ("I1", told.sentence)
-    assert live.explanation("0:9:9:9") == ("", "")
+    assert live.core.explanation(ORIGIN) == ("I1", told.sentence)
+    assert live.core.explanation("0:9:9:9") == ("", "")
 
 
 def test_looks_are_a_period_apart_or_more_if_they_take_long(
-    writer: Writer, provenance: Provenance, live: LiveIncidents, clock: Clock
+    writer: Writer, provenance: Provenance, live: LiveStore, clock: Clock
 ) -> None:
     found = Incidents(provenance.reader)
     calls = [record("compute", 0, 1000 * n, 1000 * n + 100) for n in range(5)]
-    assert live.wait_s(1.0) == 1.0
+    assert live.quiet_s(1.0) == 1.0
     store(writer, live, calls[0])
     clock.step_s = 0.2
     live.keep_up()
@@ -80,7 +68,7 @@ def test_looks_are_a_period_apart_or_more_if_they_take_long(
     # It took 0.2 s: the next look comes after a second, of which that was a fifth.
     clock.step_s = 0.0
     store(writer, live, calls[1])
-    assert 0.5 < live.wait_s(5.0) <= 1.0
+    assert 0.5 < live.quiet_s(5.0) <= 1.0
     live.keep_up()
     assert found.page().total == 1
     live.keep_up(is_urgent=True)
@@ -93,7 +81,7 @@ def test_looks_are_a_period_apart_or_more_if_they_take_long(
 
 
 def test_old_calls_are_forgotten_and_their_incidents_stay_in_the_store(
-    writer: Writer, provenance: Provenance, live: LiveIncidents, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    writer: Writer, provenance: Provenance, live: LiveStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(liveincidents, "HORIZON_US", 500_000)
     monkeypatch.setattr(liveincidents, "MOST_CALLS", 4)
@@ -101,7 +89,7 @@ def test_old_calls_are_forgotten_and_their_incidents_stay_in_the_store(
         store(writer, live, one)
         live.keep_up()
         clock.now_s += 1
-        assert len(live._tracker.evidence.flags) <= 5
+        assert len(live.core._tracker.evidence.flags) <= 5
     assert Incidents(provenance.reader).page(with_short=True).total == 41
     (recurring,) = Incidents(provenance.reader).recurrences()
     assert recurring.recurrence.kind is RecurrenceKind.INTERRUPTIONS
@@ -112,10 +100,10 @@ def test_old_calls_are_forgotten_and_their_incidents_stay_in_the_store(
 def test_a_writer_that_is_started_again_numbers_on(
     writer: Writer, provenance: Provenance, clock: Clock
 ) -> None:
-    first, second = LiveIncidents(writer, clock), None
+    first = LiveStore(writer, clock)
     store(writer, first, record("compute", 0, 0, 100))
     first.keep_up()
-    second = LiveIncidents(writer, clock)
+    second = LiveStore(writer, clock, provenance)
     store(writer, second, record("compute", 0, 5000, 5100))
     second.keep_up()
     assert [one.id for one in Incidents(provenance.reader).page(sort="begin_us").incidents] == ["I1", "I2"]
@@ -127,8 +115,7 @@ def test_an_incident_goes_on_where_a_writer_is_started_again(
 ) -> None:
     story = [record("compute", 0, -90_000, -89_900), *chain()]
     for some in (story[: first + 1], story[first + 1 :]):
-        live = LiveIncidents(writer, clock)
-        live.resume(provenance)
+        live = LiveStore(writer, clock, provenance)
         store(writer, live, *some)
         live.keep_up(is_urgent=True)
     old, grown = Incidents(provenance.reader).page(sort="begin_us").incidents
@@ -140,23 +127,22 @@ def test_an_incident_goes_on_where_a_writer_is_started_again(
 def test_a_delay_that_was_not_flagged_is_asked_for_and_becomes_the_origin(
     writer: Writer, provenance: Provenance, engine: Engine, clock: Clock
 ) -> None:
-    asked: list[WaitsRequest] = []
-    live = LiveIncidents(writer, clock, ask=asked.extend)
+    live = LiveStore(writer, clock)
     delay, *waits = chain()
     store(writer, live, *waits)
     live.keep_up()
     (told,) = Incidents(provenance.reader).page().incidents
     assert (told.call_id, told.rank) == ("", 3)
-    live._tracker.evidence.ranks[0].add(3)
+    live.core._tracker.evidence.ranks[0].add(3)
     clock.now_s += 2
     live.keep_up()
-    assert [(sorted(request.ranks), request.least_own_us > 0) for request in asked] == [([3], True)]
+    assert [(sorted(request.ranks), request.least_own_us > 0) for request in live.asked] == [([3], True)]
     store(writer, live, msgspec.structs.replace(delay, label=Label.NORMAL, revision=0))
     live.keep_up(is_urgent=True)
     (told,) = Incidents(provenance.reader).page().incidents
     assert (told.call_id, told.rank, told.function, told.flags, told.ranks) == (ORIGIN, 3, "compute", 3, 4)
     assert told.sentence.startswith("compute on rank 3 took 100 ms, 100× its usual 1 ms; ranks 0 and 2")
-    assert live.explanation(waits[0].id) == (told.id, told.sentence)
+    assert live.core.explanation(waits[0].id) == (told.id, told.sentence)
     assert provenance.calls.record(ORIGIN).incident_id == told.id
     assert not Incidents(provenance.reader).one(told.id).incident.is_flagged
     explain(engine, RUN_ID)
@@ -166,8 +152,7 @@ def test_a_delay_that_was_not_flagged_is_asked_for_and_becomes_the_origin(
 def test_waits_that_were_not_flagged_are_asked_for_and_told_of(
     writer: Writer, provenance: Provenance, clock: Clock
 ) -> None:
-    asked: list[WaitsRequest] = []
-    live = LiveIncidents(writer, clock, ask=asked.extend)
+    live = LiveStore(writer, clock)
     delay, *waits = chain()
     (batch,) = make_batches([delay])
     for rank in range(4):
@@ -177,11 +162,11 @@ def test_waits_that_were_not_flagged_are_asked_for_and_told_of(
         live.take([msgspec.structs.replace(batch, health=health, records=records)])
     writer.write([batch])
     live.keep_up()
-    assert asked == []
-    assert live.wait_s(10.0) <= PERIOD_S
+    assert live.asked == []
+    assert live.quiet_s(10.0) <= PERIOD_S
     clock.now_s += 2
     live.keep_up()
-    assert [sorted(request.ranks) for request in asked] == [[0, 1, 2]]
+    assert [sorted(request.ranks) for request in live.asked] == [[0, 1, 2]]
     # They are answered as normal calls.
     store(writer, live, *(msgspec.structs.replace(one, label=Label.NORMAL, revision=0) for one in waits))
     live.keep_up(is_urgent=True)

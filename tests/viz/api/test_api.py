@@ -12,7 +12,7 @@ from chimbuko.provenance.query.filters import CallFilter, as_object
 from chimbuko.provenance.query.run import Provenance, open_run
 from chimbuko.viz.http.app import create_app
 from chimbuko.viz.live.feed import Feed
-from chimbuko.viz.live.livetotals import STATISTICS
+from chimbuko.viz.live.totals import STATISTICS
 from tests.viz.made_run import LOST_STEPS, MadeRun
 
 TOKEN = "secret"

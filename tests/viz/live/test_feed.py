@@ -18,7 +18,7 @@ from chimbuko.provenance.store.engine import open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.broker import PrivateBroker, connect
 from chimbuko.runtime.protocol.messages import PAYLOAD, Frame
-from chimbuko.viz.live import feed as feed_module
+from chimbuko.viz.live import feedcore
 from chimbuko.viz.live.feed import Feed, Update
 from tests.patience import PATIENCE_S
 from tests.viz.made_run import MadeRun, make_run, store
@@ -73,12 +73,12 @@ def test_frames_extend_what_the_store_knew(running: MadeRun, broker: PrivateBrok
         publish(client, running, running.frame(2, 21))
         update = listener.until(lambda update: update.status.last_step == 21)
         assert update.status.anomalies == sum(row.total for row in running.rank_statistics(22))
-        assert {(row.rank, row.steps, row.total) for row in feed.ranking("total", 5).top} == {
+        assert {(row.rank, row.steps, row.total) for row in feed.state.totals.ranking("total", 5).top} == {
             (row.rank, row.steps, row.total) for row in running.rank_statistics(22)
         }
         assert listener.steps[0, 1] == [20, 21]
         assert (0, 2) not in listener.steps, "rank 2 lost these steps"
-        assert [step.step for step in feed.recent_steps([(0, 1)])] == [20, 21]
+        assert [step.step for step in feed.state.totals.recent_steps([(0, 1)])] == [20, 21]
     client.close()
 
 
@@ -88,8 +88,8 @@ def test_what_was_before_the_first_visitor_is_known(running: MadeRun, broker: Pr
         payload = running.seal.encode(running.frame(1 + step, step))
         client.xadd(running.keys.frames, {PAYLOAD: payload}, id=f"{began_ms + 1_000 * step}-0")
     with following(running, broker.url) as (feed, listener):
-        listener.until(lambda _: len(feed.vitals()) > 21)
-        before, now = feed.vitals()[:21], feed.vitals()[21:]
+        listener.until(lambda _: len(feed.state.vitals) > 21)
+        before, now = feed.state.vitals[:21], feed.state.vitals[21:]
     assert [one.time_us for one in before] == [1_000 * (began_ms + 1_000 * step) for step in range(21)]
     assert [one.rows for one in before] == [
         sum(stream.rows for stream in running.health(step + 1)) for step in range(21)
@@ -101,7 +101,7 @@ def test_what_was_before_the_first_visitor_is_known(running: MadeRun, broker: Pr
 def test_missed_frames_are_made_up_for_from_the_store(
     running: MadeRun, broker: PrivateBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed_module, "STORE_EVERY_S", 0.0)
+    monkeypatch.setattr(feedcore, "STORE_EVERY_S", 0.0)
     client = connect(broker.url)
     publish(client, running, running.frame(1, 20))
     with following(running, broker.url) as (feed, listener):
@@ -112,7 +112,7 @@ def test_missed_frames_are_made_up_for_from_the_store(
         client.xadd(running.keys.frames, {PAYLOAD: b"\xc1 not a frame"})
         update = listener.until(lambda update: update.resync)
         assert update.status.last_step == 30
-        assert feed.ranking("mean", 9).ranks == 5
+        assert feed.state.totals.ranking("mean", 9).ranks == 5
         publish(client, running, running.frame(9, 35))
         assert listener.until(lambda update: update.resync).status.last_step == 35
     client.close()
@@ -129,7 +129,7 @@ def test_who_comes_late_asks_the_server_for_all_it_knows(running: MadeRun, broke
             running.keys.part(0).snapshot,
             running.seal.encode(msgspec.structs.replace(whole, health=running.health(36))),
         )
-        listener.until(lambda update: update.resync and feed.health() == running.health(36))
+        listener.until(lambda update: update.resync and feed.state.totals.streams() == running.health(36))
         publish(client, running, running.frame(10, 36))
         listener.until(lambda update: update.status.last_step == 36)
     client.close()
@@ -172,7 +172,7 @@ def test_the_end_is_noticed_and_the_store_read_once_more(running: MadeRun, broke
 
 
 def test_without_broker_the_store_is_followed(running: MadeRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_module, "STORE_EVERY_S", 0.0)
+    monkeypatch.setattr(feedcore, "STORE_EVERY_S", 0.0)
     with following(running, None) as (feed, listener):
         listener.until(lambda update: update.status.last_step == 19)
         engine = open_for_writing(running.directory.read_info().store_url)

@@ -30,7 +30,7 @@ def judged(
     for step in range(steps):
         tally.add_frame(made.frame(step, step))
     now_us = ZERO_US + steps * STEP_US + round(age_s * 1e6)
-    return status(tally, run, now_us, silence_s, broker_lost_s, silent_agents)
+    return status(tally.now(), run, now_us, silence_s, broker_lost_s, silent_agents)
 
 
 def test_live_needs_no_words(finished: MadeRun) -> None:
@@ -114,13 +114,13 @@ def test_silent_ranks_are_named_with_what_they_are_in(finished: MadeRun) -> None
     tally = LiveTotals()
     for step in range(10):
         tally.add_frame(finished.frame(step, step))
-    reading = tally.health[0, 1]
+    reading = tally.now().health[0, 1]
     silence = Silence(ZERO_US, "MPI_Recv() [{solver.c} {12,0}]", ZERO_US)
     silent = msgspec.structs.replace(reading, state=SILENT, silence=silence)
     now_us = ZERO_US + 10 * STEP_US
 
     def shown() -> Status:
-        return status(tally, info, now_us, silence_s=0.1, broker_lost_s=None)
+        return status(tally.now(), info, now_us, silence_s=0.1, broker_lost_s=None)
 
     tally.add_totals([], [], [silent])
     assert shown().sentence == "Rank 0:1 gives no step, it is in MPI_Recv()."
@@ -131,4 +131,4 @@ def test_silent_ranks_are_named_with_what_they_are_in(finished: MadeRun) -> None
     assert (shown().sentence, shown().ranks_reporting) == ("", 5)
     tally.add_totals([], [], [msgspec.structs.replace(silent, steps=reading.steps + 1)])
     tally.add_totals([], [], [msgspec.structs.replace(reading, steps=reading.steps + 1, state="broken")])
-    assert tally.health[0, 1].state == "broken"
+    assert tally.now().health[0, 1].state == "broken"

@@ -9,7 +9,7 @@ import pytest
 from chimbuko.core.statistics.moments import Moments
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
-from chimbuko.viz.live.livetotals import STATISTICS
+from chimbuko.viz.live.totals import STATISTICS
 from tests.browsing import settled
 from tests.thorough import first
 from tests.viz.conftest import DashboardProcess, Watched

@@ -121,7 +121,7 @@ def _calls_statement(run: ServedRun, wanted: CallsParameters) -> str | None:
         return None
     order = f" ORDER BY {wanted.sort} {'DESC' if wanted.descending else 'ASC'} LIMIT {wanted.limit}"
     chosen = wanted.call_filter()
-    return calls_statement(chosen, run.feed.info().config.detector, _finding(run, chosen), order)
+    return calls_statement(chosen, run.feed.state.info.config.detector, _finding(run, chosen), order)
 
 
 def _finding(run: ServedRun, chosen: CallFilter) -> FindingCalls | None:
@@ -179,7 +179,7 @@ def call(run: ServedRun, wanted: CallParameters) -> CallAnswer:
     return CallAnswer(
         record=record,
         normal=run.provenance.calls.normal_like(record),
-        distribution=distribution(model, run.feed.info().config) if model else None,
+        distribution=distribution(model, run.feed.state.info.config) if model else None,
     )
 
 
@@ -244,7 +244,7 @@ def _totals_statement(run: ServedRun, wanted: TotalsParameters) -> str | None:
     if wanted.cursor is not None:
         return None
     chosen = wanted.call_filter()
-    where = conditions(chosen, run.feed.info().config.detector, _finding(run, chosen))
+    where = conditions(chosen, run.feed.state.info.config.detector, _finding(run, chosen))
     return totals_statement(where, wanted.by, _width_us(run, wanted), wanted.limit)
 
 

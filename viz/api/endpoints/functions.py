@@ -60,7 +60,7 @@ def _function_statement(_: ServedRun, wanted: FunctionParameters) -> str:
 @get("/functions", _functions_statement)
 def functions(run: ServedRun, wanted: PageParameters) -> FunctionsAnswer:
     """List all functions in pages, those with the most lost time first."""
-    rows = run.feed.worst_functions()
+    rows = run.feed.state.totals.worst_functions()
     page, following = page_of(rows, wanted)
     return FunctionsAnswer(functions=page, next=following, total=len(rows))
 
@@ -71,20 +71,20 @@ def function(run: ServedRun, wanted: FunctionParameters) -> FunctionAnswer:
 
     The name is an argument and no part of the path, because names of functions hold slashes.
     """
-    rows = [row for row in run.feed.worst_functions() if row.name == wanted.name]
+    rows = [row for row in run.feed.state.totals.worst_functions() if row.name == wanted.name]
     mine = next((row for row in rows if wanted.program in (None, row.program)), None)
     if mine is None:
         place = "this run" if wanted.program is None else f"program {wanted.program} in this run"
         raise Missing(f"function {wanted.name[:200]!r}: not one of {place}")
     model = run.provenance.models.at(mine.program, mine.name, MOST)
-    config = run.feed.info().config
+    config = run.feed.state.info.config
     return FunctionAnswer(statistics=mine, distribution=distribution(model, config) if model else None)
 
 
 @get("/models.ndjson")
 def models(run: ServedRun) -> Iterator[Distribution]:
     """List the newest distributions of the runtimes of all functions, one per line."""
-    config = run.feed.info().config
+    config = run.feed.state.info.config
     for model in run.provenance.models.newest():
         yield distribution(model, config)
 

@@ -21,7 +21,7 @@ from chimbuko.viz.api.statements import (
     of_program,
     ranking_statement,
 )
-from chimbuko.viz.live.livetotals import FlaggedFunction, Statistic
+from chimbuko.viz.live.totals import FlaggedFunction, Statistic
 
 
 class RankingParameters(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ def ranks(run: ServedRun, wanted: RankingParameters) -> RankingAnswer:
     They are ranked by one statistic of their anomalies per step, or of the time that those lost, over all
     their analysed steps.
     """
-    ranking = run.feed.ranking(wanted.statistic, wanted.n)
+    ranking = run.feed.state.totals.ranking(wanted.statistic, wanted.n)
     return RankingAnswer(**msgspec.structs.asdict(ranking))
 
 
@@ -88,7 +88,7 @@ def function_ranking(run: ServedRun, wanted: RankingParameters) -> FunctionRanki
     They are ranked by one statistic of their abnormal calls per analysed step of a rank, over all steps of
     all ranks of their program, those without any included.
     """
-    ranking = run.feed.function_ranking(wanted.statistic, wanted.n)
+    ranking = run.feed.state.totals.function_ranking(wanted.statistic, wanted.n)
     return FunctionRankingAnswer(**msgspec.structs.asdict(ranking))
 
 

@@ -58,7 +58,7 @@ class RunAnswer(Answer, frozen=True, kw_only=True):
 @get("/run")
 def run(run: ServedRun) -> RunAnswer:
     """Return the run's description, its state, and its findings so far."""
-    info = run.feed.info()
+    info = run.feed.state.info
     return RunAnswer(
         id=info.id,
         name=info.name,
@@ -82,13 +82,13 @@ def run(run: ServedRun) -> RunAnswer:
 
 
 def _headline(run: ServedRun) -> Headline:
-    functions = run.feed.worst_functions()
+    functions = run.feed.state.totals.worst_functions()
     worst = functions[0] if functions and functions[0].anomalies else None
     wanted = CallFilter(function=worst.name, program=worst.program) if worst else CallFilter()
     calls = run.provenance.calls.page(wanted, sort="severity_us", limit=1).calls
     return Headline(
         anomalies=run.feed.status().anomalies,
-        ranks_with_anomalies=run.feed.ranks_with_anomalies(),
+        ranks_with_anomalies=run.feed.state.totals.sums.with_anomalies,
         functions=len(functions),
         functions_judged=sum(function.calls >= LEAST_CALLS for function in functions),
         worst_function=worst.name if worst else None,

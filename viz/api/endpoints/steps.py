@@ -211,7 +211,7 @@ def _history(
     first = None if after is None else after + 1
     last = (-1 if after is None else after) + max(1, STEPS_AT_ONCE // len(keys))
     # The feed is asked first: steps that it forgets in between are in the store by then.
-    recent = run.feed.recent_steps(keys)
+    recent = run.feed.state.totals.recent_steps(keys)
     found = {(step.program, step.rank, step.step): step for step in recent}
     for step in run.provenance.steps.counts(keys, first, last):
         found[step.program, step.rank, step.step] = step

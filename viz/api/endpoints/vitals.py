@@ -190,28 +190,28 @@ def vitals(run: ServedRun) -> VitalsAnswer:
     for dropped in run.provenance.dropped():
         unrecorded[dropped.function] += dropped.anomalies
     pruned = run.provenance.prunings()
-    sums = StreamSums.of(feed.health())
+    sums = StreamSums.of(feed.state.totals.streams())
     return VitalsAnswer(
         status=feed.status(),
         sums=sums,
         agents=agents[:MOST_NAMED],
         agent_sums=_summed(agents) if agents else None,
         agents_total=len(agents),
-        slow_ranks=feed.slow_ranks()[:MOST_NAMED],
+        slow_ranks=feed.state.agents.slow_ranks[:MOST_NAMED],
         storage=_storage(run, sums.size_bytes),
         transport=run.provenance.run().transport,
         unrecorded=[Unrecorded(*one) for one in unrecorded.most_common(MOST_NAMED)],
         unrecorded_total=unrecorded.total(),
         pruned=pruned[:MOST_NAMED],
         pruned_total=sum(one.anomalies for one in pruned),
-        history=feed.vitals(),
+        history=list(feed.state.vitals),
     )
 
 
 @get("/streams")
 def streams(run: ServedRun, wanted: StreamsParameters) -> StreamsAnswer:
     """List what each stream read and lost, in pages; those that lost most first."""
-    rows = [stream for stream in run.feed.health() if wanted.state in (None, stream.state)]
+    rows = [stream for stream in run.feed.state.totals.streams() if wanted.state in (None, stream.state)]
     if wanted.sort == "loss":
         rows.sort(key=lambda stream: (-stream.gap_steps, -sum(stream.losses.values())))
     elif wanted.sort != "rank":
@@ -223,7 +223,7 @@ def streams(run: ServedRun, wanted: StreamsParameters) -> StreamsAnswer:
 @get("/gaps")
 def gaps(run: ServedRun) -> GapsAnswer:
     """Return the steps that were lost, of the ranks that lost most."""
-    lossy = [stream for stream in run.feed.health() if stream.gap_steps]
+    lossy = [stream for stream in run.feed.state.totals.streams() if stream.gap_steps]
     lossy.sort(key=lambda stream: -stream.gap_steps)
     worst = {(stream.program, stream.rank): stream for stream in lossy[:MOST_LOSSY]}
     found = run.provenance.steps.gaps(list(worst)) if worst else {}
@@ -237,7 +237,7 @@ def gaps(run: ServedRun) -> GapsAnswer:
 @get("/placement")
 def placement(run: ServedRun) -> PlacementAnswer:
     """Return the cost of the analysis with its agents on different cores, predicted and measured."""
-    agents = run.feed.agent_figures()
+    agents = run.feed.state.agents.figures
     found = []
     transport = run.provenance.run().transport
     for measured in measured_nodes(run.provenance.reader, agents, transport, MOST_NODES):
@@ -321,7 +321,7 @@ def health(run: ServedRun) -> HealthAnswer:
     """Return the state of the analysis: what each stream read and lost, and what is not kept."""
     return HealthAnswer(
         status=run.feed.status(),
-        streams=run.feed.health(),
+        streams=run.feed.state.totals.streams(),
         dropped=run.provenance.dropped(),
         prunings=run.provenance.prunings(),
     )

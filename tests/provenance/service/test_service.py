@@ -17,11 +17,12 @@ from chimbuko.core.calls.record import CallRecord, StreamHealth
 from chimbuko.core.errors import StoreError
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.service import troubles, writercore
+from chimbuko.provenance.service.runstore import Destination
+from chimbuko.provenance.service.service import WriterService
 from chimbuko.provenance.store import engine as store
 from chimbuko.provenance.store.engine import open_for_reading, open_for_writing
 from chimbuko.provenance.store.urls import STORE_VARIABLE
-from chimbuko.provenance.write import service
-from chimbuko.provenance.write.service import Destination, WriterService
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.process.signals import END
 from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
@@ -90,7 +91,7 @@ def test_the_latest_statistics_are_stored_and_every_model(
 def start_process(private_broker: PrivateBroker, store_url: str, run_id: str) -> subprocess.Popen[bytes]:
     environment = {**os.environ, BROKER_VARIABLE: private_broker.url, STORE_VARIABLE: store_url}
     process = subprocess.Popen(
-        [sys.executable, "-m", "chimbuko.provenance.write", "--run-id", run_id],
+        [sys.executable, "-m", "chimbuko.provenance.service", "--run-id", run_id],
         stdout=subprocess.PIPE,
         env=environment,
     )
@@ -185,7 +186,7 @@ def test_a_store_that_stays_locked_ends_the_writer_with_its_reason(
     tmp_path: Path,
 ) -> None:
     monkeypatch.setattr(store, "BUSY_TIMEOUT_S", 0.01)
-    monkeypatch.setattr(service, "STOP_GRACE_S", 0.05)
+    monkeypatch.setattr(troubles, "STOP_GRACE_S", 0.05)
     engine.dispose()
     holder = sqlite3.connect(tmp_path / "provenance.sqlite", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
@@ -278,7 +279,7 @@ def test_a_wrong_start_ends_with_one_line(
 ) -> None:
     usual = {BROKER_VARIABLE: private_broker.url, STORE_VARIABLE: store_url}
     done = subprocess.run(
-        [sys.executable, "-m", "chimbuko.provenance.write", "--run-id", "r"],
+        [sys.executable, "-m", "chimbuko.provenance.service", "--run-id", "r"],
         env={**os.environ, **usual, **environment},
         capture_output=True,
         text=True,
@@ -300,7 +301,7 @@ def test_batches_are_gathered_until_somebody_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Whatever waits for the time to be over fails the test.
-    monkeypatch.setattr(service, "GATHER_S", 3600.0)
+    monkeypatch.setattr(writercore, "GATHER_S", 3600.0)
     url = engine.url.render_as_string(hide_password=False)
     writing = WriterService(broker, Destination(url, provenance.run_id))
     commits: list[int] = []
@@ -326,7 +327,7 @@ def test_batches_are_gathered_until_somebody_waits(
     assert (acknowledged(broker), len(commits)) == (3, 2)
 
     send(broker, fourth)
-    monkeypatch.setattr(service, "READ_BYTES", 1)
+    monkeypatch.setattr(writercore, "READ_BYTES", 1)
     assert not writing.serve_once(is_stopping=False)
     assert (acknowledged(broker), len(commits)) == (4, 3), "many bytes are not waited with"
     assert provenance.calls.count(ALL) == 20

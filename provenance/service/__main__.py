@@ -1,4 +1,4 @@
-"""The writer's process: takes what comes for one run into the store until it is asked to end."""
+"""Process of the writer: it takes what comes for one run into the store, and alerts people, until its end."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from functools import partial
 from pathlib import Path
 
 from chimbuko.core.errors import ChimbukoError, ServiceError
+from chimbuko.provenance.alerts.alertservice import AlertService
 from chimbuko.provenance.alerts.sinks import sinks_of
+from chimbuko.provenance.service.runstore import Destination
+from chimbuko.provenance.service.service import WriterService, report, run_writer
 from chimbuko.provenance.store.engine import StoreBusy, StoreDamaged
 from chimbuko.provenance.store.urls import STORE_VARIABLE
-from chimbuko.provenance.write.service import Destination, WriterService, run_writer
 from chimbuko.runtime.process.lifetime import log, say_ready
 from chimbuko.runtime.process.signals import StopSignal
 from chimbuko.runtime.protocol.runbroker import RunBroker, wake_ourselves
@@ -40,19 +42,26 @@ def main() -> None:
         if not options.store:
             raise ServiceError(f"{STORE_VARIABLE} is not set: this process is started by 'chimbuko run'")
         info = None if options.own is None else RunDirectory(options.own).read_info()
-        sinks = [] if options.alert_us is None else sinks_of(os.environ)
         destination = Destination(
-            options.store, options.run_id, info, options.alert_us, sinks, options.copy, is_urgent
+            options.store, options.run_id, info, options.alert_us, options.copy, is_urgent
         )
-        service = WriterService(RunBroker.from_environment(options.run_id), destination)
+        broker = RunBroker.from_environment(options.run_id)
+        alerts = [] if options.alert_us is None else [_alerts(broker, options.run_id, options.alert_us)]
+        service = WriterService(broker, destination, [one.take for one in alerts])
         # Troubles that may pass are waited for below.
         with suppress(StoreBusy, StoreDamaged):
             service.open()
         say_ready(service="provenance")
         run_writer(service, should_stop)
+        for one in alerts:
+            one.stop()
     except ChimbukoError as error:
         log(str(error))
         sys.exit(error.exit_code)
+
+
+def _alerts(broker: RunBroker, run_id: str, least_us: float) -> AlertService:
+    return AlertService(run_id, least_us, broker, sinks_of(os.environ), partial(report, broker))
 
 
 if __name__ == "__main__":

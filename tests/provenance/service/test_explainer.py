@@ -10,11 +10,13 @@ import pytest
 from sqlalchemy import Engine
 
 from chimbuko.causes.incidents import tracker
+from chimbuko.provenance.alerts.alertservice import AlertService
 from chimbuko.provenance.alerts.sink import Sink
 from chimbuko.provenance.incidents.incidentlist import Incidents
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
-from chimbuko.provenance.write.service import Destination, WriterService
+from chimbuko.provenance.service.runstore import Destination
+from chimbuko.provenance.service.service import WriterService
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.broker import PrivateBroker, connect
 from chimbuko.runtime.protocol.messages import PAYLOAD
@@ -52,10 +54,11 @@ def test_an_alert_tells_the_incident(
 ) -> None:
     sent: list[bytes] = []
     url = engine.url.render_as_string(False)
-    destination = Destination(url, RUN_ID, alert_us=98_000.0, sinks=[Sink("list", sent.append)])
-    service = WriterService(broker, destination)
+    alerts = AlertService(RUN_ID, 98_000.0, broker, [Sink("list", sent.append)], print)
+    service = WriterService(broker, Destination(url, RUN_ID, severe_us=98_000.0), [alerts.take])
     serve(service, broker)
     service.close()
+    alerts.stop()
     (alert,) = map(json.loads, sent)
     assert (alert["call"], alert["incident"]) == (ORIGIN, "I1")
     assert alert["sentence"].startswith("compute on rank 3 took 100 ms")

@@ -16,9 +16,9 @@ import sqlalchemy
 
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.service.runstore import Destination
 from chimbuko.provenance.store import engine as store
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
-from chimbuko.provenance.write.service import Destination
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.broker import PrivateBroker, connect
 from chimbuko.runtime.protocol.messages import RecordBatch

@@ -1,0 +1,44 @@
+"""Files with the stories of state machines (``chimbuko.core.statemachine``), one for each process of ours,
+beside its log.
+
+A process writes its story when it ends, and when it notices that something which it needs has failed.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from chimbuko.core.files import write_atomically
+from chimbuko.core.statemachine import Story
+
+STORY_VARIABLE = "CHIMBUKO_STORY"
+"""Environment variable of a process of ours: the file for its story."""
+ENDING = ".story"
+
+
+def write_story(story: Story) -> None:
+    """Write this process's story, whose times are those of the monotonic clock, in place of an earlier one;
+    do nothing where it was given no file, or none can be written.
+    """
+    place = os.environ.get(STORY_VARIABLE)
+    if not place:
+        return
+    now = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    lines = [*story.lines(), f"{time.monotonic():12.3f} s  written at {now}"]
+    with suppress(OSError):
+        write_atomically(place, "".join(f"{line}\n" for line in lines).encode())
+
+
+def last_steps(logs: Path, most: int) -> dict[str, list[str]]:
+    """Return the last lines of each story in a folder by the name of its process, ``most`` at most; a file
+    that cannot be read is left out.
+    """
+    found = {}
+    for path in sorted(logs.glob(f"*{ENDING}")):
+        with suppress(OSError):
+            found[path.stem] = path.read_text(errors="replace").splitlines()[-most:]
+    return found

@@ -1,0 +1,154 @@
+"""Explains calls while a run goes on: the loop around ``LiveIncidents``, with broker and store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import redis
+
+from chimbuko.core.errors import StoreError
+from chimbuko.provenance.incidents.incidentlist import Incidents
+from chimbuko.provenance.incidents.recurring import recurring
+from chimbuko.provenance.incidents.slowmodes import ModeCauses
+from chimbuko.provenance.query.run import Provenance
+from chimbuko.provenance.service.runstore import RunStore
+from chimbuko.provenance.store.engine import StoreRefused
+from chimbuko.provenance.write.events import (
+    ExplainedCall,
+    IncidentsStored,
+    RecurrencesStored,
+    Resumed,
+    StoreEvent,
+)
+from chimbuko.provenance.write.liveincidents import (
+    HORIZON_US,
+    Ask,
+    LiveEvent,
+    LiveIncidents,
+    LiveInstruction,
+    ReadRecurring,
+    RecurringRead,
+    StoreChanges,
+    StoreRecurrences,
+)
+from chimbuko.provenance.write.past import Past
+from chimbuko.provenance.write.severecalls import SevereCall
+from chimbuko.runtime.process.lifetime import log
+from chimbuko.runtime.protocol.messages import PAYLOAD, RunStatistics, WaitsRequest
+from chimbuko.runtime.protocol.runbroker import RunBroker
+from chimbuko.runtime.protocol.telemetry import SlowRank
+
+MOST_REQUESTS = 1_000
+"""Most requests to agents that the broker keeps."""
+
+
+@dataclass(frozen=True)
+class _Explanation:
+    """Explanation of the calls of one store."""
+
+    live: LiveIncidents
+    provenance: Provenance
+    causes: ModeCauses
+
+
+class Explainer:
+    """Explanation of calls as they are stored. What goes wrong there must not keep records from the store.
+
+    Parameters
+    ----------
+    tell
+        Takes events of the store.
+    """
+
+    def __init__(self, broker: RunBroker, store: RunStore, tell: Callable[[StoreEvent], None]) -> None:
+        self._broker = broker
+        self._store = store
+        self._tell = tell
+        self._begun: _Explanation | None = None
+        self._has_failed = False
+        self._slow_ranks: dict[int, Sequence[SlowRank]] = {}
+        """Slow ranks by part of the parameter server."""
+
+    def take(self, event: LiveEvent) -> None:
+        """Take an event, and do what follows from it.
+
+        Raises
+        ------
+        redis.RedisError
+            The broker is away.
+        StoreError
+            The store cannot be used.
+        """
+        if self._has_failed:
+            return
+        try:
+            self._begun = begun = self._begun or self._begin()
+            self._do(begun, begun.live.handle(event))
+        except Exception as error:
+            may_pass = isinstance(error, (StoreError, redis.RedisError))
+            if may_pass and not isinstance(error, StoreRefused):
+                raise
+            self._has_failed, self._begun = True, None
+            log(f"incidents are found at the end of the run only: {type(error).__name__}: {error}")
+
+    def take_statistics(self, statistics: RunStatistics) -> None:
+        """Take what the server says of slow ranks."""
+        self._slow_ranks[statistics.part] = statistics.slow_ranks
+
+    def begin_anew(self) -> None:
+        """Forget what is known of the store, as another one takes its place."""
+        self._begun = None
+
+    def quiet_s(self, most_s: float) -> float:
+        """Return how long nothing has to be done, at most ``most_s``."""
+        return most_s if self._begun is None else self._begun.live.quiet_s(time.monotonic(), most_s)
+
+    def explained(self, calls: Sequence[SevereCall]) -> list[ExplainedCall]:
+        """Return severe calls with what is known of their incidents."""
+        begun = self._begun
+        if begun is None:
+            return [ExplainedCall(call, "", "") for call in calls]
+        return [ExplainedCall(call, *begun.live.explanation(call.id)) for call in calls]
+
+    def _begin(self) -> _Explanation:
+        provenance = self._store.provenance()
+        stored = Incidents(provenance.reader)
+        self._tell(Resumed(time.monotonic(), stored.of_nodes(), stored.recurrences()))
+        live = LiveIncidents(time.monotonic(), Past.read(provenance, HORIZON_US))
+        return _Explanation(live, provenance, ModeCauses(provenance))
+
+    def _do(self, begun: _Explanation, instructions: Sequence[LiveInstruction]) -> None:
+        for instruction in instructions:
+            answer = self._answer(begun, instruction)
+            if answer is not None:
+                self._do(begun, begun.live.handle(answer))
+
+    def _answer(self, begun: _Explanation, instruction: LiveInstruction) -> LiveEvent | None:
+        """Do what is to be done, and return what came of it."""
+        match instruction:
+            case StoreChanges(changes):
+                self._store.writer.write_incidents(changes)
+                incidents = IncidentsStored(time.monotonic(), changes.incidents)
+                self._tell(incidents)
+                return incidents
+            case ReadRecurring():
+                slow_ranks = list(chain.from_iterable(self._slow_ranks.values()))
+                return RecurringRead(time.monotonic(), recurring(begun.provenance, slow_ranks, begun.causes))
+            case StoreRecurrences(found):
+                stored = self._store.writer.write_recurrences(found)
+                recurrences = RecurrencesStored(time.monotonic(), stored)
+                self._tell(recurrences)
+                return recurrences
+            case Ask(requests):
+                self._ask(requests)
+        return None
+
+    def _ask(self, requests: Sequence[WaitsRequest]) -> None:
+        with self._broker.client.pipeline(transaction=False) as pipeline:
+            for request in requests:
+                sealed = self._broker.seal.encode(request)
+                pipeline.xadd(self._broker.keys.waits_requests, {PAYLOAD: sealed}, maxlen=MOST_REQUESTS)
+            pipeline.execute()

@@ -1,0 +1,338 @@
+"""Takes records from the broker into the store, and acknowledges what is committed.
+
+What cannot be stored now stays in the broker, unacknowledged, and is read again. Why it cannot is said once,
+in the log and to the services.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, cast
+
+import msgspec
+import redis
+from sqlalchemy import Engine
+
+from chimbuko.core.calls.record import READING
+from chimbuko.core.errors import ServiceError
+from chimbuko.monitor.samples.nodebatch import PackedBatch
+from chimbuko.observe.namespaces.service.publishing import published
+from chimbuko.provenance.service.copyschedule import CopySchedule
+from chimbuko.provenance.service.explainer import Explainer
+from chimbuko.provenance.service.runstore import Destination, RunStore
+from chimbuko.provenance.service.steps import (
+    Abandon,
+    Acknowledge,
+    Asked,
+    Began,
+    Came,
+    Commit,
+    Committed,
+    Copied,
+    Copy,
+    Done,
+    Event,
+    Explain,
+    Failed,
+    FindingsRead,
+    Gather,
+    GiveUp,
+    Instruction,
+    LetGo,
+    LookAround,
+    Pause,
+    Read,
+    ReadFindings,
+    Report,
+    Stream,
+)
+from chimbuko.provenance.service.storecopies import StoreCopies
+from chimbuko.provenance.service.writercore import IDLE_S, WriterCore
+from chimbuko.provenance.store.engine import StoreBusy, StoreDamaged, StoreRefused
+from chimbuko.provenance.write.events import (
+    CallsStored,
+    HealthStored,
+    MetricFindingsStored,
+    SamplesStored,
+    SevereCallsStored,
+    StoreEvent,
+    Tick,
+)
+from chimbuko.provenance.write.severecalls import SevereCall, new_severe_calls
+from chimbuko.runtime.process.lifetime import log
+from chimbuko.runtime.process.storyfile import write_story
+from chimbuko.runtime.protocol.messages import RecordBatch, RunStatistics
+from chimbuko.runtime.protocol.runbroker import Entries, PatientReader, RunBroker
+
+Subscriber = Callable[[StoreEvent, Engine], None]
+"""Function that takes each event of the store, once that has happened, and the store. It may raise what the
+writer waits for: that broker or store cannot be used."""
+
+_batches = msgspec.msgpack.Decoder(RecordBatch)
+_samples = msgspec.msgpack.Decoder(PackedBatch)
+_statistics = msgspec.msgpack.Decoder(RunStatistics)
+
+
+def report(broker: RunBroker, line: str) -> None:
+    """Report a line in the log, and to the services, so that the user sees it, too."""
+    log(line)
+    with suppress(redis.RedisError):
+        broker.notify_user(line)
+
+
+def run_writer(service: WriterService, should_stop: Callable[[], bool]) -> None:
+    """Write all that comes for one run, until asked to stop and nothing is left to write.
+
+    Raises
+    ------
+    ChimbukoError
+        The store is unusable, or store or broker could still not be used ``STOP_GRACE_S`` after being asked
+        to stop. What is not stored is not acknowledged.
+    """
+    try:
+        while not service.serve_once(should_stop()):
+            pass
+    finally:
+        service.write_story()
+    service.close()
+
+
+class WriterService:
+    """Writer that takes what comes at the broker into the store: the loop around ``WriterCore``.
+
+    Parameters
+    ----------
+    broker
+        Broker of the run, with the messages of agents and server.
+    subscribers
+        Receivers of what has been stored.
+    """
+
+    def __init__(
+        self, broker: RunBroker, destination: Destination, subscribers: Sequence[Subscriber] = ()
+    ) -> None:
+        self._broker = broker
+        self._destination = destination
+        self._subscribers = subscribers
+        self._store = RunStore(destination)
+        self._copies = None if destination.copy is None else StoreCopies(destination.copy)
+        schedule = None if self._copies is None else CopySchedule(time.monotonic())
+        self._core = WriterCore(schedule, is_own=destination.info is not None)
+        self._explainer = Explainer(broker, self._store, self._tell)
+        self._reader = PatientReader(broker)
+        self._entries: dict[Stream, Entries] = {}
+        """Entries that came last."""
+
+    def open(self) -> None:
+        """Open the store, where it is not open yet.
+
+        Raises
+        ------
+        StoreError
+            The store cannot be used.
+        """
+        self._store.open()
+
+    def close(self) -> None:
+        """Close the store; all is in it."""
+        self._store.close()
+
+    def write_story(self) -> None:
+        """Write why it did what it did last beside the log of this process."""
+        write_story(self._core.story)
+
+    def serve_once(self, is_stopping: bool) -> bool:
+        """Store and acknowledge what has come; return True where nothing had, and the writer is to stop.
+
+        Raises
+        ------
+        ChimbukoError
+            What it does not wait for any longer.
+        """
+        event: Event = Began(time.monotonic(), is_stopping, self._explainer.quiet_s(IDLE_S))
+        while (instruction := self._core.handle(event)) is not None:
+            if isinstance(instruction, GiveUp):
+                raise instruction.error
+            event = self._tried(instruction)
+        return self._core.is_drained
+
+    def _tried(self, instruction: Instruction) -> Event:
+        """Do what is to be done, and return what came of it."""
+        try:
+            return self._done(instruction)
+        except redis.RedisError as error:
+            no_broker = ServiceError(f"broker does not answer ({error}); trying again")
+            return Failed(time.monotonic(), no_broker)
+        except (StoreBusy, StoreDamaged) as error:
+            return Failed(time.monotonic(), error)
+
+    def _done(self, instruction: Instruction) -> Event:
+        match instruction:
+            case Read() | Gather():
+                return self._read(instruction)
+            case Commit(stream):
+                return self._commit(stream)
+            case Explain(is_urgent, severe):
+                self._explain(is_urgent, severe)
+            case Acknowledge():
+                self._acknowledge(instruction)
+            case ReadFindings(known):
+                return self._read_findings(known)
+            case LookAround():
+                return self._look_around()
+            case Copy(asked):
+                return self._copy(asked)
+            case Abandon(error, puts_aside):
+                self._explainer.begin_anew()
+                return LetGo(time.monotonic(), error, self._store.let_go(puts_aside))
+            case Report(line):
+                report(self._broker, line)
+            case Pause(line, pause_s):
+                if line:
+                    report(self._broker, line)
+                time.sleep(pause_s)
+                self._reader.read_again()
+        return Done(time.monotonic())
+
+    def _key(self, stream: Stream) -> str:
+        keys = self._broker.keys
+        match stream:
+            case Stream.RECORDS:
+                return keys.records
+            case Stream.STATISTICS:
+                return keys.statistics
+            case Stream.SAMPLES:
+                return keys.node_batches
+
+    def _tell(self, event: StoreEvent) -> None:
+        for subscriber in self._subscribers:
+            subscriber(event, self._store.engine)
+
+    def _read(self, instruction: Read | Gather) -> Came:
+        """Read entries in addition to those that are to be gathered."""
+        is_awaited = False
+        if isinstance(instruction, Gather):
+            self._reader.read({}, 1, instruction.wait_s)
+            records = self._broker.read(self._key(Stream.RECORDS), instruction.after, instruction.count)
+            found = [records]
+        else:
+            self._store.open()
+            self._entries = {}
+            after = {self._key(stream): instruction.after[stream] for stream in Stream}
+            found, is_awaited = self._reader.read(after, instruction.count, instruction.wait_s)
+        came = dict(zip(Stream, found, strict=False))
+        for stream, entries in came.items():
+            self._entries.setdefault(stream, []).extend(entries)
+        size = sum(len(payload) for _, payload in came[Stream.RECORDS])
+        ids = {stream: [entry for entry, _ in entries] for stream, entries in came.items()}
+        return Came(time.monotonic(), ids, size, is_awaited)
+
+    def _commit(self, stream: Stream) -> Committed:
+        entries = self._entries[stream]
+        match stream:
+            case Stream.RECORDS:
+                return self._store_records(entries)
+            case Stream.STATISTICS:
+                self._store_statistics(entries)
+            case Stream.SAMPLES:
+                self._store_samples(entries)
+        return Committed(time.monotonic(), stream)
+
+    def _store_records(self, entries: Entries) -> Committed:
+        batches = list(self._broker.seal.decoded(entries, _batches))
+        try:
+            severe, written = self._write(batches), batches
+        except StoreRefused:
+            severe, written = self._write_one_by_one(batches)
+        has_ended = any(batch.is_from_stream and batch.health.state != READING for batch in written)
+        sequences = {batch.stream: batch.sequence for batch in batches}
+        return Committed(time.monotonic(), Stream.RECORDS, sequences, has_ended, severe)
+
+    def _write(self, batches: Sequence[RecordBatch]) -> list[SevereCall]:
+        """Write batches, and return the severe calls that the store did not have."""
+        severe = self._new_severe(batches)
+        self._store.writer.write(batches)
+        stored = CallsStored(time.monotonic(), batches)
+        self._explainer.take(stored)
+        self._tell(stored)
+        return severe
+
+    def _new_severe(self, batches: Sequence[RecordBatch]) -> list[SevereCall]:
+        """Return the severe calls that the store does not have."""
+        least_us = self._destination.severe_us
+        if least_us is None:
+            return []
+        return new_severe_calls(self._store.engine, self._destination.run_id, batches, least_us)
+
+    def _write_one_by_one(self, batches: Sequence[RecordBatch]) -> tuple[list[SevereCall], list[RecordBatch]]:
+        """Write batches one by one, so that one that can never be stored does not keep the others out."""
+        severe, written = [], []
+        for batch in batches:
+            try:
+                severe += self._write([batch])
+                written.append(batch)
+            except StoreRefused as error:
+                log(f"batch {batch.sequence} of stream {batch.stream} is left out: {error}")
+        return severe, written
+
+    def _store_statistics(self, entries: Entries) -> None:
+        """Store the server's statistics over all agents; it sends no more before this message is removed."""
+        for statistics in self._broker.seal.decoded(entries, _statistics):
+            self._explainer.take_statistics(statistics)
+            try:
+                self._store.writer.write_statistics(statistics)
+                self._tell(HealthStored(time.monotonic(), statistics.health))
+            except StoreRefused as error:
+                log(f"statistics are left out: {error}")
+
+    def _store_samples(self, entries: Entries) -> None:
+        batches = list(self._broker.seal.decoded(entries, _samples))
+        try:
+            self._store.writer.write_samples(batches)
+        except StoreRefused as error:
+            log(f"samples of nodes are left out: {error}")
+            return
+        stored = SamplesStored(time.monotonic(), batches)
+        self._explainer.take(stored)
+        self._tell(stored)
+
+    def _explain(self, is_urgent: bool, severe: Sequence[SevereCall]) -> None:
+        self._explainer.take(Tick(time.monotonic(), is_urgent))
+        if severe:
+            self._tell(SevereCallsStored(time.monotonic(), self._explainer.explained(severe)))
+
+    def _acknowledge(self, instruction: Acknowledge) -> None:
+        with self._broker.client.pipeline(transaction=False) as pipeline:
+            if instruction.sequences:
+                pipeline.hset(
+                    self._broker.keys.record_acks, mapping=cast(dict[Any, Any], instruction.sequences)
+                )
+            pipeline.xdel(self._key(instruction.stream), *instruction.entries)
+            pipeline.execute()
+
+    def _read_findings(self, known: bytes) -> FindingsRead:
+        """Store what was found in published quantities."""
+        try:
+            sealed, found = published(self._broker, known)
+        except msgspec.MsgspecError as error:
+            log(f"findings in published quantities are left out: {error}")
+            return FindingsRead(time.monotonic(), known)
+        if found and (new := self._store.writer.write_metric_findings(found)):
+            self._tell(MetricFindingsStored(time.monotonic(), new))
+        return FindingsRead(time.monotonic(), sealed)
+
+    def _look_around(self) -> Asked:
+        self._tell(Tick(time.monotonic()))
+        request = None
+        if self._copies is not None:
+            request = cast("bytes | None", self._broker.client.get(self._broker.keys.copy_wanted))
+        return Asked(time.monotonic(), request, self._destination.is_urgent())
+
+    def _copy(self, asked: Asked) -> Copied:
+        assert self._copies is not None, "there is no place for a copy"
+        is_made = self._copies.make(self._store.engine)
+        if is_made and asked.request is not None:
+            self._broker.client.set(self._broker.keys.copy_made, asked.request)
+        return Copied(time.monotonic(), asked, is_made)

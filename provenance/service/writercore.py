@@ -1,0 +1,241 @@
+"""Core of the writer's service: what it does next, by what came of the step before."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from math import inf
+
+from chimbuko.core.statemachine import Story
+from chimbuko.provenance.service.copyschedule import CopySchedule
+from chimbuko.provenance.service.steps import (
+    Abandon,
+    Acknowledge,
+    Asked,
+    Began,
+    Came,
+    Commit,
+    Committed,
+    Copied,
+    Copy,
+    Done,
+    Event,
+    Explain,
+    Failed,
+    FindingsRead,
+    Gather,
+    Instruction,
+    LetGo,
+    LookAround,
+    Pause,
+    Read,
+    ReadFindings,
+    Report,
+    Stream,
+)
+from chimbuko.provenance.service.troubles import Troubles
+from chimbuko.provenance.store.engine import StoreDamaged
+
+READ_COUNT = 256
+"""Most batches per transaction: 1,000 records in one are stored ten times as fast as one each."""
+READ_BYTES = 1 << 20
+"""Size of batches from which on no more are gathered: an agent stops at 4 MB that are not stored."""
+IDLE_S = 1.0
+"""Time between two looks at signals while nothing comes."""
+GATHER_S = 0.5
+"""Time from one transaction to the next: each takes 1 ms however little is in it, and a batch without
+findings 0.03 ms."""
+MOST_PUT_ASIDE = 3
+"""Most damaged stores that one writer puts aside: a disk that damages more will damage the next one, too."""
+FIRST_ENTRY = b"0"
+
+_ANSWERS: Mapping[type[Instruction] | None, type[Event]] = {
+    None: Began,
+    Read: Came,
+    Gather: Came,
+    Commit: Committed,
+    Explain: Done,
+    Acknowledge: Done,
+    ReadFindings: FindingsRead,
+    LookAround: Asked,
+    Copy: Copied,
+    Abandon: LetGo,
+    Report: Done,
+    Pause: Done,
+}
+"""Event that answers each instruction, if it does not fail, and the event that begins a round."""
+
+
+class WriterCore:
+    """Core of the writer's service: a state machine without a clock, a broker or a store.
+
+    Its state is the instruction that is being done, and the plan for the rest of the round. An event answers
+    the instruction, and leads to the next one; None ends the round. After ``Began`` these are
+
+    ::
+
+        Read ──Came, records that can wait──▶ Gather
+         │ Came                                 │ Came
+         ▼                                      ▼
+        of each stream: Commit ──Committed──▶ Acknowledge
+                          └─Committed, in a hurry──▶ Explain ──▶ Acknowledge
+         │
+         ▼
+        Explain ──▶ ReadFindings, when it is due ──▶ LookAround ──Asked, when a copy is due──▶ Copy
+         │
+         ▼
+        Report, where there was trouble before
+
+        any of them ──Failed──▶ Pause, or GiveUp where it lasts too long after being asked to stop
+                    ──Failed, a damaged store──▶ Abandon ──LetGo──▶ Report where that helped, else Pause
+
+    After a failure all that is not acknowledged is read again, from the beginning: a restarted broker may
+    number its entries anew, and what is stored already changes nothing.
+
+    Parameters
+    ----------
+    copies
+        Schedule of the store's copies; None for no copies.
+    is_own
+        Whether the store is the run's own, so that a damaged one may be put aside.
+    """
+
+    def __init__(self, copies: CopySchedule | None, is_own: bool) -> None:
+        self._doing: Instruction | None = None
+        self._plan: deque[Instruction] = deque()
+        self._round = Began(-inf, False, 0.0)
+        self._is_drained = False
+        self._after = dict.fromkeys(Stream, FIRST_ENTRY)
+        """Last entry of each stream that is acknowledged."""
+        self._hand: dict[Stream, list[bytes]] = {}
+        """Entries that came and are not acknowledged yet."""
+        self._stored_at_s = -inf
+        self._findings = -inf, b""
+        """When findings are to be read next, and the message of those that are stored."""
+        self._copies = copies
+        self._troubles = Troubles()
+        self._may_put_aside = MOST_PUT_ASIDE if is_own else 0
+        self.story = Story()
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether the last round was to be the last, and nothing came in it."""
+        return self._is_drained and self._doing is None
+
+    def validate_state(self) -> None:
+        """Raise ``AssertionError`` where what is known contradicts itself."""
+        steps = [self._doing, *self._plan]
+        to_store = [one.stream for one in steps if isinstance(one, (Commit, Acknowledge))]
+        has_to_be_read = isinstance(self._doing, Gather)
+        assert has_to_be_read or to_store == list(self._hand), (
+            "what is in hand is stored and acknowledged next"
+        )
+        assert not any(isinstance(one, Acknowledge) for one in list(self._plan)[1:]), "a commit comes before"
+        assert self._doing is not None or not self._plan, "the plan stands still"
+        assert self._may_put_aside >= 0
+        self._troubles.validate_state()
+
+    def handle(self, event: Event) -> Instruction | None:
+        """Take an event, and return what to do next; None where the round is over."""
+        doing = self._doing
+        answer = _ANSWERS.get(None if doing is None else type(doing))
+        has_failed = isinstance(event, Failed) and answer not in (None, Began)
+        assert has_failed or type(event) is answer, f"{event} does not answer {doing}"
+        self._take(event)
+        self._doing = self._plan.popleft() if self._plan else None
+        self.story.note(event.time_s, type(event).__name__, _name(self._doing))
+        return self._doing
+
+    def _take(self, event: Event) -> None:
+        """Plan what follows from an event."""
+        match event:
+            case Began():
+                self._round, self._is_drained = event, False
+                wait_s = 0.0 if event.is_stopping else min(IDLE_S, event.quiet_s)
+                self._plan.append(Read(dict(self._after), READ_COUNT, wait_s))
+            case Came():
+                self._take_entries(event)
+            case Committed():
+                self._take_commit(event)
+            case Done(now_s):
+                if isinstance(self._doing, Acknowledge):
+                    self._put_away(self._doing, now_s)
+            case FindingsRead(now_s, sealed):
+                self._findings = now_s + IDLE_S, sealed
+            case Asked():
+                if self._copies is not None and self._copies.is_due(event):
+                    self._plan.append(Copy(event))
+                else:
+                    self._finish(event.time_s)
+            case Copied():
+                assert self._copies is not None, "no copy was to be made"
+                self._copies.copied(event)
+                self._finish(event.time_s)
+            case Failed():
+                self._fail(event)
+            case LetGo():
+                self._go_on_without_store(event)
+
+    def _take_entries(self, event: Came) -> None:
+        for stream, entries in event.entries.items():
+            if entries:
+                self._hand.setdefault(stream, []).extend(entries)
+        may_wait = not (self._round.is_stopping or event.is_awaited) and isinstance(self._doing, Read)
+        records = self._hand.get(Stream.RECORDS)
+        if records and may_wait:
+            wait_s = self._stored_at_s + GATHER_S - event.time_s
+            room = READ_COUNT - len(records)
+            if wait_s > 0.0 and room > 0 and event.record_bytes < READ_BYTES:
+                self._plan.append(Gather(records[-1], room, wait_s))
+                return
+        self._hand = {stream: self._hand[stream] for stream in Stream if stream in self._hand}
+        self._is_drained = self._round.is_stopping and not self._hand
+        self._plan.extend([*map(Commit, self._hand), *self._upkeep(event.time_s)])
+
+    def _upkeep(self, now_s: float) -> Iterable[Instruction]:
+        """Yield what is due in a round beside storing what came."""
+        yield Explain(self._round.is_stopping)
+        due_s, known = self._findings
+        if now_s >= due_s or self._round.is_stopping:
+            yield ReadFindings(known)
+        yield LookAround()
+
+    def _take_commit(self, event: Committed) -> None:
+        assert self._doing == Commit(event.stream), "something else was to be committed"
+        self._plan.appendleft(Acknowledge(event.stream, tuple(self._hand[event.stream]), event.sequences))
+        if event.has_ended or event.severe:
+            # This comes before agents hear that all is stored, and end.
+            self._plan.appendleft(Explain(True, event.severe))
+
+    def _put_away(self, acknowledged: Acknowledge, now_s: float) -> None:
+        self._after[acknowledged.stream] = self._hand.pop(acknowledged.stream)[-1]
+        if acknowledged.stream is Stream.RECORDS:
+            self._stored_at_s = now_s
+
+    def _finish(self, now_s: float) -> None:
+        """Note that all of a round went well."""
+        if (report := self._troubles.over(now_s)) is not None:
+            self._plan.append(report)
+
+    def _fail(self, event: Failed) -> None:
+        self._plan.clear()
+        self._hand.clear()
+        self._after = dict.fromkeys(Stream, FIRST_ENTRY)
+        self._findings = self._findings[0], b""
+        self._is_drained = False
+        if isinstance(event.error, StoreDamaged):
+            self._plan.append(Abandon(event.error, self._may_put_aside > 0))
+        else:
+            self._plan.append(self._troubles.failed(event.time_s, event.error, self._round.is_stopping))
+
+    def _go_on_without_store(self, event: LetGo) -> None:
+        if event.aside:
+            self._may_put_aside -= 1
+            said = f"it was put aside as {event.aside}, with all that was stored so far, and a new one begun"
+            self._plan.append(Report(f"{event.error}; {said}"))
+        else:
+            self._plan.append(self._troubles.failed(event.time_s, event.error, self._round.is_stopping))
+
+
+def _name(instruction: Instruction | None) -> str:
+    return "the round is over" if instruction is None else type(instruction).__name__
