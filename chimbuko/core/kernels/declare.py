@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import numpy as np
@@ -121,19 +122,20 @@ _running: list[str] = []
 
 def _checking(compiled: Any, name: str) -> Any:
     """Check the first calls: the library believes what it is given, and would write anywhere."""
+    types = signatures()[name]
+    left = sys.maxsize if _FORM == "checked" else CHECKED_CALLS
 
     def call(*arguments: Any) -> Any:
         nonlocal left
         if left:
             left -= 1
-            check(arguments)
+            check(list(map(described, arguments)))
         return compiled(*arguments)
 
-    def check(arguments: Any) -> None:
-        given = list(map(described, arguments))
-        if given != types and (len(given) != len(types) or list(map(widened, given, types)) != types):
-            raise TypeError(f"{name} is called with {given}, and was compiled for {types}")
+    def check(given: list[Any]) -> None:
+        with suppress(TypeError, ValueError):
+            if given == types or [widened(*pair) for pair in zip(given, types, strict=True)] == types:
+                return
+        raise TypeError(f"{name} is called with {given}, and was compiled for {types}")
 
-    types = signatures()[name]
-    left = sys.maxsize if _FORM == "checked" else CHECKED_CALLS
     return call
