@@ -83,7 +83,11 @@ def pytest_shard_finished(output: dict[str, Any]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the files that take most."""
+    """Print the files that take most, and what each folder takes."""
     terminalreporter.section(f"CPU time: {_spent_s.total():,.0f} s in {len(_spent_s)} files")
     for file, spent_s in _spent_s.most_common(MOST):
         terminalreporter.write_line(f"{spent_s:7.1f} s  {file}")
+    folders: Counter[str] = Counter()
+    for file, spent_s in _spent_s.items():
+        folders[file.partition("/")[0]] += spent_s
+    terminalreporter.write_line(", ".join(f"{name} {s:.0f} s" for name, s in folders.most_common()))

@@ -11,9 +11,6 @@ from typing import Any
 
 import click
 import msgspec
-from rich.cells import cell_len, set_cell_size
-from rich.console import Console
-from rich.text import Text
 
 from chimbuko.core.names import escaped_json, visible
 
@@ -52,10 +49,15 @@ class Output:
     """Standard output: styled and fitted to the width on a terminal, plain and whole into a file or pipe."""
 
     def __init__(self) -> None:
+        # Most commands print no table, and it takes 0.03 s to load.
+        from rich.console import Console
+
         self._console = Console(highlight=False, markup=False, emoji=False)
 
     def line(self, text: str = "", style: str = "") -> None:
         """One line, never broken."""
+        from rich.text import Text
+
         self._console.print(Text(visible(text), style=style), soft_wrap=True)
 
     def heading(self, text: str) -> None:
@@ -74,6 +76,8 @@ class Output:
 
 def aligned(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
     """Titles and rows as lines, columns two blanks apart, within ``width`` if that is possible."""
+    from rich.cells import cell_len
+
     lines = [[column.title for column in columns], *([visible(cell) for cell in row] for row in rows)]
     widths = [max(cell_len(line[at]) for line in lines) for at in range(len(columns))]
     if width is not None:
@@ -88,6 +92,8 @@ def aligned(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
 
 
 def _fitted(cell: str, width: int, column: Column) -> str:
+    from rich.cells import cell_len, set_cell_size
+
     if cell_len(cell) > width:
         return set_cell_size(cell, width - 1) + "…"
     blanks = " " * (width - cell_len(cell))
