@@ -23,8 +23,7 @@ from chimbuko.core.calls.recordarrays import pack
 from chimbuko.provenance.explain.explaining import explain
 from chimbuko.provenance.store.engine import close, open_for_writing
 from chimbuko.provenance.write.events import CallsStored, IncidentsStored, Tick
-from chimbuko.provenance.write.liveincidents import LiveIncidents, StoreChanges
-from chimbuko.provenance.write.past import Past
+from chimbuko.provenance.write.liveincidents import LiveIncidents, Past, StoreChanges
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import RecordBatch
 from chimbuko.runtime.runs.directory import RunInfo

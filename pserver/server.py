@@ -5,6 +5,7 @@ saved in.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,7 +15,6 @@ from typing import Any, assert_never, cast
 import msgspec
 import redis
 
-from chimbuko.pserver.framestream import FrameStream
 from chimbuko.pserver.metrics import MetricsPort
 from chimbuko.pserver.schedule import READ_COUNT, Life, Schedule
 from chimbuko.pserver.state.modelversions import Published
@@ -42,12 +42,70 @@ from chimbuko.pserver.steps import (
     StopAsked,
     WriteStory,
 )
-from chimbuko.pserver.storereport import StoreReport
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.process.storyfile import write_story
 from chimbuko.runtime.protocol.membership import is_to_end, silent_agents
-from chimbuko.runtime.protocol.messages import PAYLOAD, Acknowledgement, Delta, ForeignMessage, Frame
+from chimbuko.runtime.protocol.messages import (
+    PAYLOAD,
+    Acknowledgement,
+    Delta,
+    ForeignMessage,
+    Frame,
+    RunStatistics,
+)
 from chimbuko.runtime.protocol.runbroker import PatientReader, RunBroker
+
+
+class StoreReport:
+    """Last report to the store, which may have to be sent again."""
+
+    def __init__(self, broker: RunBroker) -> None:
+        self._broker = broker
+        self._payload = b""
+        self._entry = b"0"
+        """Id of the report in its Redis stream."""
+
+    def make(self, statistics: RunStatistics) -> None:
+        """Make it a new report."""
+        self._payload = self._broker.seal.encode(statistics)
+
+    def send(self) -> None:
+        """Send it, if need be again."""
+        entry = self._broker.client.xadd(self._broker.keys.statistics, {PAYLOAD: self._payload})
+        self._entry = cast(bytes, entry)
+
+    def is_taken(self) -> bool:
+        """Return whether the store has taken it."""
+        return not self._broker.client.xrange(self._broker.keys.statistics, self._entry, self._entry)
+
+
+KEPT_BYTES = 32 << 20
+"""Size of the frames that are kept; a reader that lags further asks for a snapshot."""
+
+
+class FrameStream:
+    """Stream of the frames of one server, the oldest of which are removed when all are too large."""
+
+    def __init__(self, broker: RunBroker) -> None:
+        self._broker = broker
+        self._kept: deque[tuple[bytes, int]] = deque()
+        """Ids and sizes in bytes of the frames that are kept."""
+
+    def send(self, frame: Frame) -> None:
+        """Send a frame to all who read them."""
+        payload = self._broker.seal.encode(frame)
+        entry = self._broker.client.xadd(self._broker.keys.frames, {PAYLOAD: payload})
+        self._kept.append((cast(bytes, entry), len(payload)))
+        self._trim()
+
+    def _trim(self) -> None:
+        size = sum(size for _, size in self._kept)
+        if size <= KEPT_BYTES:
+            return
+        while size > KEPT_BYTES and len(self._kept) > 1:
+            size -= self._kept.popleft()[1]
+        self._broker.client.xtrim(self._broker.keys.frames, minid=self._kept[0][0], approximate=False)
+
 
 KEPT_UPDATES = 200
 """Number of model updates kept for agents that lag; one that lags further fetches all rows that it needs."""

@@ -31,8 +31,8 @@ from chimbuko.provenance.query.run import open_run
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.store.tables import STEP_HISTOGRAMS
 from chimbuko.provenance.write.writer import Writer
-from chimbuko.pserver.framestream import KEPT_BYTES
 from chimbuko.pserver.schedule import TICK_S
+from chimbuko.pserver.server import KEPT_BYTES
 from chimbuko.pserver.state.rankstatistics import Ranks, SavedRanks
 from chimbuko.runtime.process.lifetime import say_ready
 from chimbuko.runtime.process.signals import StopSignal

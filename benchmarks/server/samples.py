@@ -32,7 +32,7 @@ from benchmarks.server.services import KEYS, RUN_ID, SEAL, cpu_seconds_of, pss_m
 from benchmarks.store import record
 from chimbuko.core.calls.record import StreamHealth
 from chimbuko.core.calls.recordarrays import pack
-from chimbuko.monitor.collector.currentsum import FIRST_SUM_S
+from chimbuko.monitor.collector.batchmaker import FIRST_SUM_S
 from chimbuko.monitor.samples.nodebatch import NodeBatch, Rows, ThreadName, packed
 from chimbuko.monitor.samples.rows import CORE, NODE, OTHER, THREAD
 from chimbuko.provenance.query.filters import CallFilter

@@ -76,7 +76,7 @@ SECTIONS = {
             "index": "Make a recorded trace ready for the dashboard's timeline.",
             "deliver": "Store what agents could not deliver.",
             "doctor": "Check this machine before a run.",
-            "warmup": "Compile all kernels into the cache beside the package.",
+            "warmup": "Compile all kernels into a library beside the package.",
         },
     ),
 }

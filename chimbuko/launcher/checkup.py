@@ -7,6 +7,8 @@ import os
 import shutil
 import socket
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -20,18 +22,60 @@ from chimbuko.capture.follow.space import MEMORY, choose_folder
 from chimbuko.capture.trace.discovery import SST
 from chimbuko.capture.trace.isolated import apart
 from chimbuko.capture.trace.reader import StreamReader
+from chimbuko.capture.trace.shield import ADVICE, WHAT, shield_environment, shield_problems, shield_states
+from chimbuko.capture.trace.tausettings import SAFE_SST_PARAMETERS
 from chimbuko.capture.trace.writer import StreamWriter
-from chimbuko.core.errors import ChimbukoError, TraceFormatError
+from chimbuko.core.errors import ChimbukoError, ConfigError, TraceFormatError
 from chimbuko.core.kernels.library import find, is_prepared
 from chimbuko.core.traceschema import StreamNames
 from chimbuko.launcher.kernels import await_kernels
 from chimbuko.launcher.nodecheck import Finding
 from chimbuko.launcher.recordercheck import check_recorder
-from chimbuko.launcher.shieldcheck import check_shield
 from chimbuko.provenance.store.engine import ping
+from chimbuko.runtime.preload import find_compiler
 from chimbuko.runtime.process.signals import no_ctrl_c
 from chimbuko.runtime.protocol.broker import LOOPBACK, PrivateBroker, address_of, connect
 from chimbuko.runtime.runs.scratch import is_on_network
+
+ABOUT = "sst shield"
+STREAM_TIMEOUT_S = 30.0
+
+
+def check_shield() -> Finding:
+    """Build it, and stream with it by the ADIOS2 of this Python."""
+    with TemporaryDirectory() as folder:
+        try:
+            compiler = find_compiler(os.environ, WHAT)[0]
+            environment = shield_environment(Path(folder), os.environ)
+        except ConfigError as error:
+            return Finding(ABOUT, "warning", str(error), f"or {ADVICE}")
+        write = f"from {__name__} import write_stream; write_stream({folder!r})"
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", write], env=environment, capture_output=True, timeout=STREAM_TIMEOUT_S
+            )
+            ended = "" if done.returncode == 0 else f"ends with {done.returncode}"
+        except subprocess.TimeoutExpired:
+            ended = f"takes more than {STREAM_TIMEOUT_S:.0f} s"
+        if ended:
+            return Finding(ABOUT, "warning", f"a writer that loads it {ended}", ADVICE)
+        if not shield_states(Path(folder))["active"]:
+            text, _, advice = shield_problems(Path(folder), streams=1)[0].partition("; ")
+            return Finding(ABOUT, "warning", f"built by {compiler}; {text}", advice)
+    version = importlib.metadata.version("adios2")
+    return Finding(
+        ABOUT, "ok", f"built by {compiler}, and was tried with the ADIOS2 of this Python ({version})"
+    )
+
+
+def write_stream(folder: str) -> None:
+    """A stream of one step that nobody reads."""
+    names = StreamNames(timers={0: "main"}, event_types={0: "ENTRY", 1: "EXIT"})
+    events = np.array([[0, 0, 0, 0, 0, 1]], np.uint64)
+    path = Path(folder) / "tau-metrics-doctor-0.bp"
+    with StreamWriter(path, SST, SAFE_SST_PARAMETERS) as writer:
+        writer.write_step(events, np.empty((0, 8), np.uint64), np.empty((0, 6), np.uint64), names)
+
 
 STEPS = 3
 SLOW_JOIN_S = 2.0

@@ -29,12 +29,12 @@ from chimbuko.provenance.write.liveincidents import (
     LiveEvent,
     LiveIncidents,
     LiveInstruction,
+    Past,
     ReadRecurring,
     RecurringRead,
     StoreChanges,
     StoreRecurrences,
 )
-from chimbuko.provenance.write.past import Past
 from chimbuko.provenance.write.severecalls import SevereCall
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.protocol.messages import PAYLOAD, RunStatistics, WaitsRequest

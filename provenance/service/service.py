@@ -19,9 +19,8 @@ from chimbuko.core.calls.record import READING
 from chimbuko.core.errors import ServiceError
 from chimbuko.monitor.samples.nodebatch import PackedBatch
 from chimbuko.observe.namespaces.service.publishing import published
-from chimbuko.provenance.service.copyschedule import CopySchedule
 from chimbuko.provenance.service.explainer import Explainer
-from chimbuko.provenance.service.runstore import Destination, RunStore
+from chimbuko.provenance.service.runstore import Destination, RunStore, StoreCopies
 from chimbuko.provenance.service.steps import (
     Abandon,
     Acknowledge,
@@ -48,8 +47,7 @@ from chimbuko.provenance.service.steps import (
     Report,
     Stream,
 )
-from chimbuko.provenance.service.storecopies import StoreCopies
-from chimbuko.provenance.service.writercore import IDLE_S, WriterCore
+from chimbuko.provenance.service.writercore import IDLE_S, CopySchedule, WriterCore
 from chimbuko.provenance.store.engine import StoreBusy, StoreDamaged, StoreRefused
 from chimbuko.provenance.write.events import (
     CallsStored,

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from math import inf
 
+from chimbuko.core.errors import ChimbukoError
 from chimbuko.core.statemachine import Story
-from chimbuko.provenance.service.copyschedule import CopySchedule
 from chimbuko.provenance.service.steps import (
     Abandon,
     Acknowledge,
@@ -24,6 +24,7 @@ from chimbuko.provenance.service.steps import (
     Failed,
     FindingsRead,
     Gather,
+    GiveUp,
     Instruction,
     LetGo,
     LookAround,
@@ -33,8 +34,92 @@ from chimbuko.provenance.service.steps import (
     Report,
     Stream,
 )
-from chimbuko.provenance.service.troubles import Troubles
 from chimbuko.provenance.store.engine import StoreDamaged
+from chimbuko.provenance.write.pace import Pace
+
+FIRST_RETRY_S = 0.1
+LAST_RETRY_S = 2.0
+STOP_GRACE_S = 10.0
+"""Time to go on trying, once asked to stop, while broker or store cannot be used."""
+
+
+class Troubles:
+    """Troubles that may pass: each kind is reported once, and each try waits longer.
+
+    ::
+
+        NONE ──failed ─▶ Pause, with a line──▶ TROUBLED ─┐ failed ─▶ Pause, twice as long; another line
+          ▲                                     │  │  ▲  │           where it is another kind of error
+          └──────────over ─▶ Report─────────────┘  │  └──┘
+                                                   └── failed, STOP_GRACE_S after the end ─▶ GiveUp
+    """
+
+    def __init__(self) -> None:
+        self._said: type[ChimbukoError] | None = None
+        """Kind of the error that was reported last; None without trouble."""
+        self._since_s = 0.0
+        self._retry_s = FIRST_RETRY_S
+        self._stopping_since_s: float | None = None
+
+    def validate_state(self) -> None:
+        """Raise ``AssertionError`` where what is known contradicts itself."""
+        assert FIRST_RETRY_S <= self._retry_s <= LAST_RETRY_S
+        assert self._said is not None or self._retry_s == FIRST_RETRY_S, "it waits longer without trouble"
+
+    def failed(self, now_s: float, error: ChimbukoError, is_stopping: bool) -> Pause | GiveUp:
+        """Return what to do about an error."""
+        if is_stopping:
+            if self._stopping_since_s is None:
+                self._stopping_since_s = now_s
+            if now_s - self._stopping_since_s > STOP_GRACE_S:
+                return GiveUp(error)
+        if self._said is None:
+            self._since_s = now_s
+        is_new, self._said = self._said is not type(error), type(error)
+        pause = Pause(f"{error}; records wait until it works again" if is_new else "", self._retry_s)
+        self._retry_s = min(2 * self._retry_s, LAST_RETRY_S)
+        return pause
+
+    def over(self, now_s: float) -> Report | None:
+        """Return what to say where all works again; None where there was no trouble."""
+        if self._said is None:
+            return None
+        self._said, self._retry_s = None, FIRST_RETRY_S
+        return Report(f"records are stored again, after {now_s - self._since_s:.1f} s")
+
+
+PERIOD_S = 30.0
+SHARE = 0.01
+"""Share of the time that copying may take."""
+MOST_SHARE = 0.1
+"""Share of the time that copying may take where somebody waits for a copy."""
+
+
+class CopySchedule:
+    """Schedule of copies: one now and then, sooner for a request, and once where the node may be gone."""
+
+    def __init__(self, now_s: float) -> None:
+        self._usual = Pace(PERIOD_S, SHARE, now_s + PERIOD_S)
+        self._wanted = Pace(0.0, MOST_SHARE, now_s)
+        self._served: bytes | None = None
+        """Last request for which there is a copy."""
+        self._has_hastened = False
+
+    def is_due(self, asked: Asked) -> bool:
+        """Return whether a copy is due now."""
+        is_urgent = asked.is_leaving and not self._has_hastened
+        is_wanted = is_urgent or (asked.request is not None and asked.request != self._served)
+        return (self._wanted if is_wanted else self._usual).is_due(asked.time_s)
+
+    def copied(self, event: Copied) -> None:
+        """Note that a copy was made, or tried."""
+        took_s = event.time_s - event.asked.time_s
+        self._usual.rest(event.time_s, took_s)
+        self._wanted.rest(event.time_s, took_s)
+        if event.is_made:
+            self._served = event.asked.request
+            self._has_hastened = event.asked.is_leaving
+
 
 READ_COUNT = 256
 """Most batches per transaction: 1,000 records in one are stored ten times as fast as one each."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from chimbuko.causes.evidence.flag import Flag, flag_of, may_matter
-from chimbuko.causes.incident import incident_id
+from chimbuko.causes.incident import Incident, incident_id
 from chimbuko.causes.incidents.interruptions import Interruptions
 from chimbuko.causes.incidents.sentence import sentence
 from chimbuko.causes.incidents.tracker import Changes, IncidentTracker
@@ -16,6 +16,10 @@ from chimbuko.core.calls.record import CallRecord
 from chimbuko.core.calls.recordarrays import unpack
 from chimbuko.core.statemachine import Story
 from chimbuko.monitor.samples.nodebatch import NodeBatch, unpacked
+from chimbuko.provenance.incidents.incidentlist import Incidents
+from chimbuko.provenance.nodes.nodesamples import FOREVER_US, NodeSamples
+from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.query.run import Provenance
 from chimbuko.provenance.write.events import (
     CallsStored,
     IncidentsStored,
@@ -25,8 +29,42 @@ from chimbuko.provenance.write.events import (
 )
 from chimbuko.provenance.write.inquiries import Inquiries
 from chimbuko.provenance.write.pace import Pace
-from chimbuko.provenance.write.past import Past
 from chimbuko.runtime.protocol.messages import RecordBatch, WaitsRequest
+
+
+@dataclass(frozen=True)
+class Past:
+    """Past of a run that an earlier writer stored."""
+
+    last_number: int = 0
+    """Number of the newest incident; 0 without any."""
+    incidents: Sequence[Incident] = ()
+    """Incidents that may grow."""
+    records: Sequence[CallRecord] = ()
+    """Calls of these incidents, and of none."""
+    samples: Sequence[NodeBatch] = ()
+
+    @classmethod
+    def read(cls, provenance: Provenance, length_us: int) -> Past:
+        """Read what is stored of the last ``length_us``.
+
+        Raises
+        ------
+        StoreError
+            The store cannot be read.
+        """
+        found = Incidents(provenance.reader)
+        last_number, known = found.last_number(), found.recent(length_us)
+        if not known:
+            return cls(last_number)
+        since_us, ids = min(one.begin_us for one in known), {one.id for one in known}
+        stored = provenance.calls.in_time(CallFilter(label=None, time_min_us=since_us))
+        # Incidents that began before that stay as they are.
+        records = [one for one in stored if not one.incident_id or one.incident_id in ids]
+        return cls(
+            last_number, known, records, list(NodeSamples(provenance.reader).batches(since_us, FOREVER_US))
+        )
+
 
 PERIOD_S = 0.5
 """Least time from one look at new calls to the next."""

@@ -171,11 +171,12 @@ def ticking(folder: Path) -> str:
 
 STEADY_BYTES = 1 << 20
 ROOM_BYTES = 64 << 20
-TAKES_BYTES = 128 << 20
+TAKES_BYTES = 48 << 20
+"""Beside what Python and the tracer take, 40 MB. All of ours take 120 MB, of which most is the launcher's, too."""
 
 
 def test_an_application_that_needs_our_memory_gets_it(group: Group, tmp_path: Path) -> None:
-    """It takes twice as much as there is beside us, and all that it does is done."""
+    """It takes more than there is beside us, and all that it does is done."""
     calls, room = 400, tmp_path / "room"
     held = f"touch {tmp_path / 'started'}; while [ ! -e {room} ]; do sleep 0.1; done"
     traced = shlex.join([*CHIMBUKO, "trace", ticking(tmp_path), str(calls), str(TAKES_BYTES // calls)])

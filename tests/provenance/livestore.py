@@ -21,12 +21,12 @@ from chimbuko.provenance.write.liveincidents import (
     LiveEvent,
     LiveIncidents,
     LiveInstruction,
+    Past,
     ReadRecurring,
     RecurringRead,
     StoreChanges,
     StoreRecurrences,
 )
-from chimbuko.provenance.write.past import Past
 from chimbuko.provenance.write.writer import Writer
 from chimbuko.runtime.protocol.messages import RecordBatch, WaitsRequest
 

@@ -17,7 +17,7 @@ from chimbuko.runtime.protocol.telemetry import (
     reported_agents,
 )
 from chimbuko.runtime.runs.directory import RunDirectory
-from chimbuko.viz.live.moment import Moment
+from chimbuko.viz.live.feedevents import Moment
 
 
 class AgentState(msgspec.Struct, frozen=True):

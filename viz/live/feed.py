@@ -15,7 +15,7 @@ from chimbuko.provenance.query.run import Provenance
 from chimbuko.runtime.process.storyfile import write_story
 from chimbuko.runtime.runs.directory import RunDirectory
 from chimbuko.viz.live.agents import Agents, AgentState
-from chimbuko.viz.live.feedcore import TICK_S, FeedCore
+from chimbuko.viz.live.feedcore import TICK_S, FeedCore, LiveState
 from chimbuko.viz.live.feedevents import (
     AskSnapshots,
     BrokerLost,
@@ -23,6 +23,7 @@ from chimbuko.viz.live.feedevents import (
     FramesRead,
     InfoRead,
     Instruction,
+    Moment,
     ReadFrames,
     ReadGrid,
     ReadInfo,
@@ -39,8 +40,6 @@ from chimbuko.viz.live.framebroker import FrameBroker
 from chimbuko.viz.live.grid import GridUpdate, ShownGrid
 from chimbuko.viz.live.gridreading import Piece
 from chimbuko.viz.live.livegrid import LiveGrid
-from chimbuko.viz.live.livestate import LiveState
-from chimbuko.viz.live.moment import Moment
 from chimbuko.viz.live.status import Status
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from chimbuko.core.statemachine import Story
 from chimbuko.runtime.runs.directory import RunInfo
-from chimbuko.viz.live.agents import Agents
+from chimbuko.viz.live.agents import Agents, AgentState
 from chimbuko.viz.live.feedevents import (
     AskSnapshots,
     BrokerLost,
@@ -14,6 +14,7 @@ from chimbuko.viz.live.feedevents import (
     FramesRead,
     InfoRead,
     Instruction,
+    Moment,
     ReadFrames,
     ReadGrid,
     ReadInfo,
@@ -29,9 +30,38 @@ from chimbuko.viz.live.feedevents import (
 )
 from chimbuko.viz.live.framegaps import FrameGaps
 from chimbuko.viz.live.healthhistory import HealthHistory, Past, Vital
-from chimbuko.viz.live.livestate import LiveState
 from chimbuko.viz.live.livetotals import LiveTotals
-from chimbuko.viz.live.moment import Moment
+from chimbuko.viz.live.status import Status, status
+from chimbuko.viz.live.totals import Totals
+
+
+@dataclass(frozen=True)
+class LiveState:
+    """Live state of a run after an event. It never changes, so that any thread may read it."""
+
+    info: RunInfo
+    """Description of the run, as last read."""
+    totals: Totals
+    agents: Agents
+    vitals: tuple[Vital, ...]
+    """History of the analysis' health, as far back as is known."""
+    is_last: bool
+    """Whether no frame follows."""
+    heard_s: float
+    """Time when anything new was heard of the run, on the clock of moments."""
+    reached_s: float | None
+    """Time when the broker was reached last, on the clock of moments; None without a broker."""
+
+    def status(self, at: Moment) -> Status:
+        """Return the status of the run, when nothing has happened until then."""
+        lost_s = None if self.reached_s is None else at.clock_s - self.reached_s
+        silence_s, silent = at.clock_s - self.heard_s, self.agents.silent(at)
+        return status(self.totals, self.info, at.epoch_us, silence_s, lost_s, silent, self.is_last)
+
+    def agent_states(self, at: Moment) -> list[AgentState]:
+        """Return the resources that each agent takes, as last reported, by name."""
+        return self.agents.states(at if self.info.state == "running" else None)
+
 
 TICK_S = 0.25
 """Interval in seconds between updates: four pictures a second are as many as are worth drawing."""

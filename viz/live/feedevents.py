@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from chimbuko.core.arrays import RankKey
 from chimbuko.core.calls.record import StepCount, StreamHealth
 from chimbuko.runtime.protocol.messages import Frame, FunctionStatistics, RankStatistics
 from chimbuko.runtime.runs.directory import RunInfo
-from chimbuko.viz.live.moment import Moment
+
+
+class Moment(NamedTuple):
+    """Moment by the clock that tells how long something takes, and by that of the day."""
+
+    clock_s: float
+    """Time in seconds on a clock that never goes back; for lengths of time only."""
+    epoch_us: int
+    """Time in µs since the epoch, by which nodes say when something was."""
+
+    @classmethod
+    def now(cls) -> Moment:
+        """Return the present moment."""
+        return cls(time.monotonic(), time.time_ns() // 1000)
+
 
 StepsByRank = dict[RankKey, list[StepCount]]
 

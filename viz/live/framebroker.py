@@ -18,11 +18,11 @@ from chimbuko.viz.live.feedevents import (
     AskSnapshots,
     Event,
     FramesRead,
+    Moment,
     ReadFrames,
     ReadSnapshots,
     SnapshotRead,
 )
-from chimbuko.viz.live.moment import Moment
 
 BATCH = 256
 """Most frames read at once: more than a minute's worth, so that catching up takes few round trips."""

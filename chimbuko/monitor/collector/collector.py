@@ -9,14 +9,12 @@ from collections.abc import Iterable
 import msgspec
 import numpy as np
 
-from chimbuko.monitor.collector.batchmaker import LOOKS, BatchMaker
-from chimbuko.monitor.collector.currentsum import CurrentSum
+from chimbuko.monitor.collector.batchmaker import LOOKS, BatchMaker, CurrentSum, ThreadNames
 from chimbuko.monitor.collector.description import parts_of
 from chimbuko.monitor.collector.fastlooks import FastLooks
 from chimbuko.monitor.collector.keptrows import KEYS, KeptRows
 from chimbuko.monitor.collector.lossfinder import LossesOfThread
 from chimbuko.monitor.collector.spanrows import core_rows, gpu_rows, node_rows, thread_rows
-from chimbuko.monitor.collector.threadnames import ThreadNames
 from chimbuko.monitor.collector.watched import Watched
 from chimbuko.monitor.procfs.gpus import Gpus
 from chimbuko.monitor.procfs.topology import read_sysfs

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from chimbuko.capture.trace.shield import CHECKED_BUILDS, shield_environment, shield_problems, shield_states
-from chimbuko.launcher.shieldcheck import check_shield
+from chimbuko.launcher.checkup import check_shield
 from tests.capture.shield.kills import HUNG_S
 from tests.thorough import first
 

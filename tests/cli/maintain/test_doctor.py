@@ -20,12 +20,12 @@ from chimbuko.launcher.checkup import (
     check_folder,
     check_followed,
     check_network,
+    check_shield,
     check_tau,
     check_up,
 )
 from chimbuko.launcher.nodecheck import Finding
 from chimbuko.launcher.recordercheck import check_recorder
-from chimbuko.launcher.shieldcheck import check_shield
 from chimbuko.provenance.store.urls import STORE_VARIABLE
 from chimbuko.runtime.protocol.broker import BROKER_VARIABLE, PrivateBroker
 from chimbuko.runtime.runs.directory import new_run

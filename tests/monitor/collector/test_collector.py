@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.monitor.collector import batchmaker, currentsum
+from chimbuko.monitor.collector import batchmaker
 from chimbuko.monitor.collector.collector import Collector
 from chimbuko.monitor.collector.fastring import SliceRing
 from chimbuko.monitor.collector.lossfinder import LEAST_LOST_US
@@ -169,7 +169,7 @@ def test_what_was_wrong_in_the_time_of_a_sum_comes_with_it() -> None:
 def test_sums_become_longer_so_that_their_number_grows_slowly(
     busy: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(currentsum, "SUMS_OF_A_LENGTH", 2)
+    monkeypatch.setattr(batchmaker, "SUMS_OF_A_LENGTH", 2)
     collector = Collector("here")
     collector.watch(Watched(busy.pid, 0, 0))
     collector.period()

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimbuko.provenance.service.copyschedule import MOST_SHARE, PERIOD_S, SHARE, CopySchedule
 from chimbuko.provenance.service.steps import Asked, Copied
+from chimbuko.provenance.service.writercore import MOST_SHARE, PERIOD_S, SHARE, CopySchedule
 
 
 def test_each_request_and_each_warning_is_served_once() -> None:

@@ -17,7 +17,7 @@ from chimbuko.core.calls.record import CallRecord, StreamHealth
 from chimbuko.core.errors import StoreError
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
-from chimbuko.provenance.service import troubles, writercore
+from chimbuko.provenance.service import writercore
 from chimbuko.provenance.service.runstore import Destination
 from chimbuko.provenance.service.service import WriterService
 from chimbuko.provenance.store import engine as store
@@ -186,7 +186,7 @@ def test_a_store_that_stays_locked_ends_the_writer_with_its_reason(
     tmp_path: Path,
 ) -> None:
     monkeypatch.setattr(store, "BUSY_TIMEOUT_S", 0.01)
-    monkeypatch.setattr(troubles, "STOP_GRACE_S", 0.05)
+    monkeypatch.setattr(writercore, "STOP_GRACE_S", 0.05)
     engine.dispose()
     holder = sqlite3.connect(tmp_path / "provenance.sqlite", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")

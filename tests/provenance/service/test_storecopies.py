@@ -10,7 +10,7 @@ import pytest
 
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import Provenance
-from chimbuko.provenance.service.storecopies import StoreCopies
+from chimbuko.provenance.service.runstore import StoreCopies
 from chimbuko.provenance.store.engine import close, open_for_reading, open_for_writing
 from chimbuko.provenance.write.writer import Writer
 from tests.sample_records import RUN_ID, make_batch, make_record, make_run

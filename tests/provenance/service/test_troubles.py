@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chimbuko.core.errors import ServiceError
 from chimbuko.provenance.service.steps import GiveUp, Pause, Report
-from chimbuko.provenance.service.troubles import FIRST_RETRY_S, LAST_RETRY_S, STOP_GRACE_S, Troubles
+from chimbuko.provenance.service.writercore import FIRST_RETRY_S, LAST_RETRY_S, STOP_GRACE_S, Troubles
 from chimbuko.provenance.store.engine import StoreBusy
 
 BUSY, AWAY = StoreBusy("held"), ServiceError("away")

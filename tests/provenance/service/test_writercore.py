@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from chimbuko.core.errors import ChimbukoError, ServiceError
-from chimbuko.provenance.service.copyschedule import CopySchedule
 from chimbuko.provenance.service.steps import (
     Abandon,
     Acknowledge,
@@ -36,7 +35,7 @@ from chimbuko.provenance.service.steps import (
     Report,
     Stream,
 )
-from chimbuko.provenance.service.writercore import GATHER_S, IDLE_S, READ_COUNT, WriterCore
+from chimbuko.provenance.service.writercore import GATHER_S, IDLE_S, READ_COUNT, CopySchedule, WriterCore
 from chimbuko.provenance.store.engine import StoreBusy, StoreDamaged
 
 BUSY, DAMAGED, AWAY = StoreBusy("held"), StoreDamaged("malformed"), ServiceError("away")

@@ -20,12 +20,12 @@ from chimbuko.provenance.write.liveincidents import (
     LiveIncidents,
     LiveInstruction,
     LiveState,
+    Past,
     ReadRecurring,
     RecurringRead,
     StoreChanges,
     StoreRecurrences,
 )
-from chimbuko.provenance.write.past import Past
 from tests.causes.flagged import record
 from tests.sample_records import make_batches
 

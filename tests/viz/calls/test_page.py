@@ -179,7 +179,7 @@ def test_a_mark_reports_all_fields_by_pointer_and_by_key(watched: Watched, made:
         record.function[:239] + "…" if len(record.function) > 240 else record.function,
         f"inclusive {duration(record.inclusive_us)}, exclusive {duration(record.exclusive_us)}",
         f"expected exclusive {duration(record.expected_us)}, {times}×",
-        f"▲ anomaly: {duration(record.severity_us)} lost, score {record.score:.0f}",
+        f"▲ anomaly: {duration(record.severity_us)} lost, score {record.score:.0f} σ",
         f"rank 3, thread {record.thread}, node {record.node}"
         f"{', on a GPU' if record.is_gpu else ''}, step {record.step}",
         lines[5],

@@ -126,7 +126,7 @@ def test_all_numbers_of_the_record_stand_beside_those_of_the_normal_call(
         }.items():
             assert number(shown[name]) == whole
         assert shown["call"] == call.id
-        assert float(shown["score"]) == pytest.approx(call.score, rel=5e-3)
+        assert float(shown["score"].removesuffix(" σ")) == pytest.approx(call.score, rel=5e-3)
         assert shown["detector"] == f"{call.detector}, model version {call.model_version}"
         assert (shown["program"], shown["node"]) == ("heat2d", call.node)
         assert shown["thread"] == f"{call.thread}{', on a GPU' if call.is_gpu else ''}"

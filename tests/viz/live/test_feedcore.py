@@ -20,7 +20,7 @@ from chimbuko.core.config import AnalysisConfig
 from chimbuko.runtime.protocol.messages import Frame, RankStatistics
 from chimbuko.runtime.runs.directory import RunInfo
 from chimbuko.viz.live.agents import Agents
-from chimbuko.viz.live.feedcore import FROM_THE_FIRST, HEARTBEAT_S, STORE_EVERY_S, TICK_S, FeedCore
+from chimbuko.viz.live.feedcore import FROM_THE_FIRST, HEARTBEAT_S, STORE_EVERY_S, TICK_S, FeedCore, LiveState
 from chimbuko.viz.live.feedevents import (
     AskSnapshots,
     BrokerLost,
@@ -28,6 +28,7 @@ from chimbuko.viz.live.feedevents import (
     FramesRead,
     InfoRead,
     Instruction,
+    Moment,
     ReadFrames,
     ReadGrid,
     ReadInfo,
@@ -40,8 +41,6 @@ from chimbuko.viz.live.feedevents import (
     Stopping,
     StoreRead,
 )
-from chimbuko.viz.live.livestate import LiveState
-from chimbuko.viz.live.moment import Moment
 from tests.plainpython import examples
 
 PARTS, RANKS = 2, 3
