@@ -121,8 +121,9 @@ docker/requirements.lock: pyproject.toml ## The packages of the container images
 screenshots: install chromium ## All pictures of the documents, from the recorded program.
 	$(BIN)/python docs/screenshots.py
 
-generated: install ## Files that follow from others: the page's types, and the picture of the imports.
+generated: install ## Files that follow from others: the page's types, those of kernels, and the picture of the imports.
 	$(BIN)/python docs/pagetypes.py
+	$(BIN)/python -m tests.core.kernels.calls
 	$(BIN)/python docs/imports.py
 
 web: viz/static/index.html ## The dashboard's page.

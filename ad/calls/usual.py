@@ -9,9 +9,7 @@ import numpy as np
 from chimbuko.ad.kernels.callpaths import FIRST, expect
 from chimbuko.core.arrays import Float64Array, Rows, as_table
 from chimbuko.core.calls.pathtable import MOST_PATHS
-
-CLEARLY = 3.0
-"""Factor by which what is usual on a path differs from what is usual of the function where it counts."""
+from chimbuko.core.calls.record import CLEARLY
 
 USUAL = np.dtype([("level", np.float64), ("calls", np.int64)], align=True)
 """Logarithm of the usual runtime, as ``kernels.callpaths.level_of`` gives it, and the number of calls."""

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sqlalchemy import Connection, Engine, and_, bindparam, delete, func, select, update
 
 from chimbuko.core.arrays import BoolArray, Float64Array
-from chimbuko.core.calls.record import call_id, severity_us
+from chimbuko.core.calls.record import CLEARLY, call_id, severity_us
 from chimbuko.provenance.store.engine import store_errors
 from chimbuko.provenance.store.tables import (
     CALLS,
@@ -31,9 +31,6 @@ from chimbuko.provenance.write.stepwriter import rebuild as rebuild_steps
 
 AT_ONCE = 10_000
 """Number of calls that are judged together."""
-CLEARLY = 3.0
-"""Factor by which the runtime expected of a call, because of comparable ones (``chimbuko.ad.calls.usual``),
-must differ from that of its function to be kept."""
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,12 @@ class _Duration(Protocol):
 Duration = TypeVar("Duration", bound=_Duration)
 
 
+CLEARLY = 3.0
+"""Least factor between what is usual of comparable calls and what is usual of the function; below it the
+latter is expected.
+"""
+
+
 def severity_us(runtime_us: Float64Array | float, expected_us: Float64Array | float) -> Float64Array:
     """Return the time lost: the difference of the judged runtimes from the expected ones, where positive;
     float64[n] each.

@@ -114,6 +114,7 @@ class ThreadReader:
         if ran_ns >= self._awake_ran_ns or waited_ns >= self._awake_waited_ns:
             return False
         self._times, self._is_behind = times, True
+        # The times of the scheduler are the last fields.
         self._counters = ThreadCounters._make(before[: -len(sched)] + sched)
         return True
 
