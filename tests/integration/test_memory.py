@@ -172,7 +172,7 @@ def ticking(folder: Path) -> str:
 STEADY_BYTES = 1 << 20
 ROOM_BYTES = 64 << 20
 TAKES_BYTES = 48 << 20
-"""Beside what Python and the tracer take, 40 MB. All of ours take 120 MB, most of which the launcher shares."""
+"""Beside what Python and the tracer take, 40 MB. All of ours take 120 MB, most of it shared."""
 
 
 def test_an_application_that_needs_our_memory_gets_it(group: Group, tmp_path: Path) -> None:
