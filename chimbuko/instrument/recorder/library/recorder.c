@@ -243,12 +243,9 @@ bool look_for_room(uint32_t events)
     return self.written + events - self.read <= self.mask;
 }
 
-/* Handle an EXIT that is not that of the innermost call: after longjmp, of a call that began unrecorded, or of a
- * function that is left out. */
+/* Handle an EXIT that is not that of the innermost call: after longjmp, or of a call that began unrecorded. */
 void leave_unusual(Key key, int64_t now)
 {
-    if (left_out_row(key) >= 0)
-        return;
     uint32_t outer = self.depth;
     while (outer > 0 && self.ring->stack[outer - 1] != key)
         outer--;

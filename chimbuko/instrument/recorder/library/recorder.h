@@ -181,7 +181,7 @@ static inline void leave(Key key, int64_t short_ns)
         if (self.is_leaf)
             count_leaf_call(key, now, short_ns);
         self.is_leaf = false;
-    } else {
+    } else if (left_out_row(key) < 0) {
         leave_unusual(key, now_ns());
     }
     release();
