@@ -134,3 +134,15 @@ def test_workers_of_openmp_have_a_name_where_no_other_tool_wants_to_know_of_them
 
     assert names() == ["runtime", "openmp_worker"]
     assert names(OMP_TOOL_LIBRARIES="/other.so") == ["runtime", "runtime"]
+
+
+@pytest.mark.parametrize("optimised", ["-O0", "-O2"])
+@pytest.mark.parametrize("how", ["deep", "handler"])
+def test_calls_that_are_left_by_longjmp_end_there(tmp_path: Path, how: str, optimised: str) -> None:
+    flags = ("-finstrument-functions", optimised, "-Wno-infinite-recursion")
+    program = compiled(PROGRAMS / "jumps.c", tmp_path / "jumps", *flags)
+    (stream,) = record(tmp_path, [program, how])
+    assert stream.calls()["step"] == 300
+    above = {parent for parent, name in stream.nesting() if name == "step"}
+    # What is part of main has no frame of its own.
+    assert above == {"main"} or optimised == "-O2"

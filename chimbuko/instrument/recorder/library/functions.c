@@ -6,8 +6,7 @@
 
 EXPORTED void __cyg_profile_func_enter(void *function, void *caller)
 {
-    (void)caller;
-    enter((Key)(uintptr_t)function);
+    enter_at((Key)(uintptr_t)function, (uintptr_t)caller);
 }
 
 EXPORTED void __cyg_profile_func_exit(void *function, void *caller)

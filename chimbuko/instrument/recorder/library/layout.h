@@ -15,7 +15,7 @@
 #define COUNTS_MAGIC "CHIMMSGS"
 
 enum {
-    LAYOUT_VERSION = 3,
+    LAYOUT_VERSION = 4,
     NAMES = 2048,
     NAME_BYTES = 256,
     COMMUNICATORS = 4096,
@@ -127,6 +127,8 @@ struct ring {
     Key stack[DEPTH];        /* open calls, the outermost first */
     int64_t entry_ns[DEPTH]; /* time at which each of them began */
     struct leaf_calls leaf_calls[LEAF_FUNCTIONS];
+    uint64_t frame[DEPTH];   /* stack addresses of the open calls; the highest one where it says nothing */
+    uint64_t site[DEPTH];    /* where each was called */
 };
 
 /* Count of the messages to one rank, and from it. */

@@ -198,6 +198,21 @@ static struct ring *make_ring(void)
     return made;
 }
 
+/* Note where this thread's stack is; where that is not known no call is taken for one that was left. */
+static void note_stack(void)
+{
+    pthread_attr_t attributes;
+    void *low;
+    size_t size;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0)
+        return;
+    if (pthread_attr_getstack(&attributes, &low, &size) == 0) {
+        self.stack_low = (uintptr_t)low;
+        self.stack_high = self.stack_low + size;
+    }
+    pthread_attr_destroy(&attributes);
+}
+
 bool begin_thread(void)
 {
     int before = errno;
@@ -226,6 +241,8 @@ bool begin_thread(void)
         self.read = atomic_load(&ring->read);
         self.depth = 0;
         self.skipped = is_only_counting ? ALL : 0;
+        self.skipped_frame = ANY_FRAME;
+        note_stack();
         pthread_setspecific(at_thread_end, ring);
         watch_crashes_of_thread();
     }
@@ -243,6 +260,28 @@ bool look_for_room(uint32_t events)
     return self.written + events - self.read <= self.mask;
 }
 
+/* End the open calls that were left without an EXIT, when a function is called that they cannot have called. */
+void leave_gone(uintptr_t frame, uintptr_t site, int64_t now)
+{
+    while (is_innermost_gone(frame, site))
+        pop_call(now);
+    self.is_leaf = false;
+}
+
+/* Whether the recorder was left by a longjmp out of a signal's handler: then no function of its frame, or of one
+ * below that, runs any more. What it was about to write is written, or has never begun. */
+bool is_left(uintptr_t now)
+{
+    if (now != self.busy_frame && !is_gone(self.busy_frame, now))
+        return false;
+    if (self.ring != NULL) {
+        self.written = atomic_load(&self.ring->written);
+        self.depth = self.written == self.seen ? self.before : self.after;
+        atomic_store_explicit(&self.ring->depth, self.depth, memory_order_relaxed);
+    }
+    return true;
+}
+
 /* Handle an EXIT that is not that of the innermost call: after longjmp, or of a call that began unrecorded. */
 void leave_unusual(Key key, int64_t now)
 {
@@ -251,10 +290,8 @@ void leave_unusual(Key key, int64_t now)
         outer--;
     if (outer == 0)
         return;
-    while (self.depth >= outer) {
-        write_call(EXIT, self.ring->stack[--self.depth], now);
-    }
-    atomic_store_explicit(&self.ring->depth, self.depth, memory_order_relaxed);
+    while (self.depth >= outer)
+        pop_call(now);
 }
 
 /* Leave a function out from now on, for all threads, if it is called too often and is too short. */

@@ -21,6 +21,12 @@ struct thread {
     uint64_t mask;
     uint32_t depth;
     uint32_t skipped; /* open calls that are not recorded, as the outermost of them found no room */
+    uintptr_t skipped_frame; /* of the outermost of them */
+    Key skipped_key;
+    uintptr_t busy_frame;    /* of the function that records */
+    uint64_t seen;           /* events written when that began its present event */
+    uint32_t before, after;  /* depth before that event, and after it */
+    uintptr_t stack_low, stack_high; /* the thread's own stack, beside which there may be others */
     bool is_leaf;     /* the innermost open call has not called a recorded function yet */
     bool is_busy;     /* recording: a signal's handler must not record into a half-written event */
     bool is_off;
@@ -44,6 +50,8 @@ extern struct counts *counts __attribute__((visibility("hidden")));
 /* Give this thread a ring; false where it has none, and is not recorded. */
 __attribute__((visibility("hidden"))) bool begin_thread(void);
 __attribute__((visibility("hidden"))) void leave_unusual(Key key, int64_t now);
+__attribute__((visibility("hidden"))) void leave_gone(uintptr_t frame, uintptr_t site, int64_t now);
+__attribute__((visibility("hidden"))) bool is_left(uintptr_t now);
 __attribute__((visibility("hidden"))) void leave_out_if_tiny(struct leaf_calls *leaf, int64_t now, int64_t short_ns);
 __attribute__((visibility("hidden"))) bool look_for_room(uint32_t events);
 __attribute__((visibility("hidden"))) Key key_of_name(const char *name);
@@ -68,13 +76,36 @@ static inline int64_t now_ns(void)
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
+/* Frame of the function that this is part of. */
+#define FRAME ((uintptr_t)__builtin_frame_address(0))
+#define ANY_FRAME UINTPTR_MAX
+
+/* Whether a function has been left, as by longjmp: its frame was below that of the one that runs now. A handler's
+ * own stack, and those of threads that the program makes itself, say nothing. */
+static inline bool is_gone(uintptr_t frame, uintptr_t now)
+{
+    return now > frame && frame >= self.stack_low && now < self.stack_high;
+}
+
+/* Begin an event after which the depth is another one: a handler that leaves by longjmp may interrupt it anywhere. */
+static inline void begin_event(uint32_t after)
+{
+    self.seen = self.written;
+    self.before = self.depth;
+    self.after = after;
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
 /* Whether this thread may record now; if so, release() has to follow. */
 static inline bool acquire(void)
 {
-    if (UNLIKELY(self.is_busy || self.is_off))
+    if (UNLIKELY(self.is_off))
         return false;
+    if (UNLIKELY(self.is_busy) && !is_left(FRAME))
+        return false;
+    self.busy_frame = FRAME;
     self.is_busy = true;
-    atomic_signal_fence(memory_order_seq_cst);
+    begin_event(self.depth);
     if (LIKELY(self.ring != NULL) || begin_thread())
         return true;
     self.is_busy = false;
@@ -111,6 +142,27 @@ static inline void write_call(enum Kind kind, Key key, int64_t now)
     publish();
 }
 
+static inline void push_call(Key key, uintptr_t frame, uintptr_t site, int64_t now)
+{
+    begin_event(self.depth + 1);
+    self.ring->stack[self.depth] = key;
+    self.ring->entry_ns[self.depth] = now;
+    /* A region may be opened by a function that ends before it. */
+    self.ring->frame[self.depth] = key & NAMED ? ANY_FRAME : frame;
+    self.ring->site[self.depth] = site;
+    write_call(ENTRY, key, now);
+    atomic_signal_fence(memory_order_seq_cst);
+    atomic_store_explicit(&self.ring->depth, ++self.depth, memory_order_relaxed);
+}
+
+static inline void pop_call(int64_t now)
+{
+    begin_event(self.depth - 1);
+    write_call(EXIT, self.ring->stack[self.depth - 1], now);
+    atomic_signal_fence(memory_order_seq_cst);
+    atomic_store_explicit(&self.ring->depth, --self.depth, memory_order_relaxed);
+}
+
 static inline uint32_t left_out_slot(Key key)
 {
     return (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 54) & (LEFT_OUT - 1);
@@ -130,32 +182,52 @@ static inline int left_out_row(Key key)
     }
 }
 
-static inline void enter(Key key)
+/* Whether the innermost open call was left. Functions that are part of another one have its frame and its site; two
+ * that were called one after the other may have the same frame. */
+static inline bool is_innermost_gone(uintptr_t frame, uintptr_t site)
+{
+    if (self.depth == 0)
+        return false;
+    uintptr_t its = self.ring->frame[self.depth - 1];
+    return is_gone(its, frame) || (its == frame && site != 0 && self.ring->site[self.depth - 1] != site);
+}
+
+static inline void skip(Key key, uintptr_t frame)
+{
+    self.skipped = 1;
+    self.skipped_key = key;
+    self.skipped_frame = frame;
+}
+
+/* `site` is where a function is called; 0 for what is no function of the program. */
+static inline void enter_at(Key key, uintptr_t site)
 {
     if (!acquire())
         return;
     int row;
+    if (UNLIKELY(self.skipped > 0 && is_gone(self.skipped_frame, FRAME)))
+        self.skipped = 0;
+    if (UNLIKELY(is_innermost_gone(FRAME, site)))
+        leave_gone(FRAME, site, now_ns());
     if (UNLIKELY(self.skipped > 0)) {
         self.skipped++;
     } else if (UNLIKELY((row = left_out_row(key)) >= 0)) {
         self.ring->left_out[row]++;
     } else if (UNLIKELY(self.depth == DEPTH)) {
-        self.skipped = 1;
+        skip(key, FRAME);
         atomic_fetch_add_explicit(&self.ring->too_deep, 1, memory_order_relaxed);
     } else if (UNLIKELY(!has_room(self.depth + 2))) {
         /* Room is kept for the EXIT of each open call. */
-        self.skipped = 1;
+        skip(key, FRAME);
         atomic_fetch_add_explicit(&self.ring->dropped_calls, 1, memory_order_relaxed);
     } else {
-        int64_t now = now_ns();
-        self.ring->stack[self.depth] = key;
-        self.ring->entry_ns[self.depth] = now;
-        atomic_store_explicit(&self.ring->depth, ++self.depth, memory_order_relaxed);
+        push_call(key, FRAME, site, now_ns());
         self.is_leaf = true;
-        write_call(ENTRY, key, now);
     }
     release();
 }
+
+static inline void enter(Key key) { enter_at(key, 0); }
 
 static inline void count_leaf_call(Key key, int64_t now, int64_t short_ns)
 {
@@ -172,12 +244,15 @@ static inline void leave(Key key, int64_t short_ns)
 {
     if (!acquire())
         return;
+    /* A function may end with a jump to the EXIT, whose frame is then that of its caller. */
+    bool is_own = self.skipped == 1 && key == self.skipped_key;
+    if (UNLIKELY(self.skipped > 0 && !is_own && is_gone(self.skipped_frame, FRAME)))
+        self.skipped = 0;
     if (UNLIKELY(self.skipped > 0)) {
         self.skipped--;
     } else if (LIKELY(self.depth > 0 && self.ring->stack[self.depth - 1] == key)) {
         int64_t now = now_ns();
-        atomic_store_explicit(&self.ring->depth, --self.depth, memory_order_relaxed);
-        write_call(EXIT, key, now);
+        pop_call(now);
         if (self.is_leaf)
             count_leaf_call(key, now, short_ns);
         self.is_leaf = false;
