@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from chimbuko.core.kernels import library
 from chimbuko.core.kernels.signatures import SIGNATURES, described, numba_type
 from tests.core.kernels.calls import called
 from tests.places import ROOT
@@ -60,6 +61,7 @@ def test_the_file_is_current() -> None:
     assert called() == SIGNATURES.read_text(), "python -m tests.core.kernels.calls writes it anew"
 
 
+@pytest.mark.skipif(library.find() is None, reason="the library of kernels is not built: chimbuko warmup")
 def test_a_call_with_other_types_is_refused_where_calls_are_checked() -> None:
     call = "import numpy; from chimbuko.core.kernels.rowindex import add_values as add; n = numpy.zeros; "
     bad = "add(n((2, 2)), n(1, numpy.int32), n(1))"
