@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chimbuko.capture.formats.readers import chrome as reader
-from chimbuko.capture.formats.readers.events import Catalogue
+from chimbuko.capture.formats.readers.events import MOST_TEXT, Catalogue
 from chimbuko.core.errors import TraceFormatError
 from chimbuko.core.traceschema import COMM_PARTNER, COMM_RANK, COMM_TYPE, EventType
 from tests.capture.formats.traces import calls_of, chrome, converted, rows_of, steps_of
@@ -98,6 +98,30 @@ def test_flows_between_processes_are_messages(tmp_path: Path) -> None:
         (1, EventType.RECV, 0),
     ]
     assert result.complaints == ["left out of the traces: flows with one end: 1, flows within a process: 1"]
+
+
+def test_local_ids_are_those_of_one_process(tmp_path: Path) -> None:
+    flow = {"id2": {"local": "0x1"}, "name": "f"}
+    begun = [{"ph": "s", "pid": pid, "ts": 1000 + pid, **flow} for pid in (1, 2)]
+    ended = [{"ph": "f", "pid": pid, "ts": 1010 + pid, **flow} for pid in (2, 1)]
+    calls = [{"ph": "X", "pid": pid, "name": "work", "ts": 990, "dur": 50} for pid in (1, 2)]
+    result = converted(tmp_path, chrome(*calls, *begun, *ended))
+    steps = [step for stream in result.streams for step in steps_of(stream.path)[0]]
+    assert [len(step.comms) for step in steps] == [0] * len(steps)
+    assert result.complaints == ["left out of the traces: flows within a process: 2"]
+
+
+def test_calls_that_end_before_they_begin_are_counted(tmp_path: Path) -> None:
+    result = converted(tmp_path, chrome(*({"ph": "X", "name": "a", "ts": 1000, "dur": us} for us in (-1, 5))))
+    assert calls_of(result) == [(0, 0, "a", 1000, 1005)]
+    assert result.complaints == ["left out of the traces: calls that end before they begin: 1"]
+
+
+def test_long_names_that_differ_are_two_functions(tmp_path: Path) -> None:
+    names = [10_000 * "n" + end for end in "ab"]
+    events = ({"ph": "X", "name": name, "ts": 1000 + 10 * at, "dur": 5} for at, name in enumerate(names))
+    kept = [call[2] for call in calls_of(converted(tmp_path, chrome(*events)))]
+    assert len(set(kept)) == 2 and {len(name) for name in kept} == {MOST_TEXT}
 
 
 def test_counters(tmp_path: Path) -> None:

@@ -165,7 +165,11 @@ class Reader:
 
     def _call(self, event: ChromeEvent) -> None:
         time_ns, duration_ns = self._ns(event.ts), self._ns(event.dur or 0)
-        if time_ns is not None and duration_ns is not None and duration_ns >= 0:
+        if time_ns is None or duration_ns is None:
+            return
+        if duration_ns < 0:
+            self.catalogue.losses["calls that end before they begin"] += 1
+        else:
             track, name = self._thread(event), self._function(event)
             self._rows.append((time_ns, duration_ns, 0, track, name, _CALL))
             if self.has_more_in_calls:
@@ -334,6 +338,12 @@ def _whole(value: Any) -> int | None:
 
 
 def _identity(event: ChromeEvent) -> int:
-    """A number for the id of an event, which counts within its category and scope."""
-    own = event.id2 if event.id is None else event.id
-    return hash((_text(event.cat), _text(event.scope), _text(own))) >> 1
+    """Number for the id of an event, which counts within its category and scope, and within its process where
+    it says so, or is one of the asynchronous events of old.
+    """
+    own, process = event.id, event.pid if event.ph in ("S", "T", "F") else None
+    if own is None and isinstance(event.id2, dict):
+        own, process = event.id2.get("global"), None
+        if own is None:
+            own, process = event.id2.get("local"), event.pid
+    return hash((_text(event.cat), _text(event.scope), _text(own), _text(process))) >> 1

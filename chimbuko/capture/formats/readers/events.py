@@ -6,6 +6,7 @@ stand in a ``Catalogue``; the rows mention them by number.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -18,8 +19,8 @@ from chimbuko.core.arrays import Table
 MOST_NAMES: Final = 100_000
 """Most names of functions, counters and tags of a trace; all further ones share one."""
 MOST_TRACKS: Final = 1 << 20
-MOST_TEXT: Final = 2000
-"""Characters of a name."""
+MOST_TEXT: Final = 8000
+"""Maximum number of characters of a name, as the recorder keeps; a digest stands for what is cut off."""
 OTHERS: Final = "(functions beyond the first 100,000)"
 NO_NAME: Final = -1
 INSTANTS: Final = "instants"
@@ -135,7 +136,7 @@ class Catalogue:
 
     def _new_name(self, text: str) -> int:
         # Lone surrogates come out of JSON's escapes, and no store takes them.
-        kept = text[:MOST_TEXT].encode("utf-8", "replace").decode().replace("\0", "�") or "(no name)"
+        kept = _cut(text).encode("utf-8", "replace").decode().replace("\0", "�") or "(no name)"
         if len(self.names) >= MOST_NAMES:
             kept = OTHERS
         number = self._names.get(kept)
@@ -150,3 +151,10 @@ class Catalogue:
 def table_of(rows: list[Row]) -> Table:
     """Rows as a table."""
     return np.array(rows, EVENT) if rows else NO_EVENTS
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MOST_TEXT:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+    return f"{text[: MOST_TEXT - len(digest) - 1]}…{digest}"
