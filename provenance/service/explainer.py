@@ -1,4 +1,4 @@
-"""Explains calls while a run goes on: the loop around ``LiveIncidents``, with broker and store."""
+"""Explains calls while a run goes on: the loop around ``LiveIncidents``, with the store."""
 
 from __future__ import annotations
 
@@ -37,12 +37,8 @@ from chimbuko.provenance.write.liveincidents import (
 from chimbuko.provenance.write.past import Past
 from chimbuko.provenance.write.severecalls import SevereCall
 from chimbuko.runtime.process.lifetime import log
-from chimbuko.runtime.protocol.messages import PAYLOAD, RunStatistics, WaitsRequest
-from chimbuko.runtime.protocol.runbroker import RunBroker
+from chimbuko.runtime.protocol.messages import RunStatistics, WaitsRequest
 from chimbuko.runtime.protocol.telemetry import SlowRank
-
-MOST_REQUESTS = 1_000
-"""Most requests to agents that the broker keeps."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +57,17 @@ class Explainer:
     ----------
     tell
         Takes events of the store.
+    ask
+        Takes questions about delays to whoever has the rows of the ranks.
     """
 
-    def __init__(self, broker: RunBroker, store: RunStore, tell: Callable[[StoreEvent], None]) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        store: RunStore,
+        tell: Callable[[StoreEvent], None],
+        ask: Callable[[Sequence[WaitsRequest]], None],
+    ) -> None:
+        self._ask = ask
         self._store = store
         self._tell = tell
         self._begun: _Explanation | None = None
@@ -145,10 +148,3 @@ class Explainer:
             case Ask(requests):
                 self._ask(requests)
         return None
-
-    def _ask(self, requests: Sequence[WaitsRequest]) -> None:
-        with self._broker.client.pipeline(transaction=False) as pipeline:
-            for request in requests:
-                sealed = self._broker.seal.encode(request)
-                pipeline.xadd(self._broker.keys.waits_requests, {PAYLOAD: sealed}, maxlen=MOST_REQUESTS)
-            pipeline.execute()
