@@ -55,6 +55,11 @@ class OpenCalls:
     """``OPEN`` rows: thread by thread, of each the outermost first."""
 
     @classmethod
+    def none(cls) -> OpenCalls:
+        """Return the calls of a stream that gave no step."""
+        return cls(0, 0, 0, 0, as_table(np.zeros(0, OPEN)))
+
+    @classmethod
     def of(cls, stacks: CallStacks, steps: int, step: StepCount) -> OpenCalls:
         """Return the calls that are open after a step, the stream's ``steps``-th."""
         calls: Table = as_table(np.zeros(MOST_OPEN_CALLS, OPEN))

@@ -1,0 +1,146 @@
+"""Findings on their way into the store: they gather, and what cannot be stored waits in files."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from chimbuko.ad.handoff.namesfile import NAMES, NamesFile
+from chimbuko.ad.handoff.spool import SpoolFrame, SpoolWriter
+from chimbuko.core.calls.record import READING
+from chimbuko.core.traceschema import StreamNames
+from chimbuko.provenance.service.steps import GiveUp
+from chimbuko.provenance.service.storing import Storing
+from chimbuko.provenance.service.troubles import Troubles
+from chimbuko.provenance.store.engine import StoreBusy
+from chimbuko.runtime.protocol.messages import RecordBatch, RunStatistics
+
+Made = TypeVar("Made")
+
+MOST_BATCHES = 256
+"""Most batches of a transaction: 1,000 records in one are stored ten times as fast as one each."""
+MOST_BYTES = 4 << 20
+"""Size of records from which on no more are gathered."""
+LONGEST_S = 2.0
+"""Longest time from one transaction to the next, in seconds: others may look at the store meanwhile."""
+
+
+class Shelf:
+    """Shelf for what streams have found, from which it is stored in large transactions.
+
+    Where the store cannot be used for so long that it is given up, all that comes is left in spools.
+
+    Parameters
+    ----------
+    programs
+        Names of the programs by number.
+    report
+        Takes a line for the user.
+    spools
+        Folder for spools.
+    spool_limit_bytes
+        Size of a spool beyond which records of low severity are dropped and counted.
+    """
+
+    def __init__(
+        self,
+        storing: Storing,
+        programs: Sequence[str],
+        report: Callable[[str], None],
+        spools: Path,
+        spool_limit_bytes: int,
+    ) -> None:
+        self._storing = storing
+        self._programs = programs
+        self._report = report
+        self._spools = spools
+        self._spool_limit_bytes = spool_limit_bytes
+        self._frames: list[tuple[str, SpoolFrame]] = []
+        self._size_bytes = 0
+        self._stored_s = time.monotonic()
+        self._sequences: Counter[str] = Counter()
+        self._dropped: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._writers: dict[str, SpoolWriter] = {}
+        self.is_given_up = False
+        """Whether the store is given up."""
+
+    def put(self, stream: str, frame: SpoolFrame) -> None:
+        """Take what a stream has found; it is stored at once where that is due."""
+        if self.is_given_up:
+            self._spool(stream, frame)
+            return
+        self._frames.append((stream, frame))
+        self._size_bytes += sum(map(len, msgspec.structs.astuple(frame.records)))
+        is_much = len(self._frames) >= MOST_BATCHES or self._size_bytes >= MOST_BYTES
+        if is_much or time.monotonic() - self._stored_s >= LONGEST_S:
+            self.store()
+
+    def store(self, statistics: RunStatistics | None = None) -> None:
+        """Store all that was put, and the statistics."""
+        frames, self._frames, self._size_bytes = self._frames, [], 0
+        if self.is_given_up:
+            return
+        batches = [self._batch(stream, frame) for stream, frame in frames]
+        try:
+            self.write(batches)
+            if statistics is not None:
+                self._tried(lambda: self._storing.statistics(statistics))
+        except StoreBusy:
+            self.is_given_up = True
+            for stream, frame in frames:
+                self._spool(stream, frame)
+        self._stored_s = time.monotonic()
+
+    def write(self, batches: Sequence[RecordBatch]) -> None:
+        """Write batches, and explain the calls in them where that is due."""
+        if batches:
+            severe = self._tried(lambda: self._storing.records(batches).severe)
+            has_ended = any(batch.is_from_stream and batch.health.state != READING for batch in batches)
+            self._tried(lambda: self._storing.explain(has_ended or bool(severe), severe))
+
+    def explain(self) -> None:
+        """Explain all calls that are stored."""
+        self._tried(lambda: self._storing.explain(True))
+
+    def _tried(self, store: Callable[[], Made]) -> Made:
+        """Return what was made; where the store cannot be used now it is tried again.
+
+        Raises
+        ------
+        StoreBusy
+            It could not be used for ten seconds.
+        """
+        troubles = Troubles()
+        while True:
+            try:
+                made = store()
+            except StoreBusy as error:
+                todo = troubles.failed(time.monotonic(), error, is_stopping=True)
+                if isinstance(todo, GiveUp):
+                    raise
+                if todo.line:
+                    self._report(todo.line)
+                time.sleep(todo.pause_s)
+                continue
+            if over := troubles.over(time.monotonic()):
+                self._report(over.line)
+            return made
+
+    def _batch(self, stream: str, frame: SpoolFrame) -> RecordBatch:
+        self._sequences[stream] += 1
+        self._dropped[stream].update(frame.left_out)
+        return frame.batch(stream, self._sequences[stream], self._dropped[stream])
+
+    def _spool(self, stream: str, frame: SpoolFrame) -> None:
+        """Leave a frame for ``chimbuko deliver``."""
+        if stream not in self._writers:
+            folder = self._spools / stream.replace(":", "-")
+            folder.mkdir(parents=True, exist_ok=True)
+            NamesFile(folder / NAMES).save(StreamNames(program=self._programs[frame.health.program]))
+            self._writers[stream] = SpoolWriter(folder / "spool", stream, self._spool_limit_bytes)
+        self._writers[stream].append(frame)
