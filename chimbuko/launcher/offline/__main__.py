@@ -31,7 +31,7 @@ from chimbuko.launcher.offline.merging import Merging
 from chimbuko.launcher.offline.readers import ForkedReaders, OwnReader, Readers, ToRead
 from chimbuko.launcher.offline.shelf import Shelf
 from chimbuko.launcher.offline.spec import OfflineNews, OfflineSpec
-from chimbuko.provenance.explain.traceanswers import answers_of_trace
+from chimbuko.provenance.explain.traceanswers import recalled
 from chimbuko.provenance.service.runstore import Destination
 from chimbuko.provenance.service.storing import Storing
 from chimbuko.provenance.store.urls import STORE_VARIABLE
@@ -98,16 +98,20 @@ def _analyse(spec: OfflineSpec, should_stop: StopSignal) -> int:
     say_ready(service="analysis")
     analysis.run(readers, should_stop)
     if not shelf.is_given_up:
-        answer(questions, shelf, partial(_look_up, run, storing, should_stop))
+        answer(questions, shelf, partial(_look_up, run, storing, config.recorder_bytes, should_stop))
         storing.store.close()
     _leave_learned(spec, run, state)
     return ServiceError.exit_code if shelf.is_given_up else 0
 
 
 def _look_up(
-    run: RunDirectory, storing: Storing, should_stop: StopSignal, requests: Sequence[WaitsRequest]
+    run: RunDirectory,
+    storing: Storing,
+    most_bytes: int,
+    should_stop: StopSignal,
+    requests: Sequence[WaitsRequest],
 ) -> list[RecordBatch]:
-    return answers_of_trace(run, storing.store.provenance(), requests, should_stop)
+    return recalled(run, storing.store.provenance(), requests, most_bytes, should_stop)
 
 
 def _leave_learned(spec: OfflineSpec, run: RunDirectory, state: ServerState) -> None:
