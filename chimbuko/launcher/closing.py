@@ -29,6 +29,7 @@ def close_run(
     is_relabelling: bool,
     is_hasty: Callable[[], bool],
     lost_agents: Sequence[str] = (),
+    is_explained: bool = False,
 ) -> Result:
     """Note what became of a run in its folder and store.
 
@@ -48,10 +49,12 @@ def close_run(
         Whether somebody does not want to wait for what takes seconds and can be done later.
     lost_agents
         Those on other nodes of which nothing is heard.
+    is_explained
+        Whether all calls are explained as they are, before they are judged again.
     """
     try:
-        judge = judge_at_end if is_relabelling else explain_at_end
-        if line := judge(run, is_hasty):
+        line = judge_at_end(run, is_hasty, is_explained) if is_relabelling else explain_at_end(run, is_hasty)
+        if line:
             say(line)
     except Exception as error:
         problems.append(words_of(error))

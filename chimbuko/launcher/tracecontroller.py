@@ -105,7 +105,7 @@ class TraceController:
                 has_begun = True
                 code = self._watch(process, wakeup)
                 self._settle(place)
-                result = self._close(place, is_relabelling)
+                result = self._close(place, is_relabelling, is_explained=code == 0)
                 place.clear()
                 show(result)
         except (OSError, MemoryError) as error:
@@ -226,7 +226,7 @@ class TraceController:
             with self._failures.survived(f"what was found is still in {place.scratch}"):
                 place.bring_home()
 
-    def _close(self, place: StorePlace, is_relabelling: bool) -> Result:
+    def _close(self, place: StorePlace, is_relabelling: bool, is_explained: bool) -> Result:
         asked = self._interrupts
         return close_run(
             self._run,
@@ -236,6 +236,7 @@ class TraceController:
             None,
             is_relabelling,
             is_hasty=lambda: self._interrupts > asked,
+            is_explained=is_explained,
         )
 
     def _on_interrupt(self, number: int, frame: object) -> None:

@@ -12,7 +12,6 @@ import msgspec
 
 from chimbuko.ad.handoff.namesfile import NAMES, NamesFile
 from chimbuko.ad.handoff.spool import SpoolFrame, SpoolWriter
-from chimbuko.core.calls.record import READING
 from chimbuko.core.traceschema import StreamNames
 from chimbuko.provenance.service.steps import GiveUp
 from chimbuko.provenance.service.storing import Storing
@@ -26,6 +25,8 @@ MOST_BATCHES = 256
 """Most batches of a transaction: 1,000 records in one are stored ten times as fast as one each."""
 MOST_BYTES = 4 << 20
 """Size of records from which on no more are gathered."""
+MOST_UNEXPLAINED = 2_000
+"""Most records that wait to be explained: it goes by their number, so that runs of one trace are alike."""
 LONGEST_S = 2.0
 """Longest time from one transaction to the next, in seconds: others may look at the store meanwhile."""
 
@@ -63,6 +64,7 @@ class Shelf:
         self._frames: list[tuple[str, SpoolFrame]] = []
         self._size_bytes = 0
         self._stored_s = time.monotonic()
+        self._unexplained = 0
         self._sequences: Counter[str] = Counter()
         self._dropped: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._writers: dict[str, SpoolWriter] = {}
@@ -97,14 +99,16 @@ class Shelf:
         self._stored_s = time.monotonic()
 
     def write(self, batches: Sequence[RecordBatch]) -> None:
-        """Write batches, and explain the calls in them where that is due."""
+        """Write batches, and explain the calls in them where there are many."""
         if batches:
-            severe = self._tried(lambda: self._storing.records(batches).severe)
-            has_ended = any(batch.is_from_stream and batch.health.state != READING for batch in batches)
-            self._tried(lambda: self._storing.explain(has_ended or bool(severe), severe))
+            self._tried(lambda: self._storing.records(batches))
+            self._unexplained += sum(batch.records.count for batch in batches)
+            if self._unexplained >= MOST_UNEXPLAINED:
+                self.explain()
 
     def explain(self) -> None:
         """Explain all calls that are stored."""
+        self._unexplained = 0
         self._tried(lambda: self._storing.explain(True))
 
     def _tried(self, store: Callable[[], Made]) -> Made:
