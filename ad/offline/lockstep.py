@@ -27,6 +27,8 @@ class _Member:
     closed: int | None = None
     """Last epoch that it has closed; None before it has begun."""
     names: StreamNames = field(default_factory=StreamNames)
+    health: StreamHealth | None = None
+    """Totals that are not in a delta yet."""
     opened: OpenCalls | None = None
     is_broken: bool = False
 
@@ -79,9 +81,9 @@ class Lockstep:
             self.statistics.name(one.identity.program, one.names.timers.values())
         one.unsent.add(closed.findings, closed.steps)
 
-    def note_health(self, health: StreamHealth) -> None:
+    def note_health(self, key: str, health: StreamHealth) -> None:
         """Note running totals of a stream, for the next delta."""
-        self.statistics.note_health(health)
+        self._members[key].health = health
 
     def delta(self) -> Delta:
         """Return what all streams have learned in the epoch that they have closed; none is due."""
@@ -128,6 +130,10 @@ class Lockstep:
 
     def _next(self, closed: dict[str, int]) -> Delta | None:
         members = list(self._members.values())
+        for one in members:
+            if one.health is not None:
+                self.statistics.note_health(one.health)
+                one.health = None
         outgoing = self.statistics.next_round(
             [one.unsent.share(one.identity, one.names.timers) for one in members], closed
         )

@@ -119,7 +119,7 @@ class RunOptions:
     agents: int = 1
     """Number of agents that share the ranks."""
     is_separate: bool = False
-    """Whether a recorded trace is analysed by agents and services, as a live run is, and not in one process."""
+    """Whether agents and services analyse a recorded trace, as they do a live run, and not one process."""
     cores: str = ""
     """Cores to which all processes of the analysis keep, such as ``0,2-5``; empty for all. The program does
     not.

@@ -17,7 +17,7 @@ from chimbuko.capture.trace.discovery import StreamName
 from chimbuko.core.calls.record import StreamHealth
 from chimbuko.core.errors import ServiceError
 from chimbuko.launcher.closing import Show, close_run
-from chimbuko.launcher.offline.spec import OfflineNews, OfflineSpec, RecordedStreamSpec
+from chimbuko.launcher.offline.spec import UNDELIVERED_CODE, OfflineNews, OfflineSpec, RecordedStreamSpec
 from chimbuko.launcher.outcome.progress import Progress
 from chimbuko.launcher.outcome.recovery import note_failed_start
 from chimbuko.launcher.outcome.summary import Result
@@ -44,8 +44,6 @@ HUNG_S = 120.0
 """Seconds without a word after which the process hangs, as ADIOS2 may in a damaged file."""
 FULL_DISK_BYTES = 1 << 18
 MOST_NEWS_BYTES = 1 << 16
-ENDS_IN_ORDER = (0, ServiceError.exit_code)
-"""Exit codes of a process that has come to its end, whether or not all could be stored."""
 
 
 class Unfinished(Exception):
@@ -154,7 +152,7 @@ class TraceController:
         return service
 
     def _watch(self, process: Service, wakeup: Wakeup) -> int:
-        """Wait for the end of the process; return its exit code."""
+        """Wait for the end of the process; return the exit code of the run, 0 where all is stored."""
         assert process.process.stdout is not None
         output = process.process.stdout.fileno()
         os.set_blocking(output, False)
@@ -176,10 +174,13 @@ class TraceController:
                 wakeup.wait(LOOK_S)
         code = process.process.returncode
         process.stop(0.0)
-        if code not in ENDS_IN_ORDER:
+        if code not in (0, UNDELIVERED_CODE):
             how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
-            raise Unfinished(f"the analysis in one process {how} (its log is {process.log})")
-        return code
+            line = f"the analysis in one process {how} (its log is {process.log})"
+            if not self._interrupts:
+                raise Unfinished(line)
+            self._problems.append(line)
+        return ServiceError.exit_code if code else 0
 
     def _listen(self, output: int, progress: Progress) -> bool:
         """Take what the process says; return whether there was anything."""

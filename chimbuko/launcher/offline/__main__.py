@@ -23,14 +23,14 @@ from chimbuko.ad.offline.lockstep import Lockstep
 from chimbuko.ad.offline.lockstepstream import RecordedFile
 from chimbuko.capture.trace.adios import adios2_bindings
 from chimbuko.core.calls.record import StreamHealth
-from chimbuko.core.errors import ChimbukoError, ServiceError
+from chimbuko.core.errors import ChimbukoError
 from chimbuko.core.kernels.declare import load_all
 from chimbuko.core.statistics.model import Model, load_model, save_model
 from chimbuko.launcher.offline.analysis import OfflineAnalysis, Questions, answer
 from chimbuko.launcher.offline.merging import Merging
 from chimbuko.launcher.offline.readers import ForkedReaders, OwnReader, Readers, ToRead
 from chimbuko.launcher.offline.shelf import Shelf
-from chimbuko.launcher.offline.spec import OfflineNews, OfflineSpec
+from chimbuko.launcher.offline.spec import UNDELIVERED_CODE, OfflineNews, OfflineSpec
 from chimbuko.provenance.explain.traceanswers import recalled
 from chimbuko.provenance.service.runstore import Destination
 from chimbuko.provenance.service.storing import Storing
@@ -92,7 +92,7 @@ def _analyse(spec: OfflineSpec, should_stop: StopSignal) -> int:
     analysis = OfflineAnalysis(state, lockstep, merging, shelf, _show)
     readers: Readers
     if spec.workers > 1:
-        readers = ForkedReaders(streams, config, analysis.put, spec.workers, should_stop)
+        readers = ForkedReaders(streams, config, analysis.put, spec.workers)
     else:
         readers = OwnReader(streams, config, analysis.put, should_stop)
     say_ready(service="analysis")
@@ -101,7 +101,7 @@ def _analyse(spec: OfflineSpec, should_stop: StopSignal) -> int:
         answer(questions, shelf, partial(_look_up, run, storing, config.recorder_bytes, should_stop))
         storing.store.close()
     _leave_learned(spec, run, state)
-    return ServiceError.exit_code if shelf.is_given_up else 0
+    return UNDELIVERED_CODE if shelf.is_given_up else 0
 
 
 def _look_up(

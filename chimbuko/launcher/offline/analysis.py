@@ -9,7 +9,8 @@ from chimbuko.ad.agent.agenttelemetry import Loads, cpu_s, memory_bytes
 from chimbuko.ad.handoff.spool import SpoolFrame
 from chimbuko.ad.offline.lockstep import Lockstep
 from chimbuko.ad.offline.lockstepstream import EpochClosed
-from chimbuko.core.calls.record import READING, StreamHealth
+from chimbuko.core.arrays import RankKey
+from chimbuko.core.calls.record import READING, CounterStatistics, StreamHealth
 from chimbuko.launcher.offline.merging import Merging
 from chimbuko.launcher.offline.readers import Readers
 from chimbuko.launcher.offline.shelf import Shelf
@@ -50,6 +51,8 @@ class OfflineAnalysis:
         self._shelf = shelf
         self._show = show
         self._health: dict[str, StreamHealth] = {}
+        self._counters: dict[RankKey, list[CounterStatistics]] = {}
+        """Statistics of the counters of streams that are over."""
         self._loads = Loads()
         self._looked_s = self._stored_s = self._loaded_s = time.monotonic()
 
@@ -57,15 +60,15 @@ class OfflineAnalysis:
         """Take what a stream has found."""
         health = frame.health
         self._health[stream] = health
-        self._lockstep.note_health(health)
+        self._lockstep.note_health(stream, health)
         self._loads.note_step(time.monotonic(), -1)
         if health.state != READING and frame.counter_statistics:
-            totals = StreamCounters(health.program, health.rank, frame.counter_statistics)
-            self._lockstep.statistics.note_counters(totals)
+            self._counters[health.program, health.rank] = frame.counter_statistics
         self._shelf.put(stream, frame)
 
     def run(self, readers: Readers, should_stop: Callable[[], bool]) -> None:
         """Read all streams to their ends, or until asked to stop."""
+        self._loads.add(time.monotonic(), cpu_s(readers.pids), [])
         has_stopped = False
         while not self._lockstep.is_over:
             if should_stop() and not has_stopped:
@@ -78,8 +81,10 @@ class OfflineAnalysis:
             else:
                 self._merging.merge()
             self._look(readers.pids)
+        # By the model that the streams ended with, as a watchdog judges.
+        overdue = self._lockstep.overdue()
         self._merging.merge()
-        self._finish(readers.pids)
+        self._finish(readers.pids, overdue)
 
     def _look(self, pids: Sequence[int]) -> None:
         """Report how far all is, and store statistics, where it is time for that."""
@@ -97,7 +102,7 @@ class OfflineAnalysis:
             self._loaded_s = now_s
             self._loads.add(now_s, cpu_s(pids), list(self._health.values()))
 
-    def _finish(self, pids: Sequence[int]) -> None:
+    def _finish(self, pids: Sequence[int], overdue: Sequence[RecordBatch]) -> None:
         taken_s = cpu_s(pids)
         self._loads.add(time.monotonic(), taken_s, list(self._health.values()))
         (node,) = {health.node for health in self._health.values()}
@@ -105,12 +110,14 @@ class OfflineAnalysis:
             node, 0, memory_bytes(pids), taken_s, spool_bytes=0, lag_s=0.0, loads=self._loads.intervals()
         )
         self._lockstep.statistics.note_figures(figures)
+        for (program, rank), counters in sorted(self._counters.items()):
+            self._lockstep.statistics.note_counters(StreamCounters(program, rank, counters))
         self._merging.finish()
         frame = self._state.frame(is_last=True)
         if frame is not None:
             self._show(frame.health)
         self._shelf.store()
-        self._shelf.write(self._lockstep.overdue())
+        self._shelf.write(overdue)
         self._shelf.store(self._state.statistics(is_last=True))
 
 

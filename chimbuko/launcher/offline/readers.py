@@ -16,7 +16,7 @@ from chimbuko.ad.offline.lockstepstream import EpochClosed, LockstepStream, Put,
 from chimbuko.core.config import AnalysisConfig
 from chimbuko.core.errors import ServiceError
 from chimbuko.runtime.process.lifetime import Sacrifice, die_with_parent, oom_score, set_oom_score
-from chimbuko.runtime.process.signals import END
+from chimbuko.runtime.process.signals import END, StopSignal
 from chimbuko.runtime.process.starting import become_fork, end_fork, signals_wait
 
 Due = Mapping[str, StreamModel | None]
@@ -87,7 +87,6 @@ class ForkedReaders:
         config: AnalysisConfig,
         put: Put,
         count: int,
-        should_stop: Callable[[], bool],
     ) -> None:
         self._put = put
         self._links: dict[str, Connection] = {}
@@ -95,7 +94,7 @@ class ForkedReaders:
         for index in range(count):
             share = streams[index::count]
             ours, its = Pipe()
-            self.pids.append(_fork(its, partial(_serve, its, share, config, should_stop)))
+            self.pids.append(_fork(its, partial(_serve, its, share, config)))
             its.close()
             self._links |= {f"{one.identity.program}:{one.identity.rank}": ours for one in share}
 
@@ -148,11 +147,9 @@ def _fork(link: Connection, work: Callable[[], None]) -> int:
         end_fork(work)
 
 
-def _serve(
-    link: Connection, streams: Sequence[ToRead], config: AnalysisConfig, should_stop: Callable[[], bool]
-) -> None:
+def _serve(link: Connection, streams: Sequence[ToRead], config: AnalysisConfig) -> None:
     """Read the streams of one share as they are due, until nobody asks any more."""
-    reader = OwnReader(streams, config, lambda key, frame: link.send((key, frame)), should_stop)
+    reader = OwnReader(streams, config, lambda key, frame: link.send((key, frame)), StopSignal())
     while True:
         try:
             due: Due = link.recv()

@@ -7,6 +7,9 @@ import msgspec
 from chimbuko.core.calls.record import StreamHealth
 from chimbuko.core.config import AnalysisConfig
 
+UNDELIVERED_CODE = 79
+"""Exit code of a process that has come to its end, and has left in files what it could not store."""
+
 
 class RecordedStreamSpec(msgspec.Struct, frozen=True):
     """A recorded stream to analyse."""
