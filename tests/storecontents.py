@@ -31,8 +31,6 @@ OF_WAITS = ("normal_calls", "first_us", "last_us")
 """Columns of totals in which calls count that were recorded to answer who waited for a delay. While separate
 processes are at work, which delays are asked about depends on what has come from which rank by then.
 """
-OF_DELAYS = ("program", "kind", "rank", "function", "call")
-"""Columns of an incident that do not depend on who waited."""
 SUMS = ("severity_us", "cost_us")
 """Sums of numbers that are added in the order in which calls were stored."""
 
@@ -63,6 +61,9 @@ class Contents:
         columns = [column[0] for column in found.description]
         for values in found:
             row = dict(zip(columns, values, strict=True))
+            if row.get("is_gone") or row.get("merged_into"):
+                # Which incidents there were in between depends on what was explained when.
+                continue
             for name in ARBITRARY.get(table, ()):
                 del row[name]
             if isinstance(row.get("function"), int):
@@ -84,8 +85,7 @@ class Contents:
                 )
             if table == "node_states":
                 del row["counters"]
-            if not row.get("is_gone"):
-                yield row
+            yield row
 
     def _path(self, number: int) -> tuple[Any, ...]:
         functions = []
@@ -111,9 +111,8 @@ def differences(first: Path, second: Path) -> list[str]:
     common = calls & others
     for tables in (ours, theirs):
         if calls != others:
-            # What a delay has cost those who waited, and so what is a short one, may differ, too.
-            tables["incidents"] = [{name: row[name] for name in OF_DELAYS} for row in tables["incidents"]]
-            del tables["recurrences"]
+            # Incidents are what delays have cost those who waited.
+            del tables["incidents"], tables["recurrences"]
         tables["calls"] = [row for row in tables["calls"] if row["is_anomaly"] or _call(row) in common]
     for table in ours.keys() & theirs.keys():
         if len(ours[table]) != len(theirs[table]):

@@ -78,7 +78,6 @@ class Lockstep:
         one.closed, one.opened, one.is_broken = closed.epoch, closed.opened, closed.is_broken
         if closed.names is not None:
             one.names = closed.names
-            self.statistics.name(one.identity.program, one.names.timers.values())
         one.unsent.add(closed.findings, closed.steps)
 
     def note_health(self, key: str, health: StreamHealth) -> None:
@@ -131,6 +130,8 @@ class Lockstep:
     def _next(self, closed: dict[str, int]) -> Delta | None:
         members = list(self._members.values())
         for one in members:
+            # In the order of the streams, whoever has brought what first.
+            self.statistics.name(one.identity.program, one.names.timers.values())
             if one.health is not None:
                 self.statistics.note_health(one.health)
                 one.health = None
