@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from io import BufferedReader
 
 import msgspec
 
@@ -99,9 +100,12 @@ class TraceController:
                 place = StorePlace(self._run)
                 self._problems += place.open()
                 process = self._start(place)
-                process.wait_ready()
-                has_begun = True
-                code = self._watch(process, wakeup)
+                try:
+                    process.wait_ready()
+                    has_begun = True
+                    code = self._watch(process, wakeup)
+                finally:
+                    process.stop(0.0)
                 self._settle(place)
                 result = self._close(place, is_relabelling, is_explained=code == 0)
                 place.clear()
@@ -109,7 +113,8 @@ class TraceController:
         except (OSError, MemoryError) as error:
             raise ServiceError(f"the analysis cannot be done: {words_of(error)}") from error
         finally:
-            self._run.alive_path.unlink(missing_ok=True)
+            for path in (self._run.alive_path, self._run.interrupted_path):
+                path.unlink(missing_ok=True)
             if not has_begun:
                 note_failed_start(self._run)
         return (INTERRUPTED_CODE if self._interrupts else code) or result.store_code
@@ -153,9 +158,9 @@ class TraceController:
 
     def _watch(self, process: Service, wakeup: Wakeup) -> int:
         """Wait for the end of the process; return the exit code of the run, 0 where all is stored."""
-        assert process.process.stdout is not None
-        output = process.process.stdout.fileno()
-        os.set_blocking(output, False)
+        output = process.process.stdout
+        assert isinstance(output, BufferedReader), "the process has a pipe for its output"
+        os.set_blocking(output.fileno(), False)
         heard_s, is_asked = time.monotonic(), False
         with Progress(self._take_news) as progress:
             while True:
@@ -167,13 +172,14 @@ class TraceController:
                 progress.show()
                 self._give_sign()
                 if self._interrupts and not is_asked:
-                    process.ask_to_stop()
                     is_asked = True
+                    process.ask_to_stop()
+                    with suppress(OSError):
+                        self._run.interrupted_path.touch(mode=0o600)
                 if time.monotonic() - heard_s > HUNG_S:
                     process.process.send_signal(signal.SIGKILL)
                 wakeup.wait(LOOK_S)
         code = process.process.returncode
-        process.stop(0.0)
         if code not in (0, UNDELIVERED_CODE):
             how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
             line = f"the analysis in one process {how} (its log is {process.log})"
@@ -182,12 +188,12 @@ class TraceController:
             self._problems.append(line)
         return ServiceError.exit_code if code else 0
 
-    def _listen(self, output: int, progress: Progress) -> bool:
+    def _listen(self, output: BufferedReader, progress: Progress) -> bool:
         """Take what the process says; return whether there was anything."""
         received = b""
-        with suppress(BlockingIOError):
-            while part := os.read(output, MOST_NEWS_BYTES):
-                received += part
+        # Behind the first line others may be in its buffer.
+        while part := output.read1(MOST_NEWS_BYTES):
+            received += part
         *lines, self._unread = (self._unread + received).split(b"\n")
         for line in lines:
             news = msgspec.json.decode(line, type=OfflineNews)

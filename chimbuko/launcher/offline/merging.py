@@ -1,6 +1,4 @@
-"""Merging of what streams have learned: an agent's statistics and the parameter server's state, side by side.
-No I/O.
-"""
+"""Merging of what streams have learned: an agent's statistics beside the parameter server's state. No I/O."""
 
 from __future__ import annotations
 
