@@ -104,7 +104,7 @@ class Lockstep:
         left = [one for one in self._members.values() if one.opened is not None]
         newest_us = max((one.opened.newest_us for one in left if one.opened), default=0)
         search = OverdueSearch(self.statistics.model, self._config)
-        batches = []
+        batches: list[RecordBatch] = []
         for one in left:
             opened = one.opened
             if opened is None or not breaks_off(opened, one.is_broken):

@@ -59,6 +59,8 @@ class Explainer:
         Takes events of the store.
     ask
         Takes questions about delays to whoever has the rows of the ranks.
+    clock
+        Clock of all events, in seconds.
     """
 
     def __init__(
@@ -66,7 +68,9 @@ class Explainer:
         store: RunStore,
         tell: Callable[[StoreEvent], None],
         ask: Callable[[Sequence[WaitsRequest]], None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
         self._ask = ask
         self._store = store
         self._tell = tell
@@ -107,7 +111,7 @@ class Explainer:
 
     def quiet_s(self, most_s: float) -> float:
         """Return how long nothing has to be done, at most ``most_s``."""
-        return most_s if self._begun is None else self._begun.live.quiet_s(time.monotonic(), most_s)
+        return most_s if self._begun is None else self._begun.live.quiet_s(self._clock(), most_s)
 
     def explained(self, calls: Sequence[SevereCall]) -> list[ExplainedCall]:
         """Return severe calls with what is known of their incidents."""
@@ -119,8 +123,8 @@ class Explainer:
     def _begin(self) -> _Explanation:
         provenance = self._store.provenance()
         stored = Incidents(provenance.reader)
-        self._tell(Resumed(time.monotonic(), stored.of_nodes(), stored.recurrences()))
-        live = LiveIncidents(time.monotonic(), Past.read(provenance, HORIZON_US))
+        self._tell(Resumed(self._clock(), stored.of_nodes(), stored.recurrences()))
+        live = LiveIncidents(self._clock(), Past.read(provenance, HORIZON_US))
         return _Explanation(live, provenance, ModeCauses(provenance))
 
     def _do(self, begun: _Explanation, instructions: Sequence[LiveInstruction]) -> None:
@@ -134,15 +138,15 @@ class Explainer:
         match instruction:
             case StoreChanges(changes):
                 self._store.writer.write_incidents(changes)
-                incidents = IncidentsStored(time.monotonic(), changes.incidents)
+                incidents = IncidentsStored(self._clock(), changes.incidents)
                 self._tell(incidents)
                 return incidents
             case ReadRecurring():
                 slow_ranks = list(chain.from_iterable(self._slow_ranks.values()))
-                return RecurringRead(time.monotonic(), recurring(begun.provenance, slow_ranks, begun.causes))
+                return RecurringRead(self._clock(), recurring(begun.provenance, slow_ranks, begun.causes))
             case StoreRecurrences(found):
                 stored = self._store.writer.write_recurrences(found)
-                recurrences = RecurrencesStored(time.monotonic(), stored)
+                recurrences = RecurrencesStored(self._clock(), stored)
                 self._tell(recurrences)
                 return recurrences
             case Ask(requests):

@@ -41,8 +41,8 @@ class Storing:
     ----------
     tell
         Takes events of the store.
-    ask
-        Takes questions about delays, as for ``Explainer``.
+    ask, clock
+        As for ``Explainer``.
     """
 
     def __init__(
@@ -50,11 +50,13 @@ class Storing:
         destination: Destination,
         tell: Callable[[StoreEvent], None],
         ask: Callable[[Sequence[WaitsRequest]], None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
         self._destination = destination
         self._tell = tell
         self.store = RunStore(destination)
-        self.explainer = Explainer(self.store, tell, ask)
+        self.explainer = Explainer(self.store, tell, ask, clock)
 
     def records(self, batches: Sequence[RecordBatch]) -> Written:
         """Store batches of records; where one of them is refused, one by one."""
@@ -68,7 +70,7 @@ class Storing:
         self.explainer.take_statistics(statistics)
         try:
             self.store.writer.write_statistics(statistics)
-            self._tell(HealthStored(time.monotonic(), statistics.health))
+            self._tell(HealthStored(self._clock(), statistics.health))
         except StoreRefused as error:
             log(f"statistics are left out: {error}")
 
@@ -79,20 +81,20 @@ class Storing:
         except StoreRefused as error:
             log(f"samples of nodes are left out: {error}")
             return
-        stored = SamplesStored(time.monotonic(), batches)
+        stored = SamplesStored(self._clock(), batches)
         self.explainer.take(stored)
         self._tell(stored)
 
     def explain(self, is_urgent: bool, severe: Sequence[SevereCall] = ()) -> None:
         """Explain what is stored, where that is due or urgent, and tell of severe calls."""
-        self.explainer.take(Tick(time.monotonic(), is_urgent))
+        self.explainer.take(Tick(self._clock(), is_urgent))
         if severe:
-            self._tell(SevereCallsStored(time.monotonic(), self.explainer.explained(severe)))
+            self._tell(SevereCallsStored(self._clock(), self.explainer.explained(severe)))
 
     def _write(self, batches: Sequence[RecordBatch]) -> Written:
         severe = self._new_severe(batches)
         self.store.writer.write(batches)
-        stored = CallsStored(time.monotonic(), batches)
+        stored = CallsStored(self._clock(), batches)
         self.explainer.take(stored)
         self._tell(stored)
         return Written(batches, severe)

@@ -26,7 +26,7 @@ from chimbuko.core.calls.record import StreamHealth
 from chimbuko.core.errors import ChimbukoError
 from chimbuko.core.kernels.declare import load_all
 from chimbuko.core.statistics.model import Model, load_model, save_model
-from chimbuko.launcher.offline.analysis import OfflineAnalysis, Questions, answer
+from chimbuko.launcher.offline.analysis import OfflineAnalysis, Questions, TraceClock, answer
 from chimbuko.launcher.offline.merging import Merging
 from chimbuko.launcher.offline.readers import ForkedReaders, OwnReader, Readers, ToRead
 from chimbuko.launcher.offline.shelf import Shelf
@@ -77,7 +77,8 @@ def _analyse(spec: OfflineSpec, should_stop: StopSignal) -> int:
     info = run.read_info()
     questions = Questions()
     destination = Destination(os.environ[STORE_VARIABLE], info.id, info if spec.has_own_store else None)
-    storing = Storing(destination, lambda event: None, questions.ask)
+    analysed = TraceClock()
+    storing = Storing(destination, lambda event: None, questions.ask, analysed)
     shelf = Shelf(storing, spec.programs, _report, Path(spec.scratch) / AGENT, config.spool_limit_bytes)
     base = load_model(Path(spec.load_model), config) if spec.load_model else None
     schema = make_detector(config).schema
@@ -89,7 +90,7 @@ def _analyse(spec: OfflineSpec, should_stop: StopSignal) -> int:
     statistics = AgentStatistics(AGENT, FIRST_INCARNATION, schema)
     lockstep = Lockstep(statistics, [one.identity for one in streams], config)
     merging = Merging(state, lockstep, dict(enumerate(spec.programs)))
-    analysis = OfflineAnalysis(state, lockstep, merging, shelf, _show)
+    analysis = OfflineAnalysis(state, lockstep, merging, shelf, analysed, _show)
     readers: Readers
     if spec.workers > 1:
         readers = ForkedReaders(streams, config, analysis.put, spec.workers)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from chimbuko.ad.agent.agenttelemetry import Loads, cpu_s, memory_bytes
 from chimbuko.ad.handoff.spool import SpoolFrame
 from chimbuko.ad.offline.lockstep import Lockstep
 from chimbuko.ad.offline.lockstepstream import EpochClosed
 from chimbuko.core.arrays import RankKey
-from chimbuko.core.calls.record import READING, CounterStatistics, StreamHealth
+from chimbuko.core.calls.record import READING, CounterStatistics, StepCount, StreamHealth
 from chimbuko.launcher.offline.merging import Merging
 from chimbuko.launcher.offline.readers import Readers
 from chimbuko.launcher.offline.shelf import Shelf
@@ -28,6 +28,24 @@ MOST_QUESTIONS = 3
 """Most rounds of questions about delays at the end: answers may lead to further ones."""
 
 
+class TraceClock:
+    """Clock of the trace: the end of the newest step, in seconds.
+
+    What goes by it is the same each time a trace is analysed, and the same as while it was recorded.
+    """
+
+    def __init__(self) -> None:
+        self._newest_us = 0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self._newest_us / 1e6
+
+    def note(self, steps: Iterable[StepCount]) -> None:
+        """Note steps that were analysed."""
+        self._newest_us = max([self._newest_us, *(step.end_us for step in steps)])
+
+
 class OfflineAnalysis:
     """Analysis of a recorded trace from its first step to its last statistics.
 
@@ -43,8 +61,10 @@ class OfflineAnalysis:
         lockstep: Lockstep,
         merging: Merging,
         shelf: Shelf,
+        clock: TraceClock,
         show: Callable[[Sequence[StreamHealth]], None],
     ) -> None:
+        self._clock = clock
         self._state = state
         self._lockstep = lockstep
         self._merging = merging
@@ -78,8 +98,10 @@ class OfflineAnalysis:
                 closed: EpochClosed
                 for closed in readers.advance(due):
                     self._lockstep.take(closed)
+                    self._clock.note(closed.steps)
             else:
                 self._merging.merge()
+                self._shelf.end_epoch()
             self._look(readers.pids)
         # By the model that the streams ended with, as a watchdog judges.
         overdue = self._lockstep.overdue()

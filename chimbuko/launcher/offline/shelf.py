@@ -26,7 +26,9 @@ MOST_BATCHES = 256
 MOST_BYTES = 4 << 20
 """Size of records from which on no more are gathered."""
 MOST_UNEXPLAINED = 2_000
-"""Most records that wait to be explained: it goes by their number, so that runs of one trace are alike."""
+"""Records from which on they are explained at the end of an epoch: it goes by their number, so that runs of
+one trace are alike.
+"""
 LONGEST_S = 2.0
 """Longest time from one transaction to the next, in seconds: others may look at the store meanwhile."""
 
@@ -72,19 +74,29 @@ class Shelf:
         """Whether the store is given up."""
 
     def put(self, stream: str, frame: SpoolFrame) -> None:
-        """Take what a stream has found; it is stored at once where that is due."""
+        """Take what a stream has found; it is stored at once where it is much."""
         if self.is_given_up:
             self._spool(stream, frame)
             return
         self._frames.append((stream, frame))
+        self._unexplained += frame.records.count
         self._size_bytes += sum(map(len, msgspec.structs.astuple(frame.records)))
-        is_much = len(self._frames) >= MOST_BATCHES or self._size_bytes >= MOST_BYTES
-        if is_much or time.monotonic() - self._stored_s >= LONGEST_S:
+        if self._size_bytes >= MOST_BYTES:
+            self.store()
+
+    def end_epoch(self) -> None:
+        """Store what was put where that is due, and explain it where it is much."""
+        if self._unexplained >= MOST_UNEXPLAINED:
+            self.store()
+            self.explain()
+        elif len(self._frames) >= MOST_BATCHES or time.monotonic() - self._stored_s >= LONGEST_S:
             self.store()
 
     def store(self, statistics: RunStatistics | None = None) -> None:
         """Store all that was put, and the statistics."""
-        frames, self._frames, self._size_bytes = self._frames, [], 0
+        # In one order, whichever stream was read first.
+        frames = sorted(self._frames, key=lambda one: one[0])
+        self._frames, self._size_bytes = [], 0
         if self.is_given_up:
             return
         batches = [self._batch(stream, frame) for stream, frame in frames]
@@ -99,17 +111,19 @@ class Shelf:
         self._stored_s = time.monotonic()
 
     def write(self, batches: Sequence[RecordBatch]) -> None:
-        """Write batches, and explain the calls in them where there are many."""
+        """Write batches."""
         if batches:
             self._tried(lambda: self._storing.records(batches))
-            self._unexplained += sum(batch.records.count for batch in batches)
-            if self._unexplained >= MOST_UNEXPLAINED:
-                self.explain()
 
     def explain(self) -> None:
         """Explain all calls that are stored."""
         self._unexplained = 0
-        self._tried(lambda: self._storing.explain(True))
+        if self.is_given_up:
+            return
+        try:
+            self._tried(lambda: self._storing.explain(True))
+        except StoreBusy:
+            self.is_given_up = True
 
     def _tried(self, store: Callable[[], Made]) -> Made:
         """Return what was made; where the store cannot be used now it is tried again.
