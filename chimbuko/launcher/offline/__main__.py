@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
 
@@ -28,8 +28,8 @@ from chimbuko.core.kernels.declare import load_all
 from chimbuko.core.statistics.model import Model, load_model, save_model
 from chimbuko.launcher.offline.analysis import OfflineAnalysis, Questions, TraceClock, answer
 from chimbuko.launcher.offline.merging import Merging
-from chimbuko.launcher.offline.readers import ForkedReaders, OwnReader, Readers, ToRead
-from chimbuko.launcher.offline.shelf import Shelf
+from chimbuko.launcher.offline.readers import ForkedReaders, Heart, OwnReader, Readers, ToRead
+from chimbuko.launcher.offline.shelf import LeftSpools, Shelf
 from chimbuko.launcher.offline.spec import UNDELIVERED_CODE, OfflineNews, OfflineSpec
 from chimbuko.provenance.explain.traceanswers import recalled
 from chimbuko.provenance.service.runstore import Destination
@@ -79,7 +79,14 @@ def _analyse(spec: OfflineSpec, should_stop: StopSignal) -> int:
     destination = Destination(os.environ[STORE_VARIABLE], info.id, info if spec.has_own_store else None)
     analysed = TraceClock()
     storing = Storing(destination, lambda event: None, questions.ask, analysed)
-    shelf = Shelf(storing, spec.programs, _report, Path(spec.scratch) / AGENT, config.spool_limit_bytes)
+    beat = Heart(lambda: _say(OfflineNews()))
+
+    def is_to_stop() -> bool:
+        beat()
+        return should_stop()
+
+    spools = LeftSpools(Path(spec.scratch) / AGENT, spec.programs, config.spool_limit_bytes)
+    shelf = Shelf(storing, _report, beat, spools)
     base = load_model(Path(spec.load_model), config) if spec.load_model else None
     schema = make_detector(config).schema
     state = ServerState(len(spec.streams), schema, base, config.is_frozen, time.time_ns())
@@ -93,13 +100,13 @@ def _analyse(spec: OfflineSpec, should_stop: StopSignal) -> int:
     analysis = OfflineAnalysis(state, lockstep, merging, shelf, analysed, _show)
     readers: Readers
     if spec.workers > 1:
-        readers = ForkedReaders(streams, config, analysis.put, spec.workers)
+        readers = ForkedReaders(streams, config, analysis.put, beat, spec.workers)
     else:
-        readers = OwnReader(streams, config, analysis.put, should_stop)
+        readers = OwnReader(streams, config, analysis.put, is_to_stop)
     say_ready(service="analysis")
     analysis.run(readers, should_stop)
     if not shelf.is_given_up:
-        answer(questions, shelf, partial(_look_up, run, storing, config.recorder_bytes, should_stop))
+        answer(questions, shelf, partial(_look_up, run, storing, config.recorder_bytes, is_to_stop))
         storing.store.close()
     _leave_learned(spec, run, state)
     return UNDELIVERED_CODE if shelf.is_given_up else 0
@@ -109,7 +116,7 @@ def _look_up(
     run: RunDirectory,
     storing: Storing,
     most_bytes: int,
-    should_stop: StopSignal,
+    should_stop: Callable[[], bool],
     requests: Sequence[WaitsRequest],
 ) -> list[RecordBatch]:
     return recalled(run, storing.store.provenance(), requests, most_bytes, should_stop)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection, Pipe, wait
@@ -19,8 +21,31 @@ from chimbuko.runtime.process.lifetime import Sacrifice, die_with_parent, oom_sc
 from chimbuko.runtime.process.signals import END, StopSignal
 from chimbuko.runtime.process.starting import become_fork, end_fork, signals_wait
 
+BEAT_S = 5.0
+"""Time between two signs of life, in seconds."""
 Due = Mapping[str, StreamModel | None]
 """Streams that go on, by their keys, each with a newer model, if there is one."""
+
+
+class Heart:
+    """Signs of life, given now and then.
+
+    Parameters
+    ----------
+    give
+        Gives a sign of life.
+    """
+
+    def __init__(self, give: Callable[[], None]) -> None:
+        self._give = give
+        self._beaten_s = time.monotonic()
+
+    def __call__(self) -> None:
+        """Give a sign of life where the last one was some time ago."""
+        now_s = time.monotonic()
+        if now_s - self._beaten_s >= BEAT_S:
+            self._beaten_s = now_s
+            self._give()
 
 
 @dataclass(frozen=True)
@@ -72,6 +97,8 @@ class ForkedReaders:
 
     Parameters
     ----------
+    beat
+        Called when a reader says that it is at work.
     count
         Number of forks; no more than there are streams.
 
@@ -86,9 +113,11 @@ class ForkedReaders:
         streams: Sequence[ToRead],
         config: AnalysisConfig,
         put: Put,
+        beat: Callable[[], None],
         count: int,
     ) -> None:
         self._put = put
+        self._beat = beat
         self._links: dict[str, Connection] = {}
         self.pids = [os.getpid()]
         for index in range(count):
@@ -109,26 +138,36 @@ class ForkedReaders:
         asked: dict[Connection, dict[str, StreamModel | None]] = {}
         for key, model in due.items():
             asked.setdefault(self._links[key], {})[key] = model
-        try:
+        with _reader_lives():
             for link, of_link in asked.items():
                 link.send(of_link)
-            left = len(due)
-            while left:
-                for ready in wait(list(asked)):
-                    assert isinstance(ready, Connection), "only readers are waited for"
-                    message: EpochClosed | tuple[str, SpoolFrame] = ready.recv()
-                    if isinstance(message, EpochClosed):
-                        left -= 1
-                        yield message
-                    else:
-                        self._put(*message)
-        except (EOFError, OSError) as error:
-            raise ServiceError("a reader of the trace has died") from error
+        left = len(due)
+        while left:
+            for ready in wait(list(asked)):
+                assert isinstance(ready, Connection), "only readers are waited for"
+                with _reader_lives():
+                    message: EpochClosed | tuple[str, SpoolFrame] | None = ready.recv()
+                if message is None:
+                    self._beat()
+                elif isinstance(message, EpochClosed):
+                    left -= 1
+                    yield message
+                else:
+                    self._put(*message)
 
     def stop(self) -> None:
         """See ``Readers``."""
         for pid in self.pids[1:]:
             os.kill(pid, END)
+
+
+@contextmanager
+def _reader_lives() -> Iterator[None]:
+    """Speak with a reader; raises ``ServiceError`` where it has died."""
+    try:
+        yield
+    except (EOFError, OSError) as error:
+        raise ServiceError("a reader of the trace has died") from error
 
 
 def _fork(link: Connection, work: Callable[[], None]) -> int:
@@ -140,7 +179,8 @@ def _fork(link: Connection, work: Callable[[], None]) -> int:
             return pid
         become_fork("chimbuko.launcher.offline reader", 0, 2, 2, (link.fileno(),))
         set_oom_score(oom_score(Sacrifice.READER))
-        die_with_parent()
+        # It has nothing to leave in order, and may hang in a damaged file.
+        die_with_parent(signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
@@ -149,7 +189,14 @@ def _fork(link: Connection, work: Callable[[], None]) -> int:
 
 def _serve(link: Connection, streams: Sequence[ToRead], config: AnalysisConfig) -> None:
     """Read the streams of one share as they are due, until nobody asks any more."""
-    reader = OwnReader(streams, config, lambda key, frame: link.send((key, frame)), StopSignal())
+    stop = StopSignal()
+    beat = Heart(lambda: link.send(None))
+
+    def should_stop() -> bool:
+        beat()
+        return stop()
+
+    reader = OwnReader(streams, config, lambda key, frame: link.send((key, frame)), should_stop)
     while True:
         try:
             due: Due = link.recv()

@@ -33,6 +33,36 @@ LONGEST_S = 2.0
 """Longest time from one transaction to the next, in seconds: others may look at the store meanwhile."""
 
 
+class LeftSpools:
+    """Spools of all streams, in which findings wait for ``chimbuko deliver``.
+
+    Parameters
+    ----------
+    folder
+        Folder for the spools.
+    programs
+        Names of the programs by number.
+    limit_bytes
+        Size of a spool beyond which records of low severity are dropped and counted.
+    """
+
+    def __init__(self, folder: Path, programs: Sequence[str], limit_bytes: int) -> None:
+        self._folder = folder
+        self._programs = programs
+        self._limit_bytes = limit_bytes
+        self._writers: dict[str, SpoolWriter] = {}
+
+    def append(self, stream: str, frame: SpoolFrame, dropped: Counter[str]) -> None:
+        """Leave a frame of a stream of which so many calls of each function were not recorded before."""
+        if stream not in self._writers:
+            folder = self._folder / stream.replace(":", "-")
+            folder.mkdir(parents=True, exist_ok=True)
+            NamesFile(folder / NAMES).save(StreamNames(program=self._programs[frame.health.program]))
+            self._writers[stream] = SpoolWriter(folder / "spool", stream, self._limit_bytes)
+            self._writers[stream].dropped.update(dropped)
+        self._writers[stream].append(frame)
+
+
 class Shelf:
     """Shelf for what streams have found, from which it is stored in large transactions.
 
@@ -40,43 +70,38 @@ class Shelf:
 
     Parameters
     ----------
-    programs
-        Names of the programs by number.
     report
         Takes a line for the user.
+    beat
+        Called where it goes on.
     spools
-        Folder for spools.
-    spool_limit_bytes
-        Size of a spool beyond which records of low severity are dropped and counted.
+        Spools for what cannot be stored.
     """
 
     def __init__(
         self,
         storing: Storing,
-        programs: Sequence[str],
         report: Callable[[str], None],
-        spools: Path,
-        spool_limit_bytes: int,
+        beat: Callable[[], None],
+        spools: LeftSpools,
     ) -> None:
         self._storing = storing
-        self._programs = programs
         self._report = report
+        self._beat = beat
         self._spools = spools
-        self._spool_limit_bytes = spool_limit_bytes
         self._frames: list[tuple[str, SpoolFrame]] = []
         self._size_bytes = 0
         self._stored_s = time.monotonic()
         self._unexplained = 0
         self._sequences: Counter[str] = Counter()
         self._dropped: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._writers: dict[str, SpoolWriter] = {}
         self.is_given_up = False
         """Whether the store is given up."""
 
     def put(self, stream: str, frame: SpoolFrame) -> None:
         """Take what a stream has found; it is stored at once where it is much."""
         if self.is_given_up:
-            self._spool(stream, frame)
+            self._spools.append(stream, frame, self._dropped[stream])
             return
         self._frames.append((stream, frame))
         self._unexplained += frame.records.count
@@ -107,7 +132,9 @@ class Shelf:
         except StoreBusy:
             self.is_given_up = True
             for stream, frame in frames:
-                self._spool(stream, frame)
+                self._dropped[stream].subtract(frame.left_out)
+            for stream, frame in frames:
+                self._spools.append(stream, frame, self._dropped[stream])
         self._stored_s = time.monotonic()
 
     def write(self, batches: Sequence[RecordBatch]) -> None:
@@ -135,6 +162,7 @@ class Shelf:
         """
         troubles = Troubles()
         while True:
+            self._beat()
             try:
                 made = store()
             except StoreBusy as error:
@@ -153,12 +181,3 @@ class Shelf:
         self._sequences[stream] += 1
         self._dropped[stream].update(frame.left_out)
         return frame.batch(stream, self._sequences[stream], self._dropped[stream])
-
-    def _spool(self, stream: str, frame: SpoolFrame) -> None:
-        """Leave a frame for ``chimbuko deliver``."""
-        if stream not in self._writers:
-            folder = self._spools / stream.replace(":", "-")
-            folder.mkdir(parents=True, exist_ok=True)
-            NamesFile(folder / NAMES).save(StreamNames(program=self._programs[frame.health.program]))
-            self._writers[stream] = SpoolWriter(folder / "spool", stream, self._spool_limit_bytes)
-        self._writers[stream].append(frame)
