@@ -119,14 +119,15 @@ def differences(first: Path, second: Path) -> list[str]:
             lines.append(f"{table}: {len(ours[table])} rows, and {len(theirs[table])}")
             continue
         pairs = zip(ours[table], theirs[table], strict=True)
-        lines += [f"{table}: {one}, and {other}" for one, other in pairs if not _is_same(one, other)]
+        differing = [(one, found) for one, other in pairs if (found := _differing(one, other))]
+        lines += [f"{table}: {found} of {one}" for one, found in differing]
     return lines
 
 
-def _is_same(one: Row, other: Row) -> bool:
-    if one.keys() != other.keys():
-        return False
-    return all(
-        math.isclose(value, other[name], rel_tol=1e-12) if name in SUMS else value == other[name]
-        for name, value in one.items()
-    )
+def _differing(one: Row, other: Row) -> dict[str, tuple[Any, Any]]:
+    """Return the values that differ, by their columns."""
+    return {name: (one[name], other[name]) for name in one if not _is_same(name, one[name], other[name])}
+
+
+def _is_same(name: str, one: Any, other: Any) -> bool:
+    return math.isclose(one, other, rel_tol=1e-12, abs_tol=1e-9) if name in SUMS else bool(one == other)
