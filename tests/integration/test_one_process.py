@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from chimbuko.core.config import DETECTORS
+from chimbuko.core.statistics.model import load_model
 from chimbuko.provenance.query.filters import CallFilter
 from chimbuko.provenance.query.run import open_run
 from chimbuko.runtime.runs.directory import RunDirectory
@@ -48,14 +49,20 @@ def records(run: Run) -> list[Any]:
         )
 
 
+def without_numbers(value: Any) -> Any:
+    """Part of a report without numbers of functions, which follow the order in which streams came."""
+    if isinstance(value, dict):
+        return {name: without_numbers(part) for name, part in value.items() if name != "fid"}
+    return sorted(map(without_numbers, value), key=repr) if isinstance(value, list) else value
+
+
 def report(run: Run) -> dict[str, Any]:
     """Final report, without what depends on the processes and on the clock."""
     with gzip.open(run.folder / "report.json.gz") as file:
         found: dict[str, Any] = json.load(file)
     found["analysis"]["agents"] = sorted(found["analysis"]["agents"])
-    found["analysis"]["streams"].sort(key=lambda stream: (stream["program"], stream["rank"]))
     found.pop("model")
-    return found
+    return {name: without_numbers(part) for name, part in found.items()}
 
 
 @pytest.mark.parametrize("detector", DETECTORS)
@@ -66,7 +73,10 @@ def test_leaves_what_separate_processes_leave(detector: str, heat4: Path, start:
     assert differences(one.folder, separate.folder) == []
     assert records(one) == records(separate)
     assert report(one) == report(separate)
-    assert (one.folder / "model.msgpack").read_bytes() == (separate.folder / "model.msgpack").read_bytes()
+    config = one.info.config
+    models = [load_model(run.folder / "model.msgpack", config) for run in (one, separate)]
+    ours, theirs = (dict(zip(model.functions, model.table.tolist(), strict=True)) for model in models)
+    assert ours == theirs
 
 
 def test_without_a_final_judgement_and_with_one_core(heat4: Path, start: Start) -> None:
