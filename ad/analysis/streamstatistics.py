@@ -212,7 +212,9 @@ class StreamStatistics:
         self._own[timers] = self._schema.identity
         self._is_touched[:] = False
         held = self._handed_out.get(generation)
-        self._handed_out[generation] = learned if held is None else self._merged(held, learned)
+        self._handed_out[generation] = (
+            learned if held is None else merged_learned(self._schema, held, learned)
+        )
         return learned
 
     def take_model(self, model: Float64Array, generation: int, ahead: Int64Array | None = None) -> None:
@@ -234,12 +236,16 @@ class StreamStatistics:
             left = {held: _behind(kept, held, ahead) for held, kept in left.items()}
         self._handed_out = left
 
-    def _merged(self, first: Learned, second: Learned) -> Learned:
-        timers = np.union1d(first.timers, second.timers)
-        table = self._schema.empty(len(timers))
-        for part in (first, second):
-            self._schema.merge(table, np.searchsorted(timers, part.timers), part.table)
-        return Learned(timers, table)
+
+def merged_learned(schema: TableSchema, first: Learned, second: Learned) -> Learned:
+    """Return the statistics of both together."""
+    if not len(first.timers):
+        return second
+    timers = np.union1d(first.timers, second.timers)
+    table = schema.empty(len(timers))
+    for part in (first, second):
+        schema.merge(table, np.searchsorted(timers, part.timers), part.table)
+    return Learned(timers, table)
 
 
 def _behind(kept: Learned, generation: int, ahead: Int64Array) -> Learned:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from pathlib import Path
 
 import msgspec
@@ -48,7 +49,7 @@ def read_names(path: Path) -> StreamNames:
     return msgspec.msgpack.decode(path.read_bytes(), type=StreamNames)
 
 
-def new_metadata(names: StreamNames, known: set[tuple[int, int, str]], program: int) -> list[Metadata]:
+def new_metadata(names: StreamNames, known: Set[tuple[int, int, str]], program: int) -> list[Metadata]:
     """Return a stream's metadata whose keys are not among those ``known``."""
     new = names.metadata.keys() - known if len(names.metadata) > len(known) else ()
     return [

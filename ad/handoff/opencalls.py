@@ -54,6 +54,18 @@ class OpenCalls:
     calls: Table
     """``OPEN`` rows: thread by thread, of each the outermost first."""
 
+    @classmethod
+    def none(cls) -> OpenCalls:
+        """Return the calls of a stream that gave no step."""
+        return cls(0, 0, 0, 0, as_table(np.zeros(0, OPEN)))
+
+    @classmethod
+    def of(cls, stacks: CallStacks, steps: int, step: StepCount) -> OpenCalls:
+        """Return the calls that are open after a step, the stream's ``steps``-th."""
+        calls: Table = as_table(np.zeros(MOST_OPEN_CALLS, OPEN))
+        count = gather_open(stacks.calls, stacks.threads, stacks.thread_count, calls)
+        return cls(steps, step.step, step.start_us, step.end_us, calls[:count])
+
 
 _SIZE_BYTES = 8 * _HEADER_CELLS + _MOST_REPORTS * REPORT.itemsize + MOST_OPEN_CALLS * OPEN.itemsize
 """Size of the file, 230 kB."""

@@ -16,9 +16,9 @@ import math
 import os
 import struct
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -116,6 +116,28 @@ class SpoolFrame:
     paths: PathTimes | None = None
     """Runtimes by call path, at the end of the stream."""
 
+    def batch(self, stream: str, sequence: int, dropped: Mapping[str, int]) -> RecordBatch:
+        """Return the frame as it goes to the store.
+
+        Parameters
+        ----------
+        stream
+            Key of the stream.
+        dropped
+            Number of abnormal calls of each function that are not recorded, since the stream began.
+        """
+        return RecordBatch(
+            stream=stream,
+            sequence=sequence,
+            records=self.records,
+            steps=self.steps,
+            metadata=self.metadata,
+            health=self.health,
+            dropped=dict(dropped),
+            counter_statistics=self.counter_statistics,
+            paths=self.paths,
+        )
+
 
 @dataclass
 class _Segment:
@@ -198,17 +220,13 @@ class SpoolWriter:
 
     def _is_written(self, parts: list[PackedRecords], frame: SpoolFrame) -> bool:
         """Write the frame with these records; return False where there is no room for that."""
-        batch = RecordBatch(
-            stream=self._stream,
-            sequence=self.next_sequence,
+        whole = replace(
+            frame,
             records=joined(parts) if len(parts) > 1 else next(iter(parts), PackedRecords()),
             steps=self._owed_steps,
             metadata=self._owed_metadata,
-            health=frame.health,
-            dropped=dict(self.dropped),
-            counter_statistics=frame.counter_statistics,
-            paths=frame.paths,
         )
+        batch = whole.batch(self._stream, self.next_sequence, self.dropped)
         try:
             self._write(batch, self._has_to_begin_segment())
         except OSError:

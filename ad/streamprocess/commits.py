@@ -5,14 +5,16 @@ due. It knows no clock: the caller gives the time.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, replace
 
-from chimbuko.ad.analysis.streamanalysis import StepResult
+from chimbuko.ad.analysis.streamanalysis import StepResult, StreamAnalysis
 from chimbuko.ad.handoff import outbox
+from chimbuko.ad.handoff.namesfile import new_metadata
 from chimbuko.ad.handoff.spool import SpoolFrame, SpoolWriter
-from chimbuko.core.calls.record import CounterStatistics, Metadata, StreamHealth
+from chimbuko.core.calls.record import StepCount
 from chimbuko.core.calls.recordarrays import PackedRecords, joined
 from chimbuko.core.config import AnalysisConfig
-from chimbuko.runtime.protocol.messages import PathTimes
+from chimbuko.core.traceschema import StreamNames
 
 MOST_HELD_BYTES = 8 << 20
 """Maximum size of records that wait for a commit while there is no room for one; beyond it steps wait in
@@ -58,28 +60,67 @@ class Uncommitted:
         spool.lost_steps += len(self._results)
         self._results.clear()
 
-    def frame(
-        self,
-        last: PackedRecords | None,
-        metadata: list[Metadata],
-        health: StreamHealth,
-        counter_statistics: list[CounterStatistics],
-        paths: PathTimes | None,
-    ) -> SpoolFrame:
-        """Return all results as a frame for the spool, with the records ``last`` after them."""
+    def left_out(self) -> dict[str, int]:
+        """Return the number of abnormal calls of each function that are not recorded."""
         left_out: Counter[str] = Counter()
         for result in self._results:
             left_out.update(result.left_out)
+        return dict(left_out)
+
+    def records(self, last: PackedRecords | None) -> PackedRecords:
+        """Return the records of all results, with ``last`` after them."""
         made = [result.records for result in self._results] + ([] if last is None else [last])
+        return joined([part for part in made if part.heads] or [PackedRecords()])
+
+    @property
+    def steps(self) -> list[StepCount]:
+        """Counts of the steps."""
+        return [result.count for result in self._results]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the store has been told of a stream beside its calls and steps."""
+
+    metadata: frozenset[tuple[int, int, str]] = frozenset()
+    """Keys of its metadata."""
+    counters_due_us: int = 0
+    """Time in the trace from which on totals of its counters are due again."""
+
+    def frame(
+        self,
+        analysis: StreamAnalysis,
+        names: StreamNames,
+        uncommitted: Uncommitted,
+        last: PackedRecords | None,
+        state: str,
+    ) -> SpoolFrame:
+        """Return the results since the last commit as a frame.
+
+        Parameters
+        ----------
+        last
+            Records that come after all others, at the end of the stream.
+        state
+            State of the stream, as in ``StreamHealth``.
+        """
+        health = analysis.health(state)
+        are_counters_due = last is not None or analysis.end_us >= self.counters_due_us
         return SpoolFrame(
-            records=joined([part for part in made if part.heads] or [PackedRecords()]),
-            steps=[result.count for result in self._results],
-            metadata=metadata,
+            records=uncommitted.records(last),
+            steps=uncommitted.steps,
+            metadata=new_metadata(names, self.metadata, health.program),
             health=health,
-            counter_statistics=counter_statistics,
-            left_out=dict(left_out),
-            paths=paths,
+            counter_statistics=analysis.counter_statistics() if are_counters_due else [],
+            left_out=uncommitted.left_out(),
+            paths=None if last is None else analysis.path_times(),
         )
+
+    def after(self, frame: SpoolFrame, end_us: int, period_us: int) -> Told:
+        """Return what the store has been told with this frame, too; the analysis is at ``end_us``."""
+        keys = {(one.rank, one.thread, one.key) for one in frame.metadata}
+        told = replace(self, metadata=self.metadata | keys) if keys else self
+        return replace(told, counters_due_us=end_us + period_us) if frame.counter_statistics else told
 
 
 COMMIT_PERIOD_S = 0.05

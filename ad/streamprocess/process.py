@@ -16,18 +16,18 @@ from contextlib import suppress
 from pathlib import Path
 
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
-from chimbuko.ad.calls.stacks import MAIN_THREAD
 from chimbuko.ad.detectors import make_detector
 from chimbuko.ad.handoff.exchange import Cell, ExchangeBox, Phase
 from chimbuko.ad.handoff.flightrecorder import FlightRecorder
-from chimbuko.ad.handoff.namesfile import NamesFile, new_metadata
+from chimbuko.ad.handoff.namesfile import NamesFile
 from chimbuko.ad.handoff.notifiers import AgentNotifier
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
 from chimbuko.ad.handoff.processspecs import NO_MEMORY, StreamProcessSpec, claim
 from chimbuko.ad.handoff.shortage import ShortageReporter, StreamPart
 from chimbuko.ad.handoff.sparsefile import is_out_of_memory
 from chimbuko.ad.handoff.spool import SpoolFrame, SpoolWriter
-from chimbuko.ad.streamprocess.commits import CommitSchedule, Uncommitted
+from chimbuko.ad.streamprocess.commits import CommitSchedule, Told, Uncommitted
+from chimbuko.ad.streamprocess.progression import epoch_of, has_ended
 from chimbuko.ad.streamprocess.sources import open_source
 from chimbuko.ad.streamprocess.streamcheckpoint import Checkpoint, CheckpointFiles
 from chimbuko.capture.follow.presence import Role, announce
@@ -42,7 +42,7 @@ from chimbuko.core.calls.record import (
 )
 from chimbuko.core.calls.recordarrays import PackedRecords
 from chimbuko.core.errors import TraceFormatError
-from chimbuko.core.traceschema import ROOT_TIMER_NAME, EventType, StreamNames, TraceStep
+from chimbuko.core.traceschema import EventType, StreamNames, TraceStep
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.process.signals import END
 from chimbuko.runtime.protocol.messages import ALL_EPOCHS, NO_EPOCH
@@ -105,12 +105,10 @@ class StreamProcess:
             # Where there was no room for a checkpoint, only the totals are known.
             self._analysis.follow(self._box.next_step, self._spool.health)
             self._epoch = NO_EPOCH
-            self._counters_due_us = 0
-            self._known_metadata: set[tuple[int, int, str]] = set()
+            self._told = Told()
             self._open_calls.forget()
             return
-        self._analysis, self._epoch = kept.analysis, kept.epoch
-        self._counters_due_us, self._known_metadata = kept.counters_due_us, kept.known_metadata
+        self._analysis, self._epoch, self._told = kept.analysis, kept.epoch, kept.told
         self._open_calls.go_on(self._analysis.stacks, kept.reports_seen)
         self._box.take_model(self._analysis)
         if kept.frame is not None and self._spool.next_sequence == kept.sequence:
@@ -176,7 +174,7 @@ class StreamProcess:
                 # A step without events leaves the arrays of the one before as they are.
                 last = got if len(got.events) else last
             elif got is not Waiting.NOT_READY:
-                is_complete = got is Waiting.END and self._has_ended(last)
+                is_complete = got is Waiting.END and has_ended(self._analysis, self._names, last)
                 return Phase.ENDED if is_complete else Phase.BROKEN
             elif self._box[Cell.IS_ALL_WRITTEN]:
                 source.end()
@@ -234,20 +232,6 @@ class StreamProcess:
             with suppress(OSError):
                 announce(self._spec.guarded, f"reader-{self._spec.key}", role)
 
-    def _has_ended(self, last: TraceStep | None) -> bool:
-        """Return whether the program was seen to end. A last step that was never written, or thrown away
-        because the reader was too slow, leaves no gap behind it.
-        """
-        timers = self._names.timers
-        analysis = self._analysis
-        if ROOT_TIMER_NAME not in timers.values():
-            return not analysis.stacks.is_main_open
-        if last is None:
-            # A predecessor has analysed the last step, or there was no call in any.
-            return analysis.health(READING).calls > 0 and not analysis.stacks.is_main_open
-        timer = last.last_timer(MAIN_THREAD)
-        return timer is not None and timers.get(timer) == ROOT_TIMER_NAME
-
     def _step(self, step: TraceStep) -> None:
         self._save_names()
         if self._spec.config.lockstep and not self._enter_epoch(step):
@@ -278,8 +262,7 @@ class StreamProcess:
         """Close the epochs before the step's, and wait until all streams have; return False if asked to
         stop.
         """
-        interval_us = step.interval_us()
-        epoch = NO_EPOCH if interval_us is None else interval_us[1] // self._spec.config.period_us
+        epoch = epoch_of(step, self._spec.config.period_us)
         if epoch <= self._epoch:
             return True
         self._commit_surely()
@@ -334,21 +317,18 @@ class StreamProcess:
         if not self._save_names():
             self._shortage.report(self._analysis.health(state))
             return False
-        frame = self._frame(records, state)
+        frame = self._told.frame(self._analysis, self._names, self._uncommitted, records, state)
         kept = Checkpoint(
             analysis=self._analysis,
             epoch=self._epoch,
             reports_seen=self._open_calls.reports_seen,
-            known_metadata=self._known_metadata,
-            counters_due_us=self._counters_due_us,
+            told=self._told,
             frame=frame if frame.steps or records is not None else None,
             sequence=self._spool.next_sequence,
         )
         if kept.frame is not None:
             # At the turn of an epoch, in lockstep, there is no step, and nothing of this goes out.
-            kept.known_metadata = self._known_metadata | {(m.rank, m.thread, m.key) for m in frame.metadata}
-            if frame.counter_statistics:
-                kept.counters_due_us = self._analysis.end_us + self._spec.config.period_us
+            kept.told = self._told.after(frame, self._analysis.end_us, self._spec.config.period_us)
         try:
             is_exchanged = self._box.exchange(
                 self._analysis, frame.steps, lambda slot: self._checkpoints.save(slot, kept)
@@ -365,7 +345,7 @@ class StreamProcess:
         if kept.frame is not None:
             self._append(kept.frame)
         self._shortage.report(frame.health)
-        self._known_metadata, self._counters_due_us = kept.known_metadata, kept.counters_due_us
+        self._told = kept.told
         self._uncommitted.clear()
         if not (self._spec.config.lockstep or self._schedule.is_quiet):
             self._notifier.notify()
@@ -373,18 +353,6 @@ class StreamProcess:
         if self._source is not None:
             self._source.give_back(self._analysis.stacks.last_step + 1)
         return True
-
-    def _frame(self, records: PackedRecords | None, state: str) -> SpoolFrame:
-        """Return the results since the last commit as a frame, with ``records`` after them."""
-        analysis = self._analysis
-        are_counters_due = records is not None or analysis.end_us >= self._counters_due_us
-        return self._uncommitted.frame(
-            records,
-            new_metadata(self._names, self._known_metadata, self._spec.program),
-            analysis.health(state),
-            analysis.counter_statistics() if are_counters_due else [],
-            None if records is None else analysis.path_times(),
-        )
 
 
 def run_child(spec: StreamProcessSpec, notifier: AgentNotifier) -> int:

@@ -30,7 +30,7 @@ def open_source(spec: StreamProcessSpec, first_step: int, names: StreamNames) ->
     if spec.transport is Transport.FILES:
         kept = Path(spec.kept_trace) if spec.kept_trace else None
         return FollowedStream(path, spec.rank, spec.first_rank, first_step, names, kept, spec.is_ours)
-    return _Recorded(path, spec, first_step, names)
+    return RecordedSource(path, spec.rank, spec.first_rank, first_step, names)
 
 
 def _check_contact(stream: Path, contact: str) -> None:
@@ -39,15 +39,21 @@ def _check_contact(stream: Path, contact: str) -> None:
         raise TraceFormatError(f"{stream}: its program had ended before it could be read")
 
 
-class _Recorded:
-    """A recorded stream."""
+class RecordedSource:
+    """A recorded stream.
+
+    Raises
+    ------
+    TraceFormatError
+        The stream cannot be opened.
+    """
 
     written_steps: int | None = None
     is_joining = False
 
-    def __init__(self, path: Path, spec: StreamProcessSpec, first_step: int, names: StreamNames) -> None:
+    def __init__(self, path: Path, rank: int, first_rank: int, first_step: int, names: StreamNames) -> None:
         self._reader = StreamReader(
-            path, BP_FILE, rank=spec.rank, first_rank=spec.first_rank, first_step=first_step, names=names
+            path, BP_FILE, rank=rank, first_rank=first_rank, first_step=first_step, names=names
         )
         self.names = self._reader.names
 
@@ -63,6 +69,7 @@ class _Recorded:
         """Do nothing: a recorded stream has been all there from the beginning."""
 
     def close(self) -> None:
+        """Let go of it."""
         self._reader.close()
 
 

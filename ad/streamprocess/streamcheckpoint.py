@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis
 from chimbuko.ad.handoff.spool import SpoolFrame
+from chimbuko.ad.streamprocess.commits import Told
 from chimbuko.core.traceschema import StreamNames
 from chimbuko.runtime.process.lifetime import log
 
@@ -35,9 +36,7 @@ class Checkpoint:
     epoch: int
     reports_seen: int
     """Number of reports of overdue calls that the process knows."""
-    known_metadata: set[tuple[int, int, str]]
-    """Keys of the metadata that the store was sent."""
-    counters_due_us: int
+    told: Told
     frame: SpoolFrame | None
     """Findings that may not be in the spool yet."""
     sequence: int

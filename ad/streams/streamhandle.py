@@ -139,6 +139,13 @@ TAU_MARK = "TAU Version"
 """Key of metadata that only TAU writes."""
 
 
+def is_prompt(names: StreamNames) -> bool:
+    """Return whether the steps of a stream report every event within a period, and not only when its main
+    thread allows.
+    """
+    return not any(key == TAU_MARK for _, _, key in names.metadata)
+
+
 @dataclass
 class StreamHandle:
     """Files and state of one stream."""
@@ -325,7 +332,7 @@ class StreamHandle:
     @property
     def is_prompt(self) -> bool:
         """Whether its steps report every event within a period, and not only when its main thread allows."""
-        return not any(key == TAU_MARK for _, _, key in self.names.metadata)
+        return is_prompt(self.names)
 
     @property
     def _box_path(self) -> Path:

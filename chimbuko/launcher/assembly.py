@@ -28,7 +28,9 @@ from chimbuko.launcher.closing import Show
 from chimbuko.launcher.controller import Controller
 from chimbuko.launcher.kernels import await_kernels
 from chimbuko.launcher.options import RunOptions
+from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.services.choices import ServiceOptions
+from chimbuko.launcher.tracecontroller import RecordedTrace, TraceController, Unfinished
 from chimbuko.launcher.transport import StreamPlace, place_streams, shielded
 from chimbuko.provenance.store.urls import public_url
 from chimbuko.runtime.process.cores import pin
@@ -81,6 +83,12 @@ def lead(options: RunOptions, show: Show) -> int:
         recorded=recorded if options.trace else [],
     )
     services = _services(options, config, recorded)
+    if options.is_in_one_process:
+        trace = RecordedTrace(recorded, readers.node, min(len(recorded), len(os.sched_getaffinity(0))))
+        try:
+            return TraceController(run, services, trace, problems).lead(options.analysis.relabel, show)
+        except Unfinished as error:
+            say(f"{error}; all is analysed once more, by separate processes")
     application, environment = _application(options, run, place, problems)
     controller = Controller(run, services, readers, application, environment, problems)
     return controller.lead(options.analysis.relabel, options.keep, show)

@@ -10,7 +10,7 @@ import msgspec
 from chimbuko.core.errors import ChimbukoError
 from chimbuko.launcher.outcome.progress import say
 from chimbuko.launcher.outcome.summary import Result, summarize
-from chimbuko.launcher.services.services import Services
+from chimbuko.launcher.services.storeplace import StorePlace
 from chimbuko.provenance.explain.explaining import explain_at_end
 from chimbuko.provenance.explain.finaljudgement import judge_at_end
 from chimbuko.runtime.process.failures import words_of
@@ -22,13 +22,14 @@ Show = Callable[[Result], None]
 
 def close_run(
     run: RunDirectory,
-    services: Services,
+    place: StorePlace,
     problems: list[str],
     state: str,
     exit_code: int | None,
     is_relabelling: bool,
     is_hasty: Callable[[], bool],
     lost_agents: Sequence[str] = (),
+    is_explained: bool = False,
 ) -> Result:
     """Note what became of a run in its folder and store.
 
@@ -36,6 +37,8 @@ def close_run(
 
     Parameters
     ----------
+    place
+        Place of its store.
     problems
         One line each, for what did not end as it should; what goes wrong here is added.
     state, exit_code
@@ -46,15 +49,17 @@ def close_run(
         Whether somebody does not want to wait for what takes seconds and can be done later.
     lost_agents
         Those on other nodes of which nothing is heard.
+    is_explained
+        Whether all calls are explained as they are, before they are judged again.
     """
     try:
-        judge = judge_at_end if is_relabelling else explain_at_end
-        if line := judge(run, is_hasty):
+        line = judge_at_end(run, is_hasty, is_explained) if is_relabelling else explain_at_end(run, is_hasty)
+        if line:
             say(line)
     except Exception as error:
         problems.append(words_of(error))
     ended = msgspec.structs.replace(
-        services.info, state=state, ended_us=time.time_ns() // 1000, exit_code=exit_code
+        place.info, state=state, ended_us=time.time_ns() // 1000, exit_code=exit_code
     )
     try:
         summary = summarize(run, [])
@@ -67,7 +72,7 @@ def close_run(
         code = error.exit_code if isinstance(error, ChimbukoError) else ChimbukoError.exit_code
         return Result(str(run.path), problems, None, exit_code, code)
     try:
-        services.write_info(
+        place.write_info(
             msgspec.structs.replace(ended, trace_bytes=summary.trace_bytes, stored_bytes=summary.stored_bytes)
         )
     except Exception as error:

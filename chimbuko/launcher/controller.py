@@ -14,7 +14,7 @@ from chimbuko.core.errors import ServiceError
 from chimbuko.launcher.agents import RESCUE_AFTER_S, AgentOptions, Agents
 from chimbuko.launcher.application import Application, application_to_start, news_of_application
 from chimbuko.launcher.closing import Show, close_run
-from chimbuko.launcher.outcome.progress import Progress, say
+from chimbuko.launcher.outcome.progress import FrameHealth, Progress, say
 from chimbuko.launcher.outcome.recovery import note_failed_start
 from chimbuko.launcher.services.addressfile import AddressFile
 from chimbuko.launcher.services.choices import ServiceOptions
@@ -122,7 +122,7 @@ class Controller:
             exit_code = code if self._command_line else None
             asked = self._interrupts
             result = close_run(
-                *(self._run, services, problems, state, exit_code, is_relabelling),
+                *(self._run, services.place, problems, state, exit_code, is_relabelling),
                 is_hasty=lambda: self._interrupts > asked,
             )
             show(result)
@@ -166,7 +166,7 @@ class Controller:
     def _watch(self, services: Services, agents: Agents, wakeup: Wakeup) -> int:
         """Wait for the application (or the agents, for a recorded trace), then for the agents to deliver."""
         application = news_of_application()
-        with Progress(services.broker) as progress:
+        with Progress(FrameHealth(services.broker)) as progress:
             while self._is_going_on(agents):
                 self._look(progress, services, agents)
                 wakeup.wait(LOOK_S, [*services.visitors, *application])

@@ -31,7 +31,7 @@ from chimbuko.launcher.controller import INTERRUPTED_CODE
 from chimbuko.launcher.kernels import await_kernels
 from chimbuko.launcher.nodescript import node_command
 from chimbuko.launcher.options import HostOptions
-from chimbuko.launcher.outcome.progress import Progress, say
+from chimbuko.launcher.outcome.progress import FrameHealth, Progress, say
 from chimbuko.launcher.outcome.recovery import is_alive_elsewhere, note_failed_start
 from chimbuko.launcher.services.addressfile import AddressFile
 from chimbuko.launcher.services.choices import ServiceOptions
@@ -223,7 +223,7 @@ class Host:
             is_relabelling, lost = self._options.analysis.relabel, membership.lost
             asked = self._signals
             result = close_run(
-                *(self._run, services, problems, state, None, is_relabelling),
+                *(self._run, services.place, problems, state, None, is_relabelling),
                 is_hasty=lambda: self._signals > asked,
                 lost_agents=lost,
             )
@@ -262,7 +262,7 @@ class Host:
         say(f"services are ready; {who} join with: chimbuko agent {shlex.quote(str(self._run.path))}")
 
     def _wait_for_end(self, services: Services, membership: Membership, wakeup: Wakeup) -> None:
-        with Progress(services.broker) as progress:
+        with Progress(FrameHealth(services.broker)) as progress:
             while not membership.is_over and self._signals < 2:
                 if self._signals and not membership.is_urgent:
                     membership.is_urgent = membership.is_ending = True

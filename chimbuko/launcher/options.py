@@ -118,6 +118,8 @@ class RunOptions:
     """A new folder for what is found; None for one under ``chimbuko-runs``."""
     agents: int = 1
     """Number of agents that share the ranks."""
+    is_separate: bool = False
+    """Whether agents and services analyse a recorded trace, as they do a live run, and not one process."""
     cores: str = ""
     """Cores to which all processes of the analysis keep, such as ``0,2-5``; empty for all. The program does
     not.
@@ -128,7 +130,18 @@ class RunOptions:
     services: ServiceChoices = field(default_factory=ServiceChoices)
     transport: TransportOptions = field(default_factory=TransportOptions)
 
+    @property
+    def is_in_one_process(self) -> bool:
+        """Whether a recorded trace is analysed in one process: nothing is wanted that needs the services."""
+        wanted = self.services
+        needs_services = (wanted.broker, wanted.dashboard, self.keep, wanted.metrics, wanted.alerts)
+        is_split = self.agents > 1 or self.analysis.config.server_parts > 1
+        has_others = any(needs_services) or wanted.namespaces is not None
+        return bool(self.trace) and not (self.is_separate or is_split or has_others)
+
     def __post_init__(self) -> None:
+        if self.is_separate and not self.trace:
+            raise ConfigError("--separate goes with --trace: all other runs have agents and services")
         if sum(map(bool, (self.trace, self.replay, self.command))) != 1:
             raise ConfigError("give one of: a COMMAND after '--', --trace PATTERN, --replay PATTERN")
         if self.lockstep and not self.replay:

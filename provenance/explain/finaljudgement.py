@@ -14,7 +14,10 @@ from chimbuko.runtime.runs.directory import RunDirectory
 
 
 def relabel_run(
-    run: RunDirectory, is_deleting: bool, is_hasty: Callable[[], bool] = lambda: False
+    run: RunDirectory,
+    is_deleting: bool,
+    is_hasty: Callable[[], bool] = lambda: False,
+    is_explained: bool = False,
 ) -> Relabelled:
     """Judge all calls in the store of a run by its final model, and find its incidents anew.
 
@@ -22,6 +25,8 @@ def relabel_run(
     ----------
     is_hasty
         As for ``explain_run``.
+    is_explained
+        Whether all calls are explained as they are.
 
     Raises
     ------
@@ -42,7 +47,8 @@ def relabel_run(
         return Verdicts(said.is_anomaly, of.score, runtimes_us, of.expected_us, of.spread_us, of.seen)
 
     # Waits are judged by what they waited for, so that has to be known.
-    explain_run(run, is_hasty)
+    if not is_explained:
+        explain_run(run, is_hasty)
     engine = open_for_writing(run.used_store_url(info))
     try:
         relabelled = relabel(engine, info.id, verdicts, is_deleting)
@@ -53,15 +59,15 @@ def relabel_run(
     return relabelled
 
 
-def judge_at_end(run: RunDirectory, is_hasty: Callable[[], bool]) -> str:
+def judge_at_end(run: RunDirectory, is_hasty: Callable[[], bool], is_explained: bool = False) -> str:
     """Judge the calls of a run that has just ended once more, and return a line for the user, if any.
 
     Where very many calls are abnormal, they stay as they are.
 
     Parameters
     ----------
-    is_hasty
-        As for ``explain_run``.
+    is_hasty, is_explained
+        As for ``relabel_run``.
 
     Raises
     ------
@@ -70,7 +76,7 @@ def judge_at_end(run: RunDirectory, is_hasty: Callable[[], bool]) -> str:
     """
     if not run.model_path.exists() or not is_explained_at_end(run):
         return explain_at_end(run, is_hasty)
-    relabelled = relabel_run(run, is_deleting=False, is_hasty=is_hasty)
+    relabelled = relabel_run(run, is_deleting=False, is_hasty=is_hasty, is_explained=is_explained)
     return relabelled_line(relabelled) if relabelled.now_normal or relabelled.now_abnormal else ""
 
 

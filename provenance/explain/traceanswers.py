@@ -19,6 +19,7 @@ from chimbuko.capture.trace.reader import StreamReader
 from chimbuko.capture.trace.replay import END_WAIT_S, steps_of
 from chimbuko.causes.evidence.recordedcalls import answers
 from chimbuko.causes.evidence.recordedrows import Interval, RankIdentity, RecordedRows
+from chimbuko.core.calls.rawrows import RecordedStep
 from chimbuko.core.calls.record import CallRecord
 from chimbuko.core.calls.recordarrays import pack
 from chimbuko.core.errors import TraceFormatError
@@ -62,16 +63,62 @@ def answers_of_trace(
             key = request.program, rank
             if key not in streams or is_hasty() or time.monotonic() > until_s:
                 continue
-            interval = Interval(
-                *(request.begin_us + ahead_us, request.end_us + ahead_us),
-                *(request.least_us, request.least_own_us),
-            )
+            interval = _interval(request, ahead_us)
             identity = RankIdentity(*key, nodes.get(key, ""))
             first_step = _first_step(provenance, key, interval.begin_us - AROUND_US)
             found = _found(streams[key], identity, interval, first_step)
             if found:
                 batches.append(RecordBatch.of_others("trace", *key, identity.node, pack(found)))
     return batches
+
+
+def recalled(
+    run: RunDirectory,
+    provenance: Provenance,
+    requests: Sequence[WaitsRequest],
+    most_bytes: int,
+    is_hasty: Callable[[], bool],
+) -> list[RecordBatch]:
+    """Return the same out of one look through each stream, as if it were just being recorded.
+
+    Parameters
+    ----------
+    most_bytes
+        Size of the rows of a stream that are known at the same time.
+
+    Raises
+    ------
+    StoreError
+        The store cannot be read.
+    """
+    streams = recorded_by_rank(run, provenance.programs()) if requests else {}
+    nodes = {(one.program, one.rank): one.node for one in provenance.health()} if streams else {}
+    asked: dict[tuple[int, int], list[Interval]] = {}
+    for request in requests:
+        for rank, ahead_us in request.ranks.items():
+            if (request.program, rank) in streams:
+                asked.setdefault((request.program, rank), []).append(_interval(request, ahead_us))
+    until_s = time.monotonic() + MOST_S
+    batches = []
+    for key, intervals in asked.items():
+        if is_hasty() or time.monotonic() > until_s:
+            break
+        identity = RankIdentity(*key, nodes.get(key, ""))
+        first_rank = streams[key].first_rank
+        look = partial(
+            _look_through, identity=identity, asked=intervals, first_rank=first_rank, most_bytes=most_bytes
+        )
+        (answer,) = apart(look, [streams[key].path])
+        if not isinstance(answer, TraceFormatError) and answer:
+            batches.append(RecordBatch.of_others("trace", *key, identity.node, pack(answer)))
+    return batches
+
+
+def _interval(request: WaitsRequest, ahead_us: int) -> Interval:
+    """Return the interval of a request on the clock of a rank that is so far ahead."""
+    return Interval(
+        *(request.begin_us + ahead_us, request.end_us + ahead_us), *(request.least_us, request.least_own_us)
+    )
 
 
 def _first_step(provenance: Provenance, rank: tuple[int, int], time_us: int) -> int:
@@ -102,3 +149,35 @@ def _look(
         until_us = interval.end_us + AROUND_US
         steps = list(takewhile(lambda step: step.start_us <= until_us, recorded))
         return answers(RecordedRows(identity, steps, reader.names), [interval])
+
+
+def _look_through(
+    path: Path, identity: RankIdentity, asked: Sequence[Interval], first_rank: int, most_bytes: int
+) -> list[CallRecord]:
+    """Return the answers of one stream. Where its rows are too many, the older half goes when what ended in
+    it is answered.
+    """
+    found: dict[str, CallRecord] = {}
+    waiting = sorted(asked, key=lambda one: one.end_us)
+    kept: list[RecordedStep] = []
+    size_bytes = 0
+    with StreamReader(path, BP_FILE, END_WAIT_S, rank=identity.rank, first_rank=first_rank) as reader:
+        for step in record_steps(steps_of(reader), reader.names, identity.rank):
+            kept.append(step)
+            size_bytes += step.size_bytes
+            if size_bytes <= most_bytes or len(kept) == 1:
+                continue
+            middle = len(kept) // 2
+            ripe = [one for one in waiting if one.end_us <= kept[middle - 1].end_us]
+            if ripe:
+                rows = RecordedRows(identity, kept, reader.names)
+                found |= {record.id: record for record in answers(rows, ripe)}
+                waiting = waiting[len(ripe) :]
+            if not waiting:
+                break
+            kept = kept[middle:]
+            size_bytes = sum(one.size_bytes for one in kept)
+        if waiting:
+            rows = RecordedRows(identity, kept, reader.names)
+            found |= {record.id: record for record in answers(rows, waiting)}
+    return list(found.values())

@@ -1,4 +1,4 @@
-"""Explains calls while a run goes on: the loop around ``LiveIncidents``, with broker and store."""
+"""Explains calls while a run goes on: the loop around ``LiveIncidents``, with the store."""
 
 from __future__ import annotations
 
@@ -37,12 +37,8 @@ from chimbuko.provenance.write.liveincidents import (
 )
 from chimbuko.provenance.write.severecalls import SevereCall
 from chimbuko.runtime.process.lifetime import log
-from chimbuko.runtime.protocol.messages import PAYLOAD, RunStatistics, WaitsRequest
-from chimbuko.runtime.protocol.runbroker import RunBroker
+from chimbuko.runtime.protocol.messages import RunStatistics, WaitsRequest
 from chimbuko.runtime.protocol.telemetry import SlowRank
-
-MOST_REQUESTS = 1_000
-"""Most requests to agents that the broker keeps."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +57,21 @@ class Explainer:
     ----------
     tell
         Takes events of the store.
+    ask
+        Takes questions about delays to whoever has the rows of the ranks.
+    clock
+        Clock of all events, in seconds.
     """
 
-    def __init__(self, broker: RunBroker, store: RunStore, tell: Callable[[StoreEvent], None]) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        store: RunStore,
+        tell: Callable[[StoreEvent], None],
+        ask: Callable[[Sequence[WaitsRequest]], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
+        self._ask = ask
         self._store = store
         self._tell = tell
         self._begun: _Explanation | None = None
@@ -104,7 +111,7 @@ class Explainer:
 
     def quiet_s(self, most_s: float) -> float:
         """Return how long nothing has to be done, at most ``most_s``."""
-        return most_s if self._begun is None else self._begun.live.quiet_s(time.monotonic(), most_s)
+        return most_s if self._begun is None else self._begun.live.quiet_s(self._clock(), most_s)
 
     def explained(self, calls: Sequence[SevereCall]) -> list[ExplainedCall]:
         """Return severe calls with what is known of their incidents."""
@@ -116,8 +123,8 @@ class Explainer:
     def _begin(self) -> _Explanation:
         provenance = self._store.provenance()
         stored = Incidents(provenance.reader)
-        self._tell(Resumed(time.monotonic(), stored.of_nodes(), stored.recurrences()))
-        live = LiveIncidents(time.monotonic(), Past.read(provenance, HORIZON_US))
+        self._tell(Resumed(self._clock(), stored.of_nodes(), stored.recurrences()))
+        live = LiveIncidents(self._clock(), Past.read(provenance, HORIZON_US))
         return _Explanation(live, provenance, ModeCauses(provenance))
 
     def _do(self, begun: _Explanation, instructions: Sequence[LiveInstruction]) -> None:
@@ -131,24 +138,17 @@ class Explainer:
         match instruction:
             case StoreChanges(changes):
                 self._store.writer.write_incidents(changes)
-                incidents = IncidentsStored(time.monotonic(), changes.incidents)
+                incidents = IncidentsStored(self._clock(), changes.incidents)
                 self._tell(incidents)
                 return incidents
             case ReadRecurring():
                 slow_ranks = list(chain.from_iterable(self._slow_ranks.values()))
-                return RecurringRead(time.monotonic(), recurring(begun.provenance, slow_ranks, begun.causes))
+                return RecurringRead(self._clock(), recurring(begun.provenance, slow_ranks, begun.causes))
             case StoreRecurrences(found):
                 stored = self._store.writer.write_recurrences(found)
-                recurrences = RecurrencesStored(time.monotonic(), stored)
+                recurrences = RecurrencesStored(self._clock(), stored)
                 self._tell(recurrences)
                 return recurrences
             case Ask(requests):
                 self._ask(requests)
         return None
-
-    def _ask(self, requests: Sequence[WaitsRequest]) -> None:
-        with self._broker.client.pipeline(transaction=False) as pipeline:
-            for request in requests:
-                sealed = self._broker.seal.encode(request)
-                pipeline.xadd(self._broker.keys.waits_requests, {PAYLOAD: sealed}, maxlen=MOST_REQUESTS)
-            pipeline.execute()

@@ -19,8 +19,7 @@ from chimbuko.core.calls.record import READING
 from chimbuko.core.errors import ServiceError
 from chimbuko.monitor.samples.nodebatch import PackedBatch
 from chimbuko.observe.namespaces.service.publishing import published
-from chimbuko.provenance.service.explainer import Explainer
-from chimbuko.provenance.service.runstore import Destination, RunStore, StoreCopies
+from chimbuko.provenance.service.runstore import Destination, StoreCopies
 from chimbuko.provenance.service.steps import (
     Abandon,
     Acknowledge,
@@ -47,26 +46,21 @@ from chimbuko.provenance.service.steps import (
     Report,
     Stream,
 )
+from chimbuko.provenance.service.storing import Storing
 from chimbuko.provenance.service.writercore import IDLE_S, CopySchedule, WriterCore
-from chimbuko.provenance.store.engine import StoreBusy, StoreDamaged, StoreRefused
-from chimbuko.provenance.write.events import (
-    CallsStored,
-    HealthStored,
-    MetricFindingsStored,
-    SamplesStored,
-    SevereCallsStored,
-    StoreEvent,
-    Tick,
-)
-from chimbuko.provenance.write.severecalls import SevereCall, new_severe_calls
+from chimbuko.provenance.store.engine import StoreBusy, StoreDamaged
+from chimbuko.provenance.write.events import MetricFindingsStored, StoreEvent, Tick
 from chimbuko.runtime.process.lifetime import log
 from chimbuko.runtime.process.storyfile import write_story
-from chimbuko.runtime.protocol.messages import RecordBatch, RunStatistics
+from chimbuko.runtime.protocol.messages import PAYLOAD, RecordBatch, RunStatistics, WaitsRequest
 from chimbuko.runtime.protocol.runbroker import Entries, PatientReader, RunBroker
 
 Subscriber = Callable[[StoreEvent, Engine], None]
 """Function that takes each event of the store, once that has happened, and the store. It may raise what the
 writer waits for: that broker or store cannot be used."""
+
+MOST_REQUESTS = 1_000
+"""Most requests to agents that the broker keeps."""
 
 _batches = msgspec.msgpack.Decoder(RecordBatch)
 _samples = msgspec.msgpack.Decoder(PackedBatch)
@@ -114,11 +108,11 @@ class WriterService:
         self._broker = broker
         self._destination = destination
         self._subscribers = subscribers
-        self._store = RunStore(destination)
+        self._storing = Storing(destination, self._tell, self._ask)
+        self._store = self._storing.store
         self._copies = None if destination.copy is None else StoreCopies(destination.copy)
         schedule = None if self._copies is None else CopySchedule(time.monotonic())
         self._core = WriterCore(schedule, is_own=destination.info is not None)
-        self._explainer = Explainer(broker, self._store, self._tell)
         self._reader = PatientReader(broker)
         self._entries: dict[Stream, Entries] = {}
         """Entries that came last."""
@@ -149,7 +143,7 @@ class WriterService:
         ChimbukoError
             What it does not wait for any longer.
         """
-        event: Event = Began(time.monotonic(), is_stopping, self._explainer.quiet_s(IDLE_S))
+        event: Event = Began(time.monotonic(), is_stopping, self._storing.explainer.quiet_s(IDLE_S))
         while (instruction := self._core.handle(event)) is not None:
             if isinstance(instruction, GiveUp):
                 raise instruction.error
@@ -173,7 +167,7 @@ class WriterService:
             case Commit(stream):
                 return self._commit(stream)
             case Explain(is_urgent, severe):
-                self._explain(is_urgent, severe)
+                self._storing.explain(is_urgent, severe)
             case Acknowledge():
                 self._acknowledge(instruction)
             case ReadFindings(known):
@@ -183,7 +177,7 @@ class WriterService:
             case Copy(asked):
                 return self._copy(asked)
             case Abandon(error, puts_aside):
-                self._explainer.begin_anew()
+                self._storing.explainer.begin_anew()
                 return LetGo(time.monotonic(), error, self._store.let_go(puts_aside))
             case Report(line):
                 report(self._broker, line)
@@ -235,71 +229,28 @@ class WriterService:
             case Stream.STATISTICS:
                 self._store_statistics(entries)
             case Stream.SAMPLES:
-                self._store_samples(entries)
+                self._storing.samples(list(self._broker.seal.decoded(entries, _samples)))
         return Committed(time.monotonic(), stream)
 
     def _store_records(self, entries: Entries) -> Committed:
         batches = list(self._broker.seal.decoded(entries, _batches))
-        try:
-            severe, written = self._write(batches), batches
-        except StoreRefused:
-            severe, written = self._write_one_by_one(batches)
-        has_ended = any(batch.is_from_stream and batch.health.state != READING for batch in written)
+        written = self._storing.records(batches)
+        has_ended = any(batch.is_from_stream and batch.health.state != READING for batch in written.batches)
         sequences = {batch.stream: batch.sequence for batch in batches}
-        return Committed(time.monotonic(), Stream.RECORDS, sequences, has_ended, severe)
-
-    def _write(self, batches: Sequence[RecordBatch]) -> list[SevereCall]:
-        """Write batches, and return the severe calls that the store did not have."""
-        severe = self._new_severe(batches)
-        self._store.writer.write(batches)
-        stored = CallsStored(time.monotonic(), batches)
-        self._explainer.take(stored)
-        self._tell(stored)
-        return severe
-
-    def _new_severe(self, batches: Sequence[RecordBatch]) -> list[SevereCall]:
-        """Return the severe calls that the store does not have."""
-        least_us = self._destination.severe_us
-        if least_us is None:
-            return []
-        return new_severe_calls(self._store.engine, self._destination.run_id, batches, least_us)
-
-    def _write_one_by_one(self, batches: Sequence[RecordBatch]) -> tuple[list[SevereCall], list[RecordBatch]]:
-        """Write batches one by one, so that one that can never be stored does not keep the others out."""
-        severe, written = [], []
-        for batch in batches:
-            try:
-                severe += self._write([batch])
-                written.append(batch)
-            except StoreRefused as error:
-                log(f"batch {batch.sequence} of stream {batch.stream} is left out: {error}")
-        return severe, written
+        return Committed(time.monotonic(), Stream.RECORDS, sequences, has_ended, list(written.severe))
 
     def _store_statistics(self, entries: Entries) -> None:
         """Store the server's statistics over all agents; it sends no more before this message is removed."""
         for statistics in self._broker.seal.decoded(entries, _statistics):
-            self._explainer.take_statistics(statistics)
-            try:
-                self._store.writer.write_statistics(statistics)
-                self._tell(HealthStored(time.monotonic(), statistics.health))
-            except StoreRefused as error:
-                log(f"statistics are left out: {error}")
+            self._storing.statistics(statistics)
 
-    def _store_samples(self, entries: Entries) -> None:
-        batches = list(self._broker.seal.decoded(entries, _samples))
-        try:
-            self._store.writer.write_samples(batches)
-        except StoreRefused as error:
-            log(f"samples of nodes are left out: {error}")
-            return
-        stored = SamplesStored(time.monotonic(), batches)
-        self._explainer.take(stored)
-        self._tell(stored)
-
-    def _explain(self, is_urgent: bool, severe: Sequence[SevereCall]) -> None:
-        self._explainer.take(Tick(time.monotonic(), is_urgent))
-        if severe:
-            self._tell(SevereCallsStored(time.monotonic(), self._explainer.explained(severe)))
+    def _ask(self, requests: Sequence[WaitsRequest]) -> None:
+        """Ask agents about delays."""
+        with self._broker.client.pipeline(transaction=False) as pipeline:
+            for request in requests:
+                sealed = self._broker.seal.encode(request)
+                pipeline.xadd(self._broker.keys.waits_requests, {PAYLOAD: sealed}, maxlen=MOST_REQUESTS)
+            pipeline.execute()
 
     def _acknowledge(self, instruction: Acknowledge) -> None:
         with self._broker.client.pipeline(transaction=False) as pipeline:

@@ -12,6 +12,7 @@ import numpy as np
 from chimbuko.ad.analysis.streamanalysis import StreamAnalysis, StreamIdentity
 from chimbuko.ad.calls.reportedcalls import REPORT
 from chimbuko.ad.handoff.opencalls import OpenCallsFile
+from chimbuko.ad.streamprocess.commits import Told
 from chimbuko.ad.streamprocess.streamcheckpoint import Checkpoint, CheckpointFiles
 from chimbuko.capture.trace.reader import StreamReader
 from chimbuko.core.calls.pathtable import PATH
@@ -146,8 +147,7 @@ def _checkpoint(analysis: StreamAnalysis, reports_seen: int) -> Checkpoint:
         analysis=analysis,
         epoch=NO_EPOCH,
         reports_seen=reports_seen,
-        known_metadata=set(),
-        counters_due_us=0,
+        told=Told(),
         frame=None,
         sequence=1,
     )

@@ -46,6 +46,12 @@ from chimbuko.launcher.services.choices import ServiceChoices
     "--agents", default=1, show_default=True, help="Number of agents that share the ranks of this node."
 )
 @click.option(
+    "--separate",
+    is_flag=True,
+    help="Analyse a recorded trace by separate processes, as a live run is; by default one process does it. "
+    "--agents, --server-parts, --broker, --dashboard, --keep, --metrics, --alert and --namespaces imply it.",
+)
+@click.option(
     "--cores", default="", metavar="LIST", help="Cores that the analysis keeps to, such as 0 or 0,2-5."
 )
 @click.option(
@@ -64,6 +70,7 @@ def command(
     lockstep: bool,
     output: Path | None,
     agents: int,
+    separate: bool,
     cores: str,
     advise: bool,
     transport: TransportOptions,
@@ -97,6 +104,7 @@ def command(
         lockstep=lockstep,
         folder=output,
         agents=agents,
+        is_separate=separate,
         cores=cores,
         keep=keep,
         analysis=analysis,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from time import monotonic
 from types import TracebackType
@@ -30,12 +30,35 @@ by: a job of a day has a dozen.
 _frames = msgspec.msgpack.Decoder(Frame)
 
 
-class Progress:
-    """Follows the server's frames, and shows totals: always on a terminal, else now and then."""
+class FrameHealth:
+    """Health of streams out of the server's frames."""
 
     def __init__(self, broker: RunBroker) -> None:
         self._broker = broker
         self._read_to = b"0"
+
+    def __call__(self) -> Sequence[StreamHealth] | None:
+        """Return what is new since the last call; None where there was no frame."""
+        entries: Entries = []
+        with suppress(redis.RedisError):
+            entries = self._broker.read(self._broker.keys.frames, self._read_to, MOST_FRAMES)
+        self._read_to = entries[-1][0] if entries else self._read_to
+        frames = self._broker.seal.decoded(entries, _frames)
+        return [stream for frame in frames for stream in frame.health] if entries else None
+
+
+class Progress:
+    """Shows totals of the streams: always on a terminal, else now and then.
+
+    Parameters
+    ----------
+    news
+        Returns the health of the streams of which something is new since its last call; None where there was
+        no news.
+    """
+
+    def __init__(self, news: Callable[[], Sequence[StreamHealth] | None]) -> None:
+        self._news = news
         self._health: dict[tuple[int, int], StreamHealth] = {}
         self._is_terminal = os.isatty(2)
         self._began_s = monotonic()
@@ -51,16 +74,11 @@ class Progress:
 
     def show(self) -> None:
         """Show what is new, where it is time for it."""
-        entries: Entries = []
-        with suppress(redis.RedisError):
-            entries = self._broker.read(self._broker.keys.frames, self._read_to, MOST_FRAMES)
-        self._read_to = entries[-1][0] if entries else self._read_to
-        for frame in self._broker.seal.decoded(entries, _frames):
-            for stream in frame.health:
-                self._health[stream.program, stream.rank] = stream
+        news = self._news()
+        self._health |= {(stream.program, stream.rank): stream for stream in news or ()}
         elapsed_s = monotonic() - self._began_s
         line = f"{elapsed_text(elapsed_s)} · {progress_line(self._health.values())}"
-        if self._is_terminal and entries:
+        if self._is_terminal and news is not None:
             self._clear()
             write_error(visible(line))
         elif not self._is_terminal and elapsed_s >= self._next_line_s:

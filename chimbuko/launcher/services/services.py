@@ -127,9 +127,9 @@ class Services:
         self.metrics_url = ""
         self._problems = problems
         self._failures = Failures(problems)
-        self._place = StorePlace(run)
+        self.place = StorePlace(run)
         self._broker_keeper = BrokerKeeper(
-            run, self._place.info.id, options.choices.broker, options.bind, problems
+            run, self.place.info.id, options.choices.broker, options.bind, problems
         )
         self._learning = ServiceGroup(problems)
         self._dashboard: Dashboard | None = None
@@ -183,11 +183,7 @@ class Services:
     @property
     def info(self) -> RunInfo:
         """Description of the run, as it was noted last."""
-        return self._place.info
-
-    def write_info(self, info: RunInfo) -> None:
-        """Note in the run's folder and in its store what became of the run."""
-        self._place.write_info(info)
+        return self.place.info
 
     def look_after(self) -> list[str]:
         """Start again what ended on its own and can go on; one line for each thing that went wrong."""
@@ -213,15 +209,15 @@ class Services:
             return
         self._learning.stop(SERVICE_STOP_S)
         with self._failures.survived("what the parts of the parameter server have learned is not joined"):
-            self._place.join_parts(self.options.save_model)
+            self.place.join_parts(self.options.save_model)
         for line in self._broker_keeper.news():
             say(line)
         with self._failures.survived(f"{self.run.path}: cannot be looked into any more"):
             if shutil.disk_usage(self.run.path).free < FULL_DISK_BYTES:
                 self._problems.append(f"the disk of {self.run.path} is full: make room there")
-        if self._place.is_elsewhere:
-            with self._failures.survived(f"what was found is still in {self._place.scratch}"):
-                self._place.bring_home()
+        if self.place.is_elsewhere:
+            with self._failures.survived(f"what was found is still in {self.place.scratch}"):
+                self.place.bring_home()
 
     def hasten(self, is_interrupted: bool) -> None:
         """The run may be killed soon: what was found until now goes where other nodes see it.
@@ -246,8 +242,8 @@ class Services:
             if not self._is_to_be_tried_again:
                 self._leave_folder()
             self._broker_keeper.leave(self._is_to_be_tried_again)
-        if not (self._place.is_elsewhere or self._is_to_be_tried_again):
-            self._place.clear()
+        if not (self.place.is_elsewhere or self._is_to_be_tried_again):
+            self.place.clear()
         self._claim.close()
 
     @property
@@ -257,9 +253,9 @@ class Services:
 
     def _start(self) -> None:
         choices = self.options.choices
-        self._problems += self._place.open()
+        self._problems += self.place.open()
         self._broker_keeper.start(self.options.programs)
-        run, options, place = self.run, self.options, self._place
+        run, options, place = self.run, self.options, self.place
         # In the order in which they end: the watch publishes the server's last word, and the writer stores
         # what both say at their end.
         for service in parameter_server(run, options, place, self.broker_url):
@@ -284,4 +280,4 @@ class Services:
         for path in (self.run.broker_path, self.run.alive_path, self.run.interrupted_path):
             path.unlink(missing_ok=True)
         with self._failures.survived(f"{self.run.path}: statistics cannot be written"):
-            self._place.leave_statistics()
+            self.place.leave_statistics()

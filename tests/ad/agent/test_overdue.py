@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimbuko.ad.agent.watchdog import (
+from chimbuko.ad.agent.overduecalls import (
     BLIND_PERIODS,
     LEAST_CALLS,
     LEAST_US,

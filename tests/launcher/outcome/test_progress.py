@@ -9,7 +9,7 @@ import pytest
 
 from chimbuko.core.calls.record import SILENT, Silence, StreamHealth
 from chimbuko.launcher.outcome import progress
-from chimbuko.launcher.outcome.progress import MOST_NAMED, Progress, elapsed_text, progress_line
+from chimbuko.launcher.outcome.progress import MOST_NAMED, FrameHealth, Progress, elapsed_text, progress_line
 from chimbuko.runtime.protocol.broker import PrivateBroker
 from chimbuko.runtime.protocol.messages import PAYLOAD, Frame
 from chimbuko.runtime.protocol.runbroker import RunBroker
@@ -44,7 +44,7 @@ def test_without_a_terminal_lines_come_now_and_then(
     monkeypatch.setattr(progress, "monotonic", lambda: now_s[0])
     with PrivateBroker(tmp_path / "broker.log") as private:
         broker = RunBroker.connect(private.url, "run")
-        with Progress(broker) as shown:
+        with Progress(FrameHealth(broker)) as shown:
             for second in range(601):
                 now_s[0] = 1000.0 + second
                 if second == 10:

@@ -1,0 +1,146 @@
+"""Lockstep of recorded streams: which of them go on, and what all of them have learned together. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from chimbuko.ad.agent.overduecalls import OverdueSearch, breaks_off, is_long_open
+from chimbuko.ad.analysis.streamanalysis import StreamIdentity
+from chimbuko.ad.handoff.opencalls import OpenCalls
+from chimbuko.ad.modelsync.agentstatistics import AgentStatistics
+from chimbuko.ad.offline.lockstepstream import EpochClosed, StreamModel
+from chimbuko.ad.offline.unsent import Unsent
+from chimbuko.ad.streams.streamhandle import is_prompt
+from chimbuko.core.calls.record import READING, StreamHealth
+from chimbuko.core.config import AnalysisConfig
+from chimbuko.core.traceschema import StreamNames
+from chimbuko.runtime.protocol.messages import ALL_EPOCHS, NO_EPOCH, Delta, RecordBatch
+
+
+@dataclass
+class _Member:
+    """One of the streams, as its epochs have shown it."""
+
+    identity: StreamIdentity
+    unsent: Unsent
+    closed: int | None = None
+    """Last epoch that it has closed; None before it has begun."""
+    names: StreamNames = field(default_factory=StreamNames)
+    health: StreamHealth | None = None
+    """Totals that are not in a delta yet."""
+    opened: OpenCalls | None = None
+    is_broken: bool = False
+
+
+class Lockstep:
+    """Streams that wait for each other at the end of each epoch: a pure core.
+
+    ::
+
+        due ──advanced, take──▶ closed an epoch ──all have: delta, follow──▶ due
+                                  └─ take, it closes all ──▶ over
+
+    A stream that has closed several epochs at once is due again when all streams have closed them.
+
+    Parameters
+    ----------
+    statistics
+        Statistics of all streams, as of an agent that reads them all.
+    """
+
+    def __init__(
+        self, statistics: AgentStatistics, streams: Sequence[StreamIdentity], config: AnalysisConfig
+    ) -> None:
+        self.statistics = statistics
+        self._members = {
+            f"{one.program}:{one.rank}": _Member(one, Unsent(statistics.schema)) for one in streams
+        }
+        self._config = config
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all streams have closed all epochs."""
+        return all(one.closed == ALL_EPOCHS for one in self._members.values())
+
+    def due(self) -> dict[str, StreamModel | None]:
+        """Return the keys of the streams that go on now, each with a newer model, if there is one."""
+        model = self.statistics.model
+        return {
+            key: self._model_of(one) if model.closed_epoch > NO_EPOCH else None
+            for key, one in self._members.items()
+            if one.closed is None or one.closed <= model.closed_epoch < ALL_EPOCHS
+        }
+
+    def take(self, closed: EpochClosed) -> None:
+        """Take what a stream that was due has brought."""
+        one = self._members[closed.key]
+        one.closed, one.opened, one.is_broken = closed.epoch, closed.opened, closed.is_broken
+        if closed.names is not None:
+            one.names = closed.names
+        one.unsent.add(closed.findings, closed.steps)
+
+    def note_health(self, key: str, health: StreamHealth) -> None:
+        """Note running totals of a stream, for the next delta."""
+        self._members[key].health = health
+
+    def delta(self) -> Delta:
+        """Return what all streams have learned in the epoch that they have closed; none is due."""
+        closed = {key: one.closed for key, one in self._members.items() if one.closed is not None}
+        assert len(closed) == len(self._members), "a stream has not begun"
+        delta = self._next(closed)
+        assert delta is not None, "the epochs themselves are news"
+        return delta
+
+    def last_delta(self) -> Delta | None:
+        """Return what is left when all streams are over; None where nothing is."""
+        return self._next({})
+
+    def overdue(self) -> list[RecordBatch]:
+        """Return records of calls that were open for very long where streams broke off.
+
+        The time of the newest event of all streams is that up to which calls are taken as open.
+        """
+        left = [one for one in self._members.values() if one.opened is not None]
+        newest_us = max((one.opened.newest_us for one in left if one.opened), default=0)
+        search = OverdueSearch(self.statistics.model, self._config)
+        batches: list[RecordBatch] = []
+        for one in left:
+            opened = one.opened
+            if opened is None or not breaks_off(opened, one.is_broken):
+                continue
+            silence_us = newest_us - opened.newest_us
+            if not is_long_open(opened, silence_us) or not self._config.records_step(opened.step):
+                continue
+            identity = one.identity
+            origin = StreamHealth(
+                identity.program, identity.rank, identity.node, READING, 0, 0, 0, 0, 0, 0, {}
+            )
+            found = search.find(identity.program, opened, one.names, silence_us, is_prompt(one.names))
+            batches += [
+                RecordBatch(self.statistics.agent, number, call.record, [], [], origin, {})
+                for number, call in enumerate(found.calls, len(batches) + 1)
+            ]
+        return batches
+
+    def _model_of(self, one: _Member) -> StreamModel:
+        model = self.statistics.model
+        return StreamModel(model.rows_for(one.identity.program, one.names.timers), model.version)
+
+    def _next(self, closed: dict[str, int]) -> Delta | None:
+        members = list(self._members.values())
+        for one in members:
+            # In the order of the streams, whoever has brought what first.
+            self.statistics.name(one.identity.program, one.names.timers.values())
+            if one.health is not None:
+                self.statistics.note_health(one.health)
+                one.health = None
+        outgoing = self.statistics.next_round(
+            [one.unsent.share(one.identity, one.names.timers) for one in members], closed
+        )
+        if outgoing is None:
+            return None
+        for one in members:
+            one.unsent.sent(outgoing.has_paths)
+        (delta,) = outgoing.deltas.values()
+        return delta

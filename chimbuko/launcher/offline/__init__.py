@@ -1,0 +1,7 @@
+"""One process that analyses a recorded trace from its files to its store, without a broker.
+
+May import ad.agent, ad.analysis, ad.detectors, ad.handoff, ad.modelsync, ad.offline, capture.trace,
+core.calls, core.kernels, core.statistics, provenance.explain, provenance.service, provenance.store,
+pserver.state, runtime.process, runtime.protocol and runtime.runs.
+Its process begins in ``__main__``.
+"""

@@ -1,0 +1,179 @@
+"""Analysis of a recorded trace: streams are read, what they learn is merged, what they find is stored."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from chimbuko.ad.agent.agenttelemetry import Loads, cpu_s, memory_bytes
+from chimbuko.ad.handoff.spool import SpoolFrame
+from chimbuko.ad.offline.lockstep import Lockstep
+from chimbuko.ad.offline.lockstepstream import EpochClosed
+from chimbuko.core.arrays import RankKey
+from chimbuko.core.calls.record import READING, CounterStatistics, StepCount, StreamHealth
+from chimbuko.launcher.offline.merging import Merging
+from chimbuko.launcher.offline.readers import Readers
+from chimbuko.launcher.offline.shelf import Shelf
+from chimbuko.pserver.state.serverstate import ServerState
+from chimbuko.runtime.protocol.messages import RecordBatch, WaitsRequest
+from chimbuko.runtime.protocol.telemetry import AgentFigures, StreamCounters
+
+LOOK_S = 0.25
+"""Time between two reports of the progress, in seconds."""
+STORE_S = 2.0
+"""Time between two times at which statistics are stored, in seconds: only the latest values count."""
+LOAD_S = 10.0
+"""Time between two entries of the load, in seconds."""
+MOST_QUESTIONS = 3
+"""Most rounds of questions about delays at the end: answers may lead to further ones."""
+
+
+class TraceClock:
+    """Clock of the trace: the end of the newest step, in seconds.
+
+    What goes by it is the same each time a trace is analysed, and the same as while it was recorded.
+    """
+
+    def __init__(self) -> None:
+        self._newest_us = 0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self._newest_us / 1e6
+
+    def note(self, steps: Iterable[StepCount]) -> None:
+        """Note steps that were analysed."""
+        self._newest_us = max([self._newest_us, *(step.end_us for step in steps)])
+
+
+class OfflineAnalysis:
+    """Analysis of a recorded trace from its first step to its last statistics.
+
+    Parameters
+    ----------
+    show
+        Takes the health of streams of which something is new.
+    """
+
+    def __init__(
+        self,
+        state: ServerState,
+        lockstep: Lockstep,
+        merging: Merging,
+        shelf: Shelf,
+        clock: TraceClock,
+        show: Callable[[Sequence[StreamHealth]], None],
+    ) -> None:
+        self._clock = clock
+        self._state = state
+        self._lockstep = lockstep
+        self._merging = merging
+        self._shelf = shelf
+        self._show = show
+        self._health: dict[str, StreamHealth] = {}
+        self._counters: dict[RankKey, list[CounterStatistics]] = {}
+        """Statistics of the counters of streams that are over."""
+        self._loads = Loads()
+        self._looked_s = self._stored_s = self._loaded_s = time.monotonic()
+
+    def put(self, stream: str, frame: SpoolFrame) -> None:
+        """Take what a stream has found."""
+        health = frame.health
+        self._health[stream] = health
+        self._lockstep.note_health(stream, health)
+        self._loads.note_step(time.monotonic(), -1)
+        if health.state != READING and frame.counter_statistics:
+            self._counters[health.program, health.rank] = frame.counter_statistics
+        self._shelf.put(stream, frame)
+
+    def run(self, readers: Readers, should_stop: Callable[[], bool]) -> None:
+        """Read all streams to their ends, or until asked to stop."""
+        self._loads.add(time.monotonic(), cpu_s(readers.pids), [])
+        has_stopped = False
+        while not self._lockstep.is_over:
+            if should_stop() and not has_stopped:
+                has_stopped = True
+                readers.stop()
+            if due := self._lockstep.due():
+                closed: EpochClosed
+                for closed in readers.advance(due):
+                    self._lockstep.take(closed)
+                    self._clock.note(closed.steps)
+            else:
+                self._merging.merge()
+                self._shelf.end_epoch()
+            self._look(readers.pids)
+        # By the model that the streams ended with, as a watchdog judges.
+        overdue = self._lockstep.overdue()
+        self._merging.merge()
+        self._finish(readers.pids, overdue)
+
+    def _look(self, pids: Sequence[int]) -> None:
+        """Report how far all is, and store statistics, where it is time for that."""
+        now_s = time.monotonic()
+        if now_s - self._looked_s < LOOK_S:
+            return
+        self._looked_s = now_s
+        frame = self._state.frame()
+        if frame is not None:
+            self._show(frame.health)
+        if now_s - self._stored_s >= STORE_S:
+            self._stored_s = now_s
+            self._shelf.store(self._state.statistics())
+        if now_s - self._loaded_s >= LOAD_S:
+            self._loaded_s = now_s
+            self._loads.add(now_s, cpu_s(pids), list(self._health.values()))
+
+    def _finish(self, pids: Sequence[int], overdue: Sequence[RecordBatch]) -> None:
+        taken_s = cpu_s(pids)
+        self._loads.add(time.monotonic(), taken_s, list(self._health.values()))
+        (node,) = {health.node for health in self._health.values()}
+        figures = AgentFigures(
+            node, 0, memory_bytes(pids), taken_s, spool_bytes=0, lag_s=0.0, loads=self._loads.intervals()
+        )
+        self._lockstep.statistics.note_figures(figures)
+        for (program, rank), counters in sorted(self._counters.items()):
+            self._lockstep.statistics.note_counters(StreamCounters(program, rank, counters))
+        self._merging.finish()
+        frame = self._state.frame(is_last=True)
+        if frame is not None:
+            self._show(frame.health)
+        self._shelf.store()
+        self._shelf.write(overdue)
+        self._shelf.store(self._state.statistics(is_last=True))
+
+
+class Questions:
+    """Questions about delays, which are answered when all streams are read."""
+
+    def __init__(self) -> None:
+        self._asked: list[WaitsRequest] = []
+
+    def ask(self, requests: Sequence[WaitsRequest]) -> None:
+        """Note questions."""
+        self._asked += requests
+
+    def take(self) -> list[WaitsRequest]:
+        """Return the questions since the last call."""
+        asked, self._asked = self._asked, []
+        return asked
+
+
+def answer(
+    questions: Questions,
+    shelf: Shelf,
+    look_up: Callable[[Sequence[WaitsRequest]], Sequence[RecordBatch]],
+) -> None:
+    """Store answers to the questions, and to those that they lead to.
+
+    Parameters
+    ----------
+    look_up
+        Finds answers in the trace.
+    """
+    for _ in range(MOST_QUESTIONS):
+        shelf.explain()
+        batches = look_up(questions.take())
+        if not batches:
+            return
+        shelf.write(batches)

@@ -1,0 +1,184 @@
+"""One process finds in a recorded trace what agents and services find in it, and leaves the same store."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import tarfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chimbuko.core.config import DETECTORS
+from chimbuko.core.statistics.model import load_model
+from chimbuko.provenance.query.filters import CallFilter
+from chimbuko.provenance.query.run import open_run
+from chimbuko.runtime.runs.directory import RunDirectory
+from chimbuko.runtime.runs.scratch import left_behind
+from tests.integration.conftest import AGENT, SERVER, Run, Start
+from tests.integration.test_broken import BROKEN
+from tests.places import DATA
+from tests.storecontents import differences
+
+ANALYSIS = "chimbuko.launcher.offline"
+AGAIN = "all is analysed once more, by separate processes"
+
+
+def analysed(start: Start, *words: str | Path) -> Run:
+    run = start(*words)
+    assert run.end() == 0, run.output
+    assert AGAIN not in run.output
+    return run
+
+
+def is_without_services(run: Run) -> bool:
+    return [path.name for path in (run.folder / "logs").glob("*.log")] == ["analysis.log"]
+
+
+def records(run: Run) -> list[Any]:
+    """Abnormal calls with all that belongs to them, but the numbers of their incidents."""
+    with open_run(RunDirectory(run.folder)) as provenance:
+        found = provenance.calls.in_time(CallFilter())
+        return sorted(
+            (one.id, repr(one).replace(f"incident_id={one.incident_id!r}", "incident_id")) for one in found
+        )
+
+
+def without_numbers(value: Any) -> Any:
+    """Part of a report without numbers of functions, which follow the order in which streams came."""
+    if isinstance(value, dict):
+        return {name: without_numbers(part) for name, part in value.items() if name != "fid"}
+    return sorted(map(without_numbers, value), key=repr) if isinstance(value, list) else value
+
+
+def report(run: Run) -> dict[str, Any]:
+    """Final report, without what depends on the processes and on the clock."""
+    with gzip.open(run.folder / "report.json.gz") as file:
+        found: dict[str, Any] = json.load(file)
+    found["analysis"]["agents"] = sorted(found["analysis"]["agents"])
+    found.pop("model")
+    return {name: without_numbers(part) for name, part in found.items()}
+
+
+@pytest.mark.parametrize("detector", DETECTORS)
+def test_leaves_what_separate_processes_leave(detector: str, heat4: Path, start: Start) -> None:
+    words = ["--trace", heat4 / "*.bp", "--detector", detector]
+    one, separate = analysed(start, *words), analysed(start, *words, "--separate")
+    assert is_without_services(one) and not is_without_services(separate)
+    assert differences(one.folder, separate.folder) == []
+    assert records(one) == records(separate)
+    assert report(one) == report(separate)
+    config = one.info.config
+    models = [load_model(run.folder / "model.msgpack", config) for run in (one, separate)]
+    ours, theirs = (dict(zip(model.functions, model.table.tolist(), strict=True)) for model in models)
+    assert ours == theirs
+
+
+def test_without_a_final_judgement_and_with_one_core(heat4: Path, start: Start) -> None:
+    words = ["--trace", heat4 / "*.bp", "--no-relabel", "--fast-side", "--min-anomaly", "0"]
+    one, separate = analysed(start, *words, "--cores", "0"), analysed(start, *words, "--separate")
+    assert differences(one.folder, separate.folder) == []
+    assert records(one) == records(separate)
+
+
+def test_broken_traces(start: Start, tmp_path: Path) -> None:
+    with tarfile.open(BROKEN / "streams.tar.xz") as packed:
+        packed.extractall(tmp_path / "streams", filter="data")
+    words = ["--trace", tmp_path / "streams" / "*.bp"]
+    one, separate = analysed(start, *words), analysed(start, *words, "--separate")
+    assert differences(one.folder, separate.folder) == []
+
+
+def test_traces_of_other_tools(start: Start) -> None:
+    words = ["--trace", DATA / "kineto" / "rank*.json.gz"]
+    one, separate = analysed(start, *words), analysed(start, *words, "--separate")
+    assert is_without_services(one)
+    assert differences(one.folder, separate.folder) == []
+
+
+def test_learned_model_goes_on(heat4: Path, start: Start) -> None:
+    words = ["--trace", heat4 / "*.bp"]
+    before = analysed(start, *words)
+    words += ["--load-model", before.folder / "model.msgpack", "--period", "0.5"]
+    for more in ([], ["--freeze"]):
+        one, separate = analysed(start, *words, *more), analysed(start, *words, *more, "--separate")
+        assert differences(one.folder, separate.folder) == []
+
+
+@pytest.mark.parametrize("option", ["--dashboard", "--agents=2", "--server-parts=2"])
+def test_services_are_there_where_something_needs_them(option: str, heat4: Path, start: Start) -> None:
+    assert not is_without_services(analysed(start, "--trace", heat4 / "*.bp", option))
+
+
+def test_separate_processes_are_for_recorded_traces(start: Start) -> None:
+    run = start("--separate", "--", "true")
+    assert run.end() == 2
+    assert "--separate goes with --trace" in run.output
+
+
+def process_of(run: Run) -> int:
+    """Process that analyses, as soon as it is there."""
+    return run.service(ANALYSIS)
+
+
+def test_interrupted_run_keeps_what_was_found(heat4: Path, start: Start) -> None:
+    run = start("--trace", heat4 / "*.bp")
+    process_of(run)
+    run.interrupt()
+    assert run.end() == 130, run.output
+    assert run.info.state == "interrupted"
+    assert {stream.state for stream in run.health} <= {"lost", "ended"}
+    assert run.processes("chimbuko") == []
+    assert left_behind(RunDirectory(run.folder)) == []
+
+
+def wait_until_it_reads(run: Run, pid: int) -> None:
+    """Wait until a process has a recorded stream open."""
+
+    def is_reading() -> bool:
+        with suppress(OSError):
+            return any(".bp/" in os.readlink(one) for one in Path(f"/proc/{pid}/fd").iterdir())
+        return False
+
+    run.wait_until(is_reading, pause_s=0.001)
+
+
+def test_killed_process_is_replaced_by_separate_ones(heat4: Path, heat4_run: Run, start: Start) -> None:
+    run = start("--trace", heat4 / "*.bp", "--cores", "0")
+    pid = process_of(run)
+    wait_until_it_reads(run, pid)
+    os.kill(pid, signal.SIGKILL)
+    assert run.end() == 0, run.output
+    assert AGAIN in run.output
+    assert run.ids == heat4_run.ids
+
+
+def test_killed_reader_ends_its_process_too(heat4: Path, heat4_run: Run, start: Start) -> None:
+    if len(os.sched_getaffinity(0)) == 1:
+        pytest.skip("there is a core for one process only")
+    run = start("--trace", heat4 / "*.bp")
+    reader = run.service(f"{ANALYSIS} reader")
+    wait_until_it_reads(run, reader)
+    os.kill(reader, signal.SIGKILL)
+    assert run.end() == 0, run.output
+    assert run.ids == heat4_run.ids
+
+
+def test_killed_run_can_be_done_again(heat4: Path, heat4_run: Run, start: Start) -> None:
+    run = start("--trace", heat4 / "*.bp")
+    analysis = process_of(run)
+    for pid in (*run.processes("chimbuko.launcher"), run.process.pid):
+        os.kill(pid, signal.SIGKILL)
+    run.end()
+    deadline_s = time.monotonic() + 10
+    while Path(f"/proc/{analysis}").exists():
+        assert time.monotonic() < deadline_s, "it outlives the run"
+        time.sleep(0.05)
+    again = analysed(start, "--trace", heat4 / "*.bp")
+    assert again.ids == heat4_run.ids
+    assert SERVER not in again.output and AGENT not in again.output
