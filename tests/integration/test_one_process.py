@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 import signal
 import tarfile
@@ -65,6 +66,17 @@ def report(run: Run) -> dict[str, Any]:
     return {name: without_numbers(part) for name, part in found.items()}
 
 
+def is_alike(one: Any, other: Any) -> bool:
+    """Whether two reports agree but for the last digits of sums, which agents add in the order that they hear."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(is_alike(one[name], other[name]) for name in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(is_alike, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
+    return bool(one == other)
+
+
 @pytest.mark.parametrize("detector", DETECTORS)
 def test_leaves_what_separate_processes_leave(detector: str, heat4: Path, start: Start) -> None:
     words = ["--trace", heat4 / "*.bp", "--detector", detector]
@@ -72,7 +84,7 @@ def test_leaves_what_separate_processes_leave(detector: str, heat4: Path, start:
     assert is_without_services(one) and not is_without_services(separate)
     assert differences(one.folder, separate.folder) == []
     assert records(one) == records(separate)
-    assert report(one) == report(separate)
+    assert is_alike(report(one), report(separate))
     config = one.info.config
     models = [load_model(run.folder / "model.msgpack", config) for run in (one, separate)]
     ours, theirs = (dict(zip(model.functions, model.table.tolist(), strict=True)) for model in models)
