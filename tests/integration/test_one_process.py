@@ -67,7 +67,7 @@ def report(run: Run) -> dict[str, Any]:
 
 
 def is_alike(one: Any, other: Any) -> bool:
-    """Whether two reports agree but for the last digits of sums, which agents add in the order that they hear."""
+    """Whether two reports agree, but for the last digits of sums: agents add as they hear."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(is_alike(one[name], other[name]) for name in one)
     if isinstance(one, list) and isinstance(other, list):
